@@ -1,0 +1,59 @@
+# The front door. Each target installs what it needs (scripts/packages), builds what changed and says what is wrong
+# in one line. QUERY=OFF builds without SQL.
+QUERY ?= ON
+TIME ?= 60
+JOBS ?= $(shell nproc)
+export QUERY JOBS
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help build demo test check fuzz bench format clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make build           build/bin/tracesmith and the libraries it loads"
+	@echo "make demo            builds, then shows what it does on sample data (no GPU needed)"
+	@echo "make test            builds and runs the tests"
+	@echo "make check           the slower checks: gcc and clang with warnings as errors, tests with"
+	@echo "                     address and undefined-behaviour sanitizers, format, layers, benchmarks once"
+	@echo "make fuzz TIME=60    fuzzes the decoders, TIME seconds each"
+	@echo "make bench           runs the benchmarks"
+	@echo "make format          formats the C++ files"
+	@echo "make clean           removes what was built (not the fetched DuckDB: rm -r build does)"
+	@echo
+	@echo "QUERY=OFF            without SQL: needs no DuckDB"
+	@echo "JOBS=n               compilers at once (all cores)"
+	@echo "Other builds: scripts/build debug|tsan|... [target], presets in CMakePresets.json"
+
+build:
+	@scripts/build release product
+
+demo: build
+	@scripts/demo
+
+test:
+	@scripts/build release product tests
+	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
+
+check:
+	@scripts/setup build test check
+	scripts/check-layers --self-test
+	scripts/check-layers
+	scripts/check-format
+	scripts/build asan product tests
+	ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS)
+	scripts/build clang product tests benches
+	scripts/run-benches --smoke
+	@echo "check: all passed"
+
+fuzz:
+	@scripts/fuzz $(TIME)
+
+bench:
+	@scripts/run-benches
+
+format:
+	@scripts/setup check
+	@scripts/check-format --fix
+
+clean:
+	@if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name duckdb -exec rm -rf {} +; fi

@@ -1,0 +1,47 @@
+// Rows of one table that match a selection, block by block: zones prune blocks, only asked-for columns are decoded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tracesmith/trace/reader.hpp"
+
+namespace tracesmith::trace {
+
+/// What a user selects with --from, --to, --rank, --device, --type. Conditions on columns a table lacks do not apply to it.
+struct Selection {
+  int64_t from = INT64_MIN, to = INT64_MAX;  ///< rows that overlap [from, to): ts < to and ts + dur ≥ from
+  std::vector<int64_t> ranks, devices;       ///< empty: all
+  uint64_t types = ~0ull;                    ///< bit set of EventType
+
+  bool all() const { return from == INT64_MIN && to == INT64_MAX && ranks.empty() && devices.empty() && types == ~0ull; }
+  /// False if no row of the block can match.
+  bool mayMatch(const Block& block) const;
+};
+
+/// Goes through the matching rows of one table.
+class Scan {
+ public:
+  /// `columns`: indexes of the columns wanted.
+  Scan(const Reader& reader, const TableInfo& table, Selection selection, std::vector<int> columns);
+  ~Scan();
+
+  /// Moves to the next block with a matching row; false at the end. Damaged blocks are skipped (and in reader.damage()).
+  bool next();
+  const Block& block() const;
+  /// Numbers of the matching rows in the block, ascending.
+  std::span<const uint32_t> rows() const;
+  /// A wanted column of the block, by its index in the table.
+  const ColumnData& column(int index) const;
+
+  /// The blocks that will be visited, in order; may be reordered before the first next().
+  std::vector<const Block*>& blocks();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tracesmith::trace

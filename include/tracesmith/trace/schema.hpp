@@ -1,0 +1,95 @@
+// The tables of a trace, from the one declaration in src/trace/schema.def (D4).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tracesmith::trace {
+
+/// Value of a row slot that was not measured.
+constexpr int64_t kNull = std::numeric_limits<int64_t>::min();
+
+/// Kinds of columns as schema.def names them.
+enum class Kind : uint8_t { Int, Int32, Real, Str, Type, Text, Launch, Sum };
+
+struct ColumnInfo {
+  uint16_t id;  ///< number on disk
+  const char* name;
+  Kind kind;
+  const char* doc;
+};
+
+struct TableInfo {
+  uint16_t id;  ///< number on disk
+  const char* name;
+  const char* doc;
+  std::span<const ColumnInfo> columns;
+
+  /// Index of the column called `name`, or -1.
+  int find(std::string_view column) const;
+};
+
+/// What an event is. The numbers are on disk; `other` is last and also stands for types of a newer version.
+enum class EventType : uint8_t {
+  kernel, memcpy, memset, runtime, driver, sync, graph, overhead, cpu_op, annotation, gpu_annotation, python, marker, other
+};
+constexpr int kEventTypes = 14;
+const char* eventTypeName(EventType type);
+/// False if `name` is not the name of a type.
+bool parseEventType(std::string_view name, EventType& type);
+/// True for rows that happened on a device: kernels, copies, device-side annotations.
+constexpr bool isDeviceType(EventType t) {
+  return t == EventType::kernel || t == EventType::memcpy || t == EventType::memset || t == EventType::gpu_annotation;
+}
+
+// Row types: one int64 slot per column, all NULL to begin with.
+// A Str, Text or Launch slot holds an id from Writer::string / Appender::text / Writer::launch; a Real slot holds real(x).
+#define TABLE(table, Row, number, doc) struct Row {
+#define COLUMN(table, number, name, kind, doc) int64_t name = kNull;
+#define END_TABLE(table) };
+#include "tracesmith/trace/schema.def"
+
+/// Column indexes: `events::ts`, `collectives::bytes`, …
+#define TABLE(table, Row, number, doc) namespace table { enum Column : int {
+#define COLUMN(table, number, name, kind, doc) name,
+#define END_TABLE(table) kColumns }; }
+#include "tracesmith/trace/schema.def"
+
+/// Table of a row type: `tableOf<EventRow>()`.
+template <typename Row>
+const TableInfo& tableOf();
+#define TABLE(table, Row, number, doc) template <> const TableInfo& tableOf<Row>();
+#define COLUMN(table, number, name, kind, doc)
+#define END_TABLE(table)
+#include "tracesmith/trace/schema.def"
+
+/// All tables, in the order of schema.def.
+std::span<const TableInfo> tables();
+const TableInfo* findTable(std::string_view name);
+const TableInfo* findTable(uint16_t id);
+
+/// A double as a row slot; NaN becomes NULL.
+inline int64_t real(double v) {
+  if (v != v) return kNull;
+  return v == 0 ? 0 : std::bit_cast<int64_t>(v);  // -0.0 has the bits of kNull
+}
+
+/// Launch shape of a kernel; -1 = unknown.
+struct LaunchShape {
+  int32_t grid_x = -1, grid_y = -1, grid_z = -1;
+  int32_t block_x = -1, block_y = -1, block_z = -1;
+  int32_t registers = -1, shared_static = -1, shared_dynamic = -1;
+
+  bool operator==(const LaunchShape&) const = default;
+  std::string text() const;                      ///< as the file keeps it: "128,1,1,256,1,1,32,,4096"
+  static LaunchShape parse(std::string_view s);  ///< unknown where it does not parse
+};
+constexpr int kLaunchFields = 9;
+/// SQL names of the fields, in their order: grid_x, …, shared_dynamic.
+extern const char* const kLaunchFieldNames[kLaunchFields];
+
+}  // namespace tracesmith::trace

@@ -1,0 +1,127 @@
+#include "base/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace tracesmith {
+
+Status errnoStatus(std::string_view what, const std::string& path) {
+  int error = errno;
+  return {error == ENOENT ? Code::kNotFound : Code::kIo, "cannot " + std::string(what) + " " + path + ": " + std::strerror(error)};
+}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<File> File::openRead(const std::string& path) {
+  File file;
+  file.path_ = path;
+  file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file.fd_ < 0) return errnoStatus("open", path);
+  struct stat st;
+  if (::fstat(file.fd_, &st) == 0 && S_ISDIR(st.st_mode)) return Status::invalid(path + " is a folder");
+  return file;
+}
+
+Result<File> File::create(const std::string& path) {
+  File file;
+  file.path_ = path;
+  file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file.fd_ < 0) return errnoStatus("create", path);
+  return file;
+}
+
+Result<uint64_t> File::size() const {
+  struct stat st;
+  if (::fstat(fd_, &st) != 0) return errnoStatus("stat", path_);
+  return static_cast<uint64_t>(st.st_size);
+}
+
+Status File::readAt(uint64_t offset, void* buffer, size_t size, size_t& got) const {
+  got = 0;
+  while (got < size) {
+    ssize_t n = ::pread(fd_, static_cast<char*>(buffer) + got, size - got, static_cast<off_t>(offset + got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errnoStatus("read", path_);
+    if (n == 0) break;
+    got += static_cast<size_t>(n);
+  }
+  return {};
+}
+
+Status File::readNext(void* buffer, size_t size, size_t& got) const {
+  for (;;) {
+    ssize_t n = ::read(fd_, buffer, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errnoStatus("read", path_);
+    got = static_cast<size_t>(n);
+    return {};
+  }
+}
+
+Status File::write(const void* data, size_t size) {
+  const char* p = static_cast<const char*>(data);
+  while (size > 0) {
+    ssize_t n = ::write(fd_, p, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errnoStatus("write", path_);
+    p += n;
+    size -= static_cast<size_t>(n);
+  }
+  return {};
+}
+
+Status File::sync() {
+  if (::fdatasync(fd_) != 0 && errno != EINVAL && errno != EROFS) return errnoStatus("sync", path_);
+  return {};
+}
+
+Status File::close() {
+  if (fd_ < 0) return {};
+  int fd = fd_;
+  fd_ = -1;
+  if (::close(fd) != 0) return errnoStatus("close", path_);
+  return {};
+}
+
+OutputFile::~OutputFile() {
+  if (file_.isOpen() && !work_path_.empty()) ::unlink(work_path_.c_str());
+}
+
+Result<OutputFile> OutputFile::create(const std::string& path) {
+  OutputFile out;
+  out.path_ = path;
+  struct stat st;
+  bool special = ::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode);
+  if (special && S_ISDIR(st.st_mode)) return Status::invalid(path + " is a folder");
+  std::string target = special ? path : path + ".part" + std::to_string(::getpid());
+  Result<File> file = File::create(target);
+  if (!file) return errnoStatus("create", path);
+  out.file_ = std::move(*file);
+  if (!special) out.work_path_ = target;
+  return out;
+}
+
+Status OutputFile::commit() {
+  if (work_path_.empty()) return file_.close();
+  std::string work = std::move(work_path_);
+  work_path_.clear();
+  Status closed = file_.close();
+  if (closed && ::rename(work.c_str(), path_.c_str()) != 0) closed = errnoStatus("create", path_);
+  if (!closed) ::unlink(work.c_str());
+  return closed;
+}
+
+}  // namespace tracesmith

@@ -1,0 +1,91 @@
+// Files: the only door to the disk. Every failure is a Status that names the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith {
+
+/// An open file descriptor. Movable, closes itself. pread is safe from several threads.
+class File {
+ public:
+  File() = default;
+  File(File&& other) noexcept : fd_(other.fd_), path_(std::move(other.path_)) { other.fd_ = -1; }
+  File& operator=(File&& other) noexcept;
+  ~File();
+
+  static Result<File> openRead(const std::string& path);
+  /// Creates or truncates.
+  static Result<File> create(const std::string& path);
+
+  bool isOpen() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+  const std::string& path() const { return path_; }
+  Result<uint64_t> size() const;
+
+  /// Reads up to `size` bytes at `offset`; `got` is smaller only at the end of the file.
+  Status readAt(uint64_t offset, void* buffer, size_t size, size_t& got) const;
+  /// Reads on from the current position; `got` is 0 at the end. For pipes too.
+  Status readNext(void* buffer, size_t size, size_t& got) const;
+  Status write(const void* data, size_t size);
+  Status write(std::string_view data) { return write(data.data(), data.size()); }
+  /// Survives a power cut when it returns.
+  Status sync();
+  Status close();
+
+ private:
+  int fd_ = -1;
+  std::string path_;
+};
+
+/// An output that is either whole or absent: written beside its final name, renamed by commit(), removed otherwise.
+/// A path that exists and is no regular file (a pipe, /dev/stdout) is written directly.
+class OutputFile {
+ public:
+  OutputFile() = default;
+  OutputFile(OutputFile&&) = default;
+  OutputFile& operator=(OutputFile&&) = default;
+  ~OutputFile();
+
+  static Result<OutputFile> create(const std::string& path);
+
+  File& file() { return file_; }
+  /// Where the bytes are now; the final path after commit().
+  const std::string& workPath() const { return work_path_; }
+  Status write(std::string_view data) { return file_.write(data); }
+  Status commit();
+
+ private:
+  File file_;
+  std::string path_;
+  std::string work_path_;  // empty: nothing to remove
+};
+
+/// Appends through a buffer; flush() before the end, or the rest is lost.
+class BufferedWriter {
+ public:
+  explicit BufferedWriter(File& file) : file_(file) { buffer_.reserve(kSize + 4096); }
+  Status write(std::string_view data) {
+    buffer_.append(data);
+    return buffer_.size() >= kSize ? flush() : Status();
+  }
+  Status flush() {
+    Status s = file_.write(buffer_);
+    buffer_.clear();
+    return s;
+  }
+
+ private:
+  static constexpr size_t kSize = 1 << 18;
+  File& file_;
+  std::string buffer_;
+};
+
+/// "No such file or directory" for the current errno, after "cannot <what> <path>: ".
+Status errnoStatus(std::string_view what, const std::string& path);
+
+}  // namespace tracesmith

@@ -1,0 +1,63 @@
+// Text for people and machines: sizes, durations, JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith {
+
+std::string humanCount(uint64_t n);     ///< 1234567 → "1,234,567"
+std::string humanBytes(uint64_t bytes);  ///< 1536 → "1.5 KB" (powers of 1000)
+std::string humanNs(double ns);          ///< 1234567 → "1.235 ms"
+
+/// "250us", "1.5s", "20ms", "300ns" → ns. False if it is not a duration with a unit.
+bool parseDuration(std::string_view s, int64_t& ns);
+/// A whole decimal integer, nothing else.
+bool parseInt(std::string_view s, int64_t& value);
+
+/// Appends s as a JSON string with its quotes. Bytes that are no valid UTF-8 become U+FFFD, so the result is always valid JSON.
+void appendJsonString(std::string& out, std::string_view s);
+/// Shortest text that reads back as the same double; null for NaN and infinities.
+void appendJsonNumber(std::string& out, double v);
+
+/// Builds JSON text: keeps track of commas and nesting, nothing else.
+class JsonWriter {
+ public:
+  explicit JsonWriter(std::string& out) : out_(out) {}
+  JsonWriter& beginObject() { return open('{'); }
+  JsonWriter& endObject() { return close('}'); }
+  JsonWriter& beginArray() { return open('['); }
+  JsonWriter& endArray() { return close(']'); }
+  JsonWriter& key(std::string_view k);
+  JsonWriter& value(std::string_view v);
+  JsonWriter& value(const char* v) { return value(std::string_view(v)); }
+  JsonWriter& value(const std::string& v) { return value(std::string_view(v)); }
+  JsonWriter& value(double v);
+  JsonWriter& value(int64_t v);
+  JsonWriter& value(uint64_t v);
+  JsonWriter& value(int v) { return value(static_cast<int64_t>(v)); }
+  JsonWriter& value(bool v);
+  JsonWriter& null();
+  /// Text that is JSON already.
+  JsonWriter& raw(std::string_view json);
+  template <typename T>
+  JsonWriter& field(std::string_view k, const T& v) {
+    return key(k).value(v);
+  }
+
+ private:
+  JsonWriter& open(char c);
+  JsonWriter& close(char c);
+  void comma();
+  std::string& out_;
+  bool need_comma_ = false;
+};
+
+/// Lines up columns: rows of cells, the first the heading; numbers (cells that start with a digit or '-') to the right.
+std::string alignTable(const std::vector<std::vector<std::string>>& rows, std::string_view indent = "");
+
+}  // namespace tracesmith

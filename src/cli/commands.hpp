@@ -1,0 +1,27 @@
+// The commands of `tracesmith`, one file each. add…() declares a command's options; choosing it sets `run`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith::cli {
+
+/// What to do once the command line was understood; returns the exit code.
+using Run = std::function<int()>;
+
+void addExport(CLI::App& app, Run& run);
+void addImport(CLI::App& app, Run& run);
+void addInfo(CLI::App& app, Run& run);
+void addQuery(CLI::App& app, Run& run);
+void addSynth(CLI::App& app, Run& run);
+void addView(CLI::App& app, Run& run);
+
+/// Prints "tracesmith: <message>" and returns exit code 1.
+int fail(const Status& status);
+/// Prints "tracesmith: warning: <message>" unless it is empty.
+void warn(const std::string& message);
+
+}  // namespace tracesmith::cli

@@ -1,0 +1,33 @@
+#include <cstdio>
+
+#include "cli/commands.hpp"
+
+namespace tracesmith::cli {
+
+int fail(const Status& status) {
+  std::fprintf(stderr, "tracesmith: %s\n", status.message().c_str());
+  return 1;
+}
+
+void warn(const std::string& message) {
+  if (!message.empty()) std::fprintf(stderr, "tracesmith: warning: %s\n", message.c_str());
+}
+
+}  // namespace tracesmith::cli
+
+int main(int argc, char** argv) {
+  using namespace tracesmith::cli;
+  CLI::App app("TraceSmith shows what every GPU of a cluster did, on one clock.", "tracesmith");
+  app.set_version_flag("--version", "tracesmith " TRACESMITH_VERSION);
+  app.require_subcommand(1);
+  app.footer("Example:  tracesmith import rank*.json.gz -o job.sbt && tracesmith info job.sbt\nHelp on a command:  tracesmith COMMAND --help");
+  Run run;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "tracesmith: %s (see tracesmith --help)\n", error.what());
+    return 2;
+  }
+  return run();
+}

@@ -1,0 +1,55 @@
+#include "cli/selection.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+/// "1.5s" counts from `start`; a plain integer is a time of the trace.
+Status resolveTime(const std::string& text, int64_t start, int64_t& out) {
+  if (text.empty()) return {};
+  if (parseInt(text, out)) return {};
+  int64_t ns;
+  if (!parseDuration(text, ns)) return Status::invalid("'" + text + "' is no time: give ns as in the trace, or a time after its start like 1.5s, 20ms, 300us");
+  out = start + ns;
+  return {};
+}
+
+}  // namespace
+
+void SelectionOptions::add(CLI::App& command) {
+  command.add_option("--from", from, "Only rows that end at or after this: ns as in the trace, or e.g. 1.5s after its start")->type_name("TIME");
+  command.add_option("--to", to, "Only rows that start before this")->type_name("TIME");
+  command.add_option("--rank", ranks, "Only these ranks: 0,3,7")->delimiter(',');
+  command.add_option("--device", devices, "Only these GPUs of their node: 0,1")->delimiter(',');
+  command.add_option("--type", types, "Only these types: kernel,memcpy,…")->delimiter(',');
+}
+
+Result<trace::Selection> SelectionOptions::resolve(const trace::Reader& reader) const {
+  trace::Selection s;
+  s.ranks = ranks;
+  s.devices = devices;
+  int64_t start = INT64_MAX;
+  for (const trace::Block* b : reader.blocks(trace::tableOf<trace::EventRow>())) {
+    int64_t low, high;
+    if (b->zone(trace::events::ts, low, high)) start = std::min(start, low);
+  }
+  if (start == INT64_MAX) start = 0;
+  TS_TRY(resolveTime(from, start, s.from));
+  TS_TRY(resolveTime(to, start, s.to));
+  if (!types.empty()) s.types = 0;
+  for (const std::string& t : types) {
+    trace::EventType type;
+    if (!trace::parseEventType(t, type)) {
+      std::string known;
+      for (int i = 0; i < trace::kEventTypes; ++i) known += std::string(i ? ", " : "") + trace::eventTypeName(static_cast<trace::EventType>(i));
+      return Status::invalid("there is no type '" + t + "'; types are " + known);
+    }
+    s.types |= 1ull << static_cast<int>(type);
+  }
+  return s;
+}
+
+}  // namespace tracesmith::cli

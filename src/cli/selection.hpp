@@ -1,0 +1,22 @@
+// --from, --to, --rank, --device, --type: the same on every command that reads a trace.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "tracesmith/trace/scan.hpp"
+
+namespace tracesmith::cli {
+
+struct SelectionOptions {
+  std::string from, to;
+  std::vector<int64_t> ranks, devices;
+  std::vector<std::string> types;
+
+  void add(CLI::App& command);
+  /// Relative times count from the first event of the trace.
+  Result<trace::Selection> resolve(const trace::Reader& reader) const;
+};
+
+}  // namespace tracesmith::cli

@@ -1,0 +1,65 @@
+// Column encodings of SBT v1 (docs/format.md): planes, heap, validity. Pure functions over memory.
+// Decoders take bytes from anywhere: they check every count and return false rather than read or write out of bounds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct ZSTD_CCtx_s;
+struct ZSTD_DCtx_s;
+
+namespace tracesmith::trace {
+
+constexpr uint32_t kMaxRows = 1u << 20;
+constexpr uint32_t kMaxHeapBytes = 16u << 20;
+
+/// Scratch memory and compression state of one encoding thread.
+class Encoder {
+ public:
+  explicit Encoder(int level = 3);
+  ~Encoder();
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+
+  /// Appends `planes` of the codes to out.
+  void planes(std::span<const uint64_t> codes, std::string& out);
+  /// Appends `planes` of codes that are single bytes already.
+  void bytePlane(std::span<const uint8_t> codes, std::string& out);
+  /// Appends a heap: lengths, then the texts one after another.
+  void heap(std::span<const uint64_t> lengths, std::string_view bytes, std::string& out);
+
+ private:
+  void plane(const uint8_t* bytes, size_t n, std::string& out);
+  /// Appends mode, size and bytes of `bytes` as zstd, or as they are where that does not pay.
+  void frame(const uint8_t* bytes, size_t n, std::string& out);
+
+  ZSTD_CCtx_s* zstd_;
+  std::vector<uint8_t> bytes_, compressed_;
+};
+
+/// Scratch memory of one decoding thread.
+class Decoder {
+ public:
+  Decoder();
+  ~Decoder();
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  /// Reads `planes` of n codes from the front of `in` into out (truncated to T: uint8_t, uint16_t, uint32_t or uint64_t) and drops it from `in`.
+  template <typename T>
+  bool planes(std::string_view& in, size_t n, T* out);
+  bool heap(std::string_view& in, size_t n, std::vector<uint32_t>& lengths, std::string& bytes);
+
+ private:
+  ZSTD_DCtx_s* zstd_;
+  std::vector<uint8_t> scratch_;
+};
+
+/// Codes of neighbours' differences to values, in place: codes[i] becomes base + the sum of differences 0…i.
+void undelta(int64_t* codes, size_t n, int64_t base, bool zigzag);
+
+}  // namespace tracesmith::trace
