@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "trace/block_index.hpp"
 #include "trace/encoding.hpp"
@@ -47,9 +48,10 @@ struct Reader::Impl {
   BlockIndex index;
   std::vector<std::string> unknown_columns;
 
-  mutable std::mutex mutex;  // guards what follows
+  mutable std::mutex strings_mutex;  // guards the next two; taken before `mutex`
   mutable std::map<uint32_t, Strings> strings;
   mutable size_t string_bytes = 0;
+  mutable std::mutex mutex;            // guards damage
   mutable std::vector<Damage> damage;  // found while decoding
 
   Status readColumn(const Block& block, const ColumnEntry& entry, std::string& buffer) const {
@@ -137,18 +139,16 @@ uint64_t Reader::rows(const TableInfo& table) const {
 Result<const Strings*> Reader::strings(uint32_t stream) const {
   static constexpr ColumnInfo kColumns[] = {{1, "id", Kind::Int, ""}, {2, "value", Kind::Text, ""}};
   static constexpr TableInfo kTable = {kStringsTable, "strings", "", kColumns};
-  std::unique_lock lock(impl_->mutex);
+  std::lock_guard lock(impl_->strings_mutex);
   Strings& strings = impl_->strings[stream];
-  BlockDecoder decoder(*this);
+  std::optional<BlockDecoder> decoder;  // only if there is something to load
   ColumnData ids, values;
   for (; strings.next_block_ < impl_->index.strings.size(); ++strings.next_block_) {
     Block block = impl_->index.strings[strings.next_block_];
     if (block.stream != stream) continue;
     block.table = &kTable;
-    lock.unlock();  // decode reports damage under the same lock
-    bool good = decoder.decode(block, 0, ids) && decoder.decode(block, 1, values);
-    lock.lock();
-    if (!good) continue;
+    if (!decoder) decoder.emplace(*this);
+    if (!decoder->decode(block, 0, ids) || !decoder->decode(block, 1, values)) continue;
     auto heap = std::make_unique<std::string>();
     for (size_t i = 0; i < block.rows; ++i) heap->append(values.textAt(i));
     impl_->string_bytes += heap->size() + block.rows * sizeof(std::string_view);
