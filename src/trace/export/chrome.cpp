@@ -60,11 +60,14 @@ class Chrome {
     json.endObject();
     return export_.out.write(line_);
   }
-  void time(JsonWriter& json, const char* key, int64_t ns) {
+  void microseconds(JsonWriter& json, const char* key, int64_t ns) {
     json.key(key);
     number_.clear();
     appendMicroseconds(number_, ns);
     json.raw(number_);
+  }
+  void time(JsonWriter& json, int64_t ts) {
+    microseconds(json, "ts", static_cast<int64_t>(static_cast<uint64_t>(ts) - static_cast<uint64_t>(base_ns_)));
   }
   void place(JsonWriter& json, int64_t pid, int64_t tid) {
     if (pid != kNull) json.field("pid", pid);
@@ -206,8 +209,8 @@ Status Chrome::events(int64_t rank) {
     json.field("cat", chromeCategory(type)).field("name", row.text(events::name));
     if (!has_end) json.field("s", "t");
     place(json, number, tid);
-    time(json, "ts", order.ts() - base_ns_);
-    if (has_end) time(json, "dur", row.slot(events::dur));
+    time(json, order.ts());
+    if (has_end) microseconds(json, "dur", row.slot(events::dur));
     eventArgs(json, row, type);
     TS_TRY(close(json));
     TS_TRY(arrow(row, on_device, number, tid));
@@ -274,7 +277,7 @@ Status Chrome::arrow(const Row& row, bool on_device, int64_t pid, int64_t tid) {
   JsonWriter json = open(on_device ? "f" : "s");
   json.field("id", arrowId(id));
   place(json, pid, tid);
-  time(json, "ts", row.slot(events::ts) - base_ns_);
+  time(json, row.slot(events::ts));
   json.field("cat", "ac2g").field("name", "ac2g");
   if (on_device) json.field("bp", "e");
   return close(json);
@@ -293,7 +296,7 @@ Status Chrome::flows(int64_t rank) {
     JsonWriter json = open(phase == "end" ? "f" : phase == "step" ? "t" : "s");
     if (int64_t id = row.slot(flows::id); id != kNull) json.field("id", arrowId(id));
     place(json, number, row.slot(flows::tid));
-    time(json, "ts", order.ts() - base_ns_);
+    time(json, order.ts());
     json.field("cat", kind).field("name", kind);
     if (phase == "end") json.field("bp", "e");
     if (args_.parse(row.text(flows::args)) && !args_.members().empty()) json.key("args").raw(row.text(flows::args));
@@ -314,7 +317,7 @@ Status Chrome::counters(int64_t rank) {
     JsonWriter json = open("C");
     json.field("name", row.text(counters::name));
     place(json, number, kNull);
-    time(json, "ts", order.ts() - base_ns_);
+    time(json, order.ts());
     std::string_view series = row.text(counters::series);
     json.key("args").beginObject().field(series.data() ? series : "value", row.real(counters::value)).endObject();
     TS_TRY(close(json));
@@ -334,7 +337,7 @@ Status Chrome::metrics() {
     ++export_.rows;
     JsonWriter json = open("C");
     json.field("cat", "metric").field("name", name).field("pid", 0);
-    time(json, "ts", ts - base_ns_);
+    time(json, ts);
     std::string_view unit = row.text(metrics::unit);
     json.key("args").beginObject().field(unit.empty() ? "value" : unit, row.real(metrics::value)).endObject();
     return close(json);
