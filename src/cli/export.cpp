@@ -28,8 +28,9 @@ std::optional<Format> formatOf(const Options& o) {
                                                           {"json", Format::kJson},
                                                           {"parquet", Format::kParquet}};
   static const std::pair<const char*, Format> kEndings[] = {
-      {".pftrace", Format::kPerfetto}, {".perfetto-trace", Format::kPerfetto}, {".json", Format::kChrome},
-      {".csv", Format::kCsv},          {".jsonl", Format::kJson},              {".ndjson", Format::kJson},
+      {".pftrace", Format::kPerfetto}, {".perfetto-trace", Format::kPerfetto},
+      {".json", Format::kChrome},      {".csv", Format::kCsv},
+      {".jsonl", Format::kJson},       {".ndjson", Format::kJson},
       {".parquet", Format::kParquet}};
   for (auto [name, format] : kNames)
     if (o.format == name) return format;
@@ -44,10 +45,14 @@ bool hasAllTables(Format format) { return format == Format::kPerfetto || format 
 /// Everything but parquet: through this program's own exporters.
 Status write(trace::Export& e, Format format, const trace::TableInfo& table) {
   switch (format) {
-    case Format::kPerfetto: return trace::exportPerfetto(e);
-    case Format::kChrome: return trace::exportChrome(e);
-    case Format::kJson: return trace::exportJsonLines(e, table);
-    default: return trace::exportCsv(e, table);
+    case Format::kPerfetto:
+      return trace::exportPerfetto(e);
+    case Format::kChrome:
+      return trace::exportChrome(e);
+    case Format::kJson:
+      return trace::exportJsonLines(e, table);
+    default:
+      return trace::exportCsv(e, table);
   }
 }
 
@@ -80,7 +85,8 @@ int exportTo(const Options& o, const trace::Reader& reader, const trace::Selecti
   }
   if (int code = finish(reader, o.strict); code != 0) return code;
   if (Status s = standard ? file->close() : output.commit(); !s) return fail(s);
-  if (left_out > 0) warn(humanCount(left_out) + " rows lie before time 0, which this format cannot hold, and were left out");
+  if (left_out > 0)
+    warn(humanCount(left_out) + " rows lie before time 0, which this format cannot hold, and were left out");
   if (standard) return 0;
   std::error_code ignored;
   std::printf("%s: %s rows, %s%s\n", o.out.c_str(), humanCount(rows).c_str(),
@@ -92,13 +98,16 @@ int exportTo(const Options& o, const trace::Reader& reader, const trace::Selecti
 int run(const Options& o) {
   std::optional<Format> format = formatOf(o);
   if (!format)
-    return usage("export", "'" + o.out + "' does not say its format: add --format perfetto, chrome, csv, json or parquet");
-  if (*format == Format::kParquet && o.out == "-") return usage("export", "parquet needs a file: it cannot go to standard output");
+    return usage("export",
+                 "'" + o.out + "' does not say its format: add --format perfetto, chrome, csv, json or parquet");
+  if (*format == Format::kParquet && o.out == "-")
+    return usage("export", "parquet needs a file: it cannot go to standard output");
   if (!o.table.empty() && hasAllTables(*format)) return usage("export", "--table goes with csv, json and parquet only");
   const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
   if (!table) return usage("export", unknownTable(o.table));
   std::error_code ignored;
-  if (std::filesystem::equivalent(o.file, o.out, ignored)) return usage("export", "the output would overwrite " + o.file);
+  if (std::filesystem::equivalent(o.file, o.out, ignored))
+    return usage("export", "the output would overwrite " + o.file);
 
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
@@ -132,7 +141,8 @@ void addExport(CLI::App& app, Run& run_command) {
       "  csv       .csv                      one table, RFC 4180; NULL is an empty field, an empty string is \"\"\n"
       "  json      .jsonl .ndjson            one table, a JSON object on each line\n"
       "  parquet   .parquet                  one table\n\n"
-      "Times stay as they are in the trace: ns in csv and json, exact to the ns in all formats. OUT is whole or absent.\n"
+      "Times stay as they are in the trace: ns in csv and json, exact to the ns in all formats. OUT is whole or "
+      "absent.\n"
       "Damaged blocks are left out with a warning. `tracesmith info --schema` lists tables and columns.\n\n"
       "Examples:  tracesmith export job.sbt -o job.pftrace --rank 0,1 --from 2s --to 2.5s\n"
       "           tracesmith export job.sbt -o - --format csv --table collectives | head");

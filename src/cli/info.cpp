@@ -17,12 +17,17 @@ struct Options {
 
 const char* sqlType(trace::Kind kind) {
   switch (kind) {
-    case trace::Kind::Int32: return "INTEGER";
-    case trace::Kind::Real: return "DOUBLE";
-    case trace::Kind::Type: return "ENUM";
+    case trace::Kind::Int32:
+      return "INTEGER";
+    case trace::Kind::Real:
+      return "DOUBLE";
+    case trace::Kind::Type:
+      return "ENUM";
     case trace::Kind::Str:
-    case trace::Kind::Text: return "VARCHAR";
-    default: return "BIGINT";
+    case trace::Kind::Text:
+      return "VARCHAR";
+    default:
+      return "BIGINT";
   }
 }
 
@@ -102,10 +107,14 @@ void addInfo(CLI::App& app, Run& run_command) {
       "Reads block headers and small tables only, so it answers at once however large the trace is; sizes are of the\n"
       "compressed blocks in the file. A trace that is still being written, or whose writer was killed, is read as far\n"
       "as it goes.\n\n"
-      "JSON: one object with file, bytes, closed, unfinished_bytes, trace_id, created_ns, start_ns, end_ns, recorded_ns,\n"
-      "sources, tables [name, rows, bytes, blocks, columns], other_bytes, host_rows, device_rows, events_by_type, ranks,\n"
-      "nodes, devices, first_step, last_step, collectives [op, comm, count, bytes], clocks, losses [cause, count, rows,\n"
-      "detail], damage [offset, bytes, what], verified, unknown_blocks, unknown_columns. null: not known, or not counted\n"
+      "JSON: one object with file, bytes, closed, unfinished_bytes, trace_id, created_ns, start_ns, end_ns, "
+      "recorded_ns,\n"
+      "sources, tables [name, rows, bytes, blocks, columns], other_bytes, host_rows, device_rows, events_by_type, "
+      "ranks,\n"
+      "nodes, devices, first_step, last_step, collectives [op, comm, count, bytes], clocks, losses [cause, count, "
+      "rows,\n"
+      "detail], damage [offset, bytes, what], verified, unknown_blocks, unknown_columns. null: not known, or not "
+      "counted\n"
       "because it would take long (see --full).\n\n"
       "Examples:  tracesmith info job.sbt\n"
       "           tracesmith info job.sbt --json | jq '.losses'\n"

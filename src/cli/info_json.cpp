@@ -14,7 +14,9 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
   auto optional = [&](const char* key, const auto& v) { v ? w.field(key, *v) : w.key(key).null(); };
   auto nullable = [&](const char* key, int64_t v) { v != kNull ? w.field(key, v) : w.key(key).null(); };
   w.beginObject().field("file", reader.path()).field("bytes", reader.fileSize()).field("closed", reader.closed());
-  w.field("unfinished_bytes", reader.unfinishedBytes()).field("trace_id", reader.traceId()).field("created_ns", reader.createdNs());
+  w.field("unfinished_bytes", reader.unfinishedBytes())
+      .field("trace_id", reader.traceId())
+      .field("created_ns", reader.createdNs());
   optional("start_ns", s.start_ns);
   optional("end_ns", s.end_ns);
   optional("recorded_ns", s.recorded_ns);
@@ -25,7 +27,8 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
     w.beginObject().field("name", t.info->name).field("rows", t.rows).field("bytes", t.bytes).field("blocks", t.blocks);
     w.key("columns").beginArray();
     for (const Summary::Column& c : t.columns)
-      if (c.values > 0) w.beginObject().field("name", c.name).field("values", c.values).field("bytes", c.bytes).endObject();
+      if (c.values > 0)
+        w.beginObject().field("name", c.name).field("values", c.values).field("bytes", c.bytes).endObject();
     w.endArray().endObject();
   }
   w.endArray().field("other_bytes", s.other_bytes).field("host_rows", s.host_rows).field("device_rows", s.device_rows);
@@ -33,7 +36,8 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
   if (s.by_type) {
     w.beginObject();
     for (int t = 0; t < trace::kEventTypes; ++t)
-      if (uint64_t n = (*s.by_type)[static_cast<size_t>(t)]) w.field(trace::eventTypeName(static_cast<trace::EventType>(t)), n);
+      if (uint64_t n = (*s.by_type)[static_cast<size_t>(t)])
+        w.field(trace::eventTypeName(static_cast<trace::EventType>(t)), n);
     w.endObject();
   } else {
     w.null();
@@ -56,7 +60,12 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
   if (s.collectives) {
     w.beginArray();
     for (const Summary::Collective& c : *s.collectives)
-      w.beginObject().field("op", c.op).field("comm", c.comm).field("count", c.count).field("bytes", c.bytes).endObject();
+      w.beginObject()
+          .field("op", c.op)
+          .field("comm", c.comm)
+          .field("count", c.count)
+          .field("bytes", c.bytes)
+          .endObject();
     w.endArray();
   } else {
     w.null();
@@ -71,11 +80,20 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
   }
   w.endArray().key("losses").beginArray();
   for (const Summary::Loss& l : s.losses)
-    w.beginObject().field("cause", l.cause).field("count", l.count).field("rows", l.rows).field("detail", l.detail).endObject();
+    w.beginObject()
+        .field("cause", l.cause)
+        .field("count", l.count)
+        .field("rows", l.rows)
+        .field("detail", l.detail)
+        .endObject();
   w.endArray().key("damage").beginArray();
   for (const trace::Damage& d : reader.damage())
     w.beginObject().field("offset", d.offset).field("bytes", d.bytes).field("what", d.what).endObject();
-  w.endArray().field("verified", s.verified).field("unknown_blocks", reader.unknownBlocks()).key("unknown_columns").beginArray();
+  w.endArray()
+      .field("verified", s.verified)
+      .field("unknown_blocks", reader.unknownBlocks())
+      .key("unknown_columns")
+      .beginArray();
   for (const std::string& c : reader.unknownColumns()) w.value(c);
   w.endArray().endObject();
   std::printf("%s\n", out.c_str());

@@ -14,7 +14,8 @@ constexpr size_t kMost = 8;  // lines of one list, so that all fits a screen
 
 std::string bytesPerRow(uint64_t bytes, uint64_t rows) {
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.2f", rows == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(rows));
+  std::snprintf(buffer, sizeof buffer, "%.2f",
+                rows == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(rows));
   return buffer;
 }
 
@@ -36,8 +37,10 @@ std::string optionalNs(int64_t ns) { return ns == kNull ? "" : humanNs(static_ca
 
 std::string job(const Summary& s) {
   std::vector<std::string> parts;
-  if (!s.ranks.empty() && s.ranks[0] != kNull) parts.push_back(plural(s.ranks.size(), "rank") + " (" + numberRanges(s.ranks) + ")");
-  if (!s.nodes.empty()) parts.push_back(plural(s.nodes.size(), "node") + (s.nodes.size() == 1 ? " (" + s.nodes[0] + ")" : ""));
+  if (!s.ranks.empty() && s.ranks[0] != kNull)
+    parts.push_back(plural(s.ranks.size(), "rank") + " (" + numberRanges(s.ranks) + ")");
+  if (!s.nodes.empty())
+    parts.push_back(plural(s.nodes.size(), "node") + (s.nodes.size() == 1 ? " (" + s.nodes[0] + ")" : ""));
   std::map<std::string, uint64_t> models;
   for (const Summary::Device& d : s.devices) ++models[d.name];
   for (const auto& [model, n] : models) parts.push_back(plural(n, "GPU") + (model.empty() ? "" : " " + model));
@@ -75,10 +78,12 @@ void printTables(const Summary& s, bool columns) {
       small.push_back(std::string(t.info->name) + " " + humanCount(t.rows));
       continue;
     }
-    rows.push_back({"  " + std::string(t.info->name), humanCount(t.rows), humanBytes(t.bytes), bytesPerRow(t.bytes, t.rows)});
+    rows.push_back(
+        {"  " + std::string(t.info->name), humanCount(t.rows), humanBytes(t.bytes), bytesPerRow(t.bytes, t.rows)});
     if (!columns) continue;
     for (const Summary::Column& c : t.columns)
-      if (c.values > 0) rows.push_back({"    " + c.name, humanCount(c.values), humanBytes(c.bytes), bytesPerRow(c.bytes, t.rows)});
+      if (c.values > 0)
+        rows.push_back({"    " + c.name, humanCount(c.values), humanBytes(c.bytes), bytesPerRow(c.bytes, t.rows)});
   }
   rows.push_back({"  names", "", humanBytes(s.other_bytes), ""});
   list("tables", rows, SIZE_MAX);
@@ -88,7 +93,8 @@ void printTables(const Summary& s, bool columns) {
 void printEvents(const Summary& s) {
   std::printf("\n");
   if (!s.by_type) {
-    line("events", humanCount(s.host_rows) + " of the host, " + humanCount(s.device_rows) + " of devices (--full counts them by type)");
+    line("events", humanCount(s.host_rows) + " of the host, " + humanCount(s.device_rows) +
+                       " of devices (--full counts them by type)");
     return;
   }
   std::vector<std::string> words;
@@ -103,10 +109,11 @@ void printEvents(const Summary& s) {
 void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   line("file", reader.path() + ", " + humanBytes(reader.fileSize()) + ", " +
                    (reader.closed() ? "closed" : "not closed: still being written, or its writer was killed"));
-  if (reader.unfinishedBytes() > 0) line("", humanBytes(reader.unfinishedBytes()) + " at its end are not a whole block");
+  if (reader.unfinishedBytes() > 0)
+    line("", humanBytes(reader.unfinishedBytes()) + " at its end are not a whole block");
   if (s.start_ns)
-    line("span", humanNs(static_cast<double>(*s.end_ns) - static_cast<double>(*s.start_ns)) + ", " + std::to_string(*s.start_ns) + " to " +
-                     std::to_string(*s.end_ns) + " ns");
+    line("span", humanNs(static_cast<double>(*s.end_ns) - static_cast<double>(*s.start_ns)) + ", " +
+                     std::to_string(*s.start_ns) + " to " + std::to_string(*s.end_ns) + " ns");
   std::string by;
   for (const std::string& source : s.sources) by += (by.empty() ? " by " : ", ") + source;
   line("recorded", utcTime(s.recorded_ns.value_or(reader.createdNs())) + by);
@@ -117,7 +124,8 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
 
   if (s.collectives) {
     std::vector<std::vector<std::string>> rows = {{"", "communicator", "count", "bytes"}};
-    for (const Summary::Collective& c : *s.collectives) rows.push_back({"  " + c.op, c.comm, humanCount(c.count), humanBytes(c.bytes)});
+    for (const Summary::Collective& c : *s.collectives)
+      rows.push_back({"  " + c.op, c.comm, humanCount(c.count), humanBytes(c.bytes)});
     list("collectives", rows);
   }
   std::vector<std::vector<std::string>> clocks = {{"", "offset", "drift", "error at most", "method"}};
@@ -134,10 +142,12 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   list("losses", losses);
 
   std::vector<std::vector<std::string>> damage = {{"", "bytes", "what is wrong"}};
-  for (const trace::Damage& d : reader.damage()) damage.push_back({"  at " + std::to_string(d.offset), humanCount(d.bytes), d.what});
+  for (const trace::Damage& d : reader.damage())
+    damage.push_back({"  at " + std::to_string(d.offset), humanCount(d.bytes), d.what});
   list("damage", damage);
   if (s.verified && damage.size() == 1) std::printf("damage      none: every block was decoded\n");
-  if (reader.unknownBlocks() > 0) std::printf("unknown     %s of tables a newer version wrote\n", plural(reader.unknownBlocks(), "block").c_str());
+  if (reader.unknownBlocks() > 0)
+    std::printf("unknown     %s of tables a newer version wrote\n", plural(reader.unknownBlocks(), "block").c_str());
   std::string unknown;
   for (const std::string& c : reader.unknownColumns()) unknown += (unknown.empty() ? "" : ", ") + c;
   if (!unknown.empty()) line("unknown", "columns " + unknown);

@@ -46,7 +46,8 @@ void widen(std::optional<int64_t>& low, std::optional<int64_t>& high, const Bloc
 void addBlocks(const Reader& reader, Summary& s) {
   s.other_bytes = reader.fileSize();
   for (const Block& block : reader.blocks()) {
-    auto it = std::find_if(s.tables.begin(), s.tables.end(), [&](const Summary::Table& t) { return t.info == block.table; });
+    auto it =
+        std::find_if(s.tables.begin(), s.tables.end(), [&](const Summary::Table& t) { return t.info == block.table; });
     if (it == s.tables.end()) {
       s.tables.push_back({block.table, 0, 0, 0, {}});
       it = s.tables.end() - 1;
@@ -130,10 +131,12 @@ Status addPlaces(const Reader& reader, Summary& s) {
 }
 
 Status addSmallTables(const Reader& reader, Summary& s) {
-  TS_TRY(forEachRow(reader, tableOf<DeviceRow>(), {}, {devices::node, devices::name, devices::device}, [&](const Row& r) {
-    s.devices.push_back({std::string(r.text(devices::node)), std::string(r.text(devices::name)), r.slot(devices::device)});
-    return Status();
-  }));
+  TS_TRY(
+      forEachRow(reader, tableOf<DeviceRow>(), {}, {devices::node, devices::name, devices::device}, [&](const Row& r) {
+        s.devices.push_back(
+            {std::string(r.text(devices::node)), std::string(r.text(devices::name)), r.slot(devices::device)});
+        return Status();
+      }));
   std::map<std::string, Summary::Clock, Natural> clocks;
   TS_TRY(forEachRow(reader, tableOf<ClockRow>(), {}, {}, [&](const Row& r) {
     Summary::Clock& c = clocks[std::string(r.text(clocks::node))];
@@ -171,15 +174,19 @@ Status addSmallTables(const Reader& reader, Summary& s) {
 
 Status addCollectives(const Reader& reader, Summary& s) {
   std::map<std::pair<std::string_view, std::string_view>, Summary::Collective> all;
-  TS_TRY(forEachRow(reader, tableOf<CollectiveRow>(), {}, {collectives::op, collectives::comm, collectives::bytes}, [&](const Row& r) {
-    Summary::Collective& c = all[{r.text(collectives::op), r.text(collectives::comm)}];
-    ++c.count;
-    if (int64_t bytes = r.slot(collectives::bytes); bytes > 0) c.bytes += static_cast<uint64_t>(bytes);
-    return Status();
-  }));
+  TS_TRY(forEachRow(reader, tableOf<CollectiveRow>(), {}, {collectives::op, collectives::comm, collectives::bytes},
+                    [&](const Row& r) {
+                      Summary::Collective& c = all[{r.text(collectives::op), r.text(collectives::comm)}];
+                      ++c.count;
+                      if (int64_t bytes = r.slot(collectives::bytes); bytes > 0)
+                        c.bytes += static_cast<uint64_t>(bytes);
+                      return Status();
+                    }));
   s.collectives.emplace();
-  for (auto& [key, c] : all) s.collectives->push_back({std::string(key.first), std::string(key.second), c.count, c.bytes});
-  std::stable_sort(s.collectives->begin(), s.collectives->end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  for (auto& [key, c] : all)
+    s.collectives->push_back({std::string(key.first), std::string(key.second), c.count, c.bytes});
+  std::stable_sort(s.collectives->begin(), s.collectives->end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return {};
 }
 

@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   addExport(app, run);
   addInfo(app, run);
   addSynth(app, run);
+  addView(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -24,7 +24,8 @@ class Chrome {
   Status run() {
     const Reader& reader = export_.reader;
     TS_TRY(names_.load(reader));
-    Result<std::vector<int64_t>> ranks = ranksOf(reader, {&tableOf<EventRow>(), &tableOf<CounterRow>()}, export_.selection);
+    Result<std::vector<int64_t>> ranks =
+        ranksOf(reader, {&tableOf<EventRow>(), &tableOf<CounterRow>()}, export_.selection);
     if (!ranks) return ranks.status();
     base_ns_ = chromeBaseNs(reader);
     several_ = ranks->size() > 1;
@@ -85,7 +86,9 @@ class Chrome {
   void eventArgs(JsonWriter& json, const Row& row, EventType type);
   Status arrow(const Row& row, bool on_device, int64_t pid, int64_t tid);
   /// Arrows are joined by their number in the whole file, but numbers are given out rank by rank.
-  int64_t arrowId(int64_t id) const { return several_ ? static_cast<int64_t>((rank_index_ << 32) + static_cast<uint64_t>(id)) : id; }
+  int64_t arrowId(int64_t id) const {
+    return several_ ? static_cast<int64_t>((rank_index_ << 32) + static_cast<uint64_t>(id)) : id;
+  }
   Status flows(int64_t rank);
   Status counters(int64_t rank);
   Status metrics();
@@ -119,7 +122,8 @@ Status Chrome::metadata(const char* name, int64_t pid, int64_t tid, Fill fill) {
 Status Chrome::describe(int64_t number, std::string_view node, int64_t rank, int64_t pid, int64_t device) {
   std::string name(names_.program(node, rank, pid));
   if (several_) name = names_.process(node, rank, pid);
-  if (device != kNull) name = (several_ && rank != kNull ? "rank " + std::to_string(rank) + " · " : "") + names_.device(node, device);
+  if (device != kNull)
+    name = (several_ && rank != kNull ? "rank " + std::to_string(rank) + " · " : "") + names_.device(node, device);
   TS_TRY(metadata("process_name", number, 0, [&](JsonWriter& json) { json.field("name", name); }));
   std::string label = device == kNull ? "CPU" : "GPU " + std::to_string(device);
   TS_TRY(metadata("process_labels", number, 0, [&](JsonWriter& json) { json.field("labels", label); }));
@@ -158,7 +162,8 @@ Status Chrome::threadNames(int64_t rank) {
     Status described;
     // A row of a stream has the device where others have the process.
     bool is_device = pid != kNull && !names_.isProcess(node, rank, pid) && names_.isDevice(node, pid);
-    int64_t number = is_device ? devicePid(node, rank, names_.pidOf(node, rank), pid, described) : hostPid(node, rank, pid, described);
+    int64_t number = is_device ? devicePid(node, rank, names_.pidOf(node, rank), pid, described)
+                               : hostPid(node, rank, pid, described);
     TS_TRY(described);
     return metadata("thread_name", number, row.slot(threads::tid),
                     [&](JsonWriter& json) { json.field("name", row.text(threads::name)); });
@@ -170,10 +175,12 @@ Status Chrome::correlate(int64_t rank) {
   ran_ = {};
   collectives_.clear();
   draw_launches_ = true;
-  TimeOrder events = rows(tableOf<EventRow>(), rank, {events::ts, events::dur, events::type, events::rank, events::correlation});
+  TimeOrder events =
+      rows(tableOf<EventRow>(), rank, {events::ts, events::dur, events::type, events::rank, events::correlation});
   while (events.next()) {
     int64_t id = events.row().slot(events::correlation);
-    if (id != kNull) (isDeviceType(static_cast<EventType>(events.row().slot(events::type))) ? ran_ : launched_).insert(id);
+    if (id != kNull)
+      (isDeviceType(static_cast<EventType>(events.row().slot(events::type))) ? ran_ : launched_).insert(id);
   }
   TS_TRY(events.status());
   TimeOrder given = rows(tableOf<FlowRow>(), rank, {flows::ts, flows::rank, flows::kind});
@@ -201,7 +208,8 @@ Status Chrome::events(int64_t rank) {
     const bool on_device = isDeviceType(type), has_end = row.slot(events::dur) != kNull;
     Status described;
     int64_t pid = row.slot(events::pid);
-    int64_t number = on_device ? devicePid(node, rank, pid == kNull ? names_.pidOf(node, rank) : pid, row.slot(events::device), described)
+    int64_t number = on_device ? devicePid(node, rank, pid == kNull ? names_.pidOf(node, rank) : pid,
+                                           row.slot(events::device), described)
                                : hostPid(node, rank, pid, described);
     TS_TRY(described);
     int64_t tid = row.slot(on_device ? events::stream : events::tid);
@@ -252,7 +260,8 @@ void Chrome::eventArgs(JsonWriter& json, const Row& row, EventType type) {
     size("grid", s.grid_x, s.grid_y, s.grid_z);
     size("block", s.block_x, s.block_y, s.block_z);
   }
-  if (auto it = collectives_.find(row.slot(events::correlation)); type == EventType::kernel && it != collectives_.end()) {
+  if (auto it = collectives_.find(row.slot(events::correlation));
+      type == EventType::kernel && it != collectives_.end()) {
     const CollectiveArgs& c = it->second;
     auto addText = [&](const char* key, std::string_view v) {
       if (v.data() && !args_.has(key)) json.field(key, v);
@@ -291,7 +300,8 @@ Status Chrome::flows(int64_t rank) {
     int64_t pid = row.slot(flows::pid);
     bool is_device = pid != kNull && !names_.isProcess(node, rank, pid) && names_.isDevice(node, pid);
     Status described;
-    int64_t number = is_device ? devicePid(node, rank, names_.pidOf(node, rank), pid, described) : hostPid(node, rank, pid, described);
+    int64_t number = is_device ? devicePid(node, rank, names_.pidOf(node, rank), pid, described)
+                               : hostPid(node, rank, pid, described);
     TS_TRY(described);
     JsonWriter json = open(phase == "end" ? "f" : phase == "step" ? "t" : "s");
     if (int64_t id = row.slot(flows::id); id != kNull) json.field("id", arrowId(id));

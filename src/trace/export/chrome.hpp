@@ -13,8 +13,8 @@ namespace tracesmith::trace {
 /// Kineto's category of an event type.
 const char* chromeCategory(EventType type);
 
-/// Times are written in µs after this many ns. 0 unless times are so large that readers which take numbers as doubles would
-/// lose nanoseconds; then the same for all traces of about eleven days, so that files of one job agree.
+/// Times are written in µs after this many ns. 0 unless times are so large that readers which take numbers as doubles
+/// would lose nanoseconds; then the same for all traces of about eleven days, so that files of one job agree.
 int64_t chromeBaseNs(const Reader& reader);
 /// Appends ns as µs with three decimals: exact.
 void appendMicroseconds(std::string& out, int64_t ns);
@@ -41,13 +41,15 @@ class ChromeArgs {
   std::string_view members_;
 };
 
-/// Numbers of processes in the file. Kineto uses the process id for host rows and the device index for device rows; with several
-/// ranks in one file these would meet, so each process and each GPU of each rank gets a number of its own.
+/// Numbers of processes in the file. Kineto uses the process id for host rows and the device index for device rows;
+/// with several ranks in one file these would meet, so each process and each GPU of each rank gets a number of its own.
 class ChromePids {
  public:
   explicit ChromePids(bool several) : several_(several) {}
   /// `first` is set if this process was not seen before.
-  int64_t host(std::string_view node, int64_t rank, int64_t pid, bool& first) { return number({node, rank, pid, kNull}, pid, first); }
+  int64_t host(std::string_view node, int64_t rank, int64_t pid, bool& first) {
+    return number({node, rank, pid, kNull}, pid, first);
+  }
   int64_t device(std::string_view node, int64_t rank, int64_t pid, int64_t device, bool& first) {
     return number({node, rank, several_ ? pid : kNull, device}, device, first);
   }

@@ -8,9 +8,20 @@
 namespace tracesmith::trace {
 
 const char* chromeCategory(EventType type) {
-  static constexpr const char* kCategories[kEventTypes] = {
-      "kernel",     "gpu_memcpy", "gpu_memset",      "cuda_runtime",        "cuda_driver",     "cuda_sync",         "cuda_graph",
-      "overhead",   "cpu_op",     "user_annotation", "gpu_user_annotation", "python_function", "cpu_instant_event", "other"};
+  static constexpr const char* kCategories[kEventTypes] = {"kernel",
+                                                           "gpu_memcpy",
+                                                           "gpu_memset",
+                                                           "cuda_runtime",
+                                                           "cuda_driver",
+                                                           "cuda_sync",
+                                                           "cuda_graph",
+                                                           "overhead",
+                                                           "cpu_op",
+                                                           "user_annotation",
+                                                           "gpu_user_annotation",
+                                                           "python_function",
+                                                           "cpu_instant_event",
+                                                           "other"};
   auto i = static_cast<unsigned>(type);
   return kCategories[i < kEventTypes ? i : kEventTypes - 1];
 }
@@ -29,7 +40,8 @@ void appendMicroseconds(std::string& out, int64_t ns) {
   if (ns < 0) out += '-';
   out += std::to_string(magnitude / 1000);
   auto rest = static_cast<unsigned>(magnitude % 1000);
-  out += {'.', static_cast<char>('0' + rest / 100), static_cast<char>('0' + rest / 10 % 10), static_cast<char>('0' + rest % 10)};
+  out += {'.', static_cast<char>('0' + rest / 100), static_cast<char>('0' + rest / 10 % 10),
+          static_cast<char>('0' + rest % 10)};
 }
 
 struct ChromeArgs::Impl {
@@ -90,7 +102,8 @@ Status appendDevices(JsonWriter& json, const Reader& reader) {
   TS_TRY(forEachRow(reader, tableOf<DeviceRow>(), {}, {}, [&](const Row& row) {
     json.beginObject();
     appendColumns(json, row, {{devices::device, "id"}});
-    appendTexts(json, row, {{devices::name, "name"}, {devices::vendor, "vendor"}, {devices::uuid, "uuid"}, {devices::pci, "pci"}});
+    appendTexts(json, row,
+                {{devices::name, "name"}, {devices::vendor, "vendor"}, {devices::uuid, "uuid"}, {devices::pci, "pci"}});
     if (nodes.size() > 1) appendTexts(json, row, {{devices::node, "node"}});
     appendColumns(json, row,
                   {{devices::memory, "totalGlobalMem"},
@@ -131,7 +144,8 @@ Status appendDistributedInfo(JsonWriter& json, const Reader& reader, int64_t ran
     TS_TRY(forEachRow(reader, tableOf<GroupRow>(), one, {}, [&](const Row& row) {
       ++count;
       configs.beginObject();
-      appendTexts(configs, row, {{groups::comm, "pg_name"}, {groups::description, "pg_desc"}, {groups::backend, "backend_config"}});
+      appendTexts(configs, row,
+                  {{groups::comm, "pg_name"}, {groups::description, "pg_desc"}, {groups::backend, "backend_config"}});
       appendColumns(configs, row, {{groups::size, "pg_size"}});
       simdjson::dom::parser parser;
       simdjson::dom::array ranks;

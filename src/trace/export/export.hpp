@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
+#include "trace/export/row_source.hpp"
 #include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::trace {
@@ -20,10 +21,13 @@ struct Export {
   uint64_t left_out = 0;  ///< rows the format cannot hold (a time before 0, no time at all)
 };
 
-/// RFC 4180: a heading, then all columns of the selected rows of one table. NULL is an empty field, an empty string is "".
+/// RFC 4180: a heading, then all columns of the selected rows of one table. NULL is an empty field, an empty string is
+/// "".
 Status exportCsv(Export& e, const TableInfo& table);
 /// A JSON object for each selected row of one table; NULL is null.
 Status exportJsonLines(Export& e, const TableInfo& table);
+/// One such object.
+void appendJsonRow(std::string& out, const TableInfo& table, const Row& row);
 /// Chrome trace JSON as Kineto writes it.
 Status exportChrome(Export& e);
 /// Perfetto's own format: a protobuf of type perfetto.protos.Trace.

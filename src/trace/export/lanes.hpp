@@ -7,10 +7,12 @@
 
 namespace tracesmith::trace {
 
-/// Places slices, which must come in the order of TimeOrder (by start, the longest first), into as few lanes as are needed.
+/// Places slices, which must come in the order of TimeOrder (by start, the longest first), into as few lanes as are
+/// needed.
 class Lanes {
  public:
-  /// Lane of the slice [start, end). Before, close(lane, end) is called for every slice of that lane that ended by then.
+  /// Lane of the slice [start, end). Before, close(lane, end) is called for every slice of that lane that ended by
+  /// then.
   template <typename Close>
   size_t place(int64_t start, int64_t end, Close close) {
     for (size_t lane = 0;; ++lane) {

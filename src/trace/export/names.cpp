@@ -6,8 +6,8 @@ namespace tracesmith::trace {
 
 Status Names::load(const Reader& reader) {
   // Names are views into the reader's string table, which stays as it is until refresh().
-  TS_TRY(forEachRow(reader, tableOf<ProcessRow>(), {}, {processes::node, processes::pid, processes::rank, processes::name},
-                    [&](const Row& row) {
+  TS_TRY(forEachRow(reader, tableOf<ProcessRow>(), {},
+                    {processes::node, processes::pid, processes::rank, processes::name}, [&](const Row& row) {
                       std::string_view node = row.text(processes::node);
                       int64_t rank = row.slot(processes::rank), pid = row.slot(processes::pid);
                       processes_[{node, rank, pid}] = row.text(processes::name);
@@ -20,15 +20,17 @@ Status Names::load(const Reader& reader) {
         row.text(threads::name);
     return Status();
   }));
-  return forEachRow(reader, tableOf<DeviceRow>(), {}, {devices::node, devices::device, devices::name}, [&](const Row& row) {
-    devices_[{row.text(devices::node), row.slot(devices::device)}] = row.text(devices::name);
-    return Status();
-  });
+  return forEachRow(reader, tableOf<DeviceRow>(), {}, {devices::node, devices::device, devices::name},
+                    [&](const Row& row) {
+                      devices_[{row.text(devices::node), row.slot(devices::device)}] = row.text(devices::name);
+                      return Status();
+                    });
 }
 
 std::string Names::process(std::string_view node, int64_t rank, int64_t pid) const {
   std::string out = rank == kNull ? "" : "rank " + std::to_string(rank);
-  if (std::string_view name = program(node, rank, pid); !name.empty()) out += (out.empty() ? "" : " · ") + std::string(name);
+  if (std::string_view name = program(node, rank, pid); !name.empty())
+    out += (out.empty() ? "" : " · ") + std::string(name);
   if (pid == kNull) return out.empty() ? "process" : out;
   return out.empty() ? "process " + std::to_string(pid) : out + " (pid " + std::to_string(pid) + ")";
 }
@@ -50,7 +52,8 @@ std::string Names::stream(std::string_view node, int64_t rank, int64_t device, i
   std::string out = "stream " + std::to_string(stream);
   auto it = threads_.find({node, rank, device, stream});
   // Kineto calls streams "stream 7 7"; that says nothing new.
-  if (it != threads_.end() && !it->second.empty() && !it->second.starts_with("stream ")) out += " · " + std::string(it->second);
+  if (it != threads_.end() && !it->second.empty() && !it->second.starts_with("stream "))
+    out += " · " + std::string(it->second);
   return out;
 }
 

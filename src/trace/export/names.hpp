@@ -25,7 +25,9 @@ class Names {
   std::string device(std::string_view node, int64_t device) const;
   /// "python3", or empty.
   std::string_view program(std::string_view node, int64_t rank, int64_t pid) const;
-  bool isProcess(std::string_view node, int64_t rank, int64_t pid) const { return processes_.contains({node, rank, pid}); }
+  bool isProcess(std::string_view node, int64_t rank, int64_t pid) const {
+    return processes_.contains({node, rank, pid});
+  }
   bool isDevice(std::string_view node, int64_t device) const { return devices_.contains({node, device}); }
   /// Process id of a rank, for rows that have none; kNull if unknown or not unique.
   int64_t pidOf(std::string_view node, int64_t rank) const;

@@ -7,8 +7,8 @@ namespace {
 
 /// Ids of arrows are global in a Perfetto trace: made from all that makes one unique in ours.
 uint64_t flowId(std::string_view scope, std::string_view node, int64_t rank, int64_t pid, int64_t id) {
-  const uint64_t parts[] = {hash64(scope.data(), scope.size()), hash64(node.data(), node.size()), static_cast<uint64_t>(rank),
-                            static_cast<uint64_t>(pid), static_cast<uint64_t>(id)};
+  const uint64_t parts[] = {hash64(scope.data(), scope.size()), hash64(node.data(), node.size()),
+                            static_cast<uint64_t>(rank), static_cast<uint64_t>(pid), static_cast<uint64_t>(id)};
   return hash64(parts, sizeof parts);
 }
 
@@ -51,10 +51,10 @@ class FlowEnds {
 
 Status Perfetto::run() {
   TS_TRY(names_.load(export_.reader));
-  Result<std::vector<int64_t>> ranks =
-      ranksOf(export_.reader,
-              {&tableOf<EventRow>(), &tableOf<CollectiveRow>(), &tableOf<ProxyOpRow>(), &tableOf<StepRow>(), &tableOf<CounterRow>()},
-              export_.selection);
+  Result<std::vector<int64_t>> ranks = ranksOf(export_.reader,
+                                               {&tableOf<EventRow>(), &tableOf<CollectiveRow>(), &tableOf<ProxyOpRow>(),
+                                                &tableOf<StepRow>(), &tableOf<CounterRow>()},
+                                               export_.selection);
   if (!ranks) return ranks.status();
   for (int64_t rank : *ranks) {
     packets_.beginSequence();
@@ -75,7 +75,8 @@ Status Perfetto::run() {
 
 Status Perfetto::correlate(int64_t rank) {
   correlations_ = {};
-  TimeOrder order = rows(tableOf<EventRow>(), rank, {events::ts, events::dur, events::type, events::rank, events::correlation});
+  TimeOrder order =
+      rows(tableOf<EventRow>(), rank, {events::ts, events::dur, events::type, events::rank, events::correlation});
   while (order.next()) {
     int64_t id = order.row().slot(events::correlation);
     if (id == kNull) continue;
@@ -88,11 +89,13 @@ Status Perfetto::correlate(int64_t rank) {
 }
 
 Status Perfetto::events(int64_t rank) {
-  TimeOrder order = rows(tableOf<EventRow>(), rank,
-                         {events::ts, events::dur, events::type, events::name, events::node, events::rank, events::pid, events::tid,
-                          events::device, events::stream, events::correlation, events::step, events::bytes, events::launch,
-                          events::context, events::graph, events::graph_node, events::external_id, events::args});
-  FlowEnds flows(rows(tableOf<FlowRow>(), rank, {flows::ts, flows::rank, flows::pid, flows::tid, flows::id, flows::kind, flows::phase}));
+  TimeOrder order =
+      rows(tableOf<EventRow>(), rank,
+           {events::ts, events::dur, events::type, events::name, events::node, events::rank, events::pid, events::tid,
+            events::device, events::stream, events::correlation, events::step, events::bytes, events::launch,
+            events::context, events::graph, events::graph_node, events::external_id, events::args});
+  FlowEnds flows(rows(tableOf<FlowRow>(), rank,
+                      {flows::ts, flows::rank, flows::pid, flows::tid, flows::id, flows::kind, flows::phase}));
   while (order.next()) {
     const Row& row = order.row();
     if (!count(order.ts())) continue;
@@ -111,9 +114,8 @@ Status Perfetto::events(int64_t rank) {
     packets_.name(row.text(events::name));
     if (int64_t id = row.slot(events::correlation); correlations_.joined(id))
       packets_.flow(flowId("launch", node, rank, pid, id), on_device && !correlations_.ran_again.contains(id));
-    flows.take(order.ts(), on_device ? device : pid, on_device ? stream : tid, [&](const FlowEnds::End& e) {
-      packets_.flow(flowId(e.kind, node, rank, 0, e.id), e.phase == "end");
-    });
+    flows.take(order.ts(), on_device ? device : pid, on_device ? stream : tid,
+               [&](const FlowEnds::End& e) { packets_.flow(flowId(e.kind, node, rank, 0, e.id), e.phase == "end"); });
     describe(row);
     packets_.finish();
     TS_TRY(packets_.status());
@@ -127,7 +129,9 @@ void Perfetto::describe(const Row& row) {
   annotate(row, events::bytes, "bytes");
   if (std::string_view shape = row.text(events::launch); !shape.empty()) {
     LaunchShape s = LaunchShape::parse(shape);
-    auto size = [](int32_t x, int32_t y, int32_t z) { return std::to_string(x) + " x " + std::to_string(y) + " x " + std::to_string(z); };
+    auto size = [](int32_t x, int32_t y, int32_t z) {
+      return std::to_string(x) + " x " + std::to_string(y) + " x " + std::to_string(z);
+    };
     if (s.grid_x >= 0) packets_.annotate("grid", std::string_view(size(s.grid_x, s.grid_y, s.grid_z)));
     if (s.block_x >= 0) packets_.annotate("block", std::string_view(size(s.block_x, s.block_y, s.block_z)));
     if (s.registers >= 0) packets_.annotate("registers", int64_t{s.registers});

@@ -6,7 +6,8 @@ namespace {
 
 constexpr int kTracePacket = 1;
 // TracePacket
-constexpr int kTimestamp = 8, kSequenceId = 10, kTrackEvent = 11, kInternedData = 12, kSequenceFlags = 13, kTrackDescriptor = 60;
+constexpr int kTimestamp = 8, kSequenceId = 10, kTrackEvent = 11, kInternedData = 12, kSequenceFlags = 13,
+              kTrackDescriptor = 60;
 constexpr int kStateCleared = 1, kNeedsState = 2;  // sequence flags
 constexpr int kExplicitOrder = 3, kNeverMerge = 2;
 

@@ -11,7 +11,8 @@ Status Perfetto::steps(int64_t rank) {
     const Row& row = order.row();
     if (!count(order.ts())) continue;
     std::string_view node = row.text(steps::node), name = row.text(steps::name);
-    tracks_.begin(tracks_.ofProcess(node, rank, pidOf(row, steps::pid, node, rank), "steps", 1), order.ts(), order.dur());
+    tracks_.begin(tracks_.ofProcess(node, rank, pidOf(row, steps::pid, node, rank), "steps", 1), order.ts(),
+                  order.dur());
     packets_.category("step");
     packets_.name(name.empty() ? "step " + std::to_string(row.slot(steps::step)) : std::string(name));
     annotate(row, steps::step, "step");
@@ -26,7 +27,8 @@ Status Perfetto::collectives(int64_t rank) {
     const Row& row = order.row();
     if (!count(order.ts())) continue;
     std::string_view node = row.text(collectives::node);
-    tracks_.begin(tracks_.ofProcess(node, rank, pidOf(row, collectives::pid, node, rank), "collectives", 2), order.ts(), order.dur());
+    tracks_.begin(tracks_.ofProcess(node, rank, pidOf(row, collectives::pid, node, rank), "collectives", 2), order.ts(),
+                  order.dur());
     packets_.category("collective");
     packets_.name(row.text(collectives::op));
     annotateText(row, collectives::comm, "comm");
@@ -55,7 +57,8 @@ Status Perfetto::proxyOps(int64_t rank) {
     const Row& row = order.row();
     if (!count(order.ts())) continue;
     std::string_view node = row.text(proxy_ops::node);
-    tracks_.begin(tracks_.ofProcess(node, rank, pidOf(row, proxy_ops::pid, node, rank), "network", 3), order.ts(), order.dur());
+    tracks_.begin(tracks_.ofProcess(node, rank, pidOf(row, proxy_ops::pid, node, rank), "network", 3), order.ts(),
+                  order.dur());
     packets_.category("proxy_op");
     packets_.name(row.text(proxy_ops::direction));
     annotateText(row, proxy_ops::comm, "comm");
@@ -93,8 +96,9 @@ Status Perfetto::metrics() {
     if (row.slot(metrics::value) == kNull || ts == kNull || !count(ts)) return packets_.status();
     std::string name(row.text(metrics::name));
     if (std::string_view part = row.text(metrics::part); !part.empty()) name += " · " + std::string(part);
-    packets_.counter(ts, tracks_.counterOfNode(row.text(metrics::node), row.slot(metrics::device), name, row.text(metrics::unit)),
-                     row.real(metrics::value));
+    packets_.counter(
+        ts, tracks_.counterOfNode(row.text(metrics::node), row.slot(metrics::device), name, row.text(metrics::unit)),
+        row.real(metrics::value));
     return packets_.status();
   });
 }

@@ -29,7 +29,8 @@ class PerfettoTracks {
 
   SliceTrack& thread(std::string_view node, int64_t rank, int64_t pid, int64_t tid);
   /// `annotations`: the ranges that span a stream's kernels, on a track of their own.
-  SliceTrack& stream(std::string_view node, int64_t rank, int64_t pid, int64_t device, int64_t stream, bool annotations);
+  SliceTrack& stream(std::string_view node, int64_t rank, int64_t pid, int64_t device, int64_t stream,
+                     bool annotations);
   /// A track of a process with a name of its own: "steps", "collectives", …
   SliceTrack& ofProcess(std::string_view node, int64_t rank, int64_t pid, std::string_view name, int32_t order);
   uint64_t counterOfProcess(std::string_view node, int64_t rank, int64_t pid, const std::string& name);

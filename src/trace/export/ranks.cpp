@@ -45,6 +45,7 @@ TimeOrder rowsOfRank(const Reader& reader, const TableInfo& table, const Selecti
     one.ranks = {rank};
     return TimeOrder(reader, table, std::move(one), std::move(columns), std::move(blocks));
   }
+  one.ranks.clear();
   int column = table.find("rank");
   std::erase_if(blocks, [&](const Block* b) { return !hasRowsWithoutRank(*b, column); });
   return TimeOrder(reader, table, std::move(one), std::move(columns), std::move(blocks),

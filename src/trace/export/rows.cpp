@@ -86,7 +86,8 @@ Status writeRows(Export& e, const TableInfo& table, Line line) {
 
 Status exportCsv(Export& e, const TableInfo& table) {
   std::string heading;
-  forEachColumn(table, nullptr, [&](const char* name, const Value&) { (heading += heading.empty() ? "" : ",") += name; });
+  forEachColumn(table, nullptr,
+                [&](const char* name, const Value&) { (heading += heading.empty() ? "" : ",") += name; });
   TS_TRY(e.out.write(heading + "\r\n"));
   return writeRows(e, table, [&](const Row& row, std::string& line) {
     bool first = true;
@@ -101,20 +102,26 @@ Status exportCsv(Export& e, const TableInfo& table) {
   });
 }
 
+void appendJsonRow(std::string& out, const TableInfo& table, const Row& row) {
+  char separator = '{';
+  forEachColumn(table, &row, [&](const char* name, const Value& v) {
+    out += separator;
+    separator = ',';
+    out += '"';
+    out += name;
+    out += "\":";
+    if (v.kind == Value::kNothing) out += "null";
+    if (v.kind == Value::kInteger) appendInteger(out, v.integer);
+    if (v.kind == Value::kReal) appendJsonNumber(out, std::bit_cast<double>(v.integer));
+    if (v.kind == Value::kText) appendJsonString(out, v.text);
+  });
+  out += '}';
+}
+
 Status exportJsonLines(Export& e, const TableInfo& table) {
   return writeRows(e, table, [&](const Row& row, std::string& line) {
-    line += '{';
-    forEachColumn(table, &row, [&](const char* name, const Value& v) {
-      if (line.size() > 1) line += ',';
-      line += '"';
-      line += name;
-      line += "\":";
-      if (v.kind == Value::kNothing) line += "null";
-      if (v.kind == Value::kInteger) appendInteger(line, v.integer);
-      if (v.kind == Value::kReal) appendJsonNumber(line, std::bit_cast<double>(v.integer));
-      if (v.kind == Value::kText) appendJsonString(line, v.text);
-    });
-    line += "}\n";
+    appendJsonRow(line, table, row);
+    line += '\n';
   });
 }
 

@@ -11,8 +11,9 @@
 
 namespace tracesmith::trace {
 
-/// Rows ordered by start; of those that start together the longest first, so that what encloses comes before what it encloses.
-/// Rows without ts are left out. The table must have a column ts; `columns` must have ts and, if the table has it, dur.
+/// Rows ordered by start; of those that start together the longest first, so that what encloses comes before what it
+/// encloses. Rows without ts are left out. The table must have a column ts; `columns` must have ts and, if the table
+/// has it, dur.
 class TimeOrder {
  public:
   /// `blocks`: which to read, those that cannot match may be among them. `keep`, if given, leaves rows out.
