@@ -39,7 +39,7 @@ class Sbt0Import {
   void sections();
   void events();
   void findStrings();
-  bool looksLikeStrings(uint64_t offset);
+  bool looksLikeStrings(uint64_t offset, uint64_t names);
   void add(const Event& e);
   std::string args(const Event& e);
   void nodesAndDevices(const std::string& node);
@@ -70,6 +70,7 @@ Status Sbt0Import::run() {
   if (strings_at_ != 0) {
     c_.seek(strings_at_);
     has_strings_ = strings_.read(c_);
+    if (has_strings_ && c_.byte() != kEndTag) losses_.add("end mark missing", 1, "the file ends after its names, without the mark of its end");
   }
   if (!has_strings_) losses_.add("string table missing", 1, "the file ends before its names: " + humanCount(strings_.size()) + " of them were read");
   if (strings_.dropped() > 0) losses_.add("too many strings", strings_.dropped(), "names beyond the limit were not kept");
@@ -103,13 +104,13 @@ void Sbt0Import::sections() {
   if (events_at_ == 0) losses_.add("no events section", 1, "the file ends before its events");
 }
 
-/// Without a count, events end where the rest of the file is exactly a table of strings.
+/// Without a count, events end where the rest of the file is a table of strings.
 void Sbt0Import::findStrings() {
   c_.seek(events_at_);
-  uint64_t ts = c_.varint(), n = 0;
+  uint64_t ts = c_.varint(), n = 0, names = 0;
   for (Event e;; ++n, ts = e.ts) {
     uint64_t at = c_.offset();
-    if (looksLikeStrings(at)) {
+    if (looksLikeStrings(at, names)) {
       strings_at_ = at + 1;
       break;
     }
@@ -119,19 +120,30 @@ void Sbt0Import::findStrings() {
       if (header_.event_count == 0) losses_.add("missing events", 1, "the file ends inside an event, at byte " + std::to_string(at));
       break;
     }
+    names = std::max(names, e.name + 1);
   }
   if (header_.event_count == 0) header_.event_count = n;
 }
 
-bool Sbt0Import::looksLikeStrings(uint64_t offset) {
+/// The tag of the strings is also an event type. It is the tag if strings follow up to the end of the file, at least as
+/// many as there are names in use; the last may be cut.
+bool Sbt0Import::looksLikeStrings(uint64_t offset, uint64_t names) {
   c_.seek(offset);
   if (c_.byte() != kStringsTag) return false;
   uint64_t n = c_.varint();
-  if (c_.failed() || n > c_.left()) return false;
+  if (c_.failed() || n < names || n > c_.left() + names) return false;
   for (uint64_t i = 0; i < n; ++i) {
-    c_.skip(c_.varint());
-    if (c_.failed() || search_budget_ == 0) return false;
-    --search_budget_;
+    uint64_t length = c_.varint();
+    if (c_.failed()) return i > 0;
+    if (search_budget_ < 16) return false;
+    search_budget_ -= 16;
+    for (uint64_t k = 0; k < std::min<uint64_t>(length, 64); ++k) {
+      uint8_t b = c_.byte();
+      if (c_.failed()) return i > 0 || k > 0;
+      if (b < 0x20 && b != '\n' && b != '\t') return false;
+    }
+    c_.skip(length - std::min<uint64_t>(length, 64));
+    if (c_.failed()) return true;
   }
   return c_.left() == 0 || (c_.byte() == kEndTag && c_.left() == 0);
 }
