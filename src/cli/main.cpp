@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   app.footer("Example:  tracesmith import rank*.json.gz -o job.sbt && tracesmith info job.sbt\nHelp on a command:  tracesmith COMMAND --help");
   Run run;
   addExport(app, run);
+  addImport(app, run);
   addInfo(app, run);
   addSynth(app, run);
   addView(app, run);
