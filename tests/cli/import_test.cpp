@@ -82,7 +82,7 @@ TEST(Import, Failures) {
   writeFile(dir / "bad.json", "[{\"ph\" \"X\"}]");
   writeFile(dir / "text.json", "hello world");
   writeFile(dir / "other.json", "{\"a\":1}");
-  writeFile(dir / "bad.gz", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10) + "rubbish");
+  writeFile(dir / "bad.gz", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10) + std::string(20, '\xff'));
   writeFile(dir / "cut.gz", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10));
   writeFile(dir / "cut.sbt", std::string("SBT\0\0\0\1\0", 8));
   writeFile(dir / "deep.json", std::string(100'000, '['));
