@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Example:  tracesmith import rank*.json.gz -o job.sbt && tracesmith info job.sbt\nHelp on a command:  tracesmith COMMAND --help");
   Run run;
+  addQuery(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
