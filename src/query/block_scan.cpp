@@ -91,15 +91,48 @@ duckdb::unique_ptr<FunctionData> bind(ClientContext&, duckdb::TableFunctionBindI
   return bound;
 }
 
-void pushdownFilter(ClientContext&, duckdb::LogicalGet& get, FunctionData* data,
-                    duckdb::vector<duckdb::unique_ptr<duckdb::Expression>>& filters) {
-  auto& bound = data->Cast<BoundScan>();
+/// SQL columns by the bindings of a scan's expressions.
+std::vector<const SqlColumn*> columnsOf(const duckdb::LogicalGet& get, const BoundScan& bound) {
   const std::vector<SqlColumn>& all = bound.traces->columns(*bound.table);
   std::vector<const SqlColumn*> columns;
   for (auto& index : get.GetColumnIds())
     columns.push_back(index.GetPrimaryIndex() < all.size() ? &all[index.GetPrimaryIndex()] : nullptr);
-  for (auto& filter : filters)  // they stay: zones only say where to look
-    std::erase_if(bound.blocks, [&](const TraceSet::BlockRef& ref) { return !mayMatch(*filter, columns, *bound.traces, ref); });
+  return columns;
+}
+
+void pushdownFilter(ClientContext& context, duckdb::LogicalGet& get, FunctionData* data,
+                    duckdb::vector<duckdb::unique_ptr<duckdb::Expression>>& filters) {
+  auto& bound = data->Cast<BoundScan>();
+  const std::vector<const SqlColumn*> columns = columnsOf(get, bound);
+  for (auto& filter : filters) {  // they stay: zones only say where to look
+    ZoneCondition condition(context, *filter, columns, *bound.traces);
+    std::erase_if(bound.blocks, [&](const TraceSet::BlockRef& ref) { return !condition.mayMatch(ref); });
+  }
+}
+
+/// Names the column has in the blocks that are left; at most as many as there are strings.
+uint64_t distinctNames(const BoundScan& bound, const SqlColumn& column, bool& nulls) {
+  uint64_t distinct = 0;
+  std::pair<uint32_t, uint32_t> last(UINT32_MAX, 0);
+  for (const TraceSet::BlockRef& ref : bound.blocks) {
+    if (last == std::pair(ref.source, ref.block->stream)) continue;
+    last = {ref.source, ref.block->stream};
+    IdRange range = bound.traces->idRange(*bound.table, column.column, ref.source, ref.block->stream);
+    nulls = nulls || range.nulls;
+    distinct = std::max<uint64_t>(distinct, range.high - range.low + 1);
+  }
+  return distinct;
+}
+
+/// Conditions on names and types are asked once for each name, not for each row. Worth it unless rows are fewer.
+bool pushdownExpression(ClientContext&, const duckdb::LogicalGet& get, duckdb::Expression& condition) {
+  auto& bound = get.bind_data->Cast<BoundScan>();
+  const SqlColumn* column = onlyColumn(condition, columnsOf(get, bound));
+  if (!column) return false;
+  if (column->column < 0 || column->kind == Kind::Type) return true;
+  if (column->kind != Kind::Str && column->kind != Kind::Launch) return false;
+  bool nulls = false;
+  return distinctNames(bound, *column, nulls) < bound.rows();
 }
 
 duckdb::unique_ptr<duckdb::NodeStatistics> cardinality(ClientContext&, const FunctionData* data) {
@@ -117,15 +150,7 @@ duckdb::unique_ptr<duckdb::BaseStatistics> statistics(ClientContext&, const Func
   const uint64_t rows = bound.rows();
   if (column.kind == Kind::Str) {
     bool nulls = false;
-    uint64_t distinct = 0;
-    std::pair<uint32_t, uint32_t> last(UINT32_MAX, 0);
-    for (const TraceSet::BlockRef& ref : bound.blocks) {
-      if (last == std::pair(ref.source, ref.block->stream)) continue;
-      last = {ref.source, ref.block->stream};
-      IdRange range = bound.traces->idRange(*bound.table, column.column, ref.source, ref.block->stream);
-      nulls = nulls || range.nulls;
-      distinct = std::max<uint64_t>(distinct, range.high - range.low + 1);
-    }
+    const uint64_t distinct = distinctNames(bound, column, nulls);
     auto stats = duckdb::BaseStatistics::CreateUnknown(column.type);
     if (!nulls) stats.Set(duckdb::StatsInfo::CANNOT_HAVE_NULL_VALUES);
     stats.SetDistinctCount(std::min(rows, distinct));
@@ -241,6 +266,7 @@ void registerTables(duckdb::Connection& connection, std::shared_ptr<TraceSet> tr
   function.filter_pushdown = true;
   function.filter_prune = true;
   function.pushdown_complex_filter = pushdownFilter;
+  function.pushdown_expression = pushdownExpression;
   function.cardinality = cardinality;
   function.statistics = statistics;
   function.get_partition_data = partition;
