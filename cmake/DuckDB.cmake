@@ -5,6 +5,10 @@ set(TRACESMITH_DUCKDB_VERSION 1.4.4)
 set(TRACESMITH_HAS_QUERY OFF)
 
 function(ts_installed_duckdb include library)
+  if(NOT EXISTS "${TRACESMITH_DUCKDB_LIBRARY}" OR NOT EXISTS "${TRACESMITH_DUCKDB_INCLUDE}")
+    unset(TRACESMITH_DUCKDB_LIBRARY CACHE)  # removed since the last configure
+    unset(TRACESMITH_DUCKDB_INCLUDE CACHE)
+  endif()
   find_path(TRACESMITH_DUCKDB_INCLUDE duckdb/planner/operator/logical_get.hpp)
   find_library(TRACESMITH_DUCKDB_LIBRARY NAMES libduckdb.so)
   mark_as_advanced(TRACESMITH_DUCKDB_INCLUDE TRACESMITH_DUCKDB_LIBRARY)

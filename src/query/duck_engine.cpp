@@ -101,6 +101,15 @@ std::string conditionOf(const trace::TableInfo& table, const trace::Selection& s
   return out;
 }
 
+bool setMemory(duckdb::DBConfig& config, const std::string& memory) {
+  try {
+    config.SetOptionByName("memory_limit", duckdb::Value(memory));
+    return true;
+  } catch (const duckdb::Exception&) {
+    return false;
+  }
+}
+
 class DuckEngine : public Engine {
  public:
   ~DuckEngine() override {
@@ -120,7 +129,7 @@ class DuckEngine : public Engine {
       std::string memory = options.memory;
       if (memory.empty())
         memory = std::to_string(static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2) + "B";
-      config.SetOptionByName("memory_limit", duckdb::Value(memory));
+      if (!setMemory(config, memory)) return Status::invalid("'" + memory + "' is no amount of memory: say it like 2GB or 500MB");
       if (options.threads > 0) config.SetOptionByName("threads", duckdb::Value::BIGINT(options.threads));
       database_ = std::make_unique<duckdb::DuckDB>(nullptr, &config);
       connection_ = std::make_unique<duckdb::Connection>(*database_);

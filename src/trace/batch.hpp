@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,30 +15,25 @@ namespace tracesmith::trace {
 /// One column under construction. Values are slots (ints, ids, double bits) or text lengths.
 class Column {
  public:
-  /// Gives `row` its value; rows skipped since the last call are NULL. Rows come in ascending order.
-  void set(size_t row, int64_t value) {
-    if (rows_ < row) pad(row);
-    values_.push_back(static_cast<uint64_t>(value));
-    if (!valid_.empty()) valid_.push_back(1);
-    rows_ = row + 1;
-  }
-  void pad(size_t rows);
+  /// Adds `count` rows, `nulls` of them NULL; the slot of each is `stride` slots after the one before it.
+  void add(const int64_t* slots, size_t stride, size_t count, size_t nulls);
   void clear();
 
-  const std::vector<uint64_t>& values() const { return values_; }
+  std::span<const uint64_t> values() const { return {values_.data(), count_}; }
   /// A byte per row, or empty when no row is NULL.
-  const std::vector<uint8_t>& valid() const { return valid_; }
+  std::span<const uint8_t> valid() const { return {valid_.data(), count_ < rows_ ? rows_ : 0}; }
 
  private:
+  // Longer than what is in them: growing by resize() would write every value twice.
   std::vector<uint64_t> values_;
   std::vector<uint8_t> valid_;
-  size_t rows_ = 0;
+  size_t rows_ = 0, count_ = 0;
 };
 
 /// Rows of one table. Not thread safe.
 class Batch {
  public:
-  explicit Batch(const TableInfo& table) : table_(&table), columns_(table.columns.size()), heaps_(table.columns.size()) {}
+  explicit Batch(const TableInfo& table);
 
   const TableInfo& table() const { return *table_; }
   size_t rows() const { return rows_; }
@@ -49,16 +45,18 @@ class Batch {
   void append(const int64_t* slots, const std::string& texts);
   void clear();
 
-  Column& column(size_t i) { return columns_[i]; }
-  /// For bulk fillers that set columns themselves: declares the number of rows.
-  void setRows(size_t rows) { rows_ = rows; }
-
-  /// The whole block, without sequence, stream and checksum (seal() sets those). Pads columns first.
+  /// The whole block, without sequence, stream and checksum (seal() sets those).
   std::string encode(Encoder& encoder);
 
  private:
+  /// Moves the staged rows into the columns.
+  void settle();
+
   const TableInfo* table_;
   std::vector<Column> columns_;
+  std::vector<size_t> texts_;      // indexes of Text columns
+  std::vector<int64_t> staged_;    // whole rows, a few hundred: taken apart while they are in the cache
+  size_t staged_rows_ = 0;
   std::vector<std::string> heaps_;  // of Text columns
   size_t rows_ = 0, text_bytes_ = 0;
 };

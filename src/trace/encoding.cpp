@@ -36,23 +36,28 @@ TS_CLONES void splitPlane(const uint64_t* codes, size_t n, unsigned shift, uint8
   for (size_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(codes[i] >> shift);
 }
 
-/// Bits per byte an ideal order-0 coder needs. Above ~7.9 compressing is wasted work.
-double entropy(const uint8_t* bytes, size_t n) {
+/// Whether the bytes look like noise: an ideal order-0 coder would need more than 7.5 bits for each. Compressing such a plane
+/// costs more time, here and at every read, than its few percent are worth. Looks at a quarter of a long plane.
+bool looksRandom(const uint8_t* bytes, size_t n) {
   uint32_t count[4][256] = {};
-  size_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    ++count[0][bytes[i]];
-    ++count[1][bytes[i + 1]];
-    ++count[2][bytes[i + 2]];
-    ++count[3][bytes[i + 3]];
-  }
-  for (; i < n; ++i) ++count[0][bytes[i]];
-  double sum = 0;
+  const size_t step = n >= 16384 ? 256 : 64;  // 64 of every 256 bytes
+  size_t sampled = 0;
+  for (size_t at = 0; at + 64 <= n; at += step, sampled += 64)
+    for (size_t i = at; i < at + 64; i += 4) {
+      ++count[0][bytes[i]];
+      ++count[1][bytes[i + 1]];
+      ++count[2][bytes[i + 2]];
+      ++count[3][bytes[i + 3]];
+    }
+  if (sampled < 1024) return false;
+  float sum = 0;
   for (int v = 0; v < 256; ++v) {
     auto c = static_cast<float>(count[0][v] + count[1][v] + count[2][v] + count[3][v]);
     if (c > 0) sum += c * std::log2(c);
   }
-  return std::log2(static_cast<double>(n)) - sum / static_cast<double>(n);
+  const auto total = static_cast<float>(sampled);
+  // A sample of a few thousand bytes underestimates the entropy by about 256 / (2 ln 2 · n) bits.
+  return std::log2(total) - sum / total + 185 / total > 7.5f;
 }
 
 // gcc does not clone templates, so the loops exist once per output width.
@@ -73,14 +78,53 @@ TS_MERGE(uint32_t)
 TS_MERGE(uint64_t)
 #undef TS_MERGE
 
+TS_CLONES uint64_t orAll(const uint64_t* v, size_t n) {
+  uint64_t all = 0;
+  for (size_t i = 0; i < n; ++i) all |= v[i];
+  return all;
+}
+
 }  // namespace
+
+TS_CLONES void minMax(std::span<const uint64_t> values, int64_t& low, int64_t& high) {
+  int64_t a = static_cast<int64_t>(values[0]), b = a;
+  for (uint64_t v : values) {
+    const auto x = static_cast<int64_t>(v);
+    a = x < a ? x : a;
+    b = x > b ? x : b;
+  }
+  low = a;
+  high = b;
+}
+
+TS_CLONES void subtract(std::span<const uint64_t> values, uint64_t base, uint64_t* out) {
+  for (size_t i = 0; i < values.size(); ++i) out[i] = values[i] - base;
+}
+
+TS_CLONES bool differences(std::span<const uint64_t> values, uint64_t* out) {
+  uint64_t signs = 0;
+  for (size_t i = 1; i < values.size(); ++i) {
+    out[i - 1] = values[i] - values[i - 1];
+    signs |= out[i - 1];
+  }
+  return signs >> 63;
+}
+
+TS_CLONES void zigzag(std::span<uint64_t> codes) {
+  for (uint64_t& c : codes) c = (c << 1) ^ (0 - (c >> 63));
+}
+
+TS_CLONES void countNulls(const int64_t* rows, size_t count, size_t columns, int64_t null, uint32_t* counts) {
+  for (size_t r = 0; r < count; ++r, rows += columns)
+    for (size_t c = 0; c < columns; ++c) counts[c] += rows[c] == null;
+}
 
 Encoder::Encoder(int level) : zstd_(ZSTD_createCCtx()) { ZSTD_CCtx_setParameter(zstd_, ZSTD_c_compressionLevel, level); }
 
 Encoder::~Encoder() { ZSTD_freeCCtx(zstd_); }
 
 void Encoder::frame(const uint8_t* bytes, size_t n, std::string& out) {
-  if (n >= 32 && entropy(bytes, n) < 7.9) {
+  if (n >= 32 && !looksRandom(bytes, n)) {
     compressed_.resize(ZSTD_compressBound(n));
     size_t size = ZSTD_compress2(zstd_, compressed_.data(), compressed_.size(), bytes, n);
     if (!ZSTD_isError(size) && size < n - n / 32) {
@@ -106,8 +150,7 @@ void Encoder::plane(const uint8_t* bytes, size_t n, std::string& out) {
 }
 
 void Encoder::planes(std::span<const uint64_t> codes, std::string& out) {
-  uint64_t all = 0;
-  for (uint64_t c : codes) all |= c;
+  const uint64_t all = orAll(codes.data(), codes.size());
   unsigned count = (static_cast<unsigned>(std::bit_width(all)) + 7) / 8;
   put<uint8_t>(out, static_cast<uint8_t>(count));
   bytes_.resize(codes.size());

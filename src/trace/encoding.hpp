@@ -59,6 +59,15 @@ class Decoder {
   std::vector<uint8_t> scratch_;
 };
 
+// Loops of the encoder over whole columns.
+void minMax(std::span<const uint64_t> values, int64_t& low, int64_t& high);  ///< as signed numbers; not for none
+void subtract(std::span<const uint64_t> values, uint64_t base, uint64_t* out);
+/// Differences of neighbours: values.size() − 1 of them. True if one is negative.
+bool differences(std::span<const uint64_t> values, uint64_t* out);
+void zigzag(std::span<uint64_t> codes);
+/// counts[c] += rows in which column c is `null`; rows of `columns` slots each.
+void countNulls(const int64_t* rows, size_t count, size_t columns, int64_t null, uint32_t* counts);
+
 /// Codes of neighbours' differences to values, in place: codes[i] becomes base + the sum of differences 0…i.
 void undelta(int64_t* codes, size_t n, int64_t base, bool zigzag);
 

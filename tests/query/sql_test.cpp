@@ -23,17 +23,18 @@ namespace {
 
 struct Configuration {
   const char* name;
-  uint32_t block_rows = 32768;
-  int files = 1;
+  uint32_t block_rows;
+  int files;
   EngineOptions engine;
 };
 
+constexpr uint32_t kBlockRows = 32768;
 const Configuration kConfigurations[] = {
-    {"default"},
-    {.name = "one_row_blocks", .block_rows = 1},
-    {.name = "tiny_memory", .engine = {.memory = "32MB"}},
-    {.name = "one_thread", .engine = {.threads = 1}},
-    {.name = "two_traces", .files = 2},
+    {"default", kBlockRows, 1, {}},
+    {"one_row_blocks", 1, 1, {}},
+    {"tiny_memory", kBlockRows, 1, {"32MB", 0}},
+    {"one_thread", kBlockRows, 1, {"", 1}},
+    {"two_traces", kBlockRows, 2, {}},
 };
 
 struct Record {
@@ -148,7 +149,7 @@ TEST_P(SqlTest, Replay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Configurations, SqlTest, ::testing::ValuesIn(kConfigurations),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace tracesmith::query

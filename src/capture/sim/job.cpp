@@ -1,0 +1,103 @@
+#include "capture/sim/job.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "capture/sim/names.hpp"
+
+namespace tracesmith::sim {
+
+const char* const kApiNames[kApiCount] = {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync", "cudaDeviceSynchronize"};
+const char* const kRangeNames[kRangeCount] = {"forward", "backward", "optimizer"};
+
+Job::Job(const JobConfig& config) : config_(config) {
+  Random random(config.seed);
+  kernels_ = kernelModels(random);
+  cpu_ops_ = cpuOpNames();
+  collective_kernels_ = collectiveKernelNames();
+
+  std::vector<double> cdf;
+  double total = 0;
+  for (size_t i = 0; i < kernels_.size(); ++i) cdf.push_back(total += 1 / std::pow(static_cast<double>(i) + 1, 1.05));
+  for (int i = 0; i < 65536; ++i)
+    zipf_.push_back(static_cast<uint32_t>(std::lower_bound(cdf.begin(), cdf.end(), (i + 0.5) / 65536 * total) - cdf.begin()));
+
+  // A step of about 1,150 operations; fewer when the trace is small, so that it still has several steps.
+  const double rows_per_op = 2.62;
+  const double per_rank = static_cast<double>(config.events) / config.ranks;
+  const int count = static_cast<int>(std::clamp(per_rank / rows_per_op / 8, 24.0, 1150.0));
+  backward_op_ = static_cast<size_t>(count) * 3 / 10;
+  optimizer_op_ = static_cast<size_t>(count) * 8 / 10;
+  for (int i = 0; i < count; ++i) {
+    const uint64_t r = random.next();
+    Op op{};
+    op.kernel = zipf_[r & 65535];
+    op.cpu_op = static_cast<uint32_t>(r >> 16) % static_cast<uint32_t>(cpu_ops_.size());
+    op.has_cpu_op = (r >> 32) % 10 < 6;
+    const auto kind = (r >> 40) % 100;
+    const bool backward = static_cast<size_t>(i) >= backward_op_ && static_cast<size_t>(i) < optimizer_op_;
+    const bool last = i + 1 == count;
+    if (last || (backward && (kind < 16 || static_cast<size_t>(i) + 1 == optimizer_op_))) {
+      op.kind = OpKind::collective;
+      op.collective = static_cast<uint32_t>(collectives_.size());
+      CollectiveModel c;
+      const auto which = (r >> 48) % 10;
+      c.op = last ? "all_gather" : which < 7 ? "all_reduce" : "reduce_scatter";
+      c.world = last || collectives_.size() % 4 != 3;
+      c.bytes = static_cast<int64_t>(1 + (r >> 52) % 64) << 16;
+      c.kernel_name = last ? 0 : which < 7 ? 1 : 2;
+      collectives_.push_back(c);
+    } else if (kind == 98 || i == 0) {
+      op.kind = OpKind::memcpy;
+    } else if (kind == 99) {
+      op.kind = OpKind::memset;
+    } else {
+      op.kind = OpKind::kernel;
+    }
+    op.bytes = static_cast<int64_t>(1024 * (1 + (r >> 20) % 65536));
+    ops_.push_back(op);
+    rows_per_step_ += op.has_cpu_op ? 3 : 2;  // the operator, its API call, the kernel or copy
+  }
+  rows_per_step_ += kRangeCount + 2;  // and the final synchronisation, and the step's own range
+  const uint64_t all_ranks = rows_per_step_ * static_cast<uint64_t>(config.ranks);
+  steps_ = static_cast<int>(std::max<uint64_t>(1, (config.events + all_ranks - 1) / all_ranks));
+
+  slow_rank_ = static_cast<int>(random.next() % static_cast<uint64_t>(config.ranks));
+  slow_node_ = static_cast<int>(random.next() % static_cast<uint64_t>(nodes()));
+  for (int n = 0; n < nodes(); ++n) {
+    ClockTruth clock;
+    clock.offset = n == 0 ? 0 : static_cast<int64_t>((random.uniform() - 0.5) * 4e9);   // ± 2 s
+    clock.drift_ppm = n == 0 ? 0 : std::round((random.uniform() - 0.5) * 1e6) / 1e4;  // ± 50 ppm
+    clock.raw_start = kStartNs - clock.offset;
+    clocks_.push_back(clock);
+  }
+}
+
+void Job::settle(int step, size_t first, size_t last, std::vector<RankState>& states, std::vector<CollectiveTime>& times) const {
+  const size_t per_rank = collectives_.size();
+  for (size_t k = first; k < last; ++k) {
+    const CollectiveModel& model = collectives_[k];
+    const int group = model.world ? config_.ranks : config_.gpus_per_node;
+    for (int begin = 0; begin < config_.ranks; begin += group) {
+      const int end = std::min(config_.ranks, begin + group);
+      const int node = nodeOf(begin);
+      Random random(config_.seed ^ static_cast<uint64_t>(step) << 20 ^ k << 8 ^ static_cast<uint64_t>(begin) << 44 ^ 0xc011ec71);
+      int64_t arrived = 0;
+      for (int r = begin; r < end; ++r) {
+        CollectiveTime& t = times[static_cast<size_t>(r) * per_rank + k];
+        t.start = std::max(t.ready, states[static_cast<size_t>(r)].comm + 700);
+        arrived = std::max(arrived, t.start);
+      }
+      // 150 GB/s within a node, 40 GB/s between nodes; the slow node's links run at a third.
+      const double gbps = model.world && nodes() > 1 ? 40 : node == slow_node_ ? 50 : 150;
+      const auto transfer = static_cast<int64_t>((8000 + static_cast<double>(model.bytes) / gbps) * random.noise());
+      for (int r = begin; r < end; ++r) {
+        CollectiveTime& t = times[static_cast<size_t>(r) * per_rank + k];
+        t.end = arrived + transfer + static_cast<int64_t>(random.next() % 4000);  // ends spread over 4 µs
+        states[static_cast<size_t>(r)].comm = t.end;
+      }
+    }
+  }
+}
+
+}  // namespace tracesmith::sim

@@ -1,0 +1,239 @@
+// A simulated data-parallel training job: what every rank's host thread and GPU does, step by step, from a seed.
+// Ranks are coupled as in real training: a collective ends nearly at once on all its ranks, and not before the last
+// of them has arrived. One rank is slow from the middle on, one node's links are slow, and each node has a clock of its own.
+//
+// A step is simulated in three parts, because ranks meet twice in it:
+//   1. forward and backward on every rank: says when it is ready for each gradient collective;
+//   2. the collectives, over all ranks; then the optimizer on every rank, up to the final all-gather;
+//   3. the final all-gather, over all ranks.
+// Simulating without recording is cheap, so a window of steps is first simulated for all ranks to get the times of the
+// collectives, then again rank by rank to get the rows: memory does not depend on the length of the job.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tracesmith/trace/schema.hpp"
+
+namespace tracesmith::sim {
+
+struct JobConfig {
+  uint64_t events = 1'000'000;  ///< rows of `events` to make, about 2.7 per kernel
+  int ranks = 32;
+  int gpus_per_node = 8;
+  uint64_t seed = 1;
+};
+
+/// Small, fast, and the same everywhere.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ull + 0x2545f4914f6cdd1dull) {
+    next();
+    next();
+  }
+  uint64_t next() {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return state_;
+  }
+  /// Around 1.0, like a normal distribution of 4 %.
+  double noise() {
+    uint64_t r = next();
+    int v = static_cast<int>(r & 1023) + static_cast<int>(r >> 10 & 1023) + static_cast<int>(r >> 20 & 1023) + static_cast<int>(r >> 30 & 1023) - 2046;
+    return 1.0 + v * (0.04 / 590.0);
+  }
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+ private:
+  uint64_t state_;
+};
+
+struct KernelModel {
+  std::string name;
+  int64_t base_ns;
+  trace::LaunchShape shape;
+};
+
+enum class OpKind : uint8_t { kernel, memcpy, memset, collective };
+
+/// One operation of the step all ranks run.
+struct Op {
+  OpKind kind;
+  bool has_cpu_op;
+  uint32_t kernel;   // index in kernels
+  uint32_t cpu_op;   // index in cpuOps
+  int64_t bytes;     // of a copy or collective
+  uint32_t collective;  // index in collectives
+};
+
+struct CollectiveModel {
+  const char* op;
+  bool world;  // all ranks, or those of one node
+  int64_t bytes;
+  uint32_t kernel_name;  // index in collectiveKernels
+};
+
+/// Where a rank stands between steps. Times are ns of the reference clock since the job began.
+struct RankState {
+  int64_t host = 0, compute = 0, copy = 0, comm = 0;
+  int64_t correlation = 1;
+};
+
+/// Start and end of one collective on one rank.
+struct CollectiveTime {
+  int64_t ready = 0, start = 0, end = 0;
+  int64_t enqueue = 0;
+  int64_t correlation = 0;
+};
+
+/// One row on its way out, in reference time.
+struct SimEvent {
+  trace::EventType type;
+  uint32_t name;  // index in the list the type says: kernels, cpuOps, collectiveKernels, apiNames
+  int64_t start, end;
+  int64_t correlation;
+  int64_t bytes;  // or kNull
+  bool backward_thread;
+  bool collective;
+};
+
+enum Api : uint32_t { kLaunchKernel, kMemcpyAsync, kMemsetAsync, kDeviceSynchronize, kApiCount };
+extern const char* const kApiNames[kApiCount];
+enum Range : uint32_t { kForward, kBackward, kOptimizer, kRangeCount };
+extern const char* const kRangeNames[kRangeCount];
+
+/// How a node's clock differs: reference = raw + offset + drift × (raw − raw_start).
+struct ClockTruth {
+  int64_t raw_start, offset;
+  double drift_ppm;
+  int64_t toRaw(int64_t reference_ns) const {
+    return raw_start + reference_ns - static_cast<int64_t>(static_cast<double>(reference_ns) * (drift_ppm * 1e-6 / (1 + drift_ppm * 1e-6)));
+  }
+};
+
+class Job {
+ public:
+  explicit Job(const JobConfig& config);
+
+  const JobConfig& config() const { return config_; }
+  int nodes() const { return (config_.ranks + config_.gpus_per_node - 1) / config_.gpus_per_node; }
+  int nodeOf(int rank) const { return rank / config_.gpus_per_node; }
+  int steps() const { return steps_; }
+  /// Events of one rank in one step, its ProfilerStep range included: always the same number.
+  uint64_t rowsPerStep() const { return rows_per_step_; }
+  int slowRank() const { return slow_rank_; }
+  int slowFromStep() const { return steps_ / 2; }
+  int slowNode() const { return slow_node_; }
+  const ClockTruth& clock(int node) const { return clocks_[static_cast<size_t>(node)]; }
+  static constexpr int64_t kStartNs = 1'763'164'800'000'000'000;  // reference clock at time 0
+
+  const std::vector<KernelModel>& kernels() const { return kernels_; }
+  const std::vector<std::string>& cpuOps() const { return cpu_ops_; }
+  const std::vector<std::string>& collectiveKernels() const { return collective_kernels_; }
+  const std::vector<CollectiveModel>& collectives() const { return collectives_; }
+  const std::vector<Op>& ops() const { return ops_; }
+
+  /// Forward and backward: fills ready times. `sink(SimEvent)` takes the rows.
+  template <typename Sink>
+  void computePart(int rank, int step, RankState& state, CollectiveTime* times, Random& random, Sink&& sink) const;
+  /// The collectives of the first part, then the optimizer, then waiting for the last collective to be ready.
+  template <typename Sink>
+  void optimizerPart(int rank, int step, RankState& state, CollectiveTime* times, Random& random, Sink&& sink) const;
+  /// The final collective and the end of the step.
+  template <typename Sink>
+  void endPart(int rank, int step, RankState& state, const CollectiveTime* times, Sink&& sink) const;
+  Random stepRandom(int rank, int step) const {
+    return Random(config_.seed ^ static_cast<uint64_t>(rank) << 40 ^ static_cast<uint64_t>(step) << 8);
+  }
+
+  /// Settles start and end of collectives [first, last) of one step on all ranks from their ready times.
+  /// times[rank × collectives().size() + k]
+  void settle(int step, size_t first, size_t last, std::vector<RankState>& states, std::vector<CollectiveTime>& times) const;
+
+ private:
+  template <typename Sink>
+  void runOps(size_t first, size_t last, int rank, int step, bool backward_from, RankState& state, CollectiveTime* times, Random& random, Sink& sink) const;
+
+  JobConfig config_;
+  int steps_ = 0;
+  uint64_t rows_per_step_ = 0;
+  int slow_rank_ = 0, slow_node_ = 0;
+  std::vector<KernelModel> kernels_;
+  std::vector<uint32_t> zipf_;  // 65536 draws
+  std::vector<std::string> cpu_ops_, collective_kernels_;
+  std::vector<CollectiveModel> collectives_;
+  std::vector<Op> ops_;
+  size_t backward_op_ = 0, optimizer_op_ = 0;  // where the parts begin in ops_
+  std::vector<ClockTruth> clocks_;
+};
+
+template <typename Sink>
+void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, RankState& s, CollectiveTime* times, Random& random, Sink& sink) const {
+  const double slow = (rank == slow_rank_ && step >= slowFromStep() ? 1.3 : 1.0) + 0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
+  for (size_t i = first; i < last; ++i) {
+    const Op& op = ops_[i];
+    const uint64_t r = random.next();
+    const int64_t correlation = s.correlation++;
+    const int64_t api_ns = static_cast<int64_t>(((r >> 20 & 255) == 0 ? 60000 : 3600) * random.noise());
+    const int64_t before = 400 + static_cast<int64_t>(r >> 8 & 511), after = 700 + static_cast<int64_t>(r >> 30 & 1023);
+    const int64_t launch = s.host + (op.has_cpu_op ? before + 900 : before);
+    if (op.has_cpu_op)
+      sink(SimEvent{trace::EventType::cpu_op, op.cpu_op, s.host + 200, launch + api_ns + after / 2, trace::kNull, trace::kNull, backward, false});
+    const uint32_t api = op.kind == OpKind::memcpy ? kMemcpyAsync : op.kind == OpKind::memset ? kMemsetAsync : kLaunchKernel;
+    sink(SimEvent{trace::EventType::runtime, api, launch, launch + api_ns, correlation, trace::kNull, backward, false});
+    s.host = launch + api_ns + after;
+    const int64_t ready = launch + api_ns + 900 + static_cast<int64_t>(r >> 40 & 255);
+    const int64_t gap = 650 + static_cast<int64_t>(r >> 48 & 255);
+    if (op.kind == OpKind::collective) {
+      CollectiveTime& c = times[op.collective];
+      c.ready = std::max(ready, s.compute + gap);  // waits for the gradients
+      c.enqueue = launch;
+      c.correlation = correlation;
+    } else if (op.kind == OpKind::kernel) {
+      const uint32_t k = (r & 15) == 0 ? zipf_[r >> 4 & 65535] : op.kernel;  // one in 16 differs by rank and step
+      const int64_t start = std::max(ready, s.compute + gap);
+      s.compute = start + static_cast<int64_t>(static_cast<double>(kernels_[k].base_ns) * random.noise() * slow);
+      sink(SimEvent{trace::EventType::kernel, k, start, s.compute, correlation, trace::kNull, backward, false});
+    } else {
+      const int64_t start = std::max(ready, s.copy + gap);
+      s.copy = start + static_cast<int64_t>(static_cast<double>(op.bytes / 20 + 1500) * random.noise());
+      sink(SimEvent{op.kind == OpKind::memcpy ? trace::EventType::memcpy : trace::EventType::memset, 0, start, s.copy, correlation, op.bytes, backward, false});
+    }
+  }
+}
+
+template <typename Sink>
+void Job::computePart(int rank, int step, RankState& s, CollectiveTime* times, Random& random, Sink&& sink) const {
+  int64_t begin = s.host;
+  runOps(0, backward_op_, rank, step, false, s, times, random, sink);
+  sink(SimEvent{trace::EventType::annotation, kForward, begin, s.host, trace::kNull, trace::kNull, false, false});
+  begin = s.host;
+  runOps(backward_op_, optimizer_op_, rank, step, true, s, times, random, sink);
+  sink(SimEvent{trace::EventType::annotation, kBackward, begin, s.host, trace::kNull, trace::kNull, false, false});
+}
+
+template <typename Sink>
+void Job::optimizerPart(int rank, int step, RankState& s, CollectiveTime* times, Random& random, Sink&& sink) const {
+  for (size_t k = 0; k + 1 < collectives_.size(); ++k)
+    sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end, times[k].correlation, collectives_[k].bytes, true, true});
+  s.compute = std::max(s.compute, s.comm);  // the optimizer needs all gradients
+  int64_t begin = s.host;
+  runOps(optimizer_op_, ops_.size(), rank, step, false, s, times, random, sink);
+  sink(SimEvent{trace::EventType::annotation, kOptimizer, begin, s.host, trace::kNull, trace::kNull, false, false});
+}
+
+template <typename Sink>
+void Job::endPart(int, int, RankState& s, const CollectiveTime* times, Sink&& sink) const {
+  const size_t k = collectives_.size() - 1;
+  sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end, times[k].correlation, collectives_[k].bytes, false, true});
+  const int64_t end = std::max({s.compute, s.copy, times[k].end}) + 2500;
+  const int64_t call = s.host + 300;
+  const int64_t returned = std::max(call + 1000, end);
+  sink(SimEvent{trace::EventType::sync, kDeviceSynchronize, call, returned, s.correlation++, trace::kNull, false, false});
+  s.host = returned + 4000;
+}
+
+}  // namespace tracesmith::sim

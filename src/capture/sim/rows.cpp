@@ -1,0 +1,147 @@
+#include "capture/sim/rows.hpp"
+
+#include <algorithm>
+
+#include "base/parallel.hpp"
+
+namespace tracesmith::sim {
+
+using trace::EventType;
+using trace::kNull;
+
+int64_t pidOf(const Job& job, int rank) { return 4000 + rank % job.config().gpus_per_node * 151; }
+
+JobStrings::JobStrings(const Job& job, trace::Writer& w) {
+  for (int n = 0; n < job.nodes(); ++n) {
+    nodes.push_back(w.string("node" + std::to_string(n)));
+    node_comms.push_back(w.string("node" + std::to_string(n) + "-tp"));
+  }
+  for (const KernelModel& k : job.kernels()) {
+    kernels.push_back(w.string(k.name));
+    shapes.push_back(w.launch(k.shape));
+  }
+  for (const std::string& s : job.cpuOps()) cpu_ops.push_back(w.string(s));
+  for (const char* s : kApiNames) apis.push_back(w.string(s));
+  for (const char* s : kRangeNames) ranges.push_back(w.string(s));
+  for (const std::string& s : job.collectiveKernels()) collective_kernels.push_back(w.string(s));
+  collective_shape = w.launch({.grid_x = 24, .grid_y = 1, .grid_z = 1, .block_x = 544, .block_y = 1, .block_z = 1, .registers = 96, .shared_static = 0, .shared_dynamic = 83968});
+  world_comm = w.string("world");
+  memcpy = w.string("Memcpy HtoD (Pinned -> Device)");
+  memset = w.string("Memset (Device)");
+  all_reduce = w.string("all_reduce");
+  reduce_scatter = w.string("reduce_scatter");
+  all_gather = w.string("all_gather");
+  dtype = w.string("bfloat16");
+  algo = w.string("ring");
+  proto = w.string("LL");
+  power = w.string("gpu_power_watts");
+  clock = w.string("gpu_sm_clock_mhz");
+  utilization = w.string("gpu_utilization_percent");
+  watt = w.string("W");
+  mhz = w.string("MHz");
+  percent = w.string("%");
+}
+
+JobRows::JobRows(const Job& job) : job_(job), states_(static_cast<size_t>(job.config().ranks)) {
+  // As many steps as fill a block, and not more than 32 MB of collectives.
+  const size_t per_step = job.collectives().size() * states_.size() * sizeof(CollectiveTime);
+  max_window_ = static_cast<int>(std::clamp<size_t>((32u << 20) / per_step, 1, std::max<uint64_t>(1, 50000 / job.rowsPerStep())));
+  for (int r = 0; r < job.config().ranks; ++r) {
+    Random random(job.config().seed * 31 + static_cast<uint64_t>(r));
+    states_[static_cast<size_t>(r)].host = static_cast<int64_t>(random.next() % 3'000'000);  // not all start at once
+  }
+}
+
+bool JobRows::nextWindow(size_t threads) {
+  first_step_ += window_steps_;
+  window_steps_ = std::min(max_window_, job_.steps() - first_step_);
+  if (window_steps_ <= 0) return false;
+  window_states_ = states_;
+  const auto ranks = static_cast<size_t>(job_.config().ranks);
+  const size_t collectives = job_.collectives().size();
+  times_.assign(static_cast<size_t>(window_steps_), {});
+  step_start_.resize(static_cast<size_t>(window_steps_) * ranks);
+  step_end_.resize(step_start_.size());
+  auto nothing = [](const SimEvent&) {};
+  std::vector<Random> random(ranks, Random(0));
+  for (int step = first_step_; step < lastStep(); ++step) {
+    std::vector<CollectiveTime>& times = times_[static_cast<size_t>(step - first_step_)];
+    times.resize(ranks * collectives);
+    auto forAll = [&](auto part) {
+      parallelFor(ranks, threads, [&](size_t r, size_t) { part(static_cast<int>(r), states_[r], &times[r * collectives], random[r]); });
+    };
+    forAll([&](int r, RankState& s, CollectiveTime* t, Random& rnd) {
+      step_start_[index(step, r)] = s.host;
+      rnd = job_.stepRandom(r, step);
+      job_.computePart(r, step, s, t, rnd, nothing);
+    });
+    job_.settle(step, 0, collectives - 1, states_, times);
+    forAll([&](int r, RankState& s, CollectiveTime* t, Random& rnd) { job_.optimizerPart(r, step, s, t, rnd, nothing); });
+    job_.settle(step, collectives - 1, collectives, states_, times);
+    forAll([&](int r, RankState& s, CollectiveTime* t, Random&) {
+      job_.endPart(r, step, s, t, nothing);
+      step_end_[index(step, r)] = s.host;
+    });
+  }
+  return true;
+}
+
+uint64_t JobRows::quota(int step, int rank) const {
+  const uint64_t full = job_.rowsPerStep();
+  const uint64_t before = (static_cast<uint64_t>(step) * static_cast<uint64_t>(job_.config().ranks) + static_cast<uint64_t>(rank)) * full;
+  return std::min(full, job_.config().events - std::min(before, job_.config().events));
+}
+
+EventRows::EventRows(const Job& job, const JobStrings& strings, int rank)
+    : strings_(strings),
+      clock_(job.clock(job.nodeOf(rank))),
+      node_(strings.nodes[static_cast<size_t>(job.nodeOf(rank))]),
+      rank_(rank),
+      pid_(pidOf(job, rank)),
+      device_(rank % job.config().gpus_per_node) {}
+
+trace::EventRow EventRows::base(int64_t start, int64_t end, int step) const {
+  trace::EventRow row;
+  row.ts = clock_.toRaw(start);
+  row.dur = clock_.toRaw(end) - row.ts;
+  row.node = node_;
+  row.rank = rank_;
+  row.pid = pid_;
+  row.step = step;
+  return row;
+}
+
+trace::EventRow EventRows::row(const SimEvent& e, int step) const {
+  trace::EventRow row = base(e.start, e.end, step);
+  row.type = static_cast<int64_t>(e.type);
+  row.correlation = e.correlation;
+  row.bytes = e.bytes;
+  if (trace::isDeviceType(e.type)) {
+    row.device = device_;
+    row.stream = e.collective ? 24 : e.type == EventType::kernel ? 7 : 14;
+  } else {
+    row.tid = e.backward_thread ? pid_ + 64 : pid_;
+  }
+  switch (e.type) {
+    case EventType::kernel:
+      row.name = e.collective ? strings_.collective_kernels[e.name] : strings_.kernels[e.name];
+      row.launch = e.collective ? strings_.collective_shape : strings_.shapes[e.name];
+      break;
+    case EventType::memcpy: row.name = strings_.memcpy; break;
+    case EventType::memset: row.name = strings_.memset; break;
+    case EventType::cpu_op: row.name = strings_.cpu_ops[e.name]; break;
+    case EventType::annotation: row.name = strings_.ranges[e.name]; break;
+    default: row.name = strings_.apis[e.name]; break;
+  }
+  return row;
+}
+
+trace::EventRow EventRows::stepRow(int64_t start, int64_t end, int step, int64_t name) const {
+  trace::EventRow row = base(start, end, step);
+  row.type = static_cast<int64_t>(EventType::annotation);
+  row.name = name;
+  row.tid = pid_;
+  return row;
+}
+
+}  // namespace tracesmith::sim
