@@ -13,6 +13,8 @@ int main(int argc, char** argv) {
   addExport(app, run);
   addInfo(app, run);
   addView(app, run);
+  addQuery(app, run);
+  addSynth(app, run);
   addSynth(app, run);
   try {
     app.parse(argc, argv);
