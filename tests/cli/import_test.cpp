@@ -14,7 +14,8 @@ using test::TempDir;
 using test::tracesmith;
 using test::writeFile;
 
-constexpr const char* kTrace = R"({"distributedInfo":{"rank":2},"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2},{"ph":"?"}]})";
+constexpr const char* kTrace =
+    R"({"distributedInfo":{"rank":2},"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2},{"ph":"?"}]})";
 
 /// One line on standard error, exit 1, no output file.
 void expectFailure(const TempDir& dir, const std::string& input, const std::string& message) {
@@ -23,7 +24,8 @@ void expectFailure(const TempDir& dir, const std::string& input, const std::stri
   EXPECT_NE(o.err.find(message), std::string::npos) << o.err;
   EXPECT_EQ(o.err.find('\n'), o.err.size() - 1) << o.err;
   EXPECT_TRUE(o.out.empty()) << o.out;
-  for (const auto& entry : std::filesystem::directory_iterator(dir.path())) EXPECT_EQ(entry.path().filename().string().find("out.sbt"), std::string::npos);
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path()))
+    EXPECT_EQ(entry.path().filename().string().find("out.sbt"), std::string::npos);
 }
 
 TEST(Import, SaysWhatItDid) {
@@ -46,7 +48,11 @@ TEST(Import, JsonSummary) {
   writeFile(dir / "t.json", kTrace);
   test::Output o = tracesmith({"import", dir / "t.json", "-o", dir / "out.sbt", "--json"});
   EXPECT_EQ(o.rc, 0) << o.err;
-  EXPECT_NE(o.out.find(R"("files":1,"events":1,"collectives":0,"steps":0,"ranks":[2],"losses":[{"cause":"unknown phase","count":1,)"), std::string::npos) << o.out;
+  EXPECT_NE(
+      o.out.find(
+          R"("files":1,"events":1,"collectives":0,"steps":0,"ranks":[2],"losses":[{"cause":"unknown phase","count":1,)"),
+      std::string::npos)
+      << o.out;
 }
 
 TEST(Import, RankAndNodeOptions) {
@@ -125,7 +131,8 @@ TEST(Import, WrongUsage) {
 TEST(Import, WritesIntoAPipe) {
   TempDir dir;
   writeFile(dir / "t.json", kTrace);
-  test::Output o = test::run({"sh", "-c", TRACESMITH_BIN " import " + (dir / "t.json") + " -o /dev/stdout --json | head -c 3"});
+  test::Output o =
+      test::run({"sh", "-c", TRACESMITH_BIN " import " + (dir / "t.json") + " -o /dev/stdout --json | head -c 3"});
   EXPECT_EQ(o.out, "SBT");
 }
 

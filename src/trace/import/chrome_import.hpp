@@ -27,15 +27,17 @@ class ChromeImport : public JsonHandler {
 
   Status event(const ChromeEvent& event) override;
   Status member(std::string_view key, std::string_view value) override;
-  void loss(std::string_view cause, uint64_t count, std::string_view example) override { losses_.add(cause, count, example); }
+  void loss(std::string_view cause, uint64_t count, std::string_view example) override {
+    losses_.add(cause, count, example);
+  }
 
   /// After the last event: writes everything.
   Status finish();
 
   const InputFacts& facts() const { return facts_; }
   const Losses& losses() const { return losses_; }
-  uint64_t elements() const { return elements_; }       ///< of traceEvents
-  uint64_t events() const { return events_; }           ///< rows of events
+  uint64_t elements() const { return elements_; }  ///< of traceEvents
+  uint64_t events() const { return events_; }      ///< rows of events
   uint64_t collectives() const { return collectives_; }
   uint64_t steps() const { return steps_count_; }
 

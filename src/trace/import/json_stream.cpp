@@ -174,7 +174,8 @@ Status JsonStream::element(JsonHandler& handler) {
     TS_TRY(more(c, too_large));
     if (too_large) {
       handler.loss("too large", 1,
-                   "the event at byte " + std::to_string(base_) + " is larger than " + std::to_string(options_.max_value_bytes) +
+                   "the event at byte " + std::to_string(base_) + " is larger than " +
+                       std::to_string(options_.max_value_bytes) +
                        " bytes: " + shortText(std::string_view(p_, static_cast<size_t>(end_ - p_))));
       return passOver();
     }
@@ -231,8 +232,9 @@ Status JsonStream::member(JsonHandler& handler, bool& found_events) {
     TS_TRY(more(c, too_large));
     if (!too_large) continue;
     JsonCursor again{p_, end_};
-    handler.loss("too large", 1, "the member at byte " + std::to_string(base_) + " is too large to keep: " +
-                                      shortText(std::string_view(p_, static_cast<size_t>(end_ - p_))));
+    handler.loss("too large", 1,
+                 "the member at byte " + std::to_string(base_) +
+                     " is too large to keep: " + shortText(std::string_view(p_, static_cast<size_t>(end_ - p_))));
     if (!again.string(key, escaped) || !again.colon()) return malformed(p_, "a key that is too large");
     p_ = again.p;
     return passOver();
@@ -276,7 +278,8 @@ Status JsonStream::run(JsonHandler& handler) {
   } else if (*p_ == '{') {
     TS_TRY(object(handler));
   } else {
-    return Status::corrupt(name_ + " is not a trace: neither JSON, nor gzip, nor SBT (byte " + std::to_string(base_ + static_cast<uint64_t>(p_ - buffer_.data())) + ")");
+    return Status::corrupt(name_ + " is not a trace: neither JSON, nor gzip, nor SBT (byte " +
+                           std::to_string(base_ + static_cast<uint64_t>(p_ - buffer_.data())) + ")");
   }
   TS_TRY(space());
   if (p_ < end_) return malformed(p_, "something follows the end of the trace");

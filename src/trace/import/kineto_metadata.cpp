@@ -47,8 +47,10 @@ bool isHostKey(std::string_view key) {
 }
 
 const char* vendorOf(std::string_view name) {
-  if (name.find("NVIDIA") != name.npos || name.find("Tesla") != name.npos || name.find("GeForce") != name.npos) return "NVIDIA";
-  if (name.find("AMD") != name.npos || name.find("Radeon") != name.npos || name.find("Instinct") != name.npos) return "AMD";
+  if (name.find("NVIDIA") != name.npos || name.find("Tesla") != name.npos || name.find("GeForce") != name.npos)
+    return "NVIDIA";
+  if (name.find("AMD") != name.npos || name.find("Radeon") != name.npos || name.find("Instinct") != name.npos)
+    return "AMD";
   return name.find("Intel") != name.npos ? "Intel" : nullptr;
 }
 
@@ -85,7 +87,8 @@ void KinetoMetadata::member(std::string_view raw_key, std::string_view value) {
     if (deviceProperties(json)) return;
     losses_.add("unreadable metadata", 1, "deviceProperties is not a list of devices");
   }
-  if (key == "distributedInfo" && !distributedInfo(json)) losses_.add("unreadable metadata", 1, "distributedInfo is not an object");
+  if (key == "distributedInfo" && !distributedInfo(json))
+    losses_.add("unreadable metadata", 1, "distributedInfo is not an object");
   std::string compact;
   appendCompact(compact, json);
   row(key, isString(value) ? compact : withoutNonFinite(compact));

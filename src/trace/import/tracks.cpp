@@ -34,7 +34,10 @@ int64_t NameNumbers::of(std::string_view name) {
     good = fresh || it->second == name;
   }
   // Beyond the limit the number is made from the name itself: still stable, but two names could meet.
-  if (!good) number = numbers_.size() < kMaxNames ? next_-- : -1'000'000 - static_cast<int64_t>(std::hash<std::string_view>()(name) % 1'000'000'000);
+  if (!good)
+    number = numbers_.size() < kMaxNames
+                 ? next_--
+                 : -1'000'000 - static_cast<int64_t>(std::hash<std::string_view>()(name) % 1'000'000'000);
   if (numbers_.size() < kMaxNames) numbers_.emplace(name, number);
   return number;
 }
