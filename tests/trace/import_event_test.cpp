@@ -188,6 +188,18 @@ TEST(ImportEvent, ArgsThatAreNoObjectAndUnknownMembersAreKept) {
   EXPECT_EQ(at(row, "flow"), "12");
 }
 
+TEST(ImportEvent, MembersOfTheWrongKindAreKept) {
+  Imported t(asArray(
+      R"({"ph":"X","cat":{"a":1},"name":7,"pid":[1],"tid":{},"ts":1,"args":{"b":1},"args":2},{"ph":"s","cat":"a\u0062","name":"n","id":1,"ts":1,"args":{"x":NaN}})"));
+  auto row = t.rows("events").at(0);
+  EXPECT_EQ(at(row, "name"), "7");
+  EXPECT_EQ(at(row, "type"), "other");
+  EXPECT_EQ(at(row, "pid"), "NULL");
+  EXPECT_EQ(at(row, "args"), R"({"args":2,"cat":{"a":1}})");
+  EXPECT_EQ(at(t.rows("flows").at(0), "kind"), "ab");
+  EXPECT_EQ(at(t.rows("flows").at(0), "args"), R"({"name":"n","x":null})");
+}
+
 TEST(ImportEvent, PrettyPrintedArgsAreCompacted) {
   Imported t(
       asArray("{\"ph\":\"X\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\n    \"a\": [\n      1,\n      2\n    ],\r\n "

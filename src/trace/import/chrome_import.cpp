@@ -172,6 +172,15 @@ void ChromeImport::add(EventRow& row, int64_t step) {
   if (row.dur != kNull) steps_.add(row.ts, row.dur, step);
 }
 
+int64_t ChromeImport::finishedArgs(const ChromeEvent& e, size_t begin) {
+  if (e.not_finite) {
+    std::string clean = withoutNonFinite(std::string_view(sink_.texts()).substr(begin));
+    sink_.texts().resize(begin);
+    sink_.texts() += clean;
+  }
+  return sink_.textFrom(begin);
+}
+
 void ChromeImport::complete(const ChromeEvent& e) {
   const EventType type = typeOfCategory(e.cat);
   EventRow row;
@@ -182,14 +191,7 @@ void ChromeImport::complete(const ChromeEvent& e) {
   ArgsText text(sink_.texts());
   args(e, type, row, shape, text);
   if (!e.id.empty()) text.field("id", e.id);
-  if (text.finish()) {
-    if (e.not_finite) {
-      std::string clean = withoutNonFinite(std::string_view(sink_.texts()).substr(begin));
-      sink_.texts().resize(begin);
-      sink_.texts() += clean;
-    }
-    row.args = sink_.textFrom(begin);
-  }
+  if (text.finish()) row.args = finishedArgs(e, begin);
   add(row, stepOf(type, e.name));
   if (type != EventType::kernel) return;
   std::string_view kernel = name(e);
@@ -252,13 +254,12 @@ void ChromeImport::end(const ChromeEvent& e, bool async) {
     losses_.add("bad duration", 1, e.text);
   else
     span.row.dur = dur;
-  EventRow columns = span.row;
   LaunchShape shape;
   std::string buffer;
   ArgsText text(buffer);
   text.members(span.members);
-  takeArgs(e, isDeviceType(static_cast<EventType>(span.row.type)), columns, shape, text);
-  span.row = columns;
+  takeArgs(e, isDeviceType(static_cast<EventType>(span.row.type)), span.row, shape, text);
+  if (span.row.launch == kNull) span.row.launch = launches_.of(shape);
   span.members = text.takeMembers();
   addSpan(span);
 }

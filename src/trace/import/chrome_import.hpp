@@ -54,6 +54,8 @@ class ChromeImport : public JsonHandler {
   bool start(const ChromeEvent& e, EventType type, EventRow& row);
   /// Columns and text of args.
   void args(const ChromeEvent& e, EventType type, EventRow& row, LaunchShape& shape, ArgsText& text);
+  /// Slot of the args that begin there in the sink's texts.
+  int64_t finishedArgs(const ChromeEvent& e, size_t begin);
   void add(EventRow& row, int64_t step);
   void addSpan(OpenSpan& span);
   void reject(std::string_view cause, const ChromeEvent& e) { losses_.add(cause, 1, e.text); }

@@ -32,7 +32,9 @@ void ChromeImport::flow(const ChromeEvent& e, const char* phase) {
   row.pid = tracks_.process(e.pid);
   row.tid = tracks_.thread(row.pid, e.tid);
   row.phase = writer_.string(phase);
-  row.kind = writer_.string(e.cat.empty() ? e.name : e.cat);
+  std::string kind;
+  appendUnescaped(kind, e.cat.empty() ? e.name : e.cat);
+  row.kind = writer_.string(kind);
   size_t begin = sink_.texts().size();
   ArgsText text(sink_.texts());
   // An id that is no number keeps its text.
@@ -48,7 +50,7 @@ void ChromeImport::flow(const ChromeEvent& e, const char* phase) {
   }
   for (const JsonMember& m : e.others) text.member(m);
   for (const JsonMember& m : e.arg_members) text.member(m);
-  if (text.finish()) row.args = sink_.textFrom(begin);
+  if (text.finish()) row.args = finishedArgs(e, begin);
   sink_.add(row);
 }
 

@@ -86,11 +86,11 @@ void Tracks::processName(int64_t pid, std::string_view value) {
 }
 
 void Tracks::processLabels(int64_t pid, std::string_view value) {
-  if (Process* p = processOf(pid)) p->labels = value;
+  if (Process* p = processOf(pid)) p->labels = withoutNonFinite(value);
 }
 
 void Tracks::processSortIndex(int64_t pid, std::string_view value) {
-  if (Process* p = processOf(pid)) p->sort_index = value;
+  if (Process* p = processOf(pid)) p->sort_index = withoutNonFinite(value);
 }
 
 void Tracks::threadName(int64_t pid, int64_t tid, std::string_view value) {
