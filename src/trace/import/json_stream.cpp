@@ -120,7 +120,9 @@ Status JsonStream::passOver() {
   bool quoted = false, escaped = false;
   for (;;) {
     for (; p_ < end_; ++p_) {
-      char c = *p_;
+      if (quoted && !escaped) p_ = findSpecial(p_);
+      if (p_ == end_) break;
+      const char c = *p_;
       if (quoted) {
         if (escaped) {
           escaped = false;
