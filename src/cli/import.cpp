@@ -31,7 +31,7 @@ void printText(const trace::ImportReport& r, const std::string& output, uint64_t
               humanCount(r.collectives).c_str(), humanCount(r.steps).c_str());
   for (const auto& [cause, entry] : r.losses.entries())
     std::printf("lost: %s × %s (%s)\n", humanCount(entry.count).c_str(), cause.c_str(),
-                entry.example.substr(0, 120).c_str());
+                std::string(trace::utf8Prefix(entry.example, 120)).c_str());
   std::printf("%s: %s from %s of input, %.0f MB/s\n", output.c_str(), humanBytes(bytes).c_str(),
               humanBytes(r.json_bytes).c_str(), static_cast<double>(r.json_bytes) / 1e6 / seconds);
 }

@@ -16,7 +16,8 @@ namespace tracesmith::trace {
 /// What the inputs of one import share.
 struct ImportShared {
   TrackNames names;
-  std::set<std::string> devices, nodes;  ///< written already
+  std::set<uint64_t> devices;   ///< hashes of those written already
+  std::set<std::string> nodes;  ///< written already
 };
 
 /// Rows of one input.

@@ -15,10 +15,13 @@ namespace {
 namespace fs = std::filesystem;
 
 /// In a folder, only what looks like a trace by its name; a file that is named is read whatever its name.
-bool traceName(const std::string& name) {
-  for (const char* end : {".json", ".json.gz", ".sbt"})
-    if (name.ends_with(end)) return true;
-  return false;
+/// SBT traces of today may lie beside their sources: they need no import.
+bool isInput(const std::string& path) {
+  if (path.ends_with(".json") || path.ends_with(".json.gz")) return true;
+  Result<File> file = path.ends_with(".sbt") ? File::openRead(path) : Status();
+  char first[8];
+  size_t got = 0;
+  return file && file->readAt(0, first, sizeof first, got).ok() && kindOf({first, got}) == InputKind::kSbt0;
 }
 
 Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
@@ -26,7 +29,7 @@ Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
   std::vector<std::string> found;
   for (auto it = fs::recursive_directory_iterator(folder, error); !error && it != fs::recursive_directory_iterator();
        it.increment(error))
-    if (it->is_regular_file(error) && traceName(it->path().filename().string())) found.push_back(it->path().string());
+    if (it->is_regular_file(error) && isInput(it->path().string())) found.push_back(it->path().string());
   if (error) return Status::io("cannot read the folder " + folder.string() + ": " + error.message());
   if (found.empty()) return Status::notFound(folder.string() + " holds no traces (*.json, *.json.gz, *.sbt)");
   std::sort(found.begin(), found.end());

@@ -1,53 +1,17 @@
 #include "trace/import/json_stream.hpp"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include "trace/import/utf8.hpp"
 
 namespace tracesmith::trace {
 namespace {
 
 constexpr size_t kPadding = 64;  // what JsonCursor may read beyond the end
 
-/// Length of the character that `lead` begins, 0 if none begins with it.
-size_t utf8Length(unsigned char lead) {
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead < 0xe0) return 2;
-  if (lead >= 0xe0 && lead < 0xf0) return 3;
-  return lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
-}
-
-/// Replaces what is not UTF-8 by '?', byte by byte; returns how many.
-uint64_t repairUtf8(char* p, char* end) {
-  uint64_t bad = 0;
-  while (p < end) {
-    size_t n = utf8Length(static_cast<unsigned char>(*p));
-    if (n == 1) {
-      ++p;
-    } else if (n > 0 && n <= static_cast<size_t>(end - p) && simdjson::validate_utf8(p, n)) {
-      p += n;
-    } else {
-      *p++ = '?';
-      ++bad;
-    }
-  }
-  return bad;
-}
-
-/// Where a character that the end cuts begins, or `end`.
-char* cutCharacter(char* begin, char* end) {
-  for (char* p = end; p > begin && end - p < 4;) {
-    --p;
-    auto c = static_cast<unsigned char>(*p);
-    if ((c & 0xc0) == 0x80) continue;  // not a first byte
-    return utf8Length(c) > static_cast<size_t>(end - p) ? p : end;
-  }
-  return end;
-}
-
 /// "…some text…" of at most 80 bytes for messages.
-std::string shortText(std::string_view s) { return std::string(s.substr(0, 80)); }
+std::string shortText(std::string_view s) { return std::string(utf8Prefix(s, 80)); }
 
 }  // namespace
 
@@ -83,8 +47,7 @@ Status JsonStream::refill() {
 
 void JsonStream::exposeClean() {
   char* clean = at_end_ ? filled_ : cutCharacter(end_, filled_);
-  auto fresh = static_cast<size_t>(clean - end_);
-  if (!simdjson::validate_utf8(end_, fresh)) bad_utf8_ += repairUtf8(end_, clean);
+  bad_utf8_ += repairUtf8(end_, clean);
   end_ = clean;
   cut_ = *end_;
   *end_ = '\0';

@@ -1,7 +1,9 @@
 #include "trace/import/sbt0_reader.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+
+#include "trace/import/utf8.hpp"
 
 namespace tracesmith::trace::sbt0 {
 namespace {
@@ -82,6 +84,7 @@ std::string Cursor::text(size_t keep) {
   out.resize(kept);
   for (char& c : out) c = static_cast<char>(byte());
   skip(length - kept);
+  repairUtf8(out.data(), out.data() + out.size());
   return out;
 }
 

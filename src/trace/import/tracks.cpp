@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kMaxTracks = 200'000;  // of one input
 constexpr size_t kMaxNames = 100'000;
+constexpr size_t kMaxNameBytes = 4096;
 
 /// A value as text: a string without its quotes, anything else as written.
 std::string textOf(std::string_view value) {
@@ -18,7 +19,7 @@ std::string textOf(std::string_view value) {
     appendUnescaped(out, value.substr(1, value.size() - 2));
   else
     out = value;
-  return out;
+  return std::string(utf8Prefix(out, kMaxNameBytes));
 }
 
 }  // namespace
@@ -86,10 +87,12 @@ void Tracks::processName(int64_t pid, std::string_view value) {
 }
 
 void Tracks::processLabels(int64_t pid, std::string_view value) {
+  if (value.size() > kMaxNameBytes) return losses_.add("too large", 1, "labels of a process");
   if (Process* p = processOf(pid)) p->labels = withoutNonFinite(value);
 }
 
 void Tracks::processSortIndex(int64_t pid, std::string_view value) {
+  if (value.size() > kMaxNameBytes) return losses_.add("too large", 1, "sort index of a process");
   if (Process* p = processOf(pid)) p->sort_index = withoutNonFinite(value);
 }
 
