@@ -43,13 +43,23 @@ bool JsonCursor::restOfString(bool& escaped) {
     escaped = true;
     ++p;
     switch (*p) {
-      case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't': ++p; break;
+      case '"':
+      case '\\':
+      case '/':
+      case 'b':
+      case 'f':
+      case 'n':
+      case 'r':
+      case 't':
+        ++p;
+        break;
       case 'u':
         ++p;
         for (int i = 0; i < 4; ++i, ++p)
           if (hexDigit(*p) < 0) return fail("bad \\u escape");
         break;
-      default: return fail("bad escape in a string");
+      default:
+        return fail("bad escape in a string");
     }
   }
   return true;
@@ -90,13 +100,27 @@ bool JsonCursor::literal(std::string_view word) {
 
 bool JsonCursor::scalar() {
   switch (*p) {
-    case 't': return literal("true");
-    case 'f': return literal("false");
+    case 't':
+      return literal("true");
+    case 'f':
+      return literal("false");
     case 'n':
       if (p[1] == 'a') break;
       return literal("null");
-    case '-': case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9': return number();
-    default: break;
+    case '-':
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9':
+      return number();
+    default:
+      break;
   }
   // Python writes NaN and Infinity, C++ programs nan and inf.
   const char* word = *p == 'N' ? "NaN" : *p == 'n' ? "nan" : *p == 'I' ? "Infinity" : *p == 'i' ? "inf" : nullptr;
@@ -167,11 +191,21 @@ void appendUnescaped(std::string& out, std::string_view s) {
     char c = s[next + 1];
     i = next + 2;
     switch (c) {
-      case 'b': out += '\b'; break;
-      case 'f': out += '\f'; break;
-      case 'n': out += '\n'; break;
-      case 'r': out += '\r'; break;
-      case 't': out += '\t'; break;
+      case 'b':
+        out += '\b';
+        break;
+      case 'f':
+        out += '\f';
+        break;
+      case 'n':
+        out += '\n';
+        break;
+      case 'r':
+        out += '\r';
+        break;
+      case 't':
+        out += '\t';
+        break;
       case 'u': {
         uint32_t v = hex4(s, i);
         i += 4;
@@ -185,7 +219,8 @@ void appendUnescaped(std::string& out, std::string_view s) {
         appendUtf8(out, v >= 0xd800 && v < 0xe000 ? 0xfffd : v);
         break;
       }
-      default: out += c;
+      default:
+        out += c;
     }
   }
 }

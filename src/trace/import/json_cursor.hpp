@@ -36,7 +36,8 @@ inline const char* findSpecial(const char* p) {
 #endif
 }
 
-/// A place in JSON text. A method that returns false ran out of bytes (error is nullptr), or met something wrong at `p`.
+/// A place in JSON text. A method that returns false ran out of bytes (error is nullptr), or met something wrong at
+/// `p`.
 struct JsonCursor {
   static constexpr int kMaxDepth = 1024;
 
@@ -88,7 +89,8 @@ void appendCompact(std::string& out, std::string_view json);
 /// Replaces NaN, Infinity and the like by null in JSON text that a JsonCursor passed.
 std::string withoutNonFinite(std::string_view json);
 
-/// Text of µs to ns, exactly: "123456.789" → 123456789. More than three decimals are rounded. Quotes around it are ignored.
+/// Text of µs to ns, exactly: "123456.789" → 123456789. More than three decimals are rounded. Quotes around it are
+/// ignored.
 bool parseMicros(std::string_view token, int64_t& ns);
 /// An integer token, also "7" in quotes, also 7.0. False if it has a fraction or does not fit.
 bool parseToken(std::string_view token, int64_t& value);
