@@ -35,6 +35,7 @@ struct Imported {
   explicit Imported(const std::string& bytes, trace::ImportOptions given = {}) : options(std::move(given)) {
     writeFile(dir / "in.json", bytes);
     options.paths = {dir / "in.json"};
+    options.spill_path = dir / "out.sbt";
     run();
   }
   void run() {

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <filesystem>
+
 #include "support/imported.hpp"
 
 namespace tracesmith::trace {
@@ -220,7 +222,7 @@ TEST(ImportStream, AnEventTooLargeIsPassedOver) {
   EXPECT_NE(Imported(asArray(huge).substr(0, 15'000'000)).error().find("malformed JSON at byte 15000000"), std::string::npos);
 }
 
-TEST(ImportStream, ManyRowsOfEveryKindWithTinyMemory) {
+TEST(ImportStream, BlocksThatWaitMayWaitOnDisk) {
   std::string events;
   for (int i = 0; i < 100'000; ++i) {
     events += i ? "," : "";
@@ -228,17 +230,24 @@ TEST(ImportStream, ManyRowsOfEveryKindWithTinyMemory) {
               R"(","pid":7,"tid":1,"ts":)" + std::to_string(i) + R"(.125,"dur":1,"args":{"correlation":)" + std::to_string(i / 2) + R"(,"q":)" +
               std::to_string(i) + "}}";
   }
-  Imported t(asObject(events, R"("distributedInfo":{"rank":3})"));
-  ASSERT_TRUE(t.report) << t.error();
-  auto rows = t.rows("events");
-  ASSERT_EQ(rows.size(), 100'000u);
-  int64_t sum = 0;
-  for (auto& row : rows) {
-    EXPECT_EQ(at(row, "rank"), "3");
-    EXPECT_EQ(at(row, "pid"), "7");
-    sum += std::stoll(at(row, "ts")) / 1000;
+  for (size_t waiting : {0u, 500'000u}) {
+    ImportOptions options;
+    options.waiting_bytes = waiting;
+    Imported t(asObject(events, R"("distributedInfo":{"rank":3})"), options);
+    ASSERT_TRUE(t.report) << t.error();
+    auto rows = t.rows("events");
+    ASSERT_EQ(rows.size(), 100'000u);
+    int64_t sum = 0;
+    for (auto& row : rows) {
+      EXPECT_EQ(at(row, "rank"), "3");
+      EXPECT_EQ(at(row, "pid"), "7");
+      sum += std::stoll(at(row, "ts")) / 1000;
+    }
+    EXPECT_EQ(sum, 100'000ll * 99'999 / 2);
+    size_t files = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(t.dir.path())) ++files;
+    EXPECT_EQ(files, 2u);  // input and output: nothing else was left behind
   }
-  EXPECT_EQ(sum, 100'000ll * 99'999 / 2);
 }
 
 }  // namespace

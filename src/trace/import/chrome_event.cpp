@@ -76,23 +76,23 @@ bool readEvent(JsonCursor& c, ChromeEvent& e) {
     if (done) break;
     const std::string_view key = m.key;
     bool good;
-    if (key == "ph") {
+    if (is(key, "ph")) {
       good = keepString(c, e.ph, escaped);
-    } else if (key == "name") {
+    } else if (is(key, "name")) {
       good = keepString(c, e.name, e.name_escaped);
-    } else if (key == "cat") {
+    } else if (is(key, "cat")) {
       good = keepString(c, e.cat, escaped);
-    } else if (key == "ts") {
+    } else if (is(key, "ts")) {
       good = keepValue(c, e.ts);
-    } else if (key == "dur") {
+    } else if (is(key, "dur")) {
       good = keepValue(c, e.dur);
-    } else if (key == "pid") {
+    } else if (is(key, "pid")) {
       good = keepValue(c, e.pid);
-    } else if (key == "tid") {
+    } else if (is(key, "tid")) {
       good = keepValue(c, e.tid);
-    } else if (key == "id") {
+    } else if (is(key, "id")) {
       good = keepValue(c, e.id);
-    } else if (key == "args") {
+    } else if (is(key, "args")) {
       const char* value = c.p;
       good = *c.p == '{' ? readMembers(c, e.arg_members) : c.value();
       e.args = std::string_view(value, static_cast<size_t>(c.p - value));

@@ -53,26 +53,26 @@ bool setShape3(std::string_view value, int32_t& x, int32_t& y, int32_t& z) {
 bool takeArg(const JsonMember& m, bool on_device, EventRow& row, LaunchShape& shape) {
   const std::string_view key = m.key;
   switch (key.size()) {
-    case 4: return key == "grid" && setShape3(m.value, shape.grid_x, shape.grid_y, shape.grid_z);
+    case 4: return is(key, "grid") && setShape3(m.value, shape.grid_x, shape.grid_y, shape.grid_z);
     case 5:
-      if (key == "bytes") return setInt(m.value, row.bytes);
-      return key == "block" && setShape3(m.value, shape.block_x, shape.block_y, shape.block_z);
+      if (is(key, "bytes")) return setInt(m.value, row.bytes);
+      return is(key, "block") && setShape3(m.value, shape.block_x, shape.block_y, shape.block_z);
     case 6:
       if (!on_device) return false;
-      if (key == "device") return setInt32(m.value, row.device);
-      return key == "stream" && setInt(m.value, row.stream);
-    case 7: return key == "context" && setInt32(m.value, row.context);
-    case 8: return key == "graph id" && setInt(m.value, row.graph);
+      if (is(key, "device")) return setInt32(m.value, row.device);
+      return is(key, "stream") && setInt(m.value, row.stream);
+    case 7: return is(key, "context") && setInt32(m.value, row.context);
+    case 8: return is(key, "graph id") && setInt(m.value, row.graph);
     case 11:
-      if (key == "correlation") return setInt(m.value, row.correlation);
-      return (key == "External id" || key == "external id") && setInt(m.value, row.external_id);
+      if (is(key, "correlation")) return setInt(m.value, row.correlation);
+      return (is(key, "External id") || is(key, "external id")) && setInt(m.value, row.external_id);
     case 13:
-      if (key == "graph node id") return setInt(m.value, row.graph_node);
-      return key == "shared memory" && setShape(m.value, shape.shared_static);
+      if (is(key, "graph node id")) return setInt(m.value, row.graph_node);
+      return is(key, "shared memory") && setShape(m.value, shape.shared_static);
     case 20:
-      if (key == "registers per thread") return setShape(m.value, shape.registers);
-      return key == "static shared memory" && setShape(m.value, shape.shared_static);
-    case 21: return key == "dynamic shared memory" && setShape(m.value, shape.shared_dynamic);
+      if (is(key, "registers per thread")) return setShape(m.value, shape.registers);
+      return is(key, "static shared memory") && setShape(m.value, shape.shared_static);
+    case 21: return is(key, "dynamic shared memory") && setShape(m.value, shape.shared_dynamic);
     default: return false;
   }
 }

@@ -77,6 +77,7 @@ class Importer {
 RowSink::Options Importer::sink() const {
   RowSink::Options sink;
   sink.thread = options_.threads;
+  sink.memory_bytes = options_.waiting_bytes;
   sink.spill_path = options_.spill_path;
   std::error_code ignored;
   if (sink.spill_path.empty()) sink.spill_path = (fs::temp_directory_path(ignored) / "tracesmith").string();

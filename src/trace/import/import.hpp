@@ -19,6 +19,7 @@ struct ImportOptions {
   std::string command;             ///< for the `sessions` row
   std::string spill_path;          ///< what does not fit into memory goes to a file beside this one; "": the temporary folder
   size_t window_bytes = 2u << 20;  ///< JSON looked at in one piece
+  size_t waiting_bytes = 24u << 20;  ///< encoded blocks that wait in memory for the end of their input
   bool threads = true;             ///< inflate and encode in threads of their own
 };
 

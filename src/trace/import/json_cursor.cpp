@@ -1,29 +1,7 @@
 #include "trace/import/json_cursor.hpp"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-#include <bit>
-
 namespace tracesmith::trace {
 namespace {
-
-/// First quote, backslash or control character at or after p. There is one: the NUL at the end.
-const char* findSpecial(const char* p) {
-#if defined(__SSE2__)
-  const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'), control = _mm_set1_epi8(0x1f);
-  for (;; p += 16) {
-    __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    __m128i hit = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)),
-                               _mm_cmpeq_epi8(_mm_min_epu8(v, control), v));
-    if (auto mask = static_cast<unsigned>(_mm_movemask_epi8(hit))) return p + std::countr_zero(mask);
-  }
-#else
-  while (*p != '"' && *p != '\\' && static_cast<unsigned char>(*p) >= 0x20) ++p;
-  return p;
-#endif
-}
 
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -59,16 +37,8 @@ uint32_t hex4(std::string_view s, size_t at) {
 
 }  // namespace
 
-bool JsonCursor::string(std::string_view& content, bool& escaped) {
-  escaped = false;
-  const char* begin = ++p;
-  for (;;) {
-    p = findSpecial(p);
-    if (*p == '"') {
-      content = std::string_view(begin, static_cast<size_t>(p - begin));
-      ++p;
-      return true;
-    }
+bool JsonCursor::restOfString(bool& escaped) {
+  for (; *p != '"'; p = findSpecial(p)) {
     if (*p != '\\') return fail("control character in a string");
     escaped = true;
     ++p;
@@ -82,6 +52,7 @@ bool JsonCursor::string(std::string_view& content, bool& escaped) {
       default: return fail("bad escape in a string");
     }
   }
+  return true;
 }
 
 bool JsonCursor::number() {

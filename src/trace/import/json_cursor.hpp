@@ -2,11 +2,39 @@
 // The text must be followed by a NUL and 63 readable bytes.
 #pragma once
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
 namespace tracesmith::trace {
+
+/// s == literal, without a call.
+template <size_t N>
+bool is(std::string_view s, const char (&literal)[N]) {
+  return s.size() == N - 1 && std::memcmp(s.data(), literal, N - 1) == 0;
+}
+
+/// First quote, backslash or control character at or after p. There is one: the NUL at the end.
+inline const char* findSpecial(const char* p) {
+#if defined(__SSE2__)
+  const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'), control = _mm_set1_epi8(0x1f);
+  for (;; p += 16) {
+    __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    __m128i hit = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)),
+                               _mm_cmpeq_epi8(_mm_min_epu8(v, control), v));
+    if (auto mask = static_cast<unsigned>(_mm_movemask_epi8(hit))) return p + std::countr_zero(mask);
+  }
+#else
+  while (*p != '"' && *p != '\\' && static_cast<unsigned char>(*p) >= 0x20) ++p;
+  return p;
+#endif
+}
 
 /// A place in JSON text. A method that returns false ran out of bytes (error is nullptr), or met something wrong at `p`.
 struct JsonCursor {
@@ -25,7 +53,15 @@ struct JsonCursor {
     while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t') ++p;
   }
   /// Passes a string that begins here; its content without the quotes, as written. `escaped`: holds a backslash.
-  bool string(std::string_view& content, bool& escaped);
+  bool string(std::string_view& content, bool& escaped) {
+    escaped = false;
+    const char* begin = ++p;
+    p = findSpecial(p);
+    if (*p != '"' && !restOfString(escaped)) return false;
+    content = std::string_view(begin, static_cast<size_t>(p - begin));
+    ++p;
+    return true;
+  }
   /// Passes any value, whatever is in it.
   bool value();
   /// Passes `: ` after a key.
@@ -38,6 +74,8 @@ struct JsonCursor {
   }
 
  private:
+  /// From a character that findSpecial() stopped at to the closing quote.
+  bool restOfString(bool& escaped);
   bool scalar();
   bool number();
   bool literal(std::string_view word);
