@@ -1,6 +1,8 @@
 // tracesmith export: a trace in the format of another tool.
 #include "trace/export/export.hpp"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -8,6 +10,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
+#include "cli/query_library.hpp"
 #include "cli/selection.hpp"
 
 namespace tracesmith::cli {
@@ -56,8 +59,33 @@ Status write(trace::Export& e, Format format, const trace::TableInfo& table) {
   }
 }
 
-Status parquet(const Options&, const trace::TableInfo&, const trace::Selection&) {
-  return Status::unsupported("this build cannot write parquet: it has no SQL library");
+/// Tells what was written.
+void report(const std::string& out, const std::string& before, const char* after = "") {
+  std::error_code ignored;
+  auto size = static_cast<uint64_t>(std::filesystem::file_size(out, ignored));
+  std::printf("%s: %s%s%s\n", out.c_str(), before.c_str(), humanBytes(size).c_str(), after);
+}
+
+/// Parquet is written by the SQL library, which has a reader of its own.
+int exportParquet(const Options& o, const trace::Selection& selection, const trace::TableInfo& table) {
+  Result<std::unique_ptr<query::Engine>> engine = loadQueryEngine();
+  if (!engine) return fail(engine.status());
+  if (Status s = (*engine)->open({o.file}, {}); !s) return fail(s);
+  // The library leaves a whole file or none; with --strict there is a reason more to leave none.
+  const std::string work = o.strict ? o.out + ".part" + std::to_string(::getpid()) : o.out;
+  if (Status s = (*engine)->exportParquet(table.name, selection, work); !s) return fail(s);
+  std::error_code error;
+  for (const std::string& damage : (*engine)->damage()) {
+    if (o.strict) {
+      std::filesystem::remove(work, error);
+      return fail(Status::corrupt(damage));
+    }
+    warn(damage);
+  }
+  if (o.strict) std::filesystem::rename(work, o.out, error);
+  if (error) return fail(Status::io("cannot create " + o.out + ": " + error.message()));
+  report(o.out, "");
+  return 0;
 }
 
 /// Writes the output; nothing is left of it if that fails, or if parts of the trace could not be read and that matters.
@@ -88,10 +116,7 @@ int exportTo(const Options& o, const trace::Reader& reader, const trace::Selecti
   if (left_out > 0)
     warn(humanCount(left_out) + " rows lie before time 0, which this format cannot hold, and were left out");
   if (standard) return 0;
-  std::error_code ignored;
-  std::printf("%s: %s rows, %s%s\n", o.out.c_str(), humanCount(rows).c_str(),
-              humanBytes(static_cast<uint64_t>(std::filesystem::file_size(o.out, ignored))).c_str(),
-              format == Format::kPerfetto ? "; open it at ui.perfetto.dev" : "");
+  report(o.out, humanCount(rows) + " rows, ", format == Format::kPerfetto ? "; open it at ui.perfetto.dev" : "");
   return 0;
 }
 
@@ -113,10 +138,7 @@ int run(const Options& o) {
   if (!reader) return fail(reader.status());
   Result<trace::Selection> selection = o.selection.resolve(**reader);
   if (!selection) return usage("export", selection.status().message());
-  if (*format == Format::kParquet) {
-    Status s = parquet(o, *table, *selection);
-    return s ? 0 : fail(s);
-  }
+  if (*format == Format::kParquet) return exportParquet(o, *selection, *table);
   return exportTo(o, **reader, *selection, *format, *table);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "cli/info_summary.hpp"
+#include "cli/terminal.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -21,7 +22,7 @@ std::string bytesPerRow(uint64_t bytes, uint64_t rows) {
 
 std::string plural(uint64_t n, const char* what) { return humanCount(n) + " " + what + (n == 1 ? "" : "s"); }
 
-void line(const char* key, const std::string& value) { std::printf("%-12s%s\n", key, value.c_str()); }
+void line(const char* key, const std::string& value) { std::printf("%-12s%s\n", key, printable(value).c_str()); }
 
 /// A list with a heading; what is too much is counted.
 void list(const char* title, std::vector<std::vector<std::string>> rows, size_t most = kMost) {
@@ -29,6 +30,9 @@ void list(const char* title, std::vector<std::vector<std::string>> rows, size_t 
   size_t more = rows.size() - 1 > most ? rows.size() - 1 - most : 0;
   rows.resize(rows.size() - more);
   rows[0][0] = title;
+  constexpr size_t kLongest = 60;  // of a text that anybody may have written
+  for (std::vector<std::string>& row : rows)
+    for (std::string& cell : row) cell = shorten(printable(cell), kLongest);
   std::printf("\n%s", alignTable(rows).c_str());
   if (more > 0) std::printf("… and %zu more (--json lists all)\n", more);
 }
@@ -112,8 +116,8 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   if (reader.unfinishedBytes() > 0)
     line("", humanBytes(reader.unfinishedBytes()) + " at its end are not a whole block");
   if (s.start_ns)
-    line("span", humanNs(static_cast<double>(*s.end_ns) - static_cast<double>(*s.start_ns)) + ", " +
-                     std::to_string(*s.start_ns) + " to " + std::to_string(*s.end_ns) + " ns");
+    line("span", humanNs(difference(*s.start_ns, *s.end_ns)) + ", " + std::to_string(*s.start_ns) + " to " +
+                     std::to_string(*s.end_ns) + " ns");
   std::string by;
   for (const std::string& source : s.sources) by += (by.empty() ? " by " : ", ") + source;
   line("recorded", utcTime(s.recorded_ns.value_or(reader.createdNs())) + by);

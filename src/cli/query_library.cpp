@@ -46,11 +46,4 @@ Result<std::unique_ptr<query::Engine>> loadQueryEngine() {
   return engine;
 }
 
-Status exportParquet(const std::string& file, const std::string& table, const trace::Selection& selection, const std::string& out) {
-  Result<std::unique_ptr<query::Engine>> engine = loadQueryEngine();
-  if (!engine) return engine.status();
-  TS_TRY((*engine)->open({file}, {}));
-  return (*engine)->exportParquet(table, selection, out);
-}
-
 }  // namespace tracesmith::cli

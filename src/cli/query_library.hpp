@@ -7,15 +7,11 @@
 
 #include "query/engine.hpp"
 #include "tracesmith/common/status.hpp"
-#include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::cli {
 
 /// A new engine from the library beside the program (../lib), or where the loader finds it.
 /// The error says what is missing and what to do.
 Result<std::unique_ptr<query::Engine>> loadQueryEngine();
-
-/// Writes the selected rows of one table as Parquet (zstd): whole or absent.
-Status exportParquet(const std::string& file, const std::string& table, const trace::Selection& selection, const std::string& out);
 
 }  // namespace tracesmith::cli

@@ -62,6 +62,11 @@ std::string microseconds(int64_t ns) {
   return (ns < 0 ? "-" : "") + humanCount(magnitude / 1000) + rest;
 }
 
+/// ts − start, whatever a file may hold.
+int64_t after(int64_t ts, int64_t start) {
+  return static_cast<int64_t>(static_cast<uint64_t>(ts) - static_cast<uint64_t>(start));
+}
+
 std::string number(int64_t v) { return v == kNull ? "" : std::to_string(v); }
 
 std::string where(const Row& row) {
@@ -77,7 +82,7 @@ Cells eventHeading() { return {"start us", "duration", "type", "rank", "where", 
 
 Cells eventCells(const Row& row, int64_t start_ns) {
   int64_t ts = row.slot(events::ts), dur = row.slot(events::dur), bytes = row.slot(events::bytes);
-  return {ts == kNull ? "" : microseconds(ts - start_ns),
+  return {ts == kNull ? "" : microseconds(after(ts, start_ns)),
           dur == kNull ? "" : humanNs(static_cast<double>(dur)),
           eventTypeName(static_cast<EventType>(row.slot(events::type))),
           number(row.slot(events::rank)),
@@ -106,7 +111,7 @@ Cells cells(const TableInfo& table, const Row& row, int64_t start_ns) {
       if (kind == Kind::Real)
         appendJsonNumber(text, std::bit_cast<double>(v));
       else
-        text = name == "ts"    ? microseconds(v - start_ns)
+        text = name == "ts"    ? microseconds(after(v, start_ns))
                : name == "dur" ? humanNs(static_cast<double>(v))
                                : std::to_string(v);
     }
@@ -139,7 +144,7 @@ void print(std::vector<Cells> table, size_t width) {
     for (size_t c = 0; c < shown; ++c) row[c] = shorten(row[c], widths[c]);
   }
   std::printf("%s", alignTable(table).c_str());
-  if (shown < widths.size()) std::printf("(%zu more columns: use a wider --width, or --json)\n", widths.size() - shown);
+  if (shown < widths.size()) std::printf("(%zu more columns: --width, --json)\n", widths.size() - shown);
 }
 
 }  // namespace

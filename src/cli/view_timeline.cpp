@@ -30,9 +30,7 @@ using Key = std::tuple<int64_t, int64_t, int64_t, int64_t>;
 struct Window {
   int64_t from, to;
   size_t buckets;
-  double bucketNs() const {
-    return (static_cast<double>(to) - static_cast<double>(from)) / static_cast<double>(buckets);
-  }
+  double bucketNs() const { return difference(from, to) / static_cast<double>(buckets); }
 };
 
 /// Spreads [start, end) over the buckets.
@@ -41,7 +39,7 @@ void spread(const Window& w, int64_t start, int64_t end, Add add) {
   start = std::max(start, w.from);
   end = std::min(end, w.to);
   if (end < start) return;
-  const double size = w.bucketNs(), a = static_cast<double>(start - w.from), b = static_cast<double>(end - w.from);
+  const double size = w.bucketNs(), a = difference(w.from, start), b = difference(w.from, end);
   auto at = [&](double ns) { return std::min(w.buckets - 1, static_cast<size_t>(ns / size)); };
   for (size_t i = at(a), last = at(b); i <= last; ++i)
     add(i, std::max(0.0, std::min(b, size * static_cast<double>(i + 1)) - std::max(a, size * static_cast<double>(i))));
@@ -172,13 +170,13 @@ char Timeline::character(const Lane& lane, size_t i) const {
 double Timeline::busy(const Lane& lane) const {
   double ns = 0;
   for (double b : lane.busy) ns += b;
-  return std::min(1.0, ns / (static_cast<double>(window_.to) - static_cast<double>(window_.from)));
+  return std::min(1.0, ns / (difference(window_.from, window_.to)));
 }
 
 /// Two lines: times at round distances, and marks below them.
 std::string Timeline::axis(size_t label) const {
-  const double span = static_cast<double>(window_.to) - static_cast<double>(window_.from);
-  const double offset = static_cast<double>(window_.from) - static_cast<double>(o_.start_ns);
+  const double span = difference(window_.from, window_.to);
+  const double offset = difference(o_.start_ns, window_.from);
   constexpr double kApart = 10;  // characters between two times, at least
   double step = std::pow(10, std::floor(std::log10(span * kApart / static_cast<double>(window_.buckets))));
   for (double factor : {2.0, 5.0, 10.0})
@@ -218,10 +216,10 @@ std::string label(const Key& key) {
 
 void Timeline::print(const std::vector<int64_t>& not_shown) const {
   const size_t width = label({0, 0, 0, 0}).size();
-  std::printf("%s from %s to %s after its start; a character is %s\n\n", reader_.path().c_str(),
-              humanNs(static_cast<double>(window_.from) - static_cast<double>(o_.start_ns)).c_str(),
-              humanNs(static_cast<double>(window_.to) - static_cast<double>(o_.start_ns)).c_str(),
-              humanNs(window_.bucketNs()).c_str());
+  std::string what = " from " + humanNs(difference(o_.start_ns, window_.from)) + " to " +
+                     humanNs(difference(o_.start_ns, window_.to)) + "; a character is " + humanNs(window_.bucketNs());
+  size_t room = o_.width > what.size() + 20 ? o_.width - what.size() : 20;
+  std::printf("%s%s\n\n", shorten(printable(reader_.path()), room).c_str(), what.c_str());
   std::string head = axis(width);
   const std::string title = "rank GPU stream ";
   size_t marks = head.find('\n') + 1;

@@ -29,7 +29,7 @@ class FlowEnds {
     for (; more_ && rows_.ts() <= ts; more_ = rows_.next()) {
       const Row& r = rows_.row();
       std::string_view kind = r.text(flows::kind);
-      if (rows_.ts() < ts || kind == "ac2g") continue;  // launches are joined by their correlation
+      if (rows_.ts() < ts || isLaunchFlow(kind)) continue;  // launches are joined by their correlation
       at_.push_back({r.slot(flows::pid), r.slot(flows::tid), r.slot(flows::id), kind, r.text(flows::phase)});
     }
     std::erase_if(at_, [&](const End& e) {
@@ -103,7 +103,7 @@ Status Perfetto::events(int64_t rank) {
     auto type = static_cast<EventType>(row.slot(events::type));
     const int64_t pid = pidOf(row, events::pid, node, rank), tid = row.slot(events::tid);
     const int64_t device = row.slot(events::device), stream = row.slot(events::stream);
-    const bool on_device = isDeviceType(type);
+    const bool on_device = isOnDevice(row);
     SliceTrack& track = on_device ? tracks_.stream(node, rank, pid, device, stream, type == EventType::gpu_annotation)
                                   : tracks_.thread(node, rank, pid, tid);
     if (row.slot(events::dur) == kNull)
@@ -113,7 +113,7 @@ Status Perfetto::events(int64_t rank) {
     packets_.category(eventTypeName(type));
     packets_.name(row.text(events::name));
     if (int64_t id = row.slot(events::correlation); correlations_.joined(id))
-      packets_.flow(flowId("launch", node, rank, pid, id), on_device && !correlations_.ran_again.contains(id));
+      packets_.flow(flowId("launch", node, rank, pid, id), isDeviceType(type) && !correlations_.ran_again.contains(id));
     flows.take(order.ts(), on_device ? device : pid, on_device ? stream : tid,
                [&](const FlowEnds::End& e) { packets_.flow(flowId(e.kind, node, rank, 0, e.id), e.phase == "end"); });
     describe(row);

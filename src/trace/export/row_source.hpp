@@ -54,6 +54,17 @@ struct Row {
   double real(int column) const { return std::bit_cast<double>(slot(column)); }
 };
 
+/// Whether a row of `events` happened on a stream. Waits are told by either side.
+inline bool isOnDevice(const Row& row) {
+  auto type = static_cast<EventType>(row.slot(events::type));
+  return isDeviceType(type) ||
+         (type == EventType::sync && row.slot(events::tid) == kNull && row.slot(events::stream) != kNull);
+}
+
+/// Whether arrows of this kind join launches with what they started, as correlations do too. Kineto called them "async"
+/// once.
+inline bool isLaunchFlow(std::string_view kind) { return kind == "ac2g" || kind == "async"; }
+
 /// Calls visit(Row) → Status for every matching row in file order.
 template <typename Visit>
 Status forEachRow(const Reader& reader, const TableInfo& table, const Selection& selection, std::vector<int> columns,

@@ -16,6 +16,11 @@ int64_t stepOf(EventType type, std::string_view name) {
   return parseInt(name.substr(kPrefix.size()), step) ? step : kNull;
 }
 
+/// Kineto tells waits by their stream; `tracesmith export` also those of a thread, which have none.
+bool onDevice(const ChromeEvent& e, EventType type) {
+  return isDeviceType(type) || (type == EventType::sync && (e.findArg("stream") || e.findArg("device")));
+}
+
 }  // namespace
 
 ChromeImport::ChromeImport(Writer& writer, RowSink::Options sink, ImportShared& shared, int64_t rank, std::string node)
@@ -95,7 +100,7 @@ bool ChromeImport::time(const ChromeEvent& e, int64_t& ns) {
     reject("no ts", e);
     return false;
   }
-  if (parseMicros(e.ts, ns)) return true;
+  if (parseMicros(e.ts, ns) && !__builtin_add_overflow(ns, metadata_.baseNs(), &ns)) return true;
   reject("bad ts", e);
   return false;
 }
@@ -129,7 +134,7 @@ bool ChromeImport::start(const ChromeEvent& e, EventType type, EventRow& row) {
   row.type = static_cast<int64_t>(type);
   row.name = writer_.string(name(e));
   int64_t pid = tracks_.process(e.pid), tid = tracks_.thread(pid, e.tid);
-  if (isDeviceType(type) || type == EventType::sync) return true;  // args() says where
+  if (onDevice(e, type)) return true;  // args() says where
   row.pid = pid;
   row.tid = tid;
   seeProcess(type, pid);
@@ -137,7 +142,7 @@ bool ChromeImport::start(const ChromeEvent& e, EventType type, EventRow& row) {
 }
 
 void ChromeImport::args(const ChromeEvent& e, EventType type, EventRow& row, LaunchShape& shape, ArgsText& text) {
-  bool on_device = isDeviceType(type) || type == EventType::sync;
+  bool on_device = onDevice(e, type);
   takeArgs(e, on_device, row, shape, text);
   row.launch = launches_.of(shape);
   if (on_device) {

@@ -84,6 +84,7 @@ void KinetoMetadata::member(std::string_view raw_key, std::string_view value) {
   // Some writers put JSON into a string.
   const std::string_view json = isString(value) ? std::string_view(content) : value;
   if (isHostKey(key) && isString(value)) host_ = content;
+  if (key == "tracesmithBaseNanoseconds" && parseInt(value, base_ns_)) return;
   if (key == "deviceProperties") {
     if (deviceProperties(json)) return;
     losses_.add("unreadable metadata", 1, "deviceProperties is not a list of devices");
