@@ -29,10 +29,12 @@ int64_t int32Arg(const ChromeEvent& event, std::string_view key) {
 
 /// "ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)" → "AllReduce_Sum_f32_RING_LL"; empty for any other kernel.
 std::string_view kernelWords(std::string_view name) {
+  size_t at = name.find("nccl");
+  if (at == std::string_view::npos || at > 64) return {};
+  name.remove_prefix(at);
   for (std::string_view prefix : {"ncclDevKernel_", "ncclKernel_", "ncclSymkDevKernel_", "ncclSymDevKernel_"}) {
-    size_t at = name.find(prefix);
-    if (at == std::string_view::npos || at > 64) continue;
-    std::string_view words = name.substr(at + prefix.size());
+    if (!name.starts_with(prefix)) continue;
+    std::string_view words = name.substr(prefix.size());
     return words.substr(0, words.find_first_of("(<"));
   }
   return {};

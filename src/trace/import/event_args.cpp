@@ -93,9 +93,12 @@ void ArgsText::flush() {
 
 void ArgsText::member(const JsonMember& m) {
   // Neighbours in the source have only a comma and white space between them.
-  if (from_ && m.begin > to_ && m.begin - to_ < 64) {
-    std::string_view between(to_, static_cast<size_t>(m.begin - to_));
-    if (between.find_first_not_of(", \n\r\t") == std::string_view::npos) {
+  if (from_ && m.begin > to_) {
+    JsonCursor between{to_, m.begin};
+    between.space();
+    if (*between.p == ',') ++between.p;
+    between.space();
+    if (between.p == m.begin) {
       to_ = m.end();
       return;
     }

@@ -36,6 +36,23 @@ inline const char* findSpecial(const char* p) {
 #endif
 }
 
+inline bool isSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+/// First byte at or after p that is no blank: lines of pretty-printed JSON begin with many.
+inline const char* skipBlanks(const char* p) {
+#if defined(__SSE2__)
+  if (*p != ' ') return p;
+  for (const __m128i blank = _mm_set1_epi8(' ');; p += 16) {
+    auto other = ~static_cast<unsigned>(
+        _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), blank)));
+    if (other & 0xffff) return p + std::countr_zero(other);
+  }
+#else
+  while (*p == ' ') ++p;
+  return p;
+#endif
+}
+
 /// A place in JSON text. A method that returns false ran out of bytes (error is nullptr), or met something wrong at
 /// `p`.
 struct JsonCursor {
@@ -51,7 +68,10 @@ struct JsonCursor {
     return false;
   }
   void space() {
-    while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t') ++p;
+    while (static_cast<unsigned char>(*p) <= ' ' && isSpace(*p)) {
+      ++p;
+      p = skipBlanks(p);
+    }
   }
   /// Passes a string that begins here; its content without the quotes, as written. `escaped`: holds a backslash.
   bool string(std::string_view& content, bool& escaped) {
