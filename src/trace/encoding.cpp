@@ -176,14 +176,14 @@ Decoder::Decoder() : zstd_(ZSTD_createDCtx()) {}
 Decoder::~Decoder() { ZSTD_freeDCtx(zstd_); }
 
 template <typename T>
-bool Decoder::planes(std::string_view& in, size_t n, T* out) {
+bool Decoder::planes(std::string_view& in, size_t n, T* out, T base) {
   uint8_t count;
   if (n > kMaxRows || !take(in, count) || count > 8) return false;
-  scratch_.resize(static_cast<size_t>(count) * n);
+  if (scratch_.size() < count * n) scratch_.resize(count * n);  // never smaller: growing again would fill it with zeros
   const uint8_t* part[8];
   unsigned shift[8];
   unsigned parts = 0;
-  T add = 0;
+  T add = base;
   for (unsigned k = 0; k < count; ++k) {
     uint8_t mode;
     uint32_t size;
@@ -218,10 +218,10 @@ bool Decoder::planes(std::string_view& in, size_t n, T* out) {
   return true;
 }
 
-template bool Decoder::planes<uint8_t>(std::string_view&, size_t, uint8_t*);
-template bool Decoder::planes<uint16_t>(std::string_view&, size_t, uint16_t*);
-template bool Decoder::planes<uint32_t>(std::string_view&, size_t, uint32_t*);
-template bool Decoder::planes<uint64_t>(std::string_view&, size_t, uint64_t*);
+template bool Decoder::planes<uint8_t>(std::string_view&, size_t, uint8_t*, uint8_t);
+template bool Decoder::planes<uint16_t>(std::string_view&, size_t, uint16_t*, uint16_t);
+template bool Decoder::planes<uint32_t>(std::string_view&, size_t, uint32_t*, uint32_t);
+template bool Decoder::planes<uint64_t>(std::string_view&, size_t, uint64_t*, uint64_t);
 
 bool Decoder::heap(std::string_view& in, size_t n, std::vector<uint32_t>& lengths, std::string& bytes) {
   lengths.resize(n);
@@ -243,6 +243,12 @@ bool Decoder::heap(std::string_view& in, size_t n, std::vector<uint32_t>& length
   }
   in.remove_prefix(size);
   return true;
+}
+
+TS_CLONES uint32_t highest(const uint32_t* ids, size_t n) {
+  uint32_t high = 0;
+  for (size_t i = 0; i < n; ++i) high = ids[i] > high ? ids[i] : high;
+  return high;
 }
 
 void undelta(int64_t* codes, size_t n, int64_t base, bool zigzag) {
