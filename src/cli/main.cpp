@@ -15,7 +15,6 @@ int main(int argc, char** argv) {
   addView(app, run);
   addQuery(app, run);
   addSynth(app, run);
-  addSynth(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
