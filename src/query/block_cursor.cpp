@@ -58,7 +58,6 @@ struct BlockCursor::Slot {
   const uint32_t* positions = nullptr;
   std::vector<uint32_t> own_positions, gathered;
   std::vector<uint8_t> types;    // Type: repaired, where there are unknown ones
-  std::vector<int64_t> sums;     // Sum
 };
 
 /// The dictionary vector of one Str column or one launch field for one stream.
@@ -137,14 +136,6 @@ bool BlockCursor::decode(Slot& s) {
     s.loaded = true;
     s.all_null = ts.all_null || dur.all_null;
     if (s.all_null) return true;
-    s.sums.resize(block.rows);
-    const int64_t *a = ts.data.data<int64_t>(), *b = dur.data.data<int64_t>();
-    auto add = [](int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y)); };
-    if (ts.constant || dur.constant) {
-      for (size_t i = 0; i < block.rows; ++i) s.sums[i] = add(a[ts.constant ? 0 : i], b[dur.constant ? 0 : i]);
-    } else {
-      for (size_t i = 0; i < block.rows; ++i) s.sums[i] = add(a[i], b[i]);
-    }
     if (!ts.bits.empty() || !dur.bits.empty()) {
       s.bits.assign((block.rows + 63) / 64, ~0ull);
       for (size_t i = 0; i < s.bits.size(); ++i) {
@@ -413,7 +404,7 @@ void BlockCursor::fill(const SqlColumn& column, Vector& out, size_t count) {
     case Kind::Text: return fillText(s, out, count);
     case Kind::Type: return fillFlat(s.types.empty() ? s.data.data<uint8_t>() : s.types.data(), s, out, count);
     case Kind::Int32: return fillFlat(s.data.data<int32_t>(), s, out, count);
-    case Kind::Sum: return fillFlat<int64_t>(s.sums.data(), s, out, count);
+    case Kind::Sum: return fillSum(s, out, count);
     case Kind::Real: return fillFlat(s.data.data<double>(), s, out, count);
     default: return fillFlat(s.data.data<int64_t>(), s, out, count);
   }
@@ -447,6 +438,24 @@ void BlockCursor::fillFlat(const T* values, Slot& s, Vector& out, size_t count) 
     T* to = FlatVector::GetData<T>(out);
     const uint32_t* rows = rows_.data() + position_;
     for (size_t i = 0; i < count; ++i) to[i] = values[rows[i]];
+  }
+  setValidity(s, out, count);
+}
+
+void BlockCursor::fillSum(Slot& s, Vector& out, size_t count) {
+  Slot &ts = slot(s.column - 2), &dur = slot(s.column - 1);
+  const int64_t *a = ts.data.data<int64_t>(), *b = dur.data.data<int64_t>();
+  auto* to = FlatVector::GetData<int64_t>(out);
+  auto add = [](int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y)); };
+  if (!selected_ && !ts.constant && !dur.constant) {
+    a += position_;
+    b += position_;
+    for (size_t i = 0; i < count; ++i) to[i] = add(a[i], b[i]);
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      const size_t row = selected_ ? rows_[position_ + i] : position_ + i;
+      to[i] = add(a[ts.constant ? 0 : row], b[dur.constant ? 0 : row]);
+    }
   }
   setValidity(s, out, count);
 }

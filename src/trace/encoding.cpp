@@ -17,6 +17,9 @@
 namespace tracesmith::trace {
 namespace {
 
+// Codes put together at one time: 8 KB of results and as many planes stay in the first-level cache.
+constexpr size_t kStretch = 1024;
+
 enum PlaneMode : uint8_t { kRaw = 0, kZstd = 1, kRepeat = 2 };
 
 template <typename T>
@@ -175,8 +178,8 @@ Decoder::Decoder() : zstd_(ZSTD_createDCtx()) {}
 
 Decoder::~Decoder() { ZSTD_freeDCtx(zstd_); }
 
-template <typename T>
-bool Decoder::planes(std::string_view& in, size_t n, T* out, T base) {
+template <typename T, typename Finish>
+bool Decoder::merge(std::string_view& in, size_t n, T* out, T base, Finish finish) {
   uint8_t count;
   if (n > kMaxRows || !take(in, count) || count > 8) return false;
   if (scratch_.size() < count * n) scratch_.resize(count * n);  // never smaller: growing again would fill it with zeros
@@ -207,15 +210,31 @@ bool Decoder::planes(std::string_view& in, size_t n, T* out, T base) {
     part[parts] = bytes;
     shift[parts++] = 8 * k;
   }
-  if (parts == 0) {
-    std::fill(out, out + n, add);
-  } else if (parts == 1) {
-    merge1(part[0], shift[0], add, n, out);
-  } else {
-    merge2(part[0], shift[0], part[1], shift[1], add, n, out);
-    for (unsigned k = 2; k < parts; ++k) mergeMore(part[k], shift[k], n, out);
+  for (size_t at = 0; at < n; at += kStretch) {
+    const size_t some = std::min(kStretch, n - at);
+    if (parts == 0) {
+      std::fill(out + at, out + at + some, add);
+    } else if (parts == 1) {
+      merge1(part[0] + at, shift[0], add, some, out + at);
+    } else {
+      merge2(part[0] + at, shift[0], part[1] + at, shift[1], add, some, out + at);
+      for (unsigned k = 2; k < parts; ++k) mergeMore(part[k] + at, shift[k], some, out + at);
+    }
+    finish(out + at, some);
   }
   return true;
+}
+
+template <typename T>
+bool Decoder::planes(std::string_view& in, size_t n, T* out, T base) {
+  return merge(in, n, out, base, [](T*, size_t) {});
+}
+
+bool Decoder::deltas(std::string_view& in, size_t n, int64_t* out, int64_t base, bool zigzag) {
+  return merge<uint64_t>(in, n, reinterpret_cast<uint64_t*>(out), 0, [&](uint64_t* first, size_t count) {
+    undelta(reinterpret_cast<int64_t*>(first), count, base, zigzag);
+    base = static_cast<int64_t>(first[count - 1]);
+  });
 }
 
 template bool Decoder::planes<uint8_t>(std::string_view&, size_t, uint8_t*, uint8_t);

@@ -53,9 +53,15 @@ class Decoder {
   /// uint16_t, uint32_t or uint64_t).
   template <typename T>
   bool planes(std::string_view& in, size_t n, T* out, T base = 0);
+  /// The same for differences of neighbours: out[i] becomes base + the sum of differences 0…i.
+  bool deltas(std::string_view& in, size_t n, int64_t* out, int64_t base, bool zigzag);
   bool heap(std::string_view& in, size_t n, std::vector<uint32_t>& lengths, std::string& bytes);
 
  private:
+  /// Decodes like planes() and calls finish(first, count) for every stretch of codes, while it is in the cache.
+  template <typename T, typename Finish>
+  bool merge(std::string_view& in, size_t n, T* out, T base, Finish finish);
+
   ZSTD_DCtx_s* zstd_;
   std::vector<uint8_t> scratch_;
 };

@@ -251,11 +251,13 @@ struct BlockDecoder::Impl {
     }
     if (e.encoding != Encoding::kPlanes) return Status::corrupt("unknown encoding");
     if (e.flags & kDelta) {
-      if (n == 0 || !decoder.planes(in, n - 1, v + 1)) return Status::corrupt("a column does not decode");
+      if (n == 0) return Status::corrupt("a column does not decode");
       v[0] = static_cast<T>(e.base);
       if constexpr (sizeof(T) == 8) {
-        undelta(reinterpret_cast<int64_t*>(v + 1), n - 1, e.base, e.flags & kZigzag);
+        if (!decoder.deltas(in, n - 1, reinterpret_cast<int64_t*>(v + 1), e.base, e.flags & kZigzag))
+          return Status::corrupt("a column does not decode");
       } else {
+        if (!decoder.planes(in, n - 1, v + 1)) return Status::corrupt("a column does not decode");
         for (size_t i = 1; i < n; ++i) {
           T d = v[i];
           if (e.flags & kZigzag) d = static_cast<T>((d >> 1) ^ static_cast<T>(0 - (d & 1)));
