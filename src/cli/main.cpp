@@ -22,6 +22,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Example:  tracesmith import rank*.json.gz -o job.sbt && tracesmith info job.sbt\nHelp on a command:  tracesmith COMMAND --help");
   Run run;
+  addRun(app, run);
+  addRecord(app, run);
   addSynth(app, run);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,331 @@
+// CUPTI activity records into the ring. CUPTI calls two of our functions on the job's threads: one hands out a buffer, one
+// takes it back; everything else happens on a thread of our own.
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capture/probe/cupti_abi.hpp"
+#include "capture/probe/cupti_records.hpp"
+#include "capture/probe/probe.hpp"
+
+namespace tracesmith::probe {
+namespace {
+
+using namespace cupti;
+
+constexpr size_t kBufferBytes = 1u << 20;  // about 4,800 kernels
+constexpr int kReadyBuffers = 16;          // touched before the job needs them
+constexpr int kMaxBuffers = 512;
+constexpr long kPeriodMs = 100;
+
+/// A buffer while it waits in one of the two lists.
+struct Buffer {
+  Buffer* next;
+  size_t valid;
+  alignas(64) uint8_t bytes[kBufferBytes];
+};
+
+/// Lock-free stack. take() empties it whole, so the ABA problem does not arise.
+class Stack {
+ public:
+  void push(Buffer* b) {
+    b->next = top_.load(std::memory_order_relaxed);
+    while (!top_.compare_exchange_weak(b->next, b, std::memory_order_release)) {
+    }
+  }
+  Buffer* take() { return top_.exchange(nullptr, std::memory_order_acquire); }
+
+ private:
+  std::atomic<Buffer*> top_{nullptr};
+};
+
+Functions g_cupti;
+// One slot a buffer: whoever swaps its pointer out owns it. Popping a shared stack from many threads would need a lock.
+std::atomic<Buffer*> g_free[kMaxBuffers];
+std::atomic<int> g_buffers{0};
+Stack g_done;
+std::atomic<bool> g_running{false};
+std::atomic<bool> g_aside{false};  // another profiler has the activity API
+std::atomic<bool> g_enabled{false};
+pthread_mutex_t g_drain_mutex = PTHREAD_MUTEX_INITIALIZER;  // our thread and the exit handler; no job thread takes it
+pthread_t g_thread;
+Mode g_enabled_mode = Mode::light;
+uint8_t g_discard[64 * 1024];  // where CUPTI writes when there is nothing else to give it
+
+Buffer* newBuffer() {
+  int n = g_buffers.fetch_add(1);
+  if (n >= kMaxBuffers) {
+    g_buffers.fetch_sub(1);
+    return nullptr;
+  }
+  void* p = mmap(nullptr, sizeof(Buffer), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  return p == MAP_FAILED ? nullptr : static_cast<Buffer*>(p);
+}
+
+void putFree(Buffer* b) {
+  for (std::atomic<Buffer*>& slot : g_free) {
+    Buffer* empty = nullptr;
+    if (slot.load(std::memory_order_relaxed) == nullptr && slot.compare_exchange_strong(empty, b, std::memory_order_release)) return;
+  }
+}
+
+void onBufferRequested(uint8_t** buffer, size_t* size, size_t* max_records) {
+  *max_records = 0;
+  Buffer* b = nullptr;
+  const int n = g_buffers.load(std::memory_order_relaxed);
+  for (int i = 0; i < n && !b && i < kMaxBuffers; ++i)
+    if (g_free[i].load(std::memory_order_relaxed)) b = g_free[i].exchange(nullptr, std::memory_order_acquire);
+  if (!b) b = newBuffer();
+  *buffer = b ? b->bytes : g_discard;
+  *size = b ? kBufferBytes : sizeof g_discard;
+}
+
+void onBufferCompleted(void*, uint32_t, uint8_t* bytes, size_t, size_t valid) {
+  if (!bytes) return;
+  if (bytes == g_discard) {
+    if (RingWriter* r = ring::g_ring.load()) r->lose(ring::kCuptiDropped, valid / 128);  // a guess: records of about that size
+    return;
+  }
+  Buffer* b = reinterpret_cast<Buffer*>(bytes - offsetof(Buffer, bytes));
+  b->valid = valid;
+  g_done.push(b);
+}
+
+uint64_t timestamp() { return ring::nowNs(); }
+
+// ---- finding libcupti
+
+struct Found {
+  char path[1024];
+};
+
+int findLoaded(dl_phdr_info* info, size_t, void* data) {
+  const char* base = strrchr(info->dlpi_name ? info->dlpi_name : "", '/');
+  if (!base || strncmp(base + 1, "libcupti.so", 11) != 0) return 0;
+  strncpy(static_cast<Found*>(data)->path, info->dlpi_name, sizeof(Found) - 1);
+  return 1;
+}
+
+}  // namespace
+
+/// The libcupti the process has, or nullptr.
+void* loadedCupti() {
+  Found found{};
+  return dl_iterate_phdr(findLoaded, &found) ? dlopen(found.path, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+}
+
+namespace {
+
+/// The copy the process already has, else one near the CUDA runtime it uses, else an installed toolkit's.
+void* openCupti() {
+  if (void* h = loadedCupti()) return h;
+  if (const char* given = getenv("TRACESMITH_CUPTI"); given && *given) return dlopen(given, RTLD_NOW | RTLD_LOCAL);
+  static const char* const kNames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"};
+  for (const char* name : kNames)
+    if (void* h = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return h;
+  char path[1200];
+  const char* homes[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda", "/usr/local/cuda-13.0", "/usr/local/cuda-12"};
+  for (const char* home : homes)
+    for (const char* dir : {"extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib"})
+      for (const char* name : kNames) {
+        if (!home) continue;
+        snprintf(path, sizeof path, "%s/%s/%s", home, dir, name);
+        if (void* h = dlopen(path, RTLD_NOW | RTLD_LOCAL)) return h;
+      }
+  return nullptr;
+}
+
+bool resolve(void* library) {
+  auto get = [&](auto& function, const char* name) {
+    *reinterpret_cast<void**>(&function) = dlsym(library, name);
+    return function != nullptr;
+  };
+  bool good = get(g_cupti.ActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks") && get(g_cupti.ActivityEnable, "cuptiActivityEnable") &&
+              get(g_cupti.ActivityDisable, "cuptiActivityDisable") && get(g_cupti.ActivityGetNextRecord, "cuptiActivityGetNextRecord") &&
+              get(g_cupti.ActivityFlushAll, "cuptiActivityFlushAll");
+  get(g_cupti.ActivityEnableRuntimeApi, "cuptiActivityEnableRuntimeApi");
+  get(g_cupti.ActivityEnableDriverApi, "cuptiActivityEnableDriverApi");
+  get(g_cupti.ActivityGetNumDroppedRecords, "cuptiActivityGetNumDroppedRecords");
+  get(g_cupti.ActivityRegisterTimestampCallback, "cuptiActivityRegisterTimestampCallback");
+  get(g_cupti.ActivitySetAttribute, "cuptiActivitySetAttribute");
+  get(g_cupti.SetThreadIdType, "cuptiSetThreadIdType");
+  get(g_cupti.GetVersion, "cuptiGetVersion");
+  get(g_cupti.GetCallbackName, "cuptiGetCallbackName");
+  get(g_cupti.GetStreamIdEx, "cuptiGetStreamIdEx");
+  return good;
+}
+
+// ---- what is enabled in which mode
+
+// Calls that start work on a GPU: enough to join every kernel and copy with its launch.
+constexpr uint32_t kLaunchRuntime[] = {31, 41, 44, 51, 161, 211, 214, 225, 228, 235, 269, 270, 311, 312, 430, 431, 505, 506};
+constexpr uint32_t kLaunchDriver[] = {60, 62, 64, 216, 220, 277, 279, 281, 306, 307, 319, 442, 477, 478, 514, 515, 652, 653};
+
+void setApis(bool on) {
+  for (uint32_t cbid : kLaunchRuntime) g_cupti.ActivityEnableRuntimeApi(cbid, on);
+  for (uint32_t cbid : kLaunchDriver) g_cupti.ActivityEnableDriverApi(cbid, on);
+}
+
+void setKinds(Mode mode, bool on) {
+  auto set = [&](uint32_t kind) { on ? g_cupti.ActivityEnable(kind) : g_cupti.ActivityDisable(kind); };
+  set(kConcurrentKernel);
+  set(kMemcpy);
+  set(kMemcpy2);
+  set(kMemset);
+  if (!wantsGraphNodes()) set(kGraphTrace);
+  if (mode != Mode::light) set(kSynchronization);
+  if (mode == Mode::standard) {
+    if (g_cupti.ActivityEnableRuntimeApi && g_cupti.ActivityEnableDriverApi) setApis(on);
+    else set(kRuntime);
+  }
+  if (mode == Mode::full) {
+    set(kRuntime);
+    set(kDriver);
+    set(kOverhead);
+  }
+}
+
+/// Follows the control word: recording on or off, another mode.
+void follow(RingWriter& r) {
+  const bool want = recording(r) && !g_aside.load();
+  const Mode wanted = mode(r);
+  if (g_enabled && (!want || wanted != g_enabled_mode)) {
+    setKinds(g_enabled_mode, false);
+    g_enabled = false;
+  }
+  if (want && !g_enabled) {
+    setKinds(wanted, true);
+    g_enabled_mode = wanted;
+    g_enabled = true;
+  }
+}
+
+// ---- our thread
+
+void drain(RingWriter& r) {
+  pthread_mutex_lock(&g_drain_mutex);
+  Buffer* list = g_done.take();
+  Buffer* ordered = nullptr;  // the stack gives the newest first
+  while (list) {
+    Buffer* next = list->next;
+    list->next = ordered;
+    ordered = list;
+    list = next;
+  }
+  while (ordered) {
+    Buffer* b = ordered;
+    ordered = b->next;
+    void* record = nullptr;
+    while (g_cupti.ActivityGetNextRecord(b->bytes, b->valid, &record) == 0) writeRecord(r, g_cupti, record);
+    putFree(b);
+  }
+  size_t dropped = 0;
+  if (g_cupti.ActivityGetNumDroppedRecords && g_cupti.ActivityGetNumDroppedRecords(nullptr, 0, &dropped) == 0 && dropped > 0)
+    r.lose(ring::kCuptiDropped, dropped);
+  pthread_mutex_unlock(&g_drain_mutex);
+}
+
+void flush(bool forced) {
+  g_cupti.ActivityFlushAll(forced ? 1 : 0);
+}
+
+void* loop(void*) {
+  pthread_setname_np(pthread_self(), "tracesmith");
+  while (g_running.load()) {
+    RingWriter* r = ring::g_ring.load();
+    if (!r) return nullptr;
+    r->header().heartbeat_ns.store(ring::nowNs(), std::memory_order_relaxed);
+    follow(*r);
+    if (g_enabled) flush(false);
+    drain(*r);
+    timespec pause{0, kPeriodMs * 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void stepAside() {
+  RingWriter* r = ring::g_ring.load();
+  if (!r || !g_running || g_aside.exchange(true)) return;
+  // What was recorded so far is ours: turned off and fetched before the other's buffers are in place.
+  if (g_enabled.exchange(false)) setKinds(g_enabled_mode, false);
+  flush(true);
+  r->lose(ring::kSteppedAside);
+  Record gap{};
+  gap.kind = ring::Kind::mark;
+  gap.name = r->intern("tracesmith: stepped aside for another profiler");
+  gap.start = ring::nowNs();
+  r->write(gap);
+}
+
+void comeBack() {
+  RingWriter* r = ring::g_ring.load();
+  if (!r || !g_aside.load()) return;
+  g_cupti.ActivityRegisterCallbacks(onBufferRequested, onBufferCompleted);
+  if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);
+  g_aside.store(false);
+  Record back{};
+  back.kind = ring::Kind::mark;
+  back.name = r->intern("tracesmith: back");
+  back.start = ring::nowNs();
+  r->write(back);
+}
+
+void startCuda(RingWriter& r) {
+  if (g_running.exchange(true)) return;
+  void* library = openCupti();
+  if (!library || !resolve(library)) {
+    r.header().cuda_state = 2;
+    note(r, library ? "libcupti lacks functions: GPU records are off" : "no libcupti found (set CUDA_HOME or TRACESMITH_CUPTI): GPU records are off");
+    g_running = false;
+    return;
+  }
+  uint32_t version = 0;
+  if (g_cupti.GetVersion) g_cupti.GetVersion(&version);
+  r.header().cupti_version = version;
+  for (int i = 0; i < kReadyBuffers; ++i)
+    if (Buffer* b = newBuffer()) putFree(b);
+  if (g_cupti.SetThreadIdType) g_cupti.SetThreadIdType(1);  // as gettid()
+  // Once per process and before any context: later registrations spoil records (facts, 3.5).
+  if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);
+  Result registered = g_cupti.ActivityRegisterCallbacks(onBufferRequested, onBufferCompleted);
+  if (registered != 0) {
+    r.header().cuda_state = 2;
+    note(r, "CUPTI refused (another profiler, or no permission): GPU records are off");
+    g_running = false;
+    return;
+  }
+  r.header().cuda_state = 1;
+  follow(r);
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);  // the job's signals go to the job's threads
+  if (pthread_create(&g_thread, nullptr, loop, nullptr) != 0) {
+    note(r, "no thread for the probe: GPU records are off");
+    g_running = false;
+  }
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+void stopCuda(RingWriter& r) {
+  if (!g_running.exchange(false)) return;
+  if (!g_aside.load()) flush(true);
+  drain(r);
+}
+
+uint32_t streamId(void* stream) {
+  uint32_t id = 0;
+  if (!g_running || !g_cupti.GetStreamIdEx || g_cupti.GetStreamIdEx(nullptr, stream, 0, &id) != 0) return 0;
+  return id;
+}
+
+}  // namespace tracesmith::probe
