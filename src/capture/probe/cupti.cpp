@@ -50,9 +50,13 @@ Functions g_cupti;
 // One slot a buffer: whoever swaps its pointer out owns it. Popping a shared stack from many threads would need a lock.
 std::atomic<Buffer*> g_free[kMaxBuffers];
 std::atomic<int> g_buffers{0};
+std::atomic<Buffer*> g_all[kMaxBuffers];  // every buffer we ever made: a pointer that is not here is somebody else's
 Stack g_done;
 std::atomic<bool> g_running{false};
 std::atomic<bool> g_aside{false};  // another profiler has the activity API
+std::atomic<uint64_t> g_return_ns{0};  // when to take it back; 0: not while the other one is at work
+std::atomic<BufferCompleted> g_other_completed{nullptr};
+constexpr uint64_t kReturnAfterNs = 2'000'000'000;  // the other one may still fetch its last buffers
 std::atomic<bool> g_enabled{false};
 pthread_mutex_t g_drain_mutex = PTHREAD_MUTEX_INITIALIZER;  // our thread and the exit handler; no job thread takes it
 pthread_t g_thread;
@@ -66,7 +70,16 @@ Buffer* newBuffer() {
     return nullptr;
   }
   void* p = mmap(nullptr, sizeof(Buffer), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  return p == MAP_FAILED ? nullptr : static_cast<Buffer*>(p);
+  if (p == MAP_FAILED) return nullptr;
+  g_all[n].store(static_cast<Buffer*>(p), std::memory_order_release);
+  return static_cast<Buffer*>(p);
+}
+
+bool isOurs(const Buffer* b) {
+  const int n = g_buffers.load(std::memory_order_acquire);
+  for (int i = 0; i < n && i < kMaxBuffers; ++i)
+    if (g_all[i].load(std::memory_order_acquire) == b) return true;
+  return false;
 }
 
 void putFree(Buffer* b) {
@@ -87,13 +100,17 @@ void onBufferRequested(uint8_t** buffer, size_t* size, size_t* max_records) {
   *size = b ? kBufferBytes : sizeof g_discard;
 }
 
-void onBufferCompleted(void*, uint32_t, uint8_t* bytes, size_t, size_t valid) {
+void onBufferCompleted(void* context, uint32_t stream, uint8_t* bytes, size_t size, size_t valid) {
   if (!bytes) return;
   if (bytes == g_discard) {
     if (RingWriter* r = ring::g_ring.load()) r->lose(ring::kCuptiDropped, valid / 128);  // a guess: records of about that size
     return;
   }
   Buffer* b = reinterpret_cast<Buffer*>(bytes - offsetof(Buffer, bytes));
+  if (!isOurs(b)) {  // of the profiler we stepped aside for
+    if (BufferCompleted other = g_other_completed.load()) other(context, stream, bytes, size, valid);
+    return;
+  }
   b->valid = valid;
   g_done.push(b);
 }
@@ -236,12 +253,15 @@ void flush(bool forced) {
   g_cupti.ActivityFlushAll(forced ? 1 : 0);
 }
 
+void comeBack(RingWriter* r);
+
 void* loop(void*) {
   pthread_setname_np(pthread_self(), "tracesmith");
   while (g_running.load()) {
     RingWriter* r = ring::g_ring.load();
     if (!r) return nullptr;
     r->header().heartbeat_ns.store(ring::nowNs(), std::memory_order_relaxed);
+    if (uint64_t at = g_return_ns.load(); g_aside.load() && at != 0 && ring::nowNs() > at) comeBack(r);
     follow(*r);
     if (g_enabled) flush(false);
     drain(*r);
@@ -253,9 +273,12 @@ void* loop(void*) {
 
 }  // namespace
 
-void stepAside() {
+void stepAside(BufferCompleted other) {
   RingWriter* r = ring::g_ring.load();
-  if (!r || !g_running || g_aside.exchange(true)) return;
+  if (!r || !g_running) return;
+  g_other_completed = other;
+  g_return_ns = 0;
+  if (g_aside.exchange(true)) return;
   // What was recorded so far is ours: turned off and fetched before the other's buffers are in place.
   if (g_enabled.exchange(false)) setKinds(g_enabled_mode, false);
   flush(true);
@@ -267,9 +290,13 @@ void stepAside() {
   r->write(gap);
 }
 
-void comeBack() {
-  RingWriter* r = ring::g_ring.load();
-  if (!r || !g_aside.load()) return;
+void otherIsDone() {
+  if (g_aside.load()) g_return_ns = ring::nowNs() + kReturnAfterNs;
+}
+
+namespace {
+void comeBack(RingWriter* r) {
+  g_return_ns = 0;
   g_cupti.ActivityRegisterCallbacks(onBufferRequested, onBufferCompleted);
   if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);
   g_aside.store(false);
@@ -279,6 +306,7 @@ void comeBack() {
   back.start = ring::nowNs();
   r->write(back);
 }
+}  // namespace
 
 void startCuda(RingWriter& r) {
   if (g_running.exchange(true)) return;

@@ -7,8 +7,8 @@
 
 namespace tracesmith::probe {
 void* loadedCupti();
-void stepAside();
-void comeBack();
+void stepAside(cupti::BufferCompleted other);
+void otherIsDone();
 }  // namespace tracesmith::probe
 
 using namespace tracesmith;
@@ -30,7 +30,7 @@ constexpr int kNotInitialized = 15;  // CUPTI_ERROR_NOT_INITIALIZED: there is no
 TS_EXPORT int cuptiActivityRegisterCallbacks(cupti::BufferRequested requested, cupti::BufferCompleted completed) {
   static auto function = real<decltype(&cuptiActivityRegisterCallbacks)>("cuptiActivityRegisterCallbacks");
   if (!function) return kNotInitialized;
-  probe::stepAside();  // our own calls go to CUPTI directly and never come through here
+  probe::stepAside(completed);  // our own calls go to CUPTI directly and never come through here
   return function(requested, completed);
 }
 
@@ -38,7 +38,7 @@ TS_EXPORT int cuptiActivityDisable(uint32_t kind) {
   static auto function = real<decltype(&cuptiActivityDisable)>("cuptiActivityDisable");
   if (!function) return kNotInitialized;
   int result = function(kind);
-  // Its kernels are the last thing a profiler turns off that we want back.
-  if (kind == cupti::kConcurrentKernel) probe::comeBack();
+  // It turned its kernels off: it is done, but for fetching its last buffers.
+  if (kind == cupti::kConcurrentKernel) probe::otherIsDone();
   return result;
 }
