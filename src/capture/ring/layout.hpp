@@ -90,7 +90,7 @@ struct RingHeader {
   uint64_t start_ns;                // CLOCK_MONOTONIC_RAW
   uint64_t start_unix_ns;           // CLOCK_REALTIME at the same moment
   std::atomic<State> state;
-  std::atomic<uint32_t> reader;     // a reader is attached: full lanes drop instead of overwriting
+  std::atomic<uint32_t> reader;     // process id of the attached reader: full lanes drop instead of overwriting; 0 = none
   std::atomic<uint32_t> recording;  // control word: 0 = paused, 1 = recording
   std::atomic<uint32_t> mode;       // 0 light, 1 default, 2 full
   std::atomic<int32_t> rank, world_size, local_rank;

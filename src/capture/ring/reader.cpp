@@ -17,6 +17,8 @@
 
 namespace tracesmith::ring {
 
+constexpr uint64_t kGiveBack = 1024;  // records after which the writer gets their room back
+
 Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
   int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return errnoStatus("open", path);
@@ -36,11 +38,14 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
   reader->header_ = static_cast<RingHeader*>(base);
   const RingHeader& h = *reader->header_;
   if (h.magic != kMagic) return Status::corrupt(path + " is not a ring (or not yet)");
+  std::atomic_thread_fence(std::memory_order_acquire);
   if (h.version != kVersion || h.record_bytes != sizeof(Record)) return Status::unsupported(path + " was made by another version of the probe");
-  if (h.file_bytes != bytes || h.lanes == 0 || h.lanes > kMaxLanes || h.lanes_offset + h.lanes * sizeof(LaneHeader) > bytes || h.strings_offset > bytes ||
-      h.strings_bytes > bytes - h.strings_offset)
+  if (h.file_bytes != bytes || h.lanes == 0 || h.lanes > kMaxLanes || h.lanes_offset % alignof(LaneHeader) != 0 || h.lanes_offset > bytes ||
+      h.lanes > (bytes - h.lanes_offset) / sizeof(LaneHeader) || h.strings_offset > bytes || h.strings_bytes > bytes - h.strings_offset)
     return Status::corrupt(path + " has an impossible header");
   reader->lane_count_ = h.lanes;
+  reader->strings_offset_ = h.strings_offset;
+  reader->strings_bytes_ = h.strings_bytes;
   reader->lanes_ = reinterpret_cast<LaneHeader*>(reader->base_ + h.lanes_offset);
   for (uint32_t i = 0; i < h.lanes; ++i) {
     const LaneHeader& lane = reader->lanes_[i];
@@ -52,20 +57,36 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
 }
 
 RingReader::~RingReader() {
+  if (attached_) detach();
   if (base_) ::munmap(base_, bytes_);
 }
 
 void RingReader::attach() {
-  // What lies there is the past: a reader that attaches starts with what is still whole.
-  for (uint32_t i = 0; i < lane_count_; ++i) {
-    const uint64_t head = lanes_[i].head.load(std::memory_order_acquire);
-    const uint64_t tail = lanes_[i].tail.load(std::memory_order_relaxed);
-    if (head - tail > shapes_[i].records) lanes_[i].tail.store(head - shapes_[i].records + shapes_[i].records / 16, std::memory_order_release);
-  }
-  header_->reader.store(1, std::memory_order_release);
+  // What lies there is the past: a reader that attaches starts with what is still whole. A writer that has not seen the reader
+  // yet goes on overwriting for a moment, hence the distance from the oldest record.
+  auto skipOverwritten = [&] {
+    for (uint32_t i = 0; i < lane_count_; ++i) {
+      const uint64_t head = lanes_[i].head.load(std::memory_order_acquire), capacity = shapes_[i].records;
+      const uint64_t first = head > capacity ? head - capacity + std::max<uint64_t>(capacity / 16, 1) : 0;
+      if (lanes_[i].tail.load(std::memory_order_relaxed) < first) lanes_[i].tail.store(first, std::memory_order_release);
+    }
+  };
+  skipOverwritten();
+  header_->reader.store(static_cast<uint32_t>(::getpid()));
+  skipOverwritten();
+  attached_ = true;
 }
 
-void RingReader::detach() { header_->reader.store(0, std::memory_order_release); }
+void RingReader::detach() {
+  auto own = static_cast<uint32_t>(::getpid());
+  header_->reader.compare_exchange_strong(own, 0);
+  attached_ = false;
+}
+
+int64_t RingReader::attachedReader() const {
+  const auto pid = static_cast<pid_t>(header_->reader.load());
+  return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM) ? pid : 0;
+}
 
 size_t RingReader::drain(const std::function<void(uint32_t, const Record&)>& visit) {
   size_t count = 0;
@@ -77,8 +98,13 @@ size_t RingReader::drain(const std::function<void(uint32_t, const Record&)>& vis
     const auto* records = reinterpret_cast<const Record*>(base_ + shapes_[i].offset);
     const uint64_t head = i == 0 ? gpu_head : lane.head.load(std::memory_order_acquire);
     uint64_t tail = lane.tail.load(std::memory_order_relaxed);
-    if (head - tail > shapes_[i].records) tail = head - shapes_[i].records;
-    for (; tail != head; ++tail, ++count) visit(i, records[tail & (shapes_[i].records - 1)]);
+    if (head - tail > shapes_[i].records) tail = head - std::min<uint64_t>(head, shapes_[i].records);
+    while (tail != head) {
+      const Record record = records[tail & (shapes_[i].records - 1)];
+      ++tail, ++count;
+      if (tail % kGiveBack == 0) lane.tail.store(tail, std::memory_order_release);
+      visit(i, record);
+    }
     lane.tail.store(tail, std::memory_order_release);
   }
   return count;
@@ -106,12 +132,11 @@ size_t RingReader::snapshot(const std::function<void(uint32_t, const Record&)>& 
 }
 
 std::string_view RingReader::string(uint32_t id) const {
-  const RingHeader& h = *header_;
-  if (id < 8 || id + 4ull > h.strings_bytes) return {};
+  if (id < 8 || id + 4ull > strings_bytes_) return {};
   uint32_t length;
-  std::memcpy(&length, base_ + h.strings_offset + id, 4);
-  if (length > h.strings_bytes - id - 4) return {};
-  return {base_ + h.strings_offset + id + 4, length};
+  std::memcpy(&length, base_ + strings_offset_ + id, 4);
+  if (length > strings_bytes_ - id - 4) return {};
+  return {base_ + strings_offset_ + id + 4, length};
 }
 
 bool RingReader::alive() const {

@@ -23,9 +23,11 @@ class RingReader {
   RingHeader& header() { return *header_; }
   const RingHeader& header() const { return *header_; }
 
-  /// From now on full lanes drop and count instead of overwriting what was not read.
+  /// From now on full lanes drop and count instead of overwriting what was not read. Undone by detach() or the destructor.
   void attach();
   void detach();
+  /// Process id of a reader that is attached and alive, this one included; 0 if there is none.
+  int64_t attachedReader() const;
 
   /// Hands every record written since the last call to visit(lane, record) and frees its room. Returns how many.
   size_t drain(const std::function<void(uint32_t lane, const Record&)>& visit);
@@ -40,7 +42,6 @@ class RingReader {
 
  private:
   RingReader() = default;
-  const Record* recordsOf(const LaneHeader& lane) const;
 
   std::string path_;
   char* base_ = nullptr;
@@ -48,6 +49,8 @@ class RingReader {
   RingHeader* header_ = nullptr;
   LaneHeader* lanes_ = nullptr;
   uint32_t lane_count_ = 0;
+  uint64_t strings_offset_ = 0, strings_bytes_ = 0;
+  bool attached_ = false;
   struct LaneShape {  // checked once: the file may lie later
     uint64_t offset;
     uint32_t records;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,12 +21,19 @@ constexpr uint32_t kStringSlots = 1u << 17;
 struct ThreadState {
   RingWriter* ring;
   LaneHeader* lane;
+  int32_t tid;
+  uint32_t refused;  // asked for a lane in vain
 };
 __attribute__((tls_model("initial-exec"))) thread_local ThreadState t_state;
+constexpr uint32_t kAskAgain = 256;  // records lost before a thread without a lane looks for one again
 pthread_key_t g_exit_key;
+std::atomic<bool> g_has_key{false};
 pthread_once_t g_exit_once = PTHREAD_ONCE_INIT;
 
-void releaseLane(void* lane) { static_cast<LaneHeader*>(lane)->taken.store(0, std::memory_order_release); }
+void releaseLane(void* lane) {
+  t_state = {};  // a destructor after this one may still write: it takes a lane anew
+  static_cast<LaneHeader*>(lane)->taken.store(0, std::memory_order_release);
+}
 
 uint64_t hashBytes(const char* s, size_t n) {
   uint64_t h = 0xcbf29ce484222325ull ^ n;
@@ -55,7 +63,15 @@ uint64_t nowNs() {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(t.tv_nsec);
 }
 
-void forgetThreadLane() { t_state = {}; }
+int64_t threadId() {
+  if (t_state.tid == 0) t_state.tid = static_cast<int32_t>(syscall(SYS_gettid));
+  return t_state.tid;
+}
+
+void forgetThreadLane() {
+  t_state = {};
+  if (g_has_key.load()) pthread_setspecific(g_exit_key, nullptr);  // the parent's thread still has that lane
+}
 
 RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
   const uint64_t lanes_offset = 4096;
@@ -63,13 +79,23 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
   const uint64_t records_bytes = (o.lane0_records + static_cast<uint64_t>(o.lanes - 1) * o.lane_records) * sizeof(Record);
   const uint64_t strings_offset = records_offset + records_bytes;
   const uint64_t bytes = strings_offset + o.strings_bytes;
+  // Beyond the limit for files the kernel would send a signal that ends the process.
+  if (rlimit limit; getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) {
+    errno = EFBIG;
+    return nullptr;
+  }
   int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return nullptr;
   void* base = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0) base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  auto room = [&](uint64_t from, uint64_t size) {
+    return fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(size)) == 0 || errno == EOPNOTSUPP;
+  };
+  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && room(0, records_offset + o.lane0_records * sizeof(Record)) && room(strings_offset, o.strings_bytes))
+    base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   void* slots = base == MAP_FAILED ? MAP_FAILED : mmap(nullptr, kStringSlots * sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (slots == MAP_FAILED) {
     int error = errno;
+    if (base != MAP_FAILED) munmap(base, bytes);
     close(fd);
     unlink(path);
     errno = error;
@@ -78,6 +104,7 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
   close(fd);
   static char memory[sizeof(RingWriter)];  // one per process; a forked child builds its own over it
   RingWriter* ring = new (memory) RingWriter();
+  strncpy(ring->path_, path, sizeof ring->path_ - 1);
   ring->base_ = static_cast<char*>(base);
   ring->header_ = new (base) RingHeader{};
   ring->lanes_ = reinterpret_cast<LaneHeader*>(ring->base_ + lanes_offset);
@@ -117,30 +144,49 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
 }
 
 LaneHeader* RingWriter::threadLane() {
-  if (t_state.ring == this) return t_state.lane;
+  if (t_state.ring == this && (t_state.lane || ++t_state.refused % kAskAgain != 0)) return t_state.lane;
   t_state.ring = this;
   t_state.lane = takeLane();
   return t_state.lane;
 }
 
+bool RingWriter::makeRoom(const LaneHeader& lane) {
+  const uint64_t size = lane.records * sizeof(Record);
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(base_ + lane.offset, size, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;
+#endif
+  int fd = open(path_, O_RDWR | O_CLOEXEC | O_NOFOLLOW);  // a kernel before 5.14
+  if (fd < 0) return false;
+  const bool good = fallocate(fd, 0, static_cast<off_t>(lane.offset), static_cast<off_t>(size)) == 0 || errno == EOPNOTSUPP;
+  close(fd);
+  return good;
+}
+
 LaneHeader* RingWriter::takeLane() {
-  pthread_once(&g_exit_once, [] { pthread_key_create(&g_exit_key, releaseLane); });
+  pthread_once(&g_exit_once, [] { g_has_key = pthread_key_create(&g_exit_key, releaseLane) == 0; });
+  const int saved = errno;
   for (uint32_t i = 1; i < header_->lanes; ++i) {
     LaneHeader& lane = lanes_[i];
     uint32_t free = 0;
-    if (!lane.taken.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
+    if (lane.taken.load(std::memory_order_relaxed) || !lane.taken.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
+    if (lane.head.load(std::memory_order_relaxed) == 0 && !makeRoom(lane)) {  // there will be none for another lane either
+      lane.taken.store(0);
+      break;
+    }
     uint32_t used = header_->lanes_used.load();
     while (used < i + 1 && !header_->lanes_used.compare_exchange_weak(used, i + 1)) {
     }
-    pthread_setspecific(g_exit_key, &lane);
+    if (g_has_key) pthread_setspecific(g_exit_key, &lane);
     Record hello{};
     hello.kind = Kind::thread;
     hello.start = nowNs();
-    hello.arg[0] = static_cast<uint64_t>(syscall(SYS_gettid));
+    hello.arg[0] = static_cast<uint64_t>(threadId());
     writeTo(lane, hello);
+    errno = saved;
     return &lane;
   }
-  lose(kNoLane);
+  errno = saved;
   return nullptr;
 }
 
