@@ -57,7 +57,7 @@ int record(const Options& o) {
   for (const std::string& path : rings(*base)) {
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
     if (!reader || (!o.all && (*reader)->header().pid != o.pid) || !(*reader)->alive()) continue;
-    if (o.duration_s > 0 && (*reader)->header().reader.load()) {
+    if (o.duration_s > 0 && (*reader)->attachedReader()) {
       ++busy;  // `tracesmith run` reads it: a second reader would take its records
       continue;
     }

@@ -59,7 +59,7 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
   set("TRACESMITH_PROBE", probe);
   set("TRACESMITH_DIR", folder);
   set("TRACESMITH_MODE", o.mode);
-  set("TRACESMITH_READER", o.flight_s > 0 ? "0" : "1");
+  set("TRACESMITH_READER", o.flight_s > 0 ? "0" : std::to_string(::getpid()));
   if (o.flight_s > 0) set("TRACESMITH_RING_MB", std::to_string(std::max(32, o.flight_s * 8)));
   if (o.proxy) set("TRACESMITH_PROXY", "1");
   if (o.graph_nodes) set("TRACESMITH_GRAPH_NODES", "1");

@@ -22,7 +22,8 @@ using namespace cupti;
 
 constexpr size_t kBufferBytes = 1u << 20;  // about 4,800 kernels
 constexpr int kReadyBuffers = 16;          // touched before the job needs them
-constexpr int kMaxBuffers = 512;
+constexpr int kMaxBuffers = 512;           // TRACESMITH_CUPTI_MB can make it less
+constexpr uint32_t kNullBufferSince = 27;  // CUDA 12.9: before, CUPTI crashes when it is given no buffer (facts, 3.3)
 constexpr long kPeriodMs = 100;
 
 /// A buffer while it waits in one of the two lists.
@@ -46,10 +47,12 @@ class Stack {
   std::atomic<Buffer*> top_{nullptr};
 };
 
-Functions g_cupti;
+CuptiSource g_source;
+Functions& g_cupti = g_source.functions;
 // One slot a buffer: whoever swaps its pointer out owns it. Popping a shared stack from many threads would need a lock.
 std::atomic<Buffer*> g_free[kMaxBuffers];
 std::atomic<int> g_buffers{0};
+int g_max_buffers = kMaxBuffers;
 std::atomic<Buffer*> g_all[kMaxBuffers];  // every buffer we ever made: a pointer that is not here is somebody else's
 Stack g_done;
 std::atomic<bool> g_running{false};
@@ -57,15 +60,17 @@ std::atomic<bool> g_aside{false};  // another profiler has the activity API
 std::atomic<uint64_t> g_return_ns{0};  // when to take it back; 0: not while the other one is at work
 std::atomic<BufferCompleted> g_other_completed{nullptr};
 constexpr uint64_t kReturnAfterNs = 2'000'000'000;  // the other one may still fetch its last buffers
-std::atomic<bool> g_enabled{false};
-pthread_mutex_t g_drain_mutex = PTHREAD_MUTEX_INITIALIZER;  // our thread and the exit handler; no job thread takes it
-pthread_t g_thread;
+// Guards the next two: our thread, and the thread of a profiler that begins. Taken before g_drain_mutex.
+pthread_mutex_t g_kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
+bool g_enabled = false;
 Mode g_enabled_mode = Mode::light;
-uint8_t g_discard[64 * 1024];  // where CUPTI writes when there is nothing else to give it
+pthread_mutex_t g_drain_mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the GPU's lane: our thread and the exit handler
+pthread_t g_thread;
+uint8_t g_discard[64 * 1024];  // where an old CUPTI writes when there is nothing else to give it
 
 Buffer* newBuffer() {
   int n = g_buffers.fetch_add(1);
-  if (n >= kMaxBuffers) {
+  if (n >= g_max_buffers) {
     g_buffers.fetch_sub(1);
     return nullptr;
   }
@@ -96,8 +101,9 @@ void onBufferRequested(uint8_t** buffer, size_t* size, size_t* max_records) {
   for (int i = 0; i < n && !b && i < kMaxBuffers; ++i)
     if (g_free[i].load(std::memory_order_relaxed)) b = g_free[i].exchange(nullptr, std::memory_order_acquire);
   if (!b) b = newBuffer();
-  *buffer = b ? b->bytes : g_discard;
-  *size = b ? kBufferBytes : sizeof g_discard;
+  const bool none = !b && g_source.version >= kNullBufferSince;  // CUPTI counts what it has no room for
+  *buffer = b ? b->bytes : none ? nullptr : g_discard;
+  *size = b ? kBufferBytes : none ? 0 : sizeof g_discard;
 }
 
 void onBufferCompleted(void* context, uint32_t stream, uint8_t* bytes, size_t size, size_t valid) {
@@ -116,6 +122,20 @@ void onBufferCompleted(void* context, uint32_t stream, uint8_t* bytes, size_t si
 }
 
 uint64_t timestamp() { return ring::nowNs(); }
+
+int64_t rawMinusSystemClock() {
+  timespec system;
+  clock_gettime(CLOCK_REALTIME, &system);
+  return static_cast<int64_t>(ring::nowNs()) - (system.tv_sec * 1'000'000'000ll + system.tv_nsec);
+}
+
+void writeMark(RingWriter& r, const char* text) {
+  Record mark{};
+  mark.kind = ring::Kind::mark;
+  mark.name = r.intern(text);
+  mark.start = ring::nowNs();
+  r.write(mark);
+}
 
 // ---- finding libcupti
 
@@ -185,9 +205,12 @@ bool resolve(void* library) {
 constexpr uint32_t kLaunchRuntime[] = {31, 41, 44, 51, 161, 211, 214, 225, 228, 235, 269, 270, 311, 312, 430, 431, 505, 506};
 constexpr uint32_t kLaunchDriver[] = {60, 62, 64, 216, 220, 277, 279, 281, 306, 307, 319, 442, 477, 478, 514, 515, 652, 653};
 
-void setApis(bool on) {
+/// Only the calls that start work. False where CUPTI cannot choose (before CUDA 12.5).
+bool setApis(bool on) {
+  if (!g_cupti.ActivityEnableRuntimeApi || !g_cupti.ActivityEnableDriverApi || g_cupti.ActivityEnableRuntimeApi(kLaunchRuntime[0], on) != 0) return false;
   for (uint32_t cbid : kLaunchRuntime) g_cupti.ActivityEnableRuntimeApi(cbid, on);
   for (uint32_t cbid : kLaunchDriver) g_cupti.ActivityEnableDriverApi(cbid, on);
+  return true;
 }
 
 void setKinds(Mode mode, bool on) {
@@ -198,10 +221,7 @@ void setKinds(Mode mode, bool on) {
   set(kMemset);
   if (!wantsGraphNodes()) set(kGraphTrace);
   if (mode != Mode::light) set(kSynchronization);
-  if (mode == Mode::standard) {
-    if (g_cupti.ActivityEnableRuntimeApi && g_cupti.ActivityEnableDriverApi) setApis(on);
-    else set(kRuntime);
-  }
+  if (mode == Mode::standard && !setApis(on)) set(kRuntime);
   if (mode == Mode::full) {
     set(kRuntime);
     set(kDriver);
@@ -209,25 +229,35 @@ void setKinds(Mode mode, bool on) {
   }
 }
 
-/// Follows the control word: recording on or off, another mode.
+void enable(RingWriter& r, Mode mode) {
+  setKinds(mode, true);
+  g_enabled_mode = mode;
+  g_enabled = true;
+  Record on{};
+  on.kind = ring::Kind::gpu_on;
+  on.start = ring::nowNs();
+  pthread_mutex_lock(&g_drain_mutex);  // the exit handler may be writing to that lane
+  r.writeGpu(on);
+  pthread_mutex_unlock(&g_drain_mutex);
+}
+
+void disable() {
+  if (g_enabled) setKinds(g_enabled_mode, false);
+  g_enabled = false;
+}
+
+/// Follows the control word: recording on or off, another mode. With g_kinds_mutex.
 void follow(RingWriter& r) {
   const bool want = recording(r) && !g_aside.load();
-  const Mode wanted = mode(r);
-  if (g_enabled && (!want || wanted != g_enabled_mode)) {
-    setKinds(g_enabled_mode, false);
-    g_enabled = false;
-  }
-  if (want && !g_enabled) {
-    setKinds(wanted, true);
-    g_enabled_mode = wanted;
-    g_enabled = true;
-  }
+  if (g_enabled && (!want || mode(r) != g_enabled_mode)) disable();
+  if (want && !g_enabled) enable(r, mode(r));
 }
 
 // ---- our thread
 
 void drain(RingWriter& r) {
   pthread_mutex_lock(&g_drain_mutex);
+  if (!g_cupti.ActivityRegisterTimestampCallback) g_source.to_raw_ns = rawMinusSystemClock();
   Buffer* list = g_done.take();
   Buffer* ordered = nullptr;  // the stack gives the newest first
   while (list) {
@@ -240,7 +270,7 @@ void drain(RingWriter& r) {
     Buffer* b = ordered;
     ordered = b->next;
     void* record = nullptr;
-    while (g_cupti.ActivityGetNextRecord(b->bytes, b->valid, &record) == 0) writeRecord(r, g_cupti, record);
+    while (g_cupti.ActivityGetNextRecord(b->bytes, b->valid, &record) == 0) writeRecord(r, g_source, record);
     putFree(b);
   }
   size_t dropped = 0;
@@ -249,11 +279,15 @@ void drain(RingWriter& r) {
   pthread_mutex_unlock(&g_drain_mutex);
 }
 
-void flush(bool forced) {
-  g_cupti.ActivityFlushAll(forced ? 1 : 0);
-}
+void flush(bool forced) { g_cupti.ActivityFlushAll(forced ? 1 : 0); }
 
-void comeBack(RingWriter* r);
+void comeBack(RingWriter& r) {
+  g_return_ns = 0;
+  g_cupti.ActivityRegisterCallbacks(onBufferRequested, onBufferCompleted);
+  if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);
+  g_aside = false;
+  writeMark(r, "tracesmith: back");
+}
 
 void* loop(void*) {
   pthread_setname_np(pthread_self(), "tracesmith");
@@ -261,9 +295,11 @@ void* loop(void*) {
     RingWriter* r = ring::g_ring.load();
     if (!r) return nullptr;
     r->header().heartbeat_ns.store(ring::nowNs(), std::memory_order_relaxed);
-    if (uint64_t at = g_return_ns.load(); g_aside.load() && at != 0 && ring::nowNs() > at) comeBack(r);
+    pthread_mutex_lock(&g_kinds_mutex);
+    if (uint64_t at = g_return_ns.load(); g_aside.load() && at != 0 && ring::nowNs() > at) comeBack(*r);
     follow(*r);
-    if (g_enabled) flush(false);
+    pthread_mutex_unlock(&g_kinds_mutex);
+    if (!g_aside.load()) flush(false);  // when paused too: what was recorded before is still in CUPTI
     drain(*r);
     timespec pause{0, kPeriodMs * 1'000'000};
     nanosleep(&pause, nullptr);
@@ -275,38 +311,22 @@ void* loop(void*) {
 
 void stepAside(BufferCompleted other) {
   RingWriter* r = ring::g_ring.load();
-  if (!r || !g_running) return;
+  pthread_mutex_lock(&g_kinds_mutex);
   g_other_completed = other;
   g_return_ns = 0;
-  if (g_aside.exchange(true)) return;
-  // What was recorded so far is ours: turned off and fetched before the other's buffers are in place.
-  if (g_enabled.exchange(false)) setKinds(g_enabled_mode, false);
-  flush(true);
-  r->lose(ring::kSteppedAside);
-  Record gap{};
-  gap.kind = ring::Kind::mark;
-  gap.name = r->intern("tracesmith: stepped aside for another profiler");
-  gap.start = ring::nowNs();
-  r->write(gap);
+  if (!g_aside.exchange(true) && r && g_running) {  // not running: it was there before us
+    // What was recorded so far is ours: turned off and fetched before the other's buffers are in place.
+    disable();
+    flush(true);
+    r->lose(ring::kSteppedAside);
+    writeMark(*r, "tracesmith: stepped aside for another profiler");
+  }
+  pthread_mutex_unlock(&g_kinds_mutex);
 }
 
 void otherIsDone() {
   if (g_aside.load()) g_return_ns = ring::nowNs() + kReturnAfterNs;
 }
-
-namespace {
-void comeBack(RingWriter* r) {
-  g_return_ns = 0;
-  g_cupti.ActivityRegisterCallbacks(onBufferRequested, onBufferCompleted);
-  if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);
-  g_aside.store(false);
-  Record back{};
-  back.kind = ring::Kind::mark;
-  back.name = r->intern("tracesmith: back");
-  back.start = ring::nowNs();
-  r->write(back);
-}
-}  // namespace
 
 void startCuda(RingWriter& r) {
   if (g_running.exchange(true)) return;
@@ -317,15 +337,18 @@ void startCuda(RingWriter& r) {
     g_running = false;
     return;
   }
-  uint32_t version = 0;
-  if (g_cupti.GetVersion) g_cupti.GetVersion(&version);
-  r.header().cupti_version = version;
+  if (g_cupti.GetVersion) g_cupti.GetVersion(&g_source.version);
+  r.header().cupti_version = g_source.version;
+  if (const char* mb = getenv("TRACESMITH_CUPTI_MB"); mb && atoi(mb) > 0 && atoi(mb) < kMaxBuffers) g_max_buffers = atoi(mb);
   for (int i = 0; i < kReadyBuffers; ++i)
     if (Buffer* b = newBuffer()) putFree(b);
   if (g_cupti.SetThreadIdType) g_cupti.SetThreadIdType(1);  // as gettid()
   // Once per process and before any context: later registrations spoil records (facts, 3.5).
-  if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);
-  Result registered = g_cupti.ActivityRegisterCallbacks(onBufferRequested, onBufferCompleted);
+  Result registered = 0;
+  if (!g_aside.load()) {
+    if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);
+    registered = g_cupti.ActivityRegisterCallbacks(onBufferRequested, onBufferCompleted);
+  }
   if (registered != 0) {
     r.header().cuda_state = 2;
     note(r, "CUPTI refused (another profiler, or no permission): GPU records are off");
@@ -333,12 +356,17 @@ void startCuda(RingWriter& r) {
     return;
   }
   r.header().cuda_state = 1;
+  flushAtExit();  // before libcupti's own destructors, which were registered when it was loaded
+  pthread_mutex_lock(&g_kinds_mutex);
   follow(r);
+  pthread_mutex_unlock(&g_kinds_mutex);
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);  // the job's signals go to the job's threads
   if (pthread_create(&g_thread, nullptr, loop, nullptr) != 0) {
     note(r, "no thread for the probe: GPU records are off");
+    r.header().cuda_state = 2;
+    disable();
     g_running = false;
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
@@ -348,6 +376,14 @@ void stopCuda(RingWriter& r) {
   if (!g_running.exchange(false)) return;
   if (!g_aside.load()) flush(true);
   drain(r);
+}
+
+void forgetCuda() {
+  g_running = false;
+  g_enabled = false;
+  g_aside = false;
+  pthread_mutex_init(&g_kinds_mutex, nullptr);
+  pthread_mutex_init(&g_drain_mutex, nullptr);
 }
 
 uint32_t streamId(void* stream) {

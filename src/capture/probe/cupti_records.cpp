@@ -74,16 +74,21 @@ uint32_t copyName(RingWriter& r, uint8_t copy, uint8_t from, uint8_t to) {
   return entry.id;
 }
 
-/// Whether the times can be true: both there, in order, and within this boot of the node's clock.
-bool goodTimes(uint64_t start, uint64_t end) {
+/// Whether the times can be true: both there, in order, not before this process could record and not in the future.
+bool goodTimes(const RingWriter& r, uint64_t start, uint64_t end) {
+  constexpr uint64_t kTolerance = 1'000'000'000;  // GPU stamps may be a little off ours
   static uint64_t now = 0;
-  if (end > now) now = ring::nowNs() + 1'000'000'000;  // GPU stamps may be a little ahead of ours
-  return start != 0 && end >= start && end <= now;
+  if (end > now) now = ring::nowNs() + kTolerance;
+  return start != 0 && end >= start && end <= now && start + kTolerance >= r.header().start_ns;
 }
+
+// Versions of cuptiGetVersion since which records have these fields.
+constexpr uint32_t kGraphNodeSince = 13, kGraphSince = 14;  // CUDA 11.0, 11.1
 
 }  // namespace
 
-void writeRecord(RingWriter& r, const Functions& cupti, const void* record) {
+void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
+  const bool has_node = source.version >= kGraphNodeSince, has_graph = source.version >= kGraphSince;
   Record out{};
   switch (*static_cast<const uint32_t*>(record)) {
     case kConcurrentKernel: {
@@ -95,8 +100,8 @@ void writeRecord(RingWriter& r, const Functions& cupti, const void* record) {
       out.end = k.end;
       out.correlation = k.correlation;
       out.stream = k.stream;
-      out.arg[0] = launchShape(r, k) | static_cast<uint64_t>(k.graph) << 32;
-      out.arg[1] = k.graph_node;
+      out.arg[0] = launchShape(r, k) | (has_graph ? static_cast<uint64_t>(k.graph) << 32 : 0);
+      out.arg[1] = has_node ? k.graph_node : 0;
       out.arg[2] = k.context;
       break;
     }
@@ -110,8 +115,8 @@ void writeRecord(RingWriter& r, const Functions& cupti, const void* record) {
       out.correlation = m.correlation;
       out.stream = m.stream;
       out.arg[0] = m.bytes;
-      out.arg[1] = m.graph_node;
-      out.arg[2] = m.context | static_cast<uint64_t>(m.graph) << 32;
+      out.arg[1] = has_node ? m.graph_node : 0;
+      out.arg[2] = m.context | (has_graph ? static_cast<uint64_t>(m.graph) << 32 : 0);
       break;
     }
     case kMemcpy2: {
@@ -138,15 +143,15 @@ void writeRecord(RingWriter& r, const Functions& cupti, const void* record) {
       out.correlation = m.correlation;
       out.stream = m.stream;
       out.arg[0] = m.bytes;
-      out.arg[1] = m.graph_node;
-      out.arg[2] = m.context | static_cast<uint64_t>(m.graph) << 32;
+      out.arg[1] = has_node ? m.graph_node : 0;
+      out.arg[2] = m.context | (has_graph ? static_cast<uint64_t>(m.graph) << 32 : 0);
       break;
     }
     case kRuntime:
     case kDriver: {
       const auto& a = *static_cast<const ApiRecord*>(record);
       out.kind = a.kind == kRuntime ? Kind::runtime : Kind::driver;
-      out.name = apiName(r, cupti, a.kind == kRuntime ? 2 : 1, a.cbid);
+      out.name = apiName(r, source.functions, a.kind == kRuntime ? 2 : 1, a.cbid);
       out.start = a.start;
       out.end = a.end;
       out.correlation = a.correlation;
@@ -192,7 +197,9 @@ void writeRecord(RingWriter& r, const Functions& cupti, const void* record) {
     }
     default: r.lose(ring::kUnknownRecord); return;
   }
-  if (!goodTimes(out.start, out.end)) {
+  if (out.start != 0) out.start += static_cast<uint64_t>(source.to_raw_ns);
+  if (out.end != 0) out.end += static_cast<uint64_t>(source.to_raw_ns);
+  if (!goodTimes(r, out.start, out.end)) {
     r.lose(ring::kBadTime);
     return;
   }

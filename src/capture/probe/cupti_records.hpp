@@ -6,6 +6,13 @@
 
 namespace tracesmith::probe {
 
-void writeRecord(ring::RingWriter& r, const cupti::Functions& cupti, const void* record);
+/// Where records come from.
+struct CuptiSource {
+  cupti::Functions functions;
+  uint32_t version = 0;   // of cuptiGetVersion: decides how long records are
+  int64_t to_raw_ns = 0;  // what to add to their times; CUPTI before 11.6 knows only the system's clock
+};
+
+void writeRecord(ring::RingWriter& r, const CuptiSource& source, const void* record);
 
 }  // namespace tracesmith::probe

@@ -19,6 +19,7 @@ std::atomic<bool> g_failed{false};      // could not be made: do not try again
 std::atomic<bool> g_forked{false};      // child of a fork: stays out until it starts CUDA or NCCL
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 
+constexpr uint32_t kLeastRecords = 1u << 14;  // 1 MB
 constexpr int kMaxDepth = 64;
 struct RangeStack {
   int depth;
@@ -52,11 +53,12 @@ void atExit() {
 }
 
 void registerHandlers() {
-  atexit(atExit);
+  flushAtExit();
   pthread_atfork(nullptr, nullptr, [] {
     // The mapping is the parent's: the child must not write to it. Its own ring starts with CUDA or NCCL, if ever.
     ring::g_ring.store(nullptr);
     ring::forgetThreadLane();
+    forgetCuda();
     g_forked.store(true);
     g_failed.store(false);
     pthread_mutex_init(&g_start_mutex, nullptr);
@@ -78,7 +80,19 @@ RingWriter* make() {
     while (options.lane0_records < records && options.lane0_records < (1u << 26)) options.lane0_records *= 2;
   }
   RingWriter* r = RingWriter::create(path, options);
-  if (!r) return nullptr;
+  while (!r && (errno == ENOSPC || errno == EFBIG) && options.lane0_records > kLeastRecords) {  // a small ring is better than none
+    options.lane0_records = options.lane0_records / 4 < kLeastRecords ? kLeastRecords : options.lane0_records / 4;
+    options.strings_bytes = 1u << 20;
+    options.lanes = 16;
+    r = RingWriter::create(path, options);
+  }
+  if (!r) {
+    // An empty file, for there may be no room: its name says who could not record and why.
+    snprintf(path, sizeof path, "%s/%d.%d.failed", folder, getpid(), errno);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) close(fd);
+    return nullptr;
+  }
   ring::RingHeader& h = r->header();
   copyCommand(h.command, sizeof h.command);
   gethostname(h.host, sizeof h.host - 1);
@@ -88,7 +102,7 @@ RingWriter* make() {
   h.recording = paused && *paused == '1' ? 0 : 1;
   // Somebody waits for this ring: from the first record on, nothing may be overwritten unread.
   const char* reader = getenv("TRACESMITH_READER");
-  h.reader = reader && *reader == '1' ? 1 : 0;
+  h.reader = reader && atoi(reader) > 0 ? static_cast<uint32_t>(atoi(reader)) : 0;
   readRank(*r);
   pthread_once(&g_once, registerHandlers);
   h.state = ring::State::alive;
@@ -96,6 +110,8 @@ RingWriter* make() {
 }
 
 }  // namespace
+
+void flushAtExit() { atexit(atExit); }
 
 void readRank(RingWriter& r) {
   static const char* const kRank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", nullptr};
@@ -129,7 +145,7 @@ RingWriter* ringOrNull() {
 }
 
 bool recording(RingWriter& r) { return r.header().recording.load(std::memory_order_relaxed); }
-Mode mode(const RingWriter& r) { return static_cast<Mode>(const_cast<RingWriter&>(r).header().mode.load(std::memory_order_relaxed)); }
+Mode mode(const RingWriter& r) { return static_cast<Mode>(r.header().mode.load(std::memory_order_relaxed)); }
 
 static bool envOn(const char* name) {
   const char* v = getenv(name);

@@ -37,8 +37,13 @@ int popRange(RingWriter& r);
 
 /// CUPTI: called once a process has CUDA.
 void startCuda(RingWriter& r);
+/// Flushes and ends the ring when the process ends. Handlers run last in, first out: called again for each library that must
+/// still be whole then.
+void flushAtExit();
 /// Called by the atexit handler: last flush.
 void stopCuda(RingWriter& r);
+/// For the child of a fork: CUPTI is the parent's.
+void forgetCuda();
 /// CUPTI's id of a stream of the current context; 0 if it cannot be had.
 uint32_t streamId(void* stream);
 

@@ -41,6 +41,7 @@ enum class Kind : uint8_t {
   proxy_op,     // arg0 communicator hash, arg1 channel | peer << 32, arg2 bytes, arg3 steps | is_send << 32
   api,          // an NCCL API call on the host: name; arg0 communicator hash
   thread,       // this lane now belongs to thread arg0
+  gpu_on,       // from `start` on the GPU's work is recorded (again); what was launched before is not
 };
 
 /// One thing that happened. Times are CLOCK_MONOTONIC_RAW ns; 0 = not known.

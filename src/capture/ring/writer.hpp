@@ -26,6 +26,7 @@ class RingWriter {
   static RingWriter* create(const char* path, const RingOptions& options);
 
   RingHeader& header() { return *header_; }
+  const RingHeader& header() const { return *header_; }
 
   /// Writes one record to the calling thread's lane.
   void write(const Record& record) {
