@@ -48,13 +48,15 @@ Status writeTrace(const std::string& path, uint64_t bytes) {
   const char* ops[] = {"aten::add_",   "aten::mm",
                        "aten::linear", "aten::native_layer_norm",
                        "aten::copy_",  "aten::_scaled_dot_product_flash_attention"};
-  const char* kernels[] = {
+  const char* add_kernel =
       "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, "
-      "3> >(int, "
-      "at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3>)",
+      "3> "
+      ">(int, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3>)";
+  const char* gemm_kernel =
       "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_"
-      "cublas",
-      "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"};
+      "cublas";
+  const char* nccl_kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+  const char* kernels[] = {add_kernel, gemm_kernel, nccl_kernel};
   TS_TRY(out.write(
       "{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [\n    {\"id\": 0, \"name\": \"NVIDIA H100 80GB HBM3\", "
       "\"totalGlobalMem\": 85018279936, \"computeMajor\": 9, \"computeMinor\": 0, \"warpSize\": 32, \"numSms\": 132}\n "
