@@ -16,6 +16,8 @@ void addExport(CLI::App& app, Run& run);
 void addImport(CLI::App& app, Run& run);
 void addInfo(CLI::App& app, Run& run);
 void addQuery(CLI::App& app, Run& run);
+void addRecord(CLI::App& app, Run& run);
+void addRun(CLI::App& app, Run& run);
 void addSynth(CLI::App& app, Run& run);
 void addView(CLI::App& app, Run& run);
 

@@ -143,8 +143,8 @@ Status addSmallTables(const Reader& reader, Summary& s) {
     c.node = r.text(clocks::node);
     c.method = r.text(clocks::method);
     c.reference = r.text(clocks::reference);
-    c.offset_ns = r.slot(clocks::offset);
-    c.bound_ns = r.slot(clocks::bound);
+    c.offset_ns = r.slot(clocks::offset_ns);
+    c.bound_ns = r.slot(clocks::bound_ns);
     if (r.slot(clocks::drift_ppm) != kNull) c.drift_ppm = r.real(clocks::drift_ppm);
     ++c.rows;
     return Status();

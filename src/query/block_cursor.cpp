@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "query/prune.hpp"
+#include "trace/encoding.hpp"
 #include "trace/layout.hpp"
 
 namespace tracesmith::query {
@@ -48,6 +49,8 @@ void setNull(Vector& out) {
 struct BlockCursor::Slot {
   int column = -1;
   bool loaded = false;
+  bool all_null = false;
+  bool constant = false;  // one value for all rows, none of them NULL
   trace::ColumnData data;
   std::vector<uint64_t> bits;    // validity as DuckDB wants it; empty: no NULL
   std::vector<uint64_t> gathered_bits;
@@ -55,7 +58,6 @@ struct BlockCursor::Slot {
   const uint32_t* positions = nullptr;
   std::vector<uint32_t> own_positions, gathered;
   std::vector<uint8_t> types;    // Type: repaired, where there are unknown ones
-  std::vector<int64_t> sums;     // Sum
 };
 
 /// The dictionary vector of one Str column or one launch field for one stream.
@@ -125,19 +127,15 @@ bool BlockCursor::decode(Slot& s) {
   if (s.loaded) return true;
   const trace::Block& block = *ref_.block;
   const Kind kind = plan_.table->columns[static_cast<size_t>(s.column)].kind;
-  decoded_ = true;
   s.bits.clear();
   s.positions = nullptr;
+  s.constant = false;
   if (kind == Kind::Sum) {
     Slot &ts = slot(s.column - 2), &dur = slot(s.column - 1);
     if (!decode(ts) || !decode(dur)) return false;
     s.loaded = true;
-    if (ts.data.allNull() || dur.data.allNull()) return true;
-    s.sums.resize(block.rows);
-    const int64_t *a = ts.data.data<int64_t>(), *b = dur.data.data<int64_t>();
-    const bool one_a = ts.data.constant() && ts.bits.empty(), one_b = dur.data.constant() && dur.bits.empty();
-    auto add = [](int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y)); };
-    for (size_t i = 0; i < block.rows; ++i) s.sums[i] = add(a[one_a ? 0 : i], b[one_b ? 0 : i]);
+    s.all_null = ts.all_null || dur.all_null;
+    if (s.all_null) return true;
     if (!ts.bits.empty() || !dur.bits.empty()) {
       s.bits.assign((block.rows + 63) / 64, ~0ull);
       for (size_t i = 0; i < s.bits.size(); ++i) {
@@ -148,21 +146,25 @@ bool BlockCursor::decode(Slot& s) {
     return true;
   }
   const trace::ColumnEntry* entry = block.find(s.column);
-  bool constant = entry && entry->encoding == trace::Encoding::kConstant && entry->values == block.rows;
-  if (!decoder_->decode(block, s.column, s.data, constant)) return false;
-  if (s.data.hasNulls() && !s.data.allNull()) packBits(s.data.validity(), block.rows, s.bits);
-  if (kind == Kind::Type && !s.data.allNull()) {
+  s.all_null = !entry;
+  s.loaded = true;
+  if (!entry) return true;
+  decoded_ = true;
+  s.constant = entry->encoding == trace::Encoding::kConstant && entry->values == block.rows;
+  s.loaded = decoder_->decode(block, s.column, s.data, s.constant).ok();
+  if (!s.loaded) return false;
+  if (s.data.hasNulls()) packBits(s.data.validity(), block.rows, s.bits);
+  if (kind == Kind::Type) {
     const uint8_t* types = s.data.data<uint8_t>();
-    size_t n = s.data.constant() && constant ? 1 : block.rows;
-    uint8_t highest = 0;
-    for (size_t i = 0; i < n; ++i) highest = std::max(highest, types[i]);
+    const size_t n = s.constant ? 1 : block.rows;
+    uint8_t high = 0;
+    for (size_t i = 0; i < n; ++i) high = std::max(high, types[i]);
     s.types.clear();
-    if (highest >= trace::kEventTypes) {
+    if (high >= trace::kEventTypes) {
       s.types.assign(types, types + n);
       for (uint8_t& t : s.types) t = std::min<uint8_t>(t, trace::kEventTypes - 1);
     }
   }
-  s.loaded = true;
   return true;
 }
 
@@ -293,7 +295,7 @@ bool BlockCursor::applyToNames(FilterState& state) {
   Slot& s = slot(column.column);
   if (!decode(s)) return false;
   preparePositions(s, names);
-  if (s.data.constant() && s.bits.empty()) {
+  if (s.constant) {
     if (!passes[s.positions[0]]) count_ = 0;
     return true;
   }
@@ -324,7 +326,7 @@ bool BlockCursor::applyToTypes(FilterState& state) {
   Slot& s = slot(state.column->column);
   if (!decode(s)) return false;
   const uint8_t* type = s.types.empty() ? s.data.data<uint8_t>() : s.types.data();
-  if (s.data.constant() && s.bits.empty()) {
+  if (s.constant) {
     if (!passes[type[0]]) count_ = 0;
   } else if (s.bits.empty()) {
     keepRows([passes, type](uint32_t r) { return passes[type[r]]; });
@@ -357,12 +359,10 @@ bool BlockCursor::applyToValues(FilterState& state) {
 void BlockCursor::preparePositions(Slot& s, const Names& names) {
   if (s.positions) return;
   const uint32_t* ids = s.data.data<uint32_t>();
-  const bool constant = s.data.constant() && s.bits.empty();
+  const bool constant = s.constant;
   const size_t n = constant ? 1 : ref_.block->rows;
   const uint32_t last = names.size - (names.null == UINT32_MAX ? 1 : 2);
-  uint32_t highest = 0;
-  for (size_t i = 0; i < n; ++i) highest = std::max(highest, ids[i]);
-  if (names.low == 0 && highest <= last && s.bits.empty()) {
+  if (names.low == 0 && s.bits.empty() && trace::highest(ids, n) <= last) {
     s.positions = ids;
     return;
   }
@@ -397,17 +397,14 @@ void BlockCursor::fill(const SqlColumn& column, Vector& out, size_t count) {
     return;
   }
   Slot& s = slot(column.column);
-  if (column.kind == Kind::Sum) {
-    if (slot(column.column - 2).data.allNull() || slot(column.column - 1).data.allNull()) return setNull(out);
-    return fillFlat(s.sums.data(), s, out, count);
-  }
-  if (s.data.allNull()) return setNull(out);
+  if (s.all_null) return setNull(out);
   switch (column.kind) {
     case Kind::Str:
     case Kind::Launch: return fillNames(column, s, out, count);
     case Kind::Text: return fillText(s, out, count);
     case Kind::Type: return fillFlat(s.types.empty() ? s.data.data<uint8_t>() : s.types.data(), s, out, count);
     case Kind::Int32: return fillFlat(s.data.data<int32_t>(), s, out, count);
+    case Kind::Sum: return fillSum(s, out, count);
     case Kind::Real: return fillFlat(s.data.data<double>(), s, out, count);
     default: return fillFlat(s.data.data<int64_t>(), s, out, count);
   }
@@ -429,7 +426,7 @@ void BlockCursor::setValidity(Slot& s, Vector& out, size_t count) {
 
 template <typename T>
 void BlockCursor::fillFlat(const T* values, Slot& s, Vector& out, size_t count) {
-  if (s.data.constant() && s.bits.empty()) {
+  if (s.constant) {
     out.SetVectorType(VectorType::CONSTANT_VECTOR);
     ConstantVector::GetData<T>(out)[0] = values[0];
     return;
@@ -445,10 +442,28 @@ void BlockCursor::fillFlat(const T* values, Slot& s, Vector& out, size_t count) 
   setValidity(s, out, count);
 }
 
+void BlockCursor::fillSum(Slot& s, Vector& out, size_t count) {
+  Slot &ts = slot(s.column - 2), &dur = slot(s.column - 1);
+  const int64_t *a = ts.data.data<int64_t>(), *b = dur.data.data<int64_t>();
+  auto* to = FlatVector::GetData<int64_t>(out);
+  auto add = [](int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y)); };
+  if (!selected_ && !ts.constant && !dur.constant) {
+    a += position_;
+    b += position_;
+    for (size_t i = 0; i < count; ++i) to[i] = add(a[i], b[i]);
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      const size_t row = selected_ ? rows_[position_ + i] : position_ + i;
+      to[i] = add(a[ts.constant ? 0 : row], b[dur.constant ? 0 : row]);
+    }
+  }
+  setValidity(s, out, count);
+}
+
 void BlockCursor::fillNames(const SqlColumn& column, Slot& s, Vector& out, size_t count) {
   Names& names = this->names(column);
   preparePositions(s, names);
-  const bool constant = s.data.constant() && s.bits.empty();
+  const bool constant = s.constant;
   if (constant) {
     const uint32_t position = s.positions[0];
     if (!FlatVector::Validity(*names.vector).RowIsValid(position)) return setNull(out);

@@ -61,6 +61,7 @@ class BlockCursor {
   void fill(const SqlColumn& column, duckdb::Vector& out, size_t count);
   template <typename T>
   void fillFlat(const T* values, Slot& slot, duckdb::Vector& out, size_t count);
+  void fillSum(Slot& slot, duckdb::Vector& out, size_t count);
   void fillNames(const SqlColumn& column, Slot& slot, duckdb::Vector& out, size_t count);
   void fillText(Slot& slot, duckdb::Vector& out, size_t count);
   void setValidity(Slot& slot, duckdb::Vector& out, size_t count);

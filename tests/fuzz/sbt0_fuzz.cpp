@@ -1,4 +1,4 @@
-// Any bytes as an SBT v0.1 file.
+// Any bytes as an SBT v0.1 file. What is imported must read back without damage.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "trace/import/sbt0_import.hpp"
+#include "tracesmith/trace/reader.hpp"
 
 using namespace tracesmith;
 using namespace tracesmith::trace;
@@ -18,10 +19,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Result<File> file = File::openRead("/proc/self/fd/" + std::to_string(fd));
   WriterOptions writer_options;
   writer_options.block_rows = 16;
-  Result<std::unique_ptr<Writer>> writer = Writer::create("/dev/null", writer_options);
+  static const std::string out = "/proc/self/fd/" + std::to_string(::memfd_create("out", 0));
+  Result<std::unique_ptr<Writer>> writer = Writer::create(out, writer_options);
   if (!file || !writer) __builtin_trap();
   RowSink::Options sink;
   sink.thread = false;
-  (void)importSbt0(*file, **writer, sink, kNull, "");
+  if (!importSbt0(*file, **writer, sink, kNull, "")) return 0;
+  if (!(*writer)->close()) __builtin_trap();
+  Result<std::unique_ptr<Reader>> reader = Reader::open(out);
+  if (!reader || !(*reader)->closed() || !(*reader)->verify() || !(*reader)->damage().empty()) __builtin_trap();
   return 0;
 }

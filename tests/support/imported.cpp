@@ -34,14 +34,21 @@ std::vector<Row> table(const std::string& path, const std::string& name) {
         char buffer[40];
         switch (column.kind) {
           case Kind::Str:
-          case Kind::Launch: cell = strings->at(slot); break;
-          case Kind::Text: cell = data.textAt(i); break;
-          case Kind::Type: cell = eventTypeName(static_cast<EventType>(slot)); break;
+          case Kind::Launch:
+            cell = strings->at(slot);
+            break;
+          case Kind::Text:
+            cell = data.textAt(i);
+            break;
+          case Kind::Type:
+            cell = eventTypeName(static_cast<EventType>(slot));
+            break;
           case Kind::Real:
             std::snprintf(buffer, sizeof buffer, "%.15g", data.realAt(i));
             cell = buffer;
             break;
-          default: cell = std::to_string(slot);
+          default:
+            cell = std::to_string(slot);
         }
       }
     }

@@ -1,4 +1,5 @@
-// Imports text for tests, and gives the rows of a trace as text: `table(path, "events")` is one map a row, without its NULLs.
+// Imports text for tests, and gives the rows of a trace as text: `table(path, "events")` is one map a row, without its
+// NULLs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 
 namespace tracesmith::test {
 
-
 using Row = std::map<std::string, std::string>;
 
 /// All rows of a table in file order; a column that is NULL is missing. Types as their names, reals as %g.
@@ -23,7 +23,6 @@ std::vector<Row> table(const std::string& path, const std::string& name);
 std::string at(const Row& row, const std::string& column);
 /// The one row whose column has this value; throws if there is not exactly one.
 Row only(const std::vector<Row>& rows, const std::string& column, const std::string& value);
-
 
 /// A folder in which inputs are written and imported.
 struct Imported {

@@ -238,9 +238,9 @@ void Rank::describe() {
   add(g);
   ClockRow c;
   c.ts_from = kSampleStart;
-  c.offset = rank_ == 0 ? 0 : -1000;
+  c.offset_ns = rank_ == 0 ? 0 : -1000;
   c.drift_ppm = real(rank_ == 0 ? 0 : 0.5);
-  c.bound = 250;
+  c.bound_ns = 250;
   c.method = writer_.string("exchange");
   c.reference = writer_.string("node-a");
   add(c);

@@ -41,7 +41,8 @@ TEST(ImportTime, IntegersAndTokens) {
   EXPECT_TRUE(parseToken("\"7\"", v) && v == 7);
   EXPECT_TRUE(parseToken("7.0", v) && v == 7);
   EXPECT_TRUE(parseToken("-7e2", v) && v == -700);
-  for (const char* bad : {"7.5", "\"0x0\"", "18446744073709551615", "-9223372036854775808", "", "[7]", "1e99"}) EXPECT_FALSE(parseToken(bad, v)) << bad;
+  for (const char* bad : {"7.5", "\"0x0\"", "18446744073709551615", "-9223372036854775808", "", "[7]", "1e99"})
+    EXPECT_FALSE(parseToken(bad, v)) << bad;
 }
 
 constexpr const char* kKernel =
@@ -55,9 +56,18 @@ TEST(ImportEvent, KernelFillsColumnsAndKeepsTheRest) {
     ASSERT_TRUE(t.report) << t.error();
     auto rows = t.rows("events");
     ASSERT_EQ(rows.size(), 1u);
-    const test::Row expected = {{"ts", "100250"},      {"dur", "41407"},     {"ts_end", "141657"},       {"type", "kernel"},
-                                {"name", "k<\"a\">"},  {"device", "0"},      {"stream", "7"},            {"correlation", "55"},
-                                {"launch", "512,1,1,64,2,1,40,400,"}, {"context", "1"}, {"graph", "3"}, {"graph_node", "4"},
+    const test::Row expected = {{"ts", "100250"},
+                                {"dur", "41407"},
+                                {"ts_end", "141657"},
+                                {"type", "kernel"},
+                                {"name", "k<\"a\">"},
+                                {"device", "0"},
+                                {"stream", "7"},
+                                {"correlation", "55"},
+                                {"launch", "512,1,1,64,2,1,40,400,"},
+                                {"context", "1"},
+                                {"graph", "3"},
+                                {"graph_node", "4"},
                                 {"external_id", "9"},
                                 {"args", R"({"queued": 0,"blocks per SM": 4.740741,"est. achieved occupancy %": 75})"}};
     EXPECT_EQ(rows[0], expected);
@@ -65,7 +75,8 @@ TEST(ImportEvent, KernelFillsColumnsAndKeepsTheRest) {
 }
 
 TEST(ImportEvent, DeviceRowsGetTheProcessThatLaunchedThem) {
-  std::string launch = R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":4242,"tid":4243,"ts":90,"dur":5,"args":{"correlation":55}})";
+  std::string launch =
+      R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":4242,"tid":4243,"ts":90,"dur":5,"args":{"correlation":55}})";
   Imported t(asArray(std::string(kKernel) + "," + launch));
   auto kernel = only(t.rows("events"), "type", "kernel");
   EXPECT_EQ(at(kernel, "pid"), "4242");
@@ -77,31 +88,41 @@ TEST(ImportEvent, DeviceRowsGetTheProcessThatLaunchedThem) {
 TEST(ImportEvent, TwoLaunchingProcessesLeaveItOpen) {
   std::string launches;
   for (const char* pid : {"1", "2"})
-    launches += std::string(R"(,{"ph":"X","cat":"cuda_runtime","name":"l","pid":)") + pid + R"(,"tid":1,"ts":9,"dur":1})";
+    launches +=
+        std::string(R"(,{"ph":"X","cat":"cuda_runtime","name":"l","pid":)") + pid + R"(,"tid":1,"ts":9,"dur":1})";
   Imported t(asArray(kKernel + launches));
   EXPECT_EQ(at(only(t.rows("events"), "type", "kernel"), "pid"), "NULL");
 }
 
 TEST(ImportEvent, SeparateSharedMemory) {
-  Imported t(asArray(R"({"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"args":{"static shared memory":16,"dynamic shared memory":32,"grid":[1,2]}})"));
+  Imported t(asArray(
+      R"({"ph":"X","cat":"kernel","name":"k","ts":1,"dur":1,"args":{"static shared memory":16,"dynamic shared memory":32,"grid":[1,2]}})"));
   auto row = t.rows("events").at(0);
   EXPECT_EQ(at(row, "launch"), ",,,,,,,16,32");
   EXPECT_EQ(at(row, "args"), R"({"grid":[1,2]})");
 }
 
 TEST(ImportEvent, CategoriesBecomeTypes) {
-  const std::pair<const char*, const char*> kinds[] = {
-      {"kernel", "kernel"},         {"gpu_memcpy", "memcpy"},        {"gpu_memset", "memset"},     {"cuda_runtime", "runtime"},
-      {"cuda_driver", "driver"},    {"cuda_sync", "sync"},           {"overhead", "overhead"},     {"cpu_op", "cpu_op"},
-      {"user_annotation", "annotation"}, {"gpu_user_annotation", "gpu_annotation"}, {"python_function", "python"}};
+  const std::pair<const char*, const char*> kinds[] = {{"kernel", "kernel"},
+                                                       {"gpu_memcpy", "memcpy"},
+                                                       {"gpu_memset", "memset"},
+                                                       {"cuda_runtime", "runtime"},
+                                                       {"cuda_driver", "driver"},
+                                                       {"cuda_sync", "sync"},
+                                                       {"overhead", "overhead"},
+                                                       {"cpu_op", "cpu_op"},
+                                                       {"user_annotation", "annotation"},
+                                                       {"gpu_user_annotation", "gpu_annotation"},
+                                                       {"python_function", "python"}};
   for (auto [cat, type] : kinds) {
     Imported t(asArray(std::string(R"({"ph":"X","cat":")") + cat + R"(","name":"n","pid":1,"tid":2,"ts":1,"dur":2})"));
     auto row = t.rows("events").at(0);
     EXPECT_EQ(at(row, "type"), type);
     EXPECT_EQ(at(row, "args"), "NULL") << cat;
   }
-  const std::pair<const char*, const char*> others[] = {{"Kernel", "kernel"},   {"Memcpy", "memcpy"}, {"Memset", "memset"}, {"Runtime", "runtime"},
-                                                        {"Operator", "cpu_op"}, {"Trace", "other"},   {"mtia_ccp_events", "other"}};
+  const std::pair<const char*, const char*> others[] = {
+      {"Kernel", "kernel"},   {"Memcpy", "memcpy"}, {"Memset", "memset"},        {"Runtime", "runtime"},
+      {"Operator", "cpu_op"}, {"Trace", "other"},   {"mtia_ccp_events", "other"}};
   for (auto [cat, type] : others) {
     Imported t(asArray(std::string(R"({"ph":"X","cat":")") + cat + R"(","name":"n","pid":1,"tid":2,"ts":1,"dur":2})"));
     auto row = t.rows("events").at(0);
@@ -111,7 +132,8 @@ TEST(ImportEvent, CategoriesBecomeTypes) {
 }
 
 TEST(ImportEvent, HostRowsKeepDeviceAndStreamInArgs) {
-  Imported t(asArray(R"({"ph":"X","cat":"cuda_runtime","name":"hipMemcpy","pid":1,"tid":2,"ts":1,"dur":2,"args":{"stream":"0x0","device":3,"bytes":"64"}})"));
+  Imported t(asArray(
+      R"({"ph":"X","cat":"cuda_runtime","name":"hipMemcpy","pid":1,"tid":2,"ts":1,"dur":2,"args":{"stream":"0x0","device":3,"bytes":"64"}})"));
   auto row = t.rows("events").at(0);
   EXPECT_EQ(at(row, "args"), R"({"stream":"0x0","device":3})");
   EXPECT_EQ(at(row, "device"), "NULL");
@@ -128,7 +150,8 @@ TEST(ImportEvent, DeviceAndStreamFromPidAndTidWhereArgsLackThem) {
 
 TEST(ImportEvent, NamesInsteadOfNumbersAreNumbered) {
   std::string events;
-  for (const char* place : {R"("pid":"Spans","tid":"PyTorch Profiler")", R"("pid":"Traces","tid":"x")", R"("pid":"Spans","tid":"y")", R"("pid":"5555","tid":5)"})
+  for (const char* place : {R"("pid":"Spans","tid":"PyTorch Profiler")", R"("pid":"Traces","tid":"x")",
+                            R"("pid":"Spans","tid":"y")", R"("pid":"5555","tid":5)"})
     events += std::string(events.empty() ? "" : ",") + R"({"ph":"X","name":"n",)" + place + R"(,"ts":1,"dur":1})";
   Imported t(asArray(events));
   auto rows = t.rows("events");
@@ -165,13 +188,28 @@ TEST(ImportEvent, ArgsThatAreNoObjectAndUnknownMembersAreKept) {
   EXPECT_EQ(at(row, "flow"), "12");
 }
 
+TEST(ImportEvent, MembersOfTheWrongKindAreKept) {
+  Imported t(asArray(
+      R"({"ph":"X","cat":{"a":1},"name":7,"pid":[1],"tid":{},"ts":1,"args":{"b":1},"args":2},{"ph":"s","cat":"a\u0062","name":"n","id":1,"ts":1,"args":{"x":NaN}})"));
+  auto row = t.rows("events").at(0);
+  EXPECT_EQ(at(row, "name"), "7");
+  EXPECT_EQ(at(row, "type"), "other");
+  EXPECT_EQ(at(row, "pid"), "NULL");
+  EXPECT_EQ(at(row, "args"), R"({"args":2,"cat":{"a":1}})");
+  EXPECT_EQ(at(t.rows("flows").at(0), "kind"), "ab");
+  EXPECT_EQ(at(t.rows("flows").at(0), "args"), R"({"name":"n","x":null})");
+}
+
 TEST(ImportEvent, PrettyPrintedArgsAreCompacted) {
-  Imported t(asArray("{\"ph\":\"X\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\n    \"a\": [\n      1,\n      2\n    ],\r\n  \"b\": \"x\\n  y\"\n  }}"));
+  Imported t(
+      asArray("{\"ph\":\"X\",\"name\":\"k\",\"ts\":1,\"dur\":1,\"args\":{\n    \"a\": [\n      1,\n      2\n    ],\r\n "
+              " \"b\": \"x\\n  y\"\n  }}"));
   EXPECT_EQ(at(t.rows("events").at(0), "args"), R"({"a": [1,2],"b": "x\n  y"})");
 }
 
 TEST(ImportEvent, NanIsNoJsonAndBecomesNull) {
-  Imported t(asArray(R"({"ph":"X","name":"NaN, inf","ts":1,"dur":1,"args":{"a":NaN,"b":[-Infinity,"nan"],"c":inf,"d":-nan,"n":null}})"));
+  Imported t(asArray(
+      R"({"ph":"X","name":"NaN, inf","ts":1,"dur":1,"args":{"a":NaN,"b":[-Infinity,"nan"],"c":inf,"d":-nan,"n":null}})"));
   ASSERT_TRUE(t.report) << t.error();
   EXPECT_EQ(at(t.rows("events").at(0), "args"), R"({"a":null,"b":[null,"nan"],"c":null,"d":null,"n":null})");
   EXPECT_EQ(t.lost("not a number"), 1u);
@@ -217,7 +255,8 @@ TEST(ImportEvent, AsyncSpansArePairedByCategoryAndId) {
 
 TEST(ImportEvent, InstantsAreMarkers) {
   for (const char* ph : {"i", "I", "R"}) {
-    Imported t(asArray(std::string(R"({"ph":")") + ph + R"(","name":"Iteration Start","s":"g","pid":"Traces","tid":"Trace","ts":5.5})"));
+    Imported t(asArray(std::string(R"({"ph":")") + ph +
+                       R"(","name":"Iteration Start","s":"g","pid":"Traces","tid":"Trace","ts":5.5})"));
     auto row = t.rows("events").at(0);
     EXPECT_EQ(at(row, "type"), "marker");
     EXPECT_EQ(at(row, "ts"), "5500");
@@ -243,7 +282,9 @@ TEST(ImportEvent, FlowsKeepTheirEnds) {
                         {"ph":"f","id":57,"pid":0,"tid":7,"ts":3,"cat":"ac2g","name":"ac2g","bp":"e"})"));
   auto rows = t.rows("flows");
   ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(rows[0], (test::Row{{"ts", "1001"}, {"pid", "10"}, {"tid", "11"}, {"id", "57"}, {"kind", "ac2g"}, {"phase", "start"}}));
+  EXPECT_EQ(
+      rows[0],
+      (test::Row{{"ts", "1001"}, {"pid", "10"}, {"tid", "11"}, {"id", "57"}, {"kind", "ac2g"}, {"phase", "start"}}));
   EXPECT_EQ(at(rows[1], "phase"), "step");
   EXPECT_EQ(at(rows[1], "args"), R"({"id":"0x1","name":"n"})");
   EXPECT_EQ(at(rows[2], "phase"), "end");

@@ -62,7 +62,8 @@ TEST(ImportReal, DeviceRowsHaveTheStepOfTheirLaunch) {
   Real t({traces() + "v100-nanosecond.json.gz"});
   ASSERT_TRUE(t.report) << t.error();
   std::vector<std::array<int64_t, 3>> steps;
-  for (const auto& s : t.rows("steps")) steps.push_back({std::stoll(at(s, "ts")), std::stoll(at(s, "ts_end")), std::stoll(at(s, "step"))});
+  for (const auto& s : t.rows("steps"))
+    steps.push_back({std::stoll(at(s, "ts")), std::stoll(at(s, "ts_end")), std::stoll(at(s, "step"))});
   ASSERT_FALSE(steps.empty());
   auto rows = t.rows("events");
   std::map<std::string, std::string> launches;

@@ -16,7 +16,9 @@ std::string varint(uint64_t v) {
   return out + static_cast<char>(v);
 }
 template <typename... V>
-std::string varints(V... v) { return (varint(static_cast<uint64_t>(v)) + ...); }
+std::string varints(V... v) {
+  return (varint(static_cast<uint64_t>(v)) + ...);
+}
 std::string str(const std::string& s) { return varint(s.size()) + s; }
 std::string fixed(uint64_t v, int bytes) {
   std::string out;
@@ -27,7 +29,8 @@ std::string fixed(uint64_t v, int bytes) {
 /// A v0.1 file: sections in the old writer's order, the header as it stands after close().
 struct Old {
   std::string metadata = "\x01" + str("app") + str("app -x \"y\"") + varints(1000, 2000) + str("host1") + varint(42);
-  std::string devices = "\x03" + varint(1) + varint(0) + str("G") + str("NVIDIA") + varints(9, 0, 80, 7, 512, 132, 2048, 1980, 32);
+  std::string devices =
+      "\x03" + varint(1) + varint(0) + str("G") + str("NVIDIA") + varints(9, 0, 80, 7, 512, 132, 2048, 1980, 32);
   std::string events = "\x04" + varint(1'000'000);
   std::string strings = "\x02" + varint(3) + str("k<\"a\">") + str("c") + str("file.cpp");
   std::string end = "\xff";
@@ -46,9 +49,11 @@ struct Old {
     add(2, 8, 1, varints(0, 3, 7, 0, 777, 2, 4096, 0, 2, 15, 8192, 1, 99, 16));
   }
   std::string header(bool closed) const {
-    uint64_t at = 72, devices_at = at + metadata.size(), events_at = devices_at + devices.size(), strings_at = events_at + events.size();
+    uint64_t at = 72, devices_at = at + metadata.size(), events_at = devices_at + devices.size(),
+             strings_at = events_at + events.size();
     std::string h = std::string("SBT\0", 4) + fixed(0, 2) + fixed(1, 2) + fixed(0, 4) + fixed(72, 4);
-    for (uint64_t offset : {at, strings_at, devices_at, events_at, uint64_t(0), count}) h += fixed(closed ? offset : 0, 8);
+    for (uint64_t offset : {at, strings_at, devices_at, events_at, uint64_t(0), count})
+      h += fixed(closed ? offset : 0, 8);
     return h + std::string(8, '\0');
   }
   std::string bytes(bool closed = true) const { return header(closed) + metadata + devices + events + strings + end; }
@@ -76,8 +81,9 @@ void expectAll(const Imported& t) {
   EXPECT_EQ(at(only(rows, "ts", "900000"), "type"), "marker");
   auto stack = only(rows, "ts", "900001");
   EXPECT_EQ(at(stack, "tid"), "777");
-  EXPECT_EQ(at(stack, "args"),
-            R"({"type":"KernelComplete","stack":[{"address":4096,"function":"k<\"a\">","file":"file.cpp","line":15},{"address":8192,"function":"c","line":16}]})");
+  EXPECT_EQ(
+      at(stack, "args"),
+      R"({"type":"KernelComplete","stack":[{"address":4096,"function":"k<\"a\">","file":"file.cpp","line":15},{"address":8192,"function":"c","line":16}]})");
   auto process = t.rows("processes").at(0);
   EXPECT_EQ(at(process, "name"), "app");
   EXPECT_EQ(at(process, "command"), "app -x \"y\"");

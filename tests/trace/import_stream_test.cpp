@@ -35,7 +35,8 @@ constexpr const char* kNasty =
        {"ph":"i","name":"","ts":3,"s":"t"},{"ph":"C","name":"c","ts":4,"args":{"v":-0.5}},
        {"ph":"s","id":1,"cat":"c","name":"c","ts":5},{"ph":"B","name":"b","ts":6},{"ph":"E","ts":7},
        {"ph":"M","name":"process_name","pid":1,"args":{"name":"py \"x\""}})";
-constexpr const char* kMore = R"("displayTimeUnit":"ms","x":{"y":[1,2,{"z":"]"}]},"distributedInfo":{"rank":5,"world_size":8},"baseTimeNanoseconds":1711964646000000000)";
+constexpr const char* kMore =
+    R"("displayTimeUnit":"ms","x":{"y":[1,2,{"z":"]"}]},"distributedInfo":{"rank":5,"world_size":8},"baseTimeNanoseconds":1711964646000000000)";
 
 std::vector<std::vector<test::Row>> everything(const Imported& t) {
   std::vector<std::vector<test::Row>> all;
@@ -45,7 +46,9 @@ std::vector<std::vector<test::Row>> everything(const Imported& t) {
 }
 
 TEST(ImportStream, WindowsMayCutAnywhere) {
-  for (const std::string& text : {asArray(kNasty), asObject(kNasty, kMore), " \n{" + std::string(kMore) + " , \"traceEvents\" : [\n" + kNasty + " \n] \r\n } \n\t"}) {
+  for (const std::string& text :
+       {asArray(kNasty), asObject(kNasty, kMore),
+        " \n{" + std::string(kMore) + " , \"traceEvents\" : [\n" + kNasty + " \n] \r\n } \n\t"}) {
     Imported whole(text);
     ASSERT_TRUE(whole.report) << whole.error();
     EXPECT_EQ(whole.report->losses.total(), 0u);
@@ -83,9 +86,14 @@ TEST(ImportStream, BytesThatAreNoUtf8AreReplacedAndCounted) {
   ImportOptions options;
   for (size_t window : {2u, 1000u}) {
     options.window_bytes = window;
-    Imported t(asArray("{\"ph\":\"X\",\"name\":\"a\xff\xc3(\xe2\x82\xed\xa0\x80\xc3\xa9\",\"ts\":1,\"args\":{\"k\":\"\x80\"}}"), options);
+    Imported t(
+        asArray(
+            "{\"ph\":\"X\",\"name\":\"a\xff\xc3(\xe2\x82\xed\xa0\x80\xc3\xa9\",\"ts\":1,\"args\":{\"k\":\"\x80\"}}"),
+        options);
     ASSERT_TRUE(t.report) << t.error();
-    EXPECT_EQ(at(t.rows("events").at(0), "name"), "a??(?????é");
+    EXPECT_EQ(at(t.rows("events").at(0), "name"),
+              "a?"
+              "?(?????é");
     EXPECT_EQ(at(t.rows("events").at(0), "args"), R"({"k":"?"})");
     EXPECT_EQ(t.lost("not UTF-8"), 8u);
   }
@@ -96,7 +104,8 @@ TEST(ImportStream, GzipOfOneOrSeveralMembers) {
   auto expected = everything(Imported(text));
   std::string members;
   for (size_t i = 0; i < text.size(); i += 100) members += gzip(text.substr(i, 100));
-  for (const std::string& bytes : {gzip(text), members, gzip("") + gzip(text) + gzip(""), gzip(text) + std::string(512, '\0')})
+  for (const std::string& bytes :
+       {gzip(text), members, gzip("") + gzip(text) + gzip(""), gzip(text) + std::string(512, '\0')})
     for (bool threads : {true, false}) {
       ImportOptions options;
       options.threads = threads;
@@ -166,7 +175,9 @@ TEST(ImportStream, MalformedJsonSaysWhereAndWhy) {
       options.window_bytes = window;
       Imported t(text, options);
       ASSERT_FALSE(t.report) << text;
-      EXPECT_NE(t.error().find("malformed JSON at byte " + std::to_string(where) + ": " + why), std::string::npos) << text << "\n" << t.error();
+      EXPECT_NE(t.error().find("malformed JSON at byte " + std::to_string(where) + ": " + why), std::string::npos)
+          << text << "\n"
+          << t.error();
     }
 }
 
@@ -210,25 +221,28 @@ TEST(ImportStream, NestingIsLimited) {
 }
 
 TEST(ImportStream, AnEventTooLargeIsPassedOver) {
-  std::string huge = R"({"ph":"X","name":"huge","ts":1,"args":{"a":")" + std::string(20'000'000, 'x') + R"(\"}","b":[1,2]}})";
+  std::string huge =
+      R"({"ph":"X","name":"huge","ts":1,"args":{"a":")" + std::string(20'000'000, 'x') + R"(\"}","b":[1,2]}})";
   std::string small = R"({"ph":"X","name":"small","ts":1})";
-  for (const std::string& text : {asArray(small + "," + huge + "," + small), asObject(huge + "," + small, "\"big\":" + huge + ",\"after\":1")}) {
+  for (const std::string& text :
+       {asArray(small + "," + huge + "," + small), asObject(huge + "," + small, "\"big\":" + huge + ",\"after\":1")}) {
     Imported t(text);
     ASSERT_TRUE(t.report) << t.error();
     EXPECT_GE(t.lost("too large"), 1u);
     for (const auto& row : t.rows("events")) EXPECT_EQ(at(row, "name"), "small");
     EXPECT_GE(t.rows("events").size(), 1u);
   }
-  EXPECT_NE(Imported(asArray(huge).substr(0, 15'000'000)).error().find("malformed JSON at byte 15000000"), std::string::npos);
+  EXPECT_NE(Imported(asArray(huge).substr(0, 15'000'000)).error().find("malformed JSON at byte 15000000"),
+            std::string::npos);
 }
 
 TEST(ImportStream, BlocksThatWaitMayWaitOnDisk) {
   std::string events;
   for (int i = 0; i < 100'000; ++i) {
     events += i ? "," : "";
-    events += R"({"ph":"X","cat":")" + std::string(i % 2 ? "kernel" : "cuda_runtime") + R"(","name":"n)" + std::to_string(i % 1000) +
-              R"(","pid":7,"tid":1,"ts":)" + std::to_string(i) + R"(.125,"dur":1,"args":{"correlation":)" + std::to_string(i / 2) + R"(,"q":)" +
-              std::to_string(i) + "}}";
+    events += R"({"ph":"X","cat":")" + std::string(i % 2 ? "kernel" : "cuda_runtime") + R"(","name":"n)" +
+              std::to_string(i % 1000) + R"(","pid":7,"tid":1,"ts":)" + std::to_string(i) +
+              R"(.125,"dur":1,"args":{"correlation":)" + std::to_string(i / 2) + R"(,"q":)" + std::to_string(i) + "}}";
   }
   for (size_t waiting : {0u, 500'000u}) {
     ImportOptions options;

@@ -41,9 +41,9 @@ constexpr int kEventTypes = 14;
 const char* eventTypeName(EventType type);
 /// False if `name` is not the name of a type.
 bool parseEventType(std::string_view name, EventType& type);
-/// True for rows that happened on a device: kernels, copies, device-side annotations.
+/// True for rows that happened on a device: kernels, copies, graphs, device-side annotations.
 constexpr bool isDeviceType(EventType t) {
-  return t == EventType::kernel || t == EventType::memcpy || t == EventType::memset || t == EventType::gpu_annotation;
+  return t == EventType::kernel || t == EventType::memcpy || t == EventType::memset || t == EventType::gpu_annotation || t == EventType::graph;
 }
 
 // Row types: one int64 slot per column, all NULL to begin with.

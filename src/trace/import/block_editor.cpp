@@ -53,7 +53,8 @@ void BlockEditor::insert(ColumnEntry entry, std::string_view bytes) {
   entry.size = static_cast<uint32_t>(bytes.size());
   entry.checksum = static_cast<uint32_t>(hash64(bytes.data(), bytes.size()));
   payload_.append(bytes);
-  auto at = std::find_if(entries_.begin(), entries_.end(), [&](const ColumnEntry& e) { return e.column > entry.column; });
+  auto at =
+      std::find_if(entries_.begin(), entries_.end(), [&](const ColumnEntry& e) { return e.column > entry.column; });
   auto index = static_cast<uint16_t>(at - entries_.begin());
   for (ColumnEntry& e : entries_)
     if ((e.flags & kSharedValidity) && e.validity_index >= index) ++e.validity_index;

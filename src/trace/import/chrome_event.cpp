@@ -80,8 +80,8 @@ bool readEvent(JsonCursor& c, ChromeEvent& e) {
       good = keepString(c, e.ph, escaped);
     } else if (is(key, "name")) {
       good = keepString(c, e.name, e.name_escaped);
-    } else if (is(key, "cat")) {
-      good = keepString(c, e.cat, escaped);
+    } else if (is(key, "cat") && *c.p == '"') {
+      good = c.string(e.cat, escaped);
     } else if (is(key, "ts")) {
       good = keepValue(c, e.ts);
     } else if (is(key, "dur")) {
@@ -94,6 +94,7 @@ bool readEvent(JsonCursor& c, ChromeEvent& e) {
       good = keepValue(c, e.id);
     } else if (is(key, "args")) {
       const char* value = c.p;
+      e.arg_members.clear();
       good = *c.p == '{' ? readMembers(c, e.arg_members) : c.value();
       e.args = std::string_view(value, static_cast<size_t>(c.p - value));
     } else {

@@ -17,14 +17,14 @@ struct JsonMember {
 };
 
 struct ChromeEvent {
-  std::string_view ph, name, cat;           ///< contents of the strings, as written; a number as its text
-  bool name_escaped = false;                ///< name holds escapes
-  std::string_view ts, dur, pid, tid, id;   ///< values as written; empty: not there
-  std::string_view args;                    ///< the value, as written
-  std::vector<JsonMember> arg_members;      ///< of args, if it is an object
-  std::vector<JsonMember> others;           ///< members without a field of their own
-  bool not_finite = false;                  ///< holds NaN or Infinity somewhere
-  std::string_view text;                    ///< all of it
+  std::string_view ph, name, cat;          ///< contents of the strings, as written; a number as its text
+  bool name_escaped = false;               ///< name holds escapes
+  std::string_view ts, dur, pid, tid, id;  ///< values as written; empty: not there
+  std::string_view args;                   ///< the value, as written
+  std::vector<JsonMember> arg_members;     ///< of args, if it is an object
+  std::vector<JsonMember> others;          ///< members without a field of their own
+  bool not_finite = false;                 ///< holds NaN or Infinity somewhere
+  std::string_view text;                   ///< all of it
 
   void clear();
   const JsonMember* findArg(std::string_view key) const;

@@ -21,12 +21,6 @@ bool onDevice(const ChromeEvent& e, EventType type) {
   return isDeviceType(type) || (type == EventType::sync && (e.findArg("stream") || e.findArg("device")));
 }
 
-std::string jsonString(std::string_view s) {
-  std::string out;
-  appendJsonString(out, s);
-  return out;
-}
-
 }  // namespace
 
 ChromeImport::ChromeImport(Writer& writer, RowSink::Options sink, ImportShared& shared, int64_t rank, std::string node)
@@ -53,19 +47,50 @@ Status ChromeImport::event(const ChromeEvent& e) {
   }
   if (e.not_finite) losses_.add("not a number", 1, e.text);
   switch (e.ph.size() == 1 ? e.ph[0] : '\0') {
-    case 'X': complete(e); break;
-    case 'i': case 'I': case 'R': instant(e); break;
-    case 'B': begin(e, false); break;
-    case 'E': end(e, false); break;
-    case 'b': case 'S': begin(e, true); break;
-    case 'e': case 'F': end(e, true); break;
-    case 'n': case 'T': case 'p': instant(e); break;
-    case 'C': counter(e); break;
-    case 's': flow(e, "start"); break;
-    case 't': flow(e, "step"); break;
-    case 'f': flow(e, "end"); break;
-    case 'M': metadata(e); break;
-    default: reject(e.ph.empty() ? "no phase" : "unknown phase", e);
+    case 'X':
+      complete(e);
+      break;
+    case 'i':
+    case 'I':
+    case 'R':
+      instant(e);
+      break;
+    case 'B':
+      begin(e, false);
+      break;
+    case 'E':
+      end(e, false);
+      break;
+    case 'b':
+    case 'S':
+      begin(e, true);
+      break;
+    case 'e':
+    case 'F':
+      end(e, true);
+      break;
+    case 'n':
+    case 'T':
+    case 'p':
+      instant(e);
+      break;
+    case 'C':
+      counter(e);
+      break;
+    case 's':
+      flow(e, "start");
+      break;
+    case 't':
+      flow(e, "step");
+      break;
+    case 'f':
+      flow(e, "end");
+      break;
+    case 'M':
+      metadata(e);
+      break;
+    default:
+      reject(e.ph.empty() ? "no phase" : "unknown phase", e);
   }
   return {};
 }
@@ -152,6 +177,15 @@ void ChromeImport::add(EventRow& row, int64_t step) {
   if (row.dur != kNull) steps_.add(row.ts, row.dur, step);
 }
 
+int64_t ChromeImport::finishedArgs(const ChromeEvent& e, size_t begin) {
+  if (e.not_finite) {
+    std::string clean = withoutNonFinite(std::string_view(sink_.texts()).substr(begin));
+    sink_.texts().resize(begin);
+    sink_.texts() += clean;
+  }
+  return sink_.textFrom(begin);
+}
+
 void ChromeImport::complete(const ChromeEvent& e) {
   const EventType type = typeOfCategory(e.cat);
   EventRow row;
@@ -162,14 +196,7 @@ void ChromeImport::complete(const ChromeEvent& e) {
   ArgsText text(sink_.texts());
   args(e, type, row, shape, text);
   if (!e.id.empty()) text.field("id", e.id);
-  if (text.finish()) {
-    if (e.not_finite) {
-      std::string clean = withoutNonFinite(std::string_view(sink_.texts()).substr(begin));
-      sink_.texts().resize(begin);
-      sink_.texts() += clean;
-    }
-    row.args = sink_.textFrom(begin);
-  }
+  if (text.finish()) row.args = finishedArgs(e, begin);
   add(row, stepOf(type, e.name));
   if (type != EventType::kernel) return;
   std::string_view kernel = name(e);
@@ -232,13 +259,12 @@ void ChromeImport::end(const ChromeEvent& e, bool async) {
     losses_.add("bad duration", 1, e.text);
   else
     span.row.dur = dur;
-  EventRow columns = span.row;
   LaunchShape shape;
   std::string buffer;
   ArgsText text(buffer);
   text.members(span.members);
-  takeArgs(e, isDeviceType(static_cast<EventType>(span.row.type)), columns, shape, text);
-  span.row = columns;
+  takeArgs(e, isDeviceType(static_cast<EventType>(span.row.type)), span.row, shape, text);
+  if (span.row.launch == kNull) span.row.launch = launches_.of(shape);
   span.members = text.takeMembers();
   addSpan(span);
 }
@@ -250,76 +276,6 @@ void ChromeImport::addSpan(OpenSpan& span) {
     span.row.args = sink_.textFrom(begin);
   }
   add(span.row, span.step);
-}
-
-void ChromeImport::counter(const ChromeEvent& e) {
-  CounterRow row;
-  if (!time(e, row.ts)) return;
-  std::string counter(name(e));
-  if (!e.id.empty()) counter += "[" + std::string(e.id) + "]";
-  row.pid = tracks_.process(e.pid);
-  row.name = writer_.string(counter);
-  if (e.arg_members.empty()) return reject("counter without value", e);
-  for (const JsonMember& m : e.arg_members) {
-    double value;
-    if (!parseToken(m.value, value)) {
-      reject("counter without value", e);
-      continue;
-    }
-    std::string series;
-    appendUnescaped(series, m.key);
-    row.series = writer_.string(series);
-    row.value = real(value);
-    sink_.add(row);
-  }
-}
-
-void ChromeImport::flow(const ChromeEvent& e, const char* phase) {
-  FlowRow row;
-  if (!time(e, row.ts)) return;
-  row.pid = tracks_.process(e.pid);
-  row.tid = tracks_.thread(row.pid, e.tid);
-  row.phase = writer_.string(phase);
-  row.kind = writer_.string(e.cat.empty() ? e.name : e.cat);
-  size_t begin = sink_.texts().size();
-  ArgsText text(sink_.texts());
-  // An id that is no number keeps its text.
-  int64_t id;
-  if (parseToken(e.id, id))
-    row.id = id;
-  else if (!e.id.empty())
-    text.field("id", e.id);
-  if (!e.cat.empty() && !e.name.empty() && e.name != e.cat) text.field("name", jsonString(name(e)));
-  for (const JsonMember& m : e.others) text.member(m);
-  for (const JsonMember& m : e.arg_members) text.member(m);
-  if (text.finish()) row.args = sink_.textFrom(begin);
-  sink_.add(row);
-}
-
-void ChromeImport::metadata(const ChromeEvent& e) {
-  int64_t pid = tracks_.process(e.pid);
-  auto value = [&](std::string_view key) {
-    const JsonMember* m = e.findArg(key);
-    return m ? m->value : std::string_view();
-  };
-  if (e.name == "process_name" && pid != kNull && !value("name").empty()) return tracks_.processName(pid, value("name"));
-  if (e.name == "process_labels" && pid != kNull && !value("labels").empty()) return tracks_.processLabels(pid, value("labels"));
-  if (e.name == "process_sort_index" && pid != kNull && !value("sort_index").empty())
-    return tracks_.processSortIndex(pid, value("sort_index"));
-  int64_t tid = tracks_.thread(pid, e.tid);
-  if (e.name == "thread_name" && tid != kNull && !value("name").empty()) return tracks_.threadName(pid, tid, value("name"));
-  MetadataRow row;
-  row.key = writer_.string(name(e));
-  std::string text;
-  JsonWriter json(text);
-  json.beginObject();
-  if (pid != kNull) json.field("pid", pid);
-  if (tid != kNull) json.field("tid", tid);
-  std::string compact;
-  appendCompact(compact, e.args.empty() ? "null" : e.args);
-  json.key("args").raw(compact).endObject();
-  row.value = sink_.text(withoutNonFinite(text));
-  sink_.add(row);
 }
 
 Status ChromeImport::finish() {

@@ -16,7 +16,8 @@ namespace tracesmith::trace {
 /// What the inputs of one import share.
 struct ImportShared {
   TrackNames names;
-  std::set<std::string> devices, nodes;  ///< written already
+  std::set<uint64_t> devices;   ///< hashes of those written already
+  std::set<std::string> nodes;  ///< written already
 };
 
 /// Rows of one input.
@@ -27,15 +28,17 @@ class ChromeImport : public JsonHandler {
 
   Status event(const ChromeEvent& event) override;
   Status member(std::string_view key, std::string_view value) override;
-  void loss(std::string_view cause, uint64_t count, std::string_view example) override { losses_.add(cause, count, example); }
+  void loss(std::string_view cause, uint64_t count, std::string_view example) override {
+    losses_.add(cause, count, example);
+  }
 
   /// After the last event: writes everything.
   Status finish();
 
   const InputFacts& facts() const { return facts_; }
   const Losses& losses() const { return losses_; }
-  uint64_t elements() const { return elements_; }       ///< of traceEvents
-  uint64_t events() const { return events_; }           ///< rows of events
+  uint64_t elements() const { return elements_; }  ///< of traceEvents
+  uint64_t events() const { return events_; }      ///< rows of events
   uint64_t collectives() const { return collectives_; }
   uint64_t steps() const { return steps_count_; }
 
@@ -52,6 +55,8 @@ class ChromeImport : public JsonHandler {
   bool start(const ChromeEvent& e, EventType type, EventRow& row);
   /// Columns and text of args.
   void args(const ChromeEvent& e, EventType type, EventRow& row, LaunchShape& shape, ArgsText& text);
+  /// Slot of the args that begin there in the sink's texts.
+  int64_t finishedArgs(const ChromeEvent& e, size_t begin);
   void add(EventRow& row, int64_t step);
   void addSpan(OpenSpan& span);
   void reject(std::string_view cause, const ChromeEvent& e) { losses_.add(cause, 1, e.text); }

@@ -29,10 +29,12 @@ int64_t int32Arg(const ChromeEvent& event, std::string_view key) {
 
 /// "ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)" → "AllReduce_Sum_f32_RING_LL"; empty for any other kernel.
 std::string_view kernelWords(std::string_view name) {
+  size_t at = name.find("nccl");
+  if (at == std::string_view::npos || at > 64) return {};
+  name.remove_prefix(at);
   for (std::string_view prefix : {"ncclDevKernel_", "ncclKernel_", "ncclSymkDevKernel_", "ncclSymDevKernel_"}) {
-    size_t at = name.find(prefix);
-    if (at == std::string_view::npos || at > 64) continue;
-    std::string_view words = name.substr(at + prefix.size());
+    if (!name.starts_with(prefix)) continue;
+    std::string_view words = name.substr(prefix.size());
     return words.substr(0, words.find_first_of("(<"));
   }
   return {};
@@ -82,11 +84,20 @@ std::string normalCollective(std::string_view name) {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) letters += static_cast<char>(c | 32);
   if (letters.starts_with("nccl") || letters.starts_with("rccl")) letters.erase(0, 4);
   // Longer words first: "allreduce" holds "reduce".
-  static constexpr std::string_view kWords[][2] = {
-      {"reducescatter", "reduce_scatter"}, {"allgather", "all_gather"}, {"allreduce", "all_reduce"}, {"alltoall", "all_to_all"},
-      {"broadcast", "broadcast"},          {"bcast", "broadcast"},      {"sendrecv", "send_recv"},   {"send", "send"},
-      {"recv", "recv"},                    {"receive", "recv"},         {"barrier", "barrier"},      {"reduce", "reduce"},
-      {"scatter", "scatter"},              {"gather", "gather"}};
+  static constexpr std::string_view kWords[][2] = {{"reducescatter", "reduce_scatter"},
+                                                   {"allgather", "all_gather"},
+                                                   {"allreduce", "all_reduce"},
+                                                   {"alltoall", "all_to_all"},
+                                                   {"broadcast", "broadcast"},
+                                                   {"bcast", "broadcast"},
+                                                   {"sendrecv", "send_recv"},
+                                                   {"send", "send"},
+                                                   {"recv", "recv"},
+                                                   {"receive", "recv"},
+                                                   {"barrier", "barrier"},
+                                                   {"reduce", "reduce"},
+                                                   {"scatter", "scatter"},
+                                                   {"gather", "gather"}};
   for (auto& [word, op] : kWords)
     if (letters.find(word) != std::string::npos) return std::string(op);
   return letters;
@@ -101,10 +112,11 @@ int64_t elementBytes(std::string_view dtype) {
     int64_t bytes;
   };
   static constexpr Size kSizes[] = {
-      {"float", 4},   {"float32", 4}, {"bfloat16", 2}, {"half", 2},  {"float16", 2},  {"double", 8},       {"float64", 8},
-      {"long", 8},    {"long int", 8}, {"int64", 8},   {"int", 4},   {"int32", 4},    {"short", 2},        {"int16", 2},
-      {"char", 1},    {"int8", 1},    {"byte", 1},     {"uint8", 1}, {"unsigned char", 1}, {"signed char", 1}, {"bool", 1},
-      {"uint16", 2},  {"uint32", 4},  {"uint64", 8},   {"complexhalf", 4}, {"complexfloat", 8}, {"complexdouble", 16}};
+      {"float", 4},         {"float32", 4},      {"bfloat16", 2},      {"half", 2},   {"float16", 2}, {"double", 8},
+      {"float64", 8},       {"long", 8},         {"long int", 8},      {"int64", 8},  {"int", 4},     {"int32", 4},
+      {"short", 2},         {"int16", 2},        {"char", 1},          {"int8", 1},   {"byte", 1},    {"uint8", 1},
+      {"unsigned char", 1}, {"signed char", 1},  {"bool", 1},          {"uint16", 2}, {"uint32", 4},  {"uint64", 8},
+      {"complexhalf", 4},   {"complexfloat", 8}, {"complexdouble", 16}};
   for (const Size& size : kSizes)
     if (size.name == s) return size.bytes;
   return s.starts_with("float8") ? 1 : 0;
@@ -114,8 +126,8 @@ bool isCollectiveKernel(const ChromeEvent& event, std::string_view name) {
   return !kernelWords(name).empty() || event.findArg("Collective name") != nullptr;
 }
 
-CollectiveRow collectiveRow(const ChromeEvent& event, std::string_view name, const EventRow& kernel, const LaunchShape& shape, int64_t rank,
-                            Writer& writer) {
+CollectiveRow collectiveRow(const ChromeEvent& event, std::string_view name, const EventRow& kernel,
+                            const LaunchShape& shape, int64_t rank, Writer& writer) {
   CollectiveRow row;
   row.ts = kernel.ts;
   row.dur = kernel.dur;
@@ -155,7 +167,8 @@ CollectiveRow collectiveRow(const ChromeEvent& event, std::string_view name, con
   std::string dtype = textArg(event, "dtype");
   row.dtype = string(dtype);
   int64_t bytes;
-  if (int64_t size = elementBytes(dtype); size > 0 && row.elements != kNull && !__builtin_mul_overflow(row.elements, size, &bytes))
+  if (int64_t size = elementBytes(dtype);
+      size > 0 && row.elements != kNull && !__builtin_mul_overflow(row.elements, size, &bytes))
     row.bytes = bytes;
   return row;
 }

@@ -17,7 +17,7 @@ int64_t elementBytes(std::string_view dtype);
 /// True if the kernel is one of NCCL or RCCL, by its name or its args.
 bool isCollectiveKernel(const ChromeEvent& event, std::string_view name);
 /// The row for it. `event_row` is the kernel's own, `rank` kNull where it is not known (yet).
-CollectiveRow collectiveRow(const ChromeEvent& event, std::string_view name, const EventRow& event_row, const LaunchShape& shape, int64_t rank,
-                            Writer& writer);
+CollectiveRow collectiveRow(const ChromeEvent& event, std::string_view name, const EventRow& event_row,
+                            const LaunchShape& shape, int64_t rank, Writer& writer);
 
 }  // namespace tracesmith::trace

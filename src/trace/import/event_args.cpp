@@ -53,7 +53,8 @@ bool setShape3(std::string_view value, int32_t& x, int32_t& y, int32_t& z) {
 bool takeArg(const JsonMember& m, bool on_device, EventRow& row, LaunchShape& shape) {
   const std::string_view key = m.key;
   switch (key.size()) {
-    case 4: return is(key, "grid") && setShape3(m.value, shape.grid_x, shape.grid_y, shape.grid_z);
+    case 4:
+      return is(key, "grid") && setShape3(m.value, shape.grid_x, shape.grid_y, shape.grid_z);
     case 5:
       if (is(key, "bytes")) return setInt(m.value, row.bytes);
       return is(key, "block") && setShape3(m.value, shape.block_x, shape.block_y, shape.block_z);
@@ -61,8 +62,10 @@ bool takeArg(const JsonMember& m, bool on_device, EventRow& row, LaunchShape& sh
       if (!on_device) return false;
       if (is(key, "device")) return setInt32(m.value, row.device);
       return is(key, "stream") && setInt(m.value, row.stream);
-    case 7: return is(key, "context") && setInt32(m.value, row.context);
-    case 8: return is(key, "graph id") && setInt(m.value, row.graph);
+    case 7:
+      return is(key, "context") && setInt32(m.value, row.context);
+    case 8:
+      return is(key, "graph id") && setInt(m.value, row.graph);
     case 11:
       if (is(key, "correlation")) return setInt(m.value, row.correlation);
       return (is(key, "External id") || is(key, "external id")) && setInt(m.value, row.external_id);
@@ -72,8 +75,10 @@ bool takeArg(const JsonMember& m, bool on_device, EventRow& row, LaunchShape& sh
     case 20:
       if (is(key, "registers per thread")) return setShape(m.value, shape.registers);
       return is(key, "static shared memory") && setShape(m.value, shape.shared_static);
-    case 21: return is(key, "dynamic shared memory") && setShape(m.value, shape.shared_dynamic);
-    default: return false;
+    case 21:
+      return is(key, "dynamic shared memory") && setShape(m.value, shape.shared_dynamic);
+    default:
+      return false;
   }
 }
 
@@ -88,9 +93,12 @@ void ArgsText::flush() {
 
 void ArgsText::member(const JsonMember& m) {
   // Neighbours in the source have only a comma and white space between them.
-  if (from_ && m.begin > to_ && m.begin - to_ < 64) {
-    std::string_view between(to_, static_cast<size_t>(m.begin - to_));
-    if (between.find_first_not_of(", \n\r\t") == std::string_view::npos) {
+  if (from_ && m.begin > to_) {
+    JsonCursor between{to_, m.begin};
+    between.space();
+    if (*between.p == ',') ++between.p;
+    between.space();
+    if (between.p == m.begin) {
       to_ = m.end();
       return;
     }

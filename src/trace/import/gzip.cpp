@@ -30,7 +30,8 @@ class GzipSource : public ByteSource {
         continue;
       }
       if (z_.avail_in == 0)
-        return Status::corrupt(path_ + ": truncated gzip: it ends at byte " + std::to_string(offset()) + " inside the compressed data");
+        return Status::corrupt(path_ + ": truncated gzip: it ends at byte " + std::to_string(offset()) +
+                               " inside the compressed data");
       z_.next_out = reinterpret_cast<Bytef*>(buffer);
       z_.avail_out = static_cast<uInt>(std::min<size_t>(size, 1u << 30));
       const uInt room = z_.avail_out;
@@ -39,7 +40,8 @@ class GzipSource : public ByteSource {
       if (rc == Z_STREAM_END) {
         between_ = true;
       } else if (rc != Z_OK && rc != Z_BUF_ERROR) {
-        return Status::corrupt(path_ + ": corrupt gzip at byte " + std::to_string(offset()) + ": " + (z_.msg ? z_.msg : "bad data"));
+        return Status::corrupt(path_ + ": corrupt gzip at byte " + std::to_string(offset()) + ": " +
+                               (z_.msg ? z_.msg : "bad data"));
       }
     }
     return {};
@@ -73,7 +75,8 @@ class GzipSource : public ByteSource {
       return {};
     }
     if (padded_ || *z_.next_in != 0x1f)
-      return Status::corrupt(path_ + ": corrupt gzip at byte " + std::to_string(offset()) + ": something that is not gzip follows the compressed data");
+      return Status::corrupt(path_ + ": corrupt gzip at byte " + std::to_string(offset()) +
+                             ": something that is not gzip follows the compressed data");
     ::inflateReset(&z_);
     between_ = false;
     return {};

@@ -15,17 +15,21 @@ namespace {
 namespace fs = std::filesystem;
 
 /// In a folder, only what looks like a trace by its name; a file that is named is read whatever its name.
-bool traceName(const std::string& name) {
-  for (const char* end : {".json", ".json.gz", ".sbt"})
-    if (name.ends_with(end)) return true;
-  return false;
+/// SBT traces of today may lie beside their sources: they need no import.
+bool isInput(const std::string& path) {
+  if (path.ends_with(".json") || path.ends_with(".json.gz")) return true;
+  Result<File> file = path.ends_with(".sbt") ? File::openRead(path) : Status();
+  char first[8];
+  size_t got = 0;
+  return file && file->readAt(0, first, sizeof first, got).ok() && kindOf({first, got}) == InputKind::kSbt0;
 }
 
 Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
   std::error_code error;
   std::vector<std::string> found;
-  for (auto it = fs::recursive_directory_iterator(folder, error); !error && it != fs::recursive_directory_iterator(); it.increment(error))
-    if (it->is_regular_file(error) && traceName(it->path().filename().string())) found.push_back(it->path().string());
+  for (auto it = fs::recursive_directory_iterator(folder, error); !error && it != fs::recursive_directory_iterator();
+       it.increment(error))
+    if (it->is_regular_file(error) && isInput(it->path().string())) found.push_back(it->path().string());
   if (error) return Status::io("cannot read the folder " + folder.string() + ": " + error.message());
   if (found.empty()) return Status::notFound(folder.string() + " holds no traces (*.json, *.json.gz, *.sbt)");
   std::sort(found.begin(), found.end());
@@ -36,7 +40,8 @@ Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
 /// Tells a caller how far the reading is, as JSON passes by.
 class Reporting : public ByteSource {
  public:
-  Reporting(std::unique_ptr<ByteSource> source, std::function<void(uint64_t)> tell) : source_(std::move(source)), tell_(std::move(tell)) {}
+  Reporting(std::unique_ptr<ByteSource> source, std::function<void(uint64_t)> tell)
+      : source_(std::move(source)), tell_(std::move(tell)) {}
   Status read(char* buffer, size_t size, size_t& got) override {
     tell_(source_->consumed());
     return source_->read(buffer, size, got);
@@ -120,8 +125,10 @@ Status Importer::input(const std::string& path, uint64_t size) {
   size_t got;
   TS_TRY(file->readAt(0, first, sizeof first, got));
   switch (kindOf(std::string_view(first, got))) {
-    case InputKind::kEmpty: return Status::corrupt(path + " is empty");
-    case InputKind::kSbt1: return Status::invalid(path + " is an SBT trace already: it needs no import");
+    case InputKind::kEmpty:
+      return Status::corrupt(path + " is empty");
+    case InputKind::kSbt1:
+      return Status::invalid(path + " is an SBT trace already: it needs no import");
     case InputKind::kSbt0: {
       Result<Sbt0Result> result = importSbt0(*file, writer_, sink(), options_.rank, options_.node);
       if (!result) return result.status();
@@ -131,8 +138,10 @@ Status Importer::input(const std::string& path, uint64_t size) {
       seeRank(result->facts.rank, path);
       return {};
     }
-    case InputKind::kGzip: return json(std::move(*file), true, path);
-    case InputKind::kText: break;
+    case InputKind::kGzip:
+      return json(std::move(*file), true, path);
+    case InputKind::kText:
+      break;
   }
   return json(std::move(*file), false, path);
 }
@@ -189,7 +198,8 @@ Result<std::vector<std::string>> importInputs(const std::vector<std::string>& pa
   return out;
 }
 
-Result<ImportReport> importTraces(const ImportOptions& options, Writer& writer, const std::function<void(uint64_t, uint64_t)>& progress) {
+Result<ImportReport> importTraces(const ImportOptions& options, Writer& writer,
+                                  const std::function<void(uint64_t, uint64_t)>& progress) {
   return Importer(options, writer, progress).run();
 }
 

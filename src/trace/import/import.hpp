@@ -17,15 +17,15 @@ struct ImportOptions {
   int64_t rank = kNull;            ///< wins over what the input says; for one input only
   std::string node;                ///< wins over what the inputs say
   std::string command;             ///< for the `sessions` row
-  std::string spill_path;          ///< what does not fit into memory goes to a file beside this one; "": the temporary folder
-  size_t window_bytes = 2u << 20;  ///< JSON looked at in one piece
+  std::string spill_path;  ///< what does not fit into memory goes to a file beside this one; "": the temporary folder
+  size_t window_bytes = 2u << 20;    ///< JSON looked at in one piece
   size_t waiting_bytes = 24u << 20;  ///< encoded blocks that wait in memory for the end of their input
-  bool threads = true;             ///< inflate and encode in threads of their own
+  bool threads = true;               ///< inflate and encode in threads of their own
 };
 
 struct ImportReport {
   uint64_t files = 0;
-  uint64_t events = 0;       ///< rows of `events`
+  uint64_t events = 0;  ///< rows of `events`
   uint64_t collectives = 0;
   uint64_t steps = 0;
   std::set<int64_t> ranks;
@@ -38,7 +38,8 @@ struct ImportReport {
 /// Files an import of these paths reads, folders expanded in the order of names.
 Result<std::vector<std::string>> importInputs(const std::vector<std::string>& paths);
 
-/// Writes all inputs into `writer`, which the caller closes. `progress` gets bytes done and in all, from the calling thread.
+/// Writes all inputs into `writer`, which the caller closes. `progress` gets bytes done and in all, from the calling
+/// thread.
 Result<ImportReport> importTraces(const ImportOptions& options, Writer& writer,
                                   const std::function<void(uint64_t done, uint64_t total)>& progress = {});
 

@@ -29,6 +29,20 @@ void appendUtf8(std::string& out, uint32_t c) {
   }
 }
 
+/// First byte at or after p that is no white space, or end. Unlike JsonCursor it reads nothing beyond the end.
+const char* skipSpace(const char* p, const char* end) {
+#if defined(__SSE2__)
+  for (const __m128i blank = _mm_set1_epi8(' '); end - p >= 16; ++p) {
+    auto other = ~static_cast<unsigned>(
+        _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), blank)));
+    p += other & 0xffff ? std::countr_zero(other) : 15;
+    if (!isSpace(*p)) return p;
+  }
+#endif
+  while (p < end && isSpace(*p)) ++p;
+  return p;
+}
+
 uint32_t hex4(std::string_view s, size_t at) {
   uint32_t v = 0;
   for (size_t i = at; i < at + 4 && i < s.size(); ++i) v = v << 4 | static_cast<uint32_t>(hexDigit(s[i]));
@@ -43,13 +57,23 @@ bool JsonCursor::restOfString(bool& escaped) {
     escaped = true;
     ++p;
     switch (*p) {
-      case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't': ++p; break;
+      case '"':
+      case '\\':
+      case '/':
+      case 'b':
+      case 'f':
+      case 'n':
+      case 'r':
+      case 't':
+        ++p;
+        break;
       case 'u':
         ++p;
         for (int i = 0; i < 4; ++i, ++p)
           if (hexDigit(*p) < 0) return fail("bad \\u escape");
         break;
-      default: return fail("bad escape in a string");
+      default:
+        return fail("bad escape in a string");
     }
   }
   return true;
@@ -90,13 +114,27 @@ bool JsonCursor::literal(std::string_view word) {
 
 bool JsonCursor::scalar() {
   switch (*p) {
-    case 't': return literal("true");
-    case 'f': return literal("false");
+    case 't':
+      return literal("true");
+    case 'f':
+      return literal("false");
     case 'n':
       if (p[1] == 'a') break;
       return literal("null");
-    case '-': case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9': return number();
-    default: break;
+    case '-':
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9':
+      return number();
+    default:
+      break;
   }
   // Python writes NaN and Infinity, C++ programs nan and inf.
   const char* word = *p == 'N' ? "NaN" : *p == 'n' ? "nan" : *p == 'I' ? "Infinity" : *p == 'i' ? "inf" : nullptr;
@@ -167,11 +205,21 @@ void appendUnescaped(std::string& out, std::string_view s) {
     char c = s[next + 1];
     i = next + 2;
     switch (c) {
-      case 'b': out += '\b'; break;
-      case 'f': out += '\f'; break;
-      case 'n': out += '\n'; break;
-      case 'r': out += '\r'; break;
-      case 't': out += '\t'; break;
+      case 'b':
+        out += '\b';
+        break;
+      case 'f':
+        out += '\f';
+        break;
+      case 'n':
+        out += '\n';
+        break;
+      case 'r':
+        out += '\r';
+        break;
+      case 't':
+        out += '\t';
+        break;
       case 'u': {
         uint32_t v = hex4(s, i);
         i += 4;
@@ -185,24 +233,38 @@ void appendUnescaped(std::string& out, std::string_view s) {
         appendUtf8(out, v >= 0xd800 && v < 0xe000 ? 0xfffd : v);
         break;
       }
-      default: out += c;
+      default:
+        out += c;
     }
   }
 }
 
 void appendCompact(std::string& out, std::string_view json) {
-  for (size_t i = 0; i < json.size();) {
-    size_t line = json.find('\n', i);
-    if (line == std::string_view::npos) {
-      out.append(json.substr(i));
-      return;
+  const size_t before = out.size();
+  out.resize(before + json.size());
+  char *to = out.data() + before, *const begin = to;
+  const char *p = json.data(), *const end = p + json.size();
+  while (p < end) {
+    // Up to the next line break, 16 bytes at a time: what is copied too much is overwritten.
+#if defined(__SSE2__)
+    if (end - p >= 16) {
+      __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), v);
+      auto lines = static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8('\n'))));
+      int n = lines ? std::countr_zero(lines) : 16;
+      p += n;
+      to += n;
+      if (!lines) continue;
     }
-    size_t stop = line;
-    while (stop > i && (json[stop - 1] == ' ' || json[stop - 1] == '\r' || json[stop - 1] == '\t')) --stop;
-    out.append(json.substr(i, stop - i));
-    i = line;
-    while (i < json.size() && (json[i] == ' ' || json[i] == '\n' || json[i] == '\r' || json[i] == '\t')) ++i;
+#endif
+    if (*p != '\n') {
+      *to++ = *p++;
+      continue;
+    }
+    while (to > begin && isSpace(to[-1])) --to;
+    p = skipSpace(p, end);
   }
+  out.resize(before + static_cast<size_t>(to - begin));
 }
 
 std::string withoutNonFinite(std::string_view json) {

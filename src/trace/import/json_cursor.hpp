@@ -36,7 +36,25 @@ inline const char* findSpecial(const char* p) {
 #endif
 }
 
-/// A place in JSON text. A method that returns false ran out of bytes (error is nullptr), or met something wrong at `p`.
+inline bool isSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+/// First byte at or after p that is no blank: lines of pretty-printed JSON begin with many.
+inline const char* skipBlanks(const char* p) {
+#if defined(__SSE2__)
+  if (*p != ' ') return p;
+  for (const __m128i blank = _mm_set1_epi8(' ');; p += 16) {
+    auto other = ~static_cast<unsigned>(
+        _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), blank)));
+    if (other & 0xffff) return p + std::countr_zero(other);
+  }
+#else
+  while (*p == ' ') ++p;
+  return p;
+#endif
+}
+
+/// A place in JSON text. A method that returns false ran out of bytes (error is nullptr), or met something wrong at
+/// `p`.
 struct JsonCursor {
   static constexpr int kMaxDepth = 1024;
 
@@ -50,7 +68,10 @@ struct JsonCursor {
     return false;
   }
   void space() {
-    while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t') ++p;
+    while (static_cast<unsigned char>(*p) <= ' ' && isSpace(*p)) {
+      ++p;
+      p = skipBlanks(p);
+    }
   }
   /// Passes a string that begins here; its content without the quotes, as written. `escaped`: holds a backslash.
   bool string(std::string_view& content, bool& escaped) {
@@ -88,7 +109,8 @@ void appendCompact(std::string& out, std::string_view json);
 /// Replaces NaN, Infinity and the like by null in JSON text that a JsonCursor passed.
 std::string withoutNonFinite(std::string_view json);
 
-/// Text of µs to ns, exactly: "123456.789" → 123456789. More than three decimals are rounded. Quotes around it are ignored.
+/// Text of µs to ns, exactly: "123456.789" → 123456789. More than three decimals are rounded. Quotes around it are
+/// ignored.
 bool parseMicros(std::string_view token, int64_t& ns);
 /// An integer token, also "7" in quotes, also 7.0. False if it has a fraction or does not fit.
 bool parseToken(std::string_view token, int64_t& value);

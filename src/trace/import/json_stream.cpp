@@ -1,53 +1,17 @@
 #include "trace/import/json_stream.hpp"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include "trace/import/utf8.hpp"
 
 namespace tracesmith::trace {
 namespace {
 
 constexpr size_t kPadding = 64;  // what JsonCursor may read beyond the end
 
-/// Length of the character that `lead` begins, 0 if none begins with it.
-size_t utf8Length(unsigned char lead) {
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead < 0xe0) return 2;
-  if (lead >= 0xe0 && lead < 0xf0) return 3;
-  return lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
-}
-
-/// Replaces what is not UTF-8 by '?', byte by byte; returns how many.
-uint64_t repairUtf8(char* p, char* end) {
-  uint64_t bad = 0;
-  while (p < end) {
-    size_t n = utf8Length(static_cast<unsigned char>(*p));
-    if (n == 1) {
-      ++p;
-    } else if (n > 0 && n <= static_cast<size_t>(end - p) && simdjson::validate_utf8(p, n)) {
-      p += n;
-    } else {
-      *p++ = '?';
-      ++bad;
-    }
-  }
-  return bad;
-}
-
-/// Where a character that the end cuts begins, or `end`.
-char* cutCharacter(char* begin, char* end) {
-  for (char* p = end; p > begin && end - p < 4;) {
-    --p;
-    auto c = static_cast<unsigned char>(*p);
-    if ((c & 0xc0) == 0x80) continue;  // not a first byte
-    return utf8Length(c) > static_cast<size_t>(end - p) ? p : end;
-  }
-  return end;
-}
-
 /// "…some text…" of at most 80 bytes for messages.
-std::string shortText(std::string_view s) { return std::string(s.substr(0, 80)); }
+std::string shortText(std::string_view s) { return std::string(utf8Prefix(s, 80)); }
 
 }  // namespace
 
@@ -83,8 +47,7 @@ Status JsonStream::refill() {
 
 void JsonStream::exposeClean() {
   char* clean = at_end_ ? filled_ : cutCharacter(end_, filled_);
-  auto fresh = static_cast<size_t>(clean - end_);
-  if (!simdjson::validate_utf8(end_, fresh)) bad_utf8_ += repairUtf8(end_, clean);
+  bad_utf8_ += repairUtf8(end_, clean);
   end_ = clean;
   cut_ = *end_;
   *end_ = '\0';
@@ -120,7 +83,9 @@ Status JsonStream::passOver() {
   bool quoted = false, escaped = false;
   for (;;) {
     for (; p_ < end_; ++p_) {
-      char c = *p_;
+      if (quoted && !escaped) p_ = findSpecial(p_);
+      if (p_ == end_) break;
+      const char c = *p_;
       if (quoted) {
         if (escaped) {
           escaped = false;
@@ -174,7 +139,8 @@ Status JsonStream::element(JsonHandler& handler) {
     TS_TRY(more(c, too_large));
     if (too_large) {
       handler.loss("too large", 1,
-                   "the event at byte " + std::to_string(base_) + " is larger than " + std::to_string(options_.max_value_bytes) +
+                   "the event at byte " + std::to_string(base_) + " is larger than " +
+                       std::to_string(options_.max_value_bytes) +
                        " bytes: " + shortText(std::string_view(p_, static_cast<size_t>(end_ - p_))));
       return passOver();
     }
@@ -231,8 +197,9 @@ Status JsonStream::member(JsonHandler& handler, bool& found_events) {
     TS_TRY(more(c, too_large));
     if (!too_large) continue;
     JsonCursor again{p_, end_};
-    handler.loss("too large", 1, "the member at byte " + std::to_string(base_) + " is too large to keep: " +
-                                      shortText(std::string_view(p_, static_cast<size_t>(end_ - p_))));
+    handler.loss("too large", 1,
+                 "the member at byte " + std::to_string(base_) +
+                     " is too large to keep: " + shortText(std::string_view(p_, static_cast<size_t>(end_ - p_))));
     if (!again.string(key, escaped) || !again.colon()) return malformed(p_, "a key that is too large");
     p_ = again.p;
     return passOver();
@@ -276,7 +243,8 @@ Status JsonStream::run(JsonHandler& handler) {
   } else if (*p_ == '{') {
     TS_TRY(object(handler));
   } else {
-    return Status::corrupt(name_ + " is not a trace: neither JSON, nor gzip, nor SBT (byte " + std::to_string(base_ + static_cast<uint64_t>(p_ - buffer_.data())) + ")");
+    return Status::corrupt(name_ + " is not a trace: neither JSON, nor gzip, nor SBT (byte " +
+                           std::to_string(base_ + static_cast<uint64_t>(p_ - buffer_.data())) + ")");
   }
   TS_TRY(space());
   if (p_ < end_) return malformed(p_, "something follows the end of the trace");

@@ -56,13 +56,13 @@ class JsonStream {
   std::string name_;
   JsonStreamOptions options_;
   std::vector<char> buffer_;
-  uint64_t base_ = 0;        // offset of the buffer's first byte in the input
-  const char* p_;            // next byte to look at
-  char* end_;                // end of the bytes that may be looked at; there stands a NUL
-  char* filled_;             // end of the bytes read: a character cut by the window is between end_ and here
-  char cut_ = 0;             // the byte the NUL stands on
-  bool at_end_ = false;      // the source has no more
-  uint64_t bad_utf8_ = 0;    // bytes replaced
+  uint64_t base_ = 0;      // offset of the buffer's first byte in the input
+  const char* p_;          // next byte to look at
+  char* end_;              // end of the bytes that may be looked at; there stands a NUL
+  char* filled_;           // end of the bytes read: a character cut by the window is between end_ and here
+  char cut_ = 0;           // the byte the NUL stands on
+  bool at_end_ = false;    // the source has no more
+  uint64_t bad_utf8_ = 0;  // bytes replaced
   ChromeEvent event_;
 };
 

@@ -4,13 +4,14 @@
 
 #include "base/text.hpp"
 #include "trace/import/json_cursor.hpp"
+#include "trace/layout.hpp"
 
 namespace tracesmith::trace {
 namespace {
 
 namespace dom = simdjson::dom;
 
-constexpr size_t kMaxDevices = 4096;
+constexpr size_t kMaxDeviceBytes = 16u << 20;
 
 std::string stringContent(std::string_view value) {
   std::string out;
@@ -47,8 +48,10 @@ bool isHostKey(std::string_view key) {
 }
 
 const char* vendorOf(std::string_view name) {
-  if (name.find("NVIDIA") != name.npos || name.find("Tesla") != name.npos || name.find("GeForce") != name.npos) return "NVIDIA";
-  if (name.find("AMD") != name.npos || name.find("Radeon") != name.npos || name.find("Instinct") != name.npos) return "AMD";
+  if (name.find("NVIDIA") != name.npos || name.find("Tesla") != name.npos || name.find("GeForce") != name.npos)
+    return "NVIDIA";
+  if (name.find("AMD") != name.npos || name.find("Radeon") != name.npos || name.find("Instinct") != name.npos)
+    return "AMD";
   return name.find("Intel") != name.npos ? "Intel" : nullptr;
 }
 
@@ -86,7 +89,8 @@ void KinetoMetadata::member(std::string_view raw_key, std::string_view value) {
     if (deviceProperties(json)) return;
     losses_.add("unreadable metadata", 1, "deviceProperties is not a list of devices");
   }
-  if (key == "distributedInfo" && !distributedInfo(json)) losses_.add("unreadable metadata", 1, "distributedInfo is not an object");
+  if (key == "distributedInfo" && !distributedInfo(json))
+    losses_.add("unreadable metadata", 1, "distributedInfo is not an object");
   std::string compact;
   appendCompact(compact, json);
   row(key, isString(value) ? compact : withoutNonFinite(compact));
@@ -149,15 +153,20 @@ bool KinetoMetadata::deviceProperties(std::string_view json) {
       }
     }
     rest.endObject();
-    device.text = simdjson::minify(e);
-    if (devices_.size() < kMaxDevices) devices_.push_back(std::move(device));
+    std::string text = simdjson::minify(e);
+    device.hash = hash64(text.data(), text.size());
+    device_bytes_ += sizeof device + device.args.size();
+    if (device_bytes_ <= kMaxDeviceBytes)
+      devices_.push_back(std::move(device));
+    else
+      losses_.add("too many devices", 1, "devices beyond the limit were not kept");
   }
   return true;
 }
 
-void KinetoMetadata::writeDevices(const std::string& node, std::set<std::string>& known) {
+void KinetoMetadata::writeDevices(const std::string& node, std::set<uint64_t>& known) {
   for (Device& device : devices_) {
-    if (known.size() < 100'000 && !known.insert(node + "\n" + device.text).second) continue;
+    if (known.size() < 1'000'000 && !known.insert(device.hash ^ hash64(node.data(), node.size())).second) continue;
     if (device.args != "{}") device.row.args = sink_.text(device.args);
     sink_.add(device.row);
   }

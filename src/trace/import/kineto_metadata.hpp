@@ -25,13 +25,13 @@ class KinetoMetadata {
   int64_t baseNs() const { return base_ns_; }        ///< what `tracesmith export` took away from all times
 
   /// Rows of the devices, once per node: the inputs of one import mostly repeat them. `known` is shared by them.
-  void writeDevices(const std::string& node, std::set<std::string>& known);
+  void writeDevices(const std::string& node, std::set<uint64_t>& known);
 
  private:
   struct Device {
     DeviceRow row;
     std::string args;
-    std::string text;  // all that was said, to know it again
+    uint64_t hash;  // of all that was said, to know it again
   };
   bool distributedInfo(std::string_view json);
   bool deviceProperties(std::string_view json);
@@ -43,6 +43,7 @@ class KinetoMetadata {
   int64_t rank_ = kNull, world_size_ = kNull, base_ns_ = 0;
   std::string host_;
   std::vector<Device> devices_;
+  size_t device_bytes_ = 0;
 };
 
 }  // namespace tracesmith::trace

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "trace/import/utf8.hpp"
+
 namespace tracesmith::trace {
 
 class RowSink;
@@ -22,7 +24,7 @@ class Losses {
     auto it = entries_.find(cause);
     if (it == entries_.end()) {
       it = entries_.emplace(std::string(cause), Entry()).first;
-      it->second.example = example.substr(0, 400);
+      it->second.example = utf8Prefix(example, 400);
     }
     it->second.count += count;
   }

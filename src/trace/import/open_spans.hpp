@@ -13,9 +13,9 @@ namespace tracesmith::trace {
 
 /// A part that waits for its end.
 struct OpenSpan {
-  EventRow row;         // everything but dur and args
-  std::string members;  // of args, JSON without braces
-  int64_t step = kNull; // number of the training step it is
+  EventRow row;          // everything but dur and args
+  std::string members;   // of args, JSON without braces
+  int64_t step = kNull;  // number of the training step it is
 };
 
 class OpenSpans {

@@ -82,7 +82,8 @@ Status RowSink::encode(const Chunk& chunk) {
     if (!batch) batch = std::make_unique<Batch>(*table);
     batch->append(slots, chunk.texts);
     slots += table->columns.size();
-    if (batch->rows() >= writer_.options().block_rows || batch->textBytes() >= kFullTextBytes) TS_TRY(keep(*batch, device));
+    if (batch->rows() >= writer_.options().block_rows || batch->textBytes() >= kFullTextBytes)
+      TS_TRY(keep(*batch, device));
   }
   return {};
 }
@@ -140,14 +141,17 @@ Status RowSink::complete(Waiting& block, const InputFacts& facts, StepIndex& ste
   if (!steps.empty() && (block.table == &tableOf<EventRow>() || collective)) {
     Decoder decoder;
     std::vector<int64_t> step(editor.rows());
-    std::vector<int64_t> correlation = editor.read(decoder, collective ? static_cast<int>(collectives::correlation) : events::correlation);
+    std::vector<int64_t> correlation =
+        editor.read(decoder, collective ? static_cast<int>(collectives::correlation) : events::correlation);
     if (block.device || collective) {
-      for (size_t i = 0; i < step.size(); ++i) step[i] = correlation[i] == kNull ? kNull : steps.ofLaunch(correlation[i]);
+      for (size_t i = 0; i < step.size(); ++i)
+        step[i] = correlation[i] == kNull ? kNull : steps.ofLaunch(correlation[i]);
     } else {
       std::vector<int64_t> ts = editor.read(decoder, events::ts), type = editor.read(decoder, events::type);
       for (size_t i = 0; i < step.size(); ++i) {
         step[i] = ts[i] == kNull ? kNull : steps.at(ts[i]);
-        bool api = type[i] == static_cast<int64_t>(EventType::runtime) || type[i] == static_cast<int64_t>(EventType::driver);
+        bool api =
+            type[i] == static_cast<int64_t>(EventType::runtime) || type[i] == static_cast<int64_t>(EventType::driver);
         if (api && correlation[i] != kNull) steps.launch(correlation[i], step[i]);
       }
     }
@@ -171,7 +175,8 @@ Status RowSink::finish(const InputFacts& facts, StepIndex& steps) {
     if (batches_[i]) TS_TRY(keep(*batches_[i], i % 2 == 1));
   steps.seal();
   // Host rows first: they tell in which step a launch was.
-  auto later = std::stable_partition(waiting_.begin(), waiting_.end(), [](const Waiting& b) { return b.table == &tableOf<EventRow>() && !b.device; });
+  auto later = std::stable_partition(waiting_.begin(), waiting_.end(),
+                                     [](const Waiting& b) { return b.table == &tableOf<EventRow>() && !b.device; });
   for (auto it = waiting_.begin(); it != later; ++it) TS_TRY(complete(*it, facts, steps));
   for (auto it = later; it != waiting_.end(); ++it) TS_TRY(complete(*it, facts, steps));
   return {};

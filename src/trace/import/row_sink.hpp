@@ -30,9 +30,9 @@ struct InputFacts {
 class RowSink {
  public:
   struct Options {
-    bool thread = true;                    ///< encode in a thread of its own
-    size_t memory_bytes = 24u << 20;       ///< encoded blocks kept in memory
-    std::string spill_path;                ///< further blocks go to a file beside this one
+    bool thread = true;               ///< encode in a thread of its own
+    size_t memory_bytes = 24u << 20;  ///< encoded blocks kept in memory
+    std::string spill_path;           ///< further blocks go to a file beside this one
   };
   RowSink(Writer& writer, Options options);
   ~RowSink();

@@ -12,14 +12,34 @@ using namespace sbt0;
 
 EventType typeOf(uint8_t type) {
   switch (type) {
-    case 1: case 2: return EventType::kernel;
-    case 3: case 4: case 5: return EventType::memcpy;
-    case 6: return EventType::memset;
-    case 7: case 8: case 10: return EventType::sync;
-    case 9: case 11: case 12: case 13: case 14: case 15: case 16: return EventType::runtime;
-    case 17: case 19: return EventType::marker;
-    case 18: return EventType::annotation;
-    default: return EventType::other;
+    case 1:
+    case 2:
+      return EventType::kernel;
+    case 3:
+    case 4:
+    case 5:
+      return EventType::memcpy;
+    case 6:
+      return EventType::memset;
+    case 7:
+    case 8:
+    case 10:
+      return EventType::sync;
+    case 9:
+    case 11:
+    case 12:
+    case 13:
+    case 14:
+    case 15:
+    case 16:
+      return EventType::runtime;
+    case 17:
+    case 19:
+      return EventType::marker;
+    case 18:
+      return EventType::annotation;
+    default:
+      return EventType::other;
   }
 }
 
@@ -62,18 +82,24 @@ class Sbt0Import {
 
 Status Sbt0Import::run() {
   if (c_.left() < Header::kSize)
-    return Status::corrupt(path_ + ": an SBT v0.1 file that ends inside its header (byte " + std::to_string(c_.left()) + ")");
+    return Status::corrupt(path_ + ": an SBT v0.1 file that ends inside its header (byte " + std::to_string(c_.left()) +
+                           ")");
   if (!readHeader(c_, header_)) return Status::corrupt(path_ + ": damaged SBT v0.1 header (byte 0)");
   if (header_.compression != 0)
-    return Status::unsupported(path_ + ": SBT v0.1 with compression " + std::to_string(header_.compression) + ", which no known writer had");
+    return Status::unsupported(path_ + ": SBT v0.1 with compression " + std::to_string(header_.compression) +
+                               ", which no known writer had");
   sections();
   if (strings_at_ != 0) {
     c_.seek(strings_at_);
     has_strings_ = strings_.read(c_);
-    if (has_strings_ && c_.byte() != kEndTag) losses_.add("end mark missing", 1, "the file ends after its names, without the mark of its end");
+    if (has_strings_ && c_.byte() != kEndTag)
+      losses_.add("end mark missing", 1, "the file ends after its names, without the mark of its end");
   }
-  if (!has_strings_) losses_.add("string table missing", 1, "the file ends before its names: " + humanCount(strings_.size()) + " of them were read");
-  if (strings_.dropped() > 0) losses_.add("too many strings", strings_.dropped(), "names beyond the limit were not kept");
+  if (!has_strings_)
+    losses_.add("string table missing", 1,
+                "the file ends before its names: " + humanCount(strings_.size()) + " of them were read");
+  if (strings_.dropped() > 0)
+    losses_.add("too many strings", strings_.dropped(), "names beyond the limit were not kept");
   if (events_at_ != 0) events();
   return sink_.state();
 }
@@ -117,7 +143,8 @@ void Sbt0Import::findStrings() {
     c_.seek(at);
     if (c_.left() == 0) break;
     if (!readEvent(c_, ts, e)) {
-      if (header_.event_count == 0) losses_.add("missing events", 1, "the file ends inside an event, at byte " + std::to_string(at));
+      if (header_.event_count == 0)
+        losses_.add("missing events", 1, "the file ends inside an event, at byte " + std::to_string(at));
       break;
     }
     names = std::max(names, e.name + 1);
@@ -157,8 +184,8 @@ void Sbt0Import::events() {
     uint64_t at = c_.offset();
     if (!readEvent(c_, ts, e)) {
       losses_.add("missing events", header_.event_count - read,
-                  std::string(c_.left() == 0 ? "the file ends" : "the events are damaged") + " at byte " + std::to_string(at) + ", after " +
-                      humanCount(read) + " events");
+                  std::string(c_.left() == 0 ? "the file ends" : "the events are damaged") + " at byte " +
+                      std::to_string(at) + ", after " + humanCount(read) + " events");
       return;
     }
     ts = e.ts;
@@ -267,7 +294,8 @@ Status Sbt0Import::finish(int64_t rank, const std::string& given_node, Sbt0Resul
 
 }  // namespace
 
-Result<Sbt0Result> importSbt0(const File& file, Writer& writer, RowSink::Options sink, int64_t rank, const std::string& node) {
+Result<Sbt0Result> importSbt0(const File& file, Writer& writer, RowSink::Options sink, int64_t rank,
+                              const std::string& node) {
   Result<uint64_t> size = file.size();
   if (!size) return size.status();
   Sbt0Import import(file, *size, writer, std::move(sink));

@@ -16,6 +16,7 @@ struct Sbt0Result {
 };
 
 /// `rank` and `node` as from the command line; kNull and "": not given.
-Result<Sbt0Result> importSbt0(const File& file, Writer& writer, RowSink::Options sink, int64_t rank, const std::string& node);
+Result<Sbt0Result> importSbt0(const File& file, Writer& writer, RowSink::Options sink, int64_t rank,
+                              const std::string& node);
 
 }  // namespace tracesmith::trace

@@ -1,7 +1,9 @@
 #include "trace/import/sbt0_reader.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+
+#include "trace/import/utf8.hpp"
 
 namespace tracesmith::trace::sbt0 {
 namespace {
@@ -16,10 +18,11 @@ constexpr uint64_t kMaxFrames = 4096;
 }  // namespace
 
 const char* typeName(uint8_t type) {
-  static constexpr const char* kNames[] = {"Unknown",      "KernelLaunch",  "KernelComplete", "MemcpyH2D",    "MemcpyD2H",     "MemcpyD2D",
-                                           "MemsetDevice", "StreamSync",    "DeviceSync",     "EventRecord",  "EventSync",     "StreamCreate",
-                                           "StreamDestroy", "ContextCreate", "ContextDestroy", "MemAlloc",     "MemFree",       "Marker",
-                                           "RangeStart",   "RangeEnd",      "NCCLStart",      "NCCLComplete"};
+  static constexpr const char* kNames[] = {
+      "Unknown",       "KernelLaunch",  "KernelComplete", "MemcpyH2D",   "MemcpyD2H", "MemcpyD2D",
+      "MemsetDevice",  "StreamSync",    "DeviceSync",     "EventRecord", "EventSync", "StreamCreate",
+      "StreamDestroy", "ContextCreate", "ContextDestroy", "MemAlloc",    "MemFree",   "Marker",
+      "RangeStart",    "RangeEnd",      "NCCLStart",      "NCCLComplete"};
   if (type < std::size(kNames)) return kNames[type];
   return type == 255 ? "Custom" : nullptr;
 }
@@ -81,6 +84,7 @@ std::string Cursor::text(size_t keep) {
   out.resize(kept);
   for (char& c : out) c = static_cast<char>(byte());
   skip(length - kept);
+  repairUtf8(out.data(), out.data() + out.size());
   return out;
 }
 
@@ -119,7 +123,8 @@ bool readDevices(Cursor& c, std::vector<Device>& devices) {
     d.id = c.varint();
     d.name = c.text(kMaxName);
     d.vendor = c.text(kMaxName);
-    for (uint64_t* field : {&d.cc_major, &d.cc_minor, &d.memory, &d.memory_clock_khz, &d.bus_bits, &d.sms, &d.max_threads, &d.clock_khz, &d.warp})
+    for (uint64_t* field : {&d.cc_major, &d.cc_minor, &d.memory, &d.memory_clock_khz, &d.bus_bits, &d.sms,
+                            &d.max_threads, &d.clock_khz, &d.warp})
       *field = c.varint();
     if (c.failed()) return false;
     devices.push_back(std::move(d));

@@ -1,5 +1,5 @@
-// Decodes SBT v0.1, the format before this one: little-endian, packed, varints. Bytes come from anywhere; every count is
-// checked against what is left of the file.
+// Decodes SBT v0.1, the format before this one: little-endian, packed, varints. Bytes come from anywhere; every count
+// is checked against what is left of the file.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,8 @@ enum Tag : uint8_t { kMetadataTag = 1, kStringsTag = 2, kDevicesTag = 3, kEvents
 /// Name of an event type, "Custom" and so on; nullptr for a number that has none.
 const char* typeName(uint8_t type);
 
-/// Reads a file from any offset through a small buffer. A read beyond the end, or of a number that is none, sets failed().
+/// Reads a file from any offset through a small buffer. A read beyond the end, or of a number that is none, sets
+/// failed().
 class Cursor {
  public:
   Cursor(const File& file, uint64_t size) : file_(file), size_(size) {}

@@ -40,7 +40,8 @@ void StepIndex::seal() {
 }
 
 int64_t StepIndex::at(int64_t ts) const {
-  auto it = std::upper_bound(segments_.begin(), segments_.end(), ts, [](int64_t t, const Span& s) { return t < s.from; });
+  auto it =
+      std::upper_bound(segments_.begin(), segments_.end(), ts, [](int64_t t, const Span& s) { return t < s.from; });
   if (it == segments_.begin()) return kNull;
   --it;
   return ts < it->to ? it->step : kNull;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kMaxTracks = 200'000;  // of one input
 constexpr size_t kMaxNames = 100'000;
+constexpr size_t kMaxNameBytes = 4096;
 
 /// A value as text: a string without its quotes, anything else as written.
 std::string textOf(std::string_view value) {
@@ -18,7 +19,7 @@ std::string textOf(std::string_view value) {
     appendUnescaped(out, value.substr(1, value.size() - 2));
   else
     out = value;
-  return out;
+  return std::string(utf8Prefix(out, kMaxNameBytes));
 }
 
 }  // namespace
@@ -34,7 +35,10 @@ int64_t NameNumbers::of(std::string_view name) {
     good = fresh || it->second == name;
   }
   // Beyond the limit the number is made from the name itself: still stable, but two names could meet.
-  if (!good) number = numbers_.size() < kMaxNames ? next_-- : -1'000'000 - static_cast<int64_t>(std::hash<std::string_view>()(name) % 1'000'000'000);
+  if (!good)
+    number = numbers_.size() < kMaxNames
+                 ? next_--
+                 : -1'000'000 - static_cast<int64_t>(std::hash<std::string_view>()(name) % 1'000'000'000);
   if (numbers_.size() < kMaxNames) numbers_.emplace(name, number);
   return number;
 }
@@ -83,11 +87,13 @@ void Tracks::processName(int64_t pid, std::string_view value) {
 }
 
 void Tracks::processLabels(int64_t pid, std::string_view value) {
-  if (Process* p = processOf(pid)) p->labels = value;
+  if (value.size() > kMaxNameBytes) return losses_.add("too large", 1, "labels of a process");
+  if (Process* p = processOf(pid)) p->labels = withoutNonFinite(value);
 }
 
 void Tracks::processSortIndex(int64_t pid, std::string_view value) {
-  if (Process* p = processOf(pid)) p->sort_index = value;
+  if (value.size() > kMaxNameBytes) return losses_.add("too large", 1, "sort index of a process");
+  if (Process* p = processOf(pid)) p->sort_index = withoutNonFinite(value);
 }
 
 void Tracks::threadName(int64_t pid, int64_t tid, std::string_view value) {

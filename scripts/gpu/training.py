@@ -1,0 +1,165 @@
+"""A small GPT on one GPU, as a job for scripts/gpu-verify. First argument: what to do.
+
+steps N           N training steps, each in an NVTX range
+torch-profiler    5 steps under torch.profiler (prints what it saw), then 5 more after it
+graph             100 replays of a captured CUDA graph
+overhead          steps with recording switched on and off in turn; prints the median cost
+peer              the same for torch.profiler (CUDA only) and for CUPTI records that nobody reads
+SIZE=large makes the step GPU-bound; the default is launch-bound: many short kernels.
+"""
+import ctypes
+import glob
+import mmap
+import os
+import statistics
+import struct
+import sys
+import time
+
+import torch
+from torch import nn
+
+LARGE = os.environ.get("SIZE") == "large"
+WIDTH, HEADS, LAYERS, TOKENS, BATCH = (2048, 16, 8, 1024, 16) if LARGE else (512, 8, 12, 256, 8)
+WORDS = 8192
+RECORDING_OFFSET = 104  # of RingHeader::recording, see src/capture/ring/layout.hpp
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attention_in, self.attention_out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        batch, tokens, _ = x.shape
+        parts = self.attention_in(self.norm1(x)).view(batch, tokens, 3, HEADS, WIDTH // HEADS)
+        query, key, value = (parts[:, :, i].transpose(1, 2) for i in range(3))
+        mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.attention_out(mixed.transpose(1, 2).reshape(batch, tokens, WIDTH))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+class Job:
+    def __init__(self):
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Embedding(WORDS, WIDTH), *(Layer() for _ in range(LAYERS)), nn.Linear(WIDTH, WORDS)).cuda()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, foreach=LARGE)
+        self.words = torch.randint(0, WORDS, (BATCH, TOKENS + 1), device="cuda")
+        for _ in range(20):
+            self.step()
+        torch.cuda.synchronize()
+
+    def step(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            out = self.model(self.words[:, :-1])
+            loss = nn.functional.cross_entropy(out.reshape(-1, WORDS), self.words[:, 1:].reshape(-1))
+        loss.backward()
+        self.optimizer.step()
+
+    def timed(self, steps):
+        times = []
+        for _ in range(steps):
+            begin = time.perf_counter()
+            self.step()
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - begin)
+        return statistics.median(times)
+
+
+def alternate(job, switch, pairs, steps):
+    """Median cost of switch(True) against switch(False), in turn, and its quartiles."""
+    cost, base = [], []
+    for pair in range(pairs):
+        took = {}
+        for on in (pair % 2 == 0, pair % 2 == 1):
+            switch(on)
+            job.timed(2)
+            took[on] = job.timed(steps)
+        cost.append(100 * (took[True] / took[False] - 1))
+        base.append(1e3 * took[False])
+    cost.sort()
+    return f"base {statistics.median(base):.2f} ms, cost {statistics.median(cost):+.2f} % [{cost[pairs // 4]:+.2f}, {cost[3 * pairs // 4]:+.2f}]"
+
+
+def main():
+    what = sys.argv[1]
+    job = Job()
+    size = "GPU-bound" if LARGE else "launch-bound"
+    pairs, steps = int(os.environ.get("PAIRS", "24")), 8 if LARGE else 12
+    if what == "steps":
+        for i in range(int(sys.argv[2])):
+            torch.cuda.nvtx.range_push(f"step {i}")
+            job.step()
+            torch.cuda.nvtx.range_pop()
+        torch.cuda.synchronize()
+    elif what == "torch-profiler":
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA, torch.profiler.ProfilerActivity.CPU]) as profiler:
+            for _ in range(5):
+                job.step()
+            torch.cuda.synchronize()
+        device = [e for e in profiler.profiler.kineto_results.events() if e.device_type() == torch._C._autograd.DeviceType.CUDA]
+        kernels = [e for e in device if not e.name().startswith(("Mem", "Event", "Stream", "Context"))]
+        print(f"torch.profiler: {len(kernels)} kernels in 5 steps, {sum(e.duration_ns() for e in kernels) / 5e6:.3f} ms a step", flush=True)
+        time.sleep(3)
+        for i in range(5):
+            torch.cuda.nvtx.range_push(f"after {i}")
+            job.step()
+            torch.cuda.nvtx.range_pop()
+        torch.cuda.synchronize()
+    elif what == "graph":
+        x = torch.randn(256, 256, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = x
+            for _ in range(20):
+                y = torch.tanh(y @ x)
+        for _ in range(100):
+            graph.replay()
+        torch.cuda.synchronize()
+        print("graph replayed", flush=True)
+    elif what == "overhead":
+        ring = glob.glob(os.environ["TRACESMITH_DIR"] + f"/{os.getpid()}.*.ring")[0]
+        header = mmap.mmap(os.open(ring, os.O_RDWR), 4096)
+
+        def switch(on):
+            header[RECORDING_OFFSET:RECORDING_OFFSET + 4] = struct.pack("I", on)
+            time.sleep(0.15)  # the probe looks every 100 ms
+
+        print(f"{os.environ['TRACESMITH_MODE']}, {size}: {alternate(job, switch, pairs, steps)}", flush=True)
+    elif what == "peer":
+        profiler = None
+
+        def torch_profiler(on):
+            nonlocal profiler
+            if profiler:
+                profiler.stop()
+            profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) if on else None
+            if profiler:
+                profiler.start()
+
+        print(f"torch.profiler (CUDA only), {size}: {alternate(job, torch_profiler, max(8, pairs // 3), steps)}", flush=True)
+        torch_profiler(False)
+        cupti = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "libcupti" in line))
+        memory = ctypes.create_string_buffer(64 << 20)
+
+        @ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t))
+        def requested(buffer, bytes_, records):
+            buffer[0], bytes_[0], records[0] = (ctypes.addressof(memory) + 7) // 8 * 8, (64 << 20) - 8, 0
+
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
+        def completed(*_):
+            pass
+
+        cupti.cuptiActivityRegisterCallbacks(requested, completed)
+
+        def floor(on):
+            (cupti.cuptiActivityEnable if on else cupti.cuptiActivityDisable)(10)
+            time.sleep(0.15)
+
+        print(f"CUPTI kernel records, never read, {size}: {alternate(job, floor, pairs, steps)}", flush=True)
+
+
+main()

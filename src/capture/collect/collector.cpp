@@ -1,0 +1,401 @@
+#include "capture/collect/collector.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/text.hpp"
+#include "capture/probe/nccl_abi.hpp"
+
+namespace tracesmith::capture {
+
+using namespace tracesmith::trace;
+using ring::Record;
+using RingKind = ring::Kind;
+
+struct Collector::Collective {
+  Record record;
+  int64_t tid = kNull;
+};
+
+/// One NCCL kernel launch and the operations in it.
+struct Collector::Launch {
+  uint64_t start = 0;
+  std::vector<Collective> operations;
+};
+
+struct Collector::Process {
+  std::unique_ptr<ring::RingReader> ring;
+  std::unordered_map<uint32_t, int64_t> names;  // ring string → trace string
+  std::map<uint32_t, int64_t> lane_tids;
+  std::map<uint32_t, uint32_t> lane_stream;             // stream of the last launch on a lane
+  std::map<uint32_t, std::deque<Launch>> launches;      // by stream, in the order they were launched
+  struct Comm {
+    int64_t rank = kNull, ranks = kNull;
+  };
+  std::map<uint64_t, Comm> comms;
+
+  int64_t rank() const {
+    int32_t r = ring->header().rank.load();
+    return r < 0 ? kNull : r;
+  }
+};
+
+namespace {
+
+int64_t orNull(int32_t v) { return v < 0 ? kNull : v; }
+
+std::string lower(std::string_view s) {
+  std::string out(s);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+/// "AllReduce" → all_reduce.
+std::string opName(std::string_view function) {
+  std::string out;
+  for (char c : function) {
+    if (c >= 'A' && c <= 'Z') {
+      if (!out.empty()) out += '_';
+      out += static_cast<char>(c - 'A' + 'a');
+    } else {
+      out += c;
+    }
+  }
+  return out == "allto_all" ? "all_to_all" : out;
+}
+
+std::string hex(uint64_t v) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(v));
+  return text;
+}
+
+}  // namespace
+
+std::string hostName() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+Collector::Collector(Writer& writer, std::string node) : writer_(writer), out_(writer.appender()), node_(std::move(node)), node_id_(writer.string(node_)) {}
+Collector::~Collector() = default;
+
+template <typename Row>
+void Collector::append(const Row& row) {
+  if (status_) status_ = out_->append(row);
+}
+
+bool Collector::follows(const std::string& path) const { return std::find(seen_.begin(), seen_.end(), path) != seen_.end(); }
+
+Status Collector::follow(const std::string& path, bool attach) {
+  Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
+  if (!reader) return reader.status();
+  if (attach) (*reader)->attach();
+  auto process = std::make_unique<Process>();
+  process->ring = std::move(*reader);
+  processes_.push_back(std::move(process));
+  seen_.push_back(path);
+  ++stats_.processes;
+  return {};
+}
+
+Result<size_t> Collector::drain() {
+  size_t count = 0;
+  for (auto& p : processes_) count += p->ring->drain([&](uint32_t lane, const Record& r) { take(*p, lane, r); });
+  stats_.records += count;
+  if (!status_) return status_;
+  return count;
+}
+
+Result<size_t> Collector::snapshot(uint64_t since_ns) {
+  size_t count = 0;
+  for (auto& p : processes_)
+    p->ring->snapshot([&](uint32_t lane, const Record& r) {
+      const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata;
+      if (!context && std::max(r.start, r.end) < since_ns) return;
+      take(*p, lane, r);
+      ++count;
+    });
+  stats_.records += count;
+  if (!status_) return status_;
+  return count;
+}
+
+size_t Collector::alive() const {
+  return static_cast<size_t>(std::count_if(processes_.begin(), processes_.end(), [](const auto& p) { return p->ring->alive(); }));
+}
+
+int64_t Collector::name(Process& p, uint32_t id) {
+  if (id == 0) return kNull;
+  auto [it, fresh] = p.names.try_emplace(id, kNull);
+  if (fresh) {
+    std::string_view text = p.ring->string(id);
+    if (text.data()) it->second = writer_.string(text);
+  }
+  return it->second;
+}
+
+void Collector::event(Process& p, const Record& r, EventType type) {
+  EventRow row;
+  row.ts = static_cast<int64_t>(r.start);
+  row.dur = static_cast<int64_t>(r.end - r.start);
+  row.type = static_cast<int64_t>(type);
+  row.name = name(p, r.name);
+  row.node = node_id_;
+  row.rank = p.rank();
+  row.pid = p.ring->header().pid;
+  if (r.correlation) row.correlation = r.correlation;
+  const auto context = static_cast<uint32_t>(r.arg[2]);
+  switch (r.kind) {
+    case RingKind::kernel:
+      row.launch = name(p, static_cast<uint32_t>(r.arg[0]));
+      if (uint32_t graph = static_cast<uint32_t>(r.arg[0] >> 32)) row.graph = graph;
+      if (r.arg[1]) row.graph_node = static_cast<int64_t>(r.arg[1]);
+      break;
+    case RingKind::memcpy:
+    case RingKind::memset:
+      row.bytes = static_cast<int64_t>(r.arg[0]);
+      if (uint32_t graph = static_cast<uint32_t>(r.arg[2] >> 32)) row.graph = graph;
+      if (r.arg[1]) row.graph_node = static_cast<int64_t>(r.arg[1]);
+      if (r.arg[3]) row.args = out_->text("{\"dst_device\":" + std::to_string(r.arg[3] - 1) + "}");
+      break;
+    case RingKind::graph: row.graph = static_cast<int64_t>(r.arg[0] >> 32); break;
+    case RingKind::sync:
+      if (r.stream != UINT32_MAX) row.stream = r.stream;
+      break;
+    default:
+      if (r.arg[3]) row.tid = static_cast<int64_t>(r.arg[3]);
+      break;
+  }
+  if (isDeviceType(type)) {
+    row.device = r.device;
+    row.stream = r.stream;
+  }
+  if (isDeviceType(type) || type == EventType::sync) row.context = context ? static_cast<int64_t>(context) : kNull;
+  append(row);
+}
+
+void Collector::collectiveRow(Process& p, const Collective& c, const Record* kernel) {
+  const Record& r = c.record;
+  ring::CollectiveInfo info;
+  std::memcpy(&info, &r.arg[3], sizeof info);
+  CollectiveRow row;
+  if (kernel) {
+    row.ts = static_cast<int64_t>(kernel->start);
+    row.dur = static_cast<int64_t>(kernel->end - kernel->start);
+    row.device = kernel->device;
+    row.stream = kernel->stream;
+    row.correlation = kernel->correlation;
+    row.name = name(p, kernel->name);
+  }
+  row.ts_enqueue = static_cast<int64_t>(r.start);
+  row.op = writer_.string(opName(p.ring->string(r.name)));
+  row.comm = writer_.string(hex(r.arg[0]));
+  row.seq = static_cast<int64_t>(r.arg[1]);
+  row.node = node_id_;
+  row.rank = p.rank();
+  row.pid = p.ring->header().pid;
+  if (auto comm = p.comms.find(r.arg[0]); comm != p.comms.end()) {
+    row.group_rank = comm->second.rank;
+    row.group_size = comm->second.ranks;
+  }
+  row.elements = static_cast<int64_t>(r.arg[2]);
+  if (info.datatype < std::size(nccl::kDatatypes)) {
+    row.bytes = row.elements * nccl::kDatatypeBytes[info.datatype];
+    std::string_view type = nccl::kDatatypes[info.datatype];
+    if (info.datatype > 0) row.dtype = writer_.string(lower(type.substr(4)));
+  }
+  if (info.algo > 0 && info.algo < std::size(nccl::kAlgos)) row.algo = writer_.string(lower(nccl::kAlgos[info.algo]));
+  if (info.proto > 0 && info.proto < std::size(nccl::kProtos)) row.proto = writer_.string(nccl::kProtos[info.proto]);
+  if (info.channels) row.channels = info.channels;
+  if (r.kind == RingKind::p2p) row.peer = static_cast<int16_t>(r.device);
+  else if (row.op != kNull && info.root >= 0) {
+    std::string_view function = p.ring->string(r.name);
+    if (function == "Broadcast" || function == "Reduce") row.peer = info.root;
+  }
+  append(row);
+  ++stats_.collectives;
+}
+
+void Collector::kernel(Process& p, const Record& r) {
+  event(p, r, EventType::kernel);
+  ++stats_.kernels;
+  if (p.ring->string(r.name).substr(0, 4) != "nccl") return;
+  // Kernels run on their stream in the order they were launched. 0 collects launches whose stream is not known.
+  for (uint32_t stream : {r.stream, 0u}) {
+    auto queue = p.launches.find(stream);
+    if (queue == p.launches.end() || queue->second.empty() || queue->second.front().start > r.start) continue;
+    Launch launch = std::move(queue->second.front());
+    queue->second.pop_front();
+    for (const Collective& c : launch.operations) collectiveRow(p, c, &r);
+    return;
+  }
+}
+
+void Collector::take(Process& p, uint32_t lane, const Record& r) {
+  auto tid = [&]() -> int64_t {
+    auto it = p.lane_tids.find(lane);
+    return it == p.lane_tids.end() ? kNull : it->second;
+  };
+  switch (r.kind) {
+    case RingKind::kernel: return kernel(p, r);
+    case RingKind::memcpy: return event(p, r, EventType::memcpy);
+    case RingKind::memset: return event(p, r, EventType::memset);
+    case RingKind::runtime: return event(p, r, EventType::runtime);
+    case RingKind::driver: return event(p, r, EventType::driver);
+    case RingKind::sync: return event(p, r, EventType::sync);
+    case RingKind::overhead: return event(p, r, EventType::overhead);
+    case RingKind::graph: return event(p, r, EventType::graph);
+    case RingKind::thread: p.lane_tids[lane] = static_cast<int64_t>(r.arg[0]); return;
+    case RingKind::range:
+    case RingKind::mark: {
+      EventRow row;
+      row.ts = static_cast<int64_t>(r.start);
+      if (r.kind == RingKind::range) row.dur = static_cast<int64_t>(r.end - r.start);
+      row.type = static_cast<int64_t>(r.kind == RingKind::range ? EventType::annotation : EventType::marker);
+      row.name = name(p, r.name);
+      row.node = node_id_;
+      row.rank = p.rank();
+      row.pid = p.ring->header().pid;
+      row.tid = tid();
+      if (std::string_view domain = p.ring->string(static_cast<uint32_t>(r.arg[0])); !domain.empty()) {
+        std::string args = "{\"domain\":";
+        appendJsonString(args, domain);
+        row.args = out_->text(args + "}");
+      }
+      append(row);
+      return;
+    }
+    case RingKind::step: {
+      StepRow row;
+      row.ts = static_cast<int64_t>(r.start);
+      row.dur = static_cast<int64_t>(r.end - r.start);
+      row.node = node_id_;
+      row.rank = p.rank();
+      row.pid = p.ring->header().pid;
+      row.step = static_cast<int64_t>(r.arg[0]);
+      append(row);
+      return;
+    }
+    case RingKind::counter: {
+      CounterRow row;
+      row.ts = static_cast<int64_t>(r.start);
+      row.node = node_id_;
+      row.rank = p.rank();
+      row.pid = p.ring->header().pid;
+      row.name = name(p, r.name);
+      row.value = real(std::bit_cast<double>(r.arg[0]));
+      append(row);
+      return;
+    }
+    case RingKind::metadata: {
+      MetadataRow row;
+      row.node = node_id_;
+      row.rank = p.rank();
+      row.key = name(p, r.name);
+      row.value = out_->text(p.ring->string(static_cast<uint32_t>(r.arg[0])));
+      append(row);
+      return;
+    }
+    case RingKind::comm: {
+      auto& comm = p.comms[r.arg[0]];
+      comm.rank = orNull(static_cast<int32_t>(r.arg[1]));
+      comm.ranks = static_cast<int64_t>(r.arg[1] >> 32);
+      GroupRow row;
+      row.node = node_id_;
+      row.rank = p.rank();
+      row.comm = writer_.string(hex(r.arg[0]));
+      row.description = name(p, r.name);
+      row.backend = writer_.string("nccl");
+      row.size = comm.ranks;
+      append(row);
+      return;
+    }
+    case RingKind::nccl_launch:
+      p.lane_stream[lane] = r.stream;
+      p.launches[r.stream].push_back({r.start, {}});
+      return;
+    case RingKind::collective:
+    case RingKind::p2p: {
+      // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
+      auto stream = p.lane_stream.find(lane);
+      std::deque<Launch>& queue = p.launches[stream == p.lane_stream.end() ? 0 : stream->second];
+      if (stream == p.lane_stream.end() || queue.empty()) queue.push_back({r.start, {}});
+      queue.back().operations.push_back({r, tid()});
+      return;
+    }
+    case RingKind::proxy_op: {
+      ProxyOpRow row;
+      row.ts = static_cast<int64_t>(r.start);
+      row.dur = static_cast<int64_t>(r.end - r.start);
+      row.node = node_id_;
+      row.rank = p.rank();
+      row.pid = p.ring->header().pid;
+      row.comm = writer_.string(hex(r.arg[0]));
+      row.channel = static_cast<int64_t>(r.arg[1] & 0xff);
+      row.peer = static_cast<int32_t>(r.arg[1] >> 32);
+      row.direction = writer_.string(r.arg[3] >> 32 ? "send" : "recv");
+      row.steps = static_cast<int64_t>(r.arg[3] & 0xffffffff);
+      append(row);
+      return;
+    }
+    default: break;
+  }
+}
+
+Status Collector::finish() {
+  for (auto& p : processes_) {
+    // Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
+    for (auto& [stream, queue] : p->launches)
+      for (const Launch& launch : queue)
+        for (const Collective& c : launch.operations) collectiveRow(*p, c, nullptr);
+    const ring::RingHeader& h = p->ring->header();
+    ProcessRow row;
+    row.node = node_id_;
+    row.pid = h.pid;
+    row.rank = p->rank();
+    row.world_size = orNull(h.world_size.load());
+    row.local_rank = orNull(h.local_rank.load());
+    std::string_view command(h.command, ::strnlen(h.command, sizeof h.command));
+    std::string_view program = command.substr(0, command.find(' '));
+    row.name = writer_.string(program.substr(program.rfind('/') + 1));
+    row.command = out_->text(command);
+    row.ts_start = static_cast<int64_t>(h.start_ns);
+    append(row);
+    ClockRow clock;
+    clock.node = node_id_;
+    clock.ts_from = static_cast<int64_t>(h.start_ns);
+    clock.offset_ns = static_cast<int64_t>(h.start_unix_ns - h.start_ns);
+    clock.drift_ppm = real(0);
+    clock.method = writer_.string("system clock");
+    clock.reference = writer_.string("unix");
+    if (p == processes_.front()) append(clock);
+    for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) {
+      const uint64_t count = h.losses[cause].load();
+      if (count == 0) continue;
+      LossRow loss;
+      loss.node = node_id_;
+      loss.rank = p->rank();
+      loss.pid = h.pid;
+      loss.cause = writer_.string(ring::kLossNames[cause]);
+      loss.count = static_cast<int64_t>(count);
+      append(loss);
+      stats_.losses += count;
+    }
+    stats_.saw_cuda |= h.cuda_state.load() == 1;
+    if (h.note[0]) stats_.notes.emplace_back(h.note, ::strnlen(h.note, sizeof h.note));
+  }
+  NodeRow node;
+  node.node = node_id_;
+  node.hostname = node_id_;
+  append(node);
+  TS_TRY(status_);
+  return out_->flush();
+}
+
+}  // namespace tracesmith::capture

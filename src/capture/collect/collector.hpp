@@ -1,0 +1,71 @@
+// From rings to a trace: takes the records of the processes of a job and writes them as rows.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/ring/reader.hpp"
+#include "tracesmith/trace/writer.hpp"
+
+namespace tracesmith::capture {
+
+struct CollectorStats {
+  uint64_t processes = 0, records = 0, kernels = 0, collectives = 0, losses = 0;
+  bool saw_cuda = false;
+  std::vector<std::string> notes;  // what probes said is off
+};
+
+/// One job's records into one trace. Not thread safe.
+class Collector {
+ public:
+  /// `node`: name of this machine in the trace.
+  Collector(trace::Writer& writer, std::string node);
+  ~Collector();
+
+  /// Starts to follow a ring. With attach, full lanes drop from now on instead of overwriting.
+  Status follow(const std::string& path, bool attach);
+  bool follows(const std::string& path) const;
+
+  /// Takes what came since; returns how many records.
+  Result<size_t> drain();
+  /// Takes a copy of what the rings hold, records that end at or after `since_ns` (raw clock).
+  Result<size_t> snapshot(uint64_t since_ns);
+  /// Number of followed processes that still run.
+  size_t alive() const;
+
+  /// Writes what is known about processes, operations still in flight and losses. Call once, at the end.
+  Status finish();
+  const CollectorStats& stats() const { return stats_; }
+
+ private:
+  struct Collective;
+  struct Launch;
+  struct Process;
+
+  void take(Process& p, uint32_t lane, const ring::Record& record);
+  void event(Process& p, const ring::Record& r, trace::EventType type);
+  void kernel(Process& p, const ring::Record& r);
+  void collectiveRow(Process& p, const Collective& c, const ring::Record* kernel);
+  int64_t name(Process& p, uint32_t id);
+  template <typename Row>
+  void append(const Row& row);
+
+  trace::Writer& writer_;
+  std::unique_ptr<trace::Appender> out_;
+  std::string node_;
+  int64_t node_id_;
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<std::string> seen_;
+  Status status_;  // the first write error
+  CollectorStats stats_;
+};
+
+/// This machine's name: the host name.
+std::string hostName();
+
+}  // namespace tracesmith::capture

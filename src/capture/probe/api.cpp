@@ -1,0 +1,189 @@
+// tracesmith.h's functions, and NVTX.
+#include <bit>
+#include <cstddef>
+#include <string.h>
+
+#include "capture/probe/probe.hpp"
+#include "tracesmith/tracesmith.h"
+
+using namespace tracesmith;
+using namespace tracesmith::probe;
+
+namespace {
+
+struct OpenStep {
+  int64_t step = -1;
+  uint64_t start = 0;
+};
+OpenStep g_step;  // one loop steps at a time; a second one would only disturb its own picture
+
+void rangeBegin(const char* name) {
+  if (RingWriter* r = ringOrNull()) pushRange(*r, r->intern(name), 0);
+}
+void rangeEnd() {
+  if (RingWriter* r = ringOrNull()) popRange(*r);
+}
+void stepBegin(int64_t step) { g_step = {step, ring::nowNs()}; }
+void stepEnd() {
+  RingWriter* r = ringOrNull();
+  if (!r || g_step.start == 0) return;
+  Record record{};
+  record.kind = ring::Kind::step;
+  record.start = g_step.start;
+  record.end = ring::nowNs();
+  record.arg[0] = static_cast<uint64_t>(g_step.step);
+  if (recording(*r)) r->write(record);
+  g_step = {};
+}
+void counter(const char* name, double value) {
+  RingWriter* r = ringOrNull();
+  if (!r || !recording(*r)) return;
+  Record record{};
+  record.kind = ring::Kind::counter;
+  record.name = r->intern(name);
+  record.start = ring::nowNs();
+  record.arg[0] = std::bit_cast<uint64_t>(value);
+  r->write(record);
+}
+void metadata(const char* key, const char* value) {
+  RingWriter* r = ringOrNull();
+  if (!r) return;
+  Record record{};
+  record.kind = ring::Kind::metadata;
+  record.name = r->intern(key);
+  record.start = ring::nowNs();
+  record.arg[0] = r->intern(value);
+  r->write(record);
+}
+
+// ---- NVTX: each library with a copy of NVTX asks once for its functions to be filled in.
+
+struct NvtxAttributes {
+  uint16_t version, size;
+  uint32_t category;
+  int32_t color_type;
+  uint32_t color;
+  int32_t payload_type, reserved;
+  uint64_t payload;
+  int32_t message_type;  // 1 ASCII, 2 wide, 3 registered
+  const void* message;
+};
+static_assert(offsetof(NvtxAttributes, message) == 40);
+
+// Handles are string ids: registered strings and domains need no memory of their own.
+void* asHandle(uint32_t id) { return reinterpret_cast<void*>(static_cast<uintptr_t>(id)); }
+uint32_t asId(const void* handle) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(handle)); }
+
+uint32_t messageOf(RingWriter& r, const NvtxAttributes* a) {
+  if (!a || !a->message) return 0;
+  if (a->message_type == 1) return r.intern(static_cast<const char*>(a->message));
+  if (a->message_type == 3) return asId(a->message);
+  return r.intern("(wide text)");
+}
+
+bool nvtxOn(RingWriter& r) { return mode(r) != Mode::light; }
+
+void markId(RingWriter& r, uint32_t name, uint32_t domain) {
+  if (!recording(r)) return;
+  Record record{};
+  record.kind = ring::Kind::mark;
+  record.name = name;
+  record.start = ring::nowNs();
+  record.arg[0] = domain;
+  r.write(record);
+}
+
+// Ranges that start on one thread and may end on another: a table of open ones.
+struct OpenRange {
+  std::atomic<uint64_t> id;
+  uint64_t start;
+  uint32_t name, domain;
+};
+OpenRange g_ranges[4096];
+std::atomic<uint64_t> g_next_range{1};
+
+uint64_t startRange(RingWriter& r, uint32_t name, uint32_t domain) {
+  const uint64_t id = g_next_range.fetch_add(1);
+  OpenRange& slot = g_ranges[id % 4096];
+  slot.start = ring::nowNs();
+  slot.name = name;
+  slot.domain = domain;
+  slot.id.store(id, std::memory_order_release);
+  (void)r;
+  return id;
+}
+
+void endRange(RingWriter& r, uint64_t id) {
+  OpenRange& slot = g_ranges[id % 4096];
+  if (slot.id.load(std::memory_order_acquire) != id || !recording(r)) return;
+  Record record{};
+  record.kind = ring::Kind::range;
+  record.flags = 1;  // not nested in its thread
+  record.name = slot.name;
+  record.start = slot.start;
+  record.end = ring::nowNs();
+  record.arg[0] = slot.domain;
+  r.write(record);
+}
+
+RingWriter* nvtxRing() {
+  RingWriter* r = ringOrNull();
+  return r && nvtxOn(*r) ? r : nullptr;
+}
+
+void markEx(const NvtxAttributes* a) { if (RingWriter* r = nvtxRing()) markId(*r, messageOf(*r, a), 0); }
+void markA(const char* s) { if (RingWriter* r = nvtxRing()) markId(*r, r->intern(s), 0); }
+uint64_t rangeStartEx(const NvtxAttributes* a) { RingWriter* r = nvtxRing(); return r ? startRange(*r, messageOf(*r, a), 0) : 0; }
+uint64_t rangeStartA(const char* s) { RingWriter* r = nvtxRing(); return r ? startRange(*r, r->intern(s), 0) : 0; }
+void nvtxRangeEnd(uint64_t id) { if (RingWriter* r = nvtxRing()) endRange(*r, id); }
+int rangePushEx(const NvtxAttributes* a) { RingWriter* r = nvtxRing(); if (r) pushRange(*r, messageOf(*r, a), 0); return 0; }
+int rangePushA(const char* s) { RingWriter* r = nvtxRing(); if (r) pushRange(*r, r->intern(s), 0); return 0; }
+int rangePop() { RingWriter* r = nvtxRing(); return r ? popRange(*r) : -1; }
+void domainMarkEx(void* d, const NvtxAttributes* a) { if (RingWriter* r = nvtxRing()) markId(*r, messageOf(*r, a), asId(d)); }
+uint64_t domainRangeStartEx(void* d, const NvtxAttributes* a) { RingWriter* r = nvtxRing(); return r ? startRange(*r, messageOf(*r, a), asId(d)) : 0; }
+void domainRangeEnd(void*, uint64_t id) { nvtxRangeEnd(id); }
+int domainRangePushEx(void* d, const NvtxAttributes* a) { RingWriter* r = nvtxRing(); if (r) pushRange(*r, messageOf(*r, a), asId(d)); return 0; }
+int domainRangePop(void*) { return rangePop(); }
+void* domainRegisterStringA(void*, const char* s) { RingWriter* r = ringOrNull(); return r ? asHandle(r->intern(s)) : nullptr; }
+void* domainCreateA(const char* s) { RingWriter* r = ringOrNull(); return r ? asHandle(r->intern(s)) : nullptr; }
+
+struct NvtxCallbacks {
+  size_t size;
+  int (*GetModuleFunctionTable)(uint32_t module, void**** table, uint32_t* size);
+};
+
+}  // namespace
+
+TS_EXPORT const tracesmith_api* tracesmith_probe_api(void) {
+  static const tracesmith_api kApi = {1, sizeof(tracesmith_api), rangeBegin, rangeEnd, stepBegin, stepEnd, counter, metadata};
+  return ringOrNull() ? &kApi : nullptr;
+}
+
+/// Called by NVTX for the library NVTX_INJECTION64_PATH names; possibly several times. 1 = fine.
+TS_EXPORT int InitializeInjectionNvtx2(const void* (*get_export_table)(uint32_t)) {
+  if (!get_export_table) return 0;
+  const auto* callbacks = static_cast<const NvtxCallbacks*>(get_export_table(1));
+  if (!callbacks || !callbacks->GetModuleFunctionTable) return 0;
+  auto fill = [&](uint32_t module, uint32_t id, void* function) {
+    void*** table = nullptr;
+    uint32_t size = 0;
+    if (callbacks->GetModuleFunctionTable(module, &table, &size) && table && id < size && table[id]) *table[id] = function;
+  };
+  auto p = [](auto f) { return reinterpret_cast<void*>(f); };
+  fill(1, 1, p(markEx));
+  fill(1, 2, p(markA));
+  fill(1, 4, p(rangeStartEx));
+  fill(1, 5, p(rangeStartA));
+  fill(1, 7, p(nvtxRangeEnd));
+  fill(1, 8, p(rangePushEx));
+  fill(1, 9, p(rangePushA));
+  fill(1, 11, p(rangePop));
+  fill(5, 1, p(domainMarkEx));
+  fill(5, 2, p(domainRangeStartEx));
+  fill(5, 3, p(domainRangeEnd));
+  fill(5, 4, p(domainRangePushEx));
+  fill(5, 5, p(domainRangePop));
+  fill(5, 10, p(domainRegisterStringA));
+  fill(5, 12, p(domainCreateA));
+  return 1;
+}

@@ -1,0 +1,101 @@
+// CUPTI as this probe uses it: functions by dlsym, records by their append-only prefix (facts measured for CUDA 11–13).
+// Written down here so that the probe builds without CUDA headers; tests compare it with the real ones where they exist.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tracesmith::cupti {
+
+using Result = int;  // 0 = success
+using BufferRequested = void (*)(uint8_t** buffer, size_t* size, size_t* max_records);
+using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
+
+enum ActivityKind : uint32_t {
+  kMemcpy = 1, kMemset = 2, kDriver = 4, kRuntime = 5, kConcurrentKernel = 10, kOverhead = 17, kMemcpy2 = 22, kSynchronization = 38, kGraphTrace = 51
+};
+
+/// The functions used; one that a version lacks is nullptr.
+struct Functions {
+  Result (*ActivityRegisterCallbacks)(BufferRequested, BufferCompleted);
+  Result (*ActivityEnable)(uint32_t kind);
+  Result (*ActivityDisable)(uint32_t kind);
+  Result (*ActivityEnableRuntimeApi)(uint32_t cbid, uint8_t enable);
+  Result (*ActivityEnableDriverApi)(uint32_t cbid, uint8_t enable);
+  Result (*ActivityGetNextRecord)(uint8_t* buffer, size_t valid, void** record);
+  Result (*ActivityFlushAll)(uint32_t flag);
+  Result (*ActivityGetNumDroppedRecords)(void* context, uint32_t stream, size_t* dropped);
+  Result (*ActivityRegisterTimestampCallback)(uint64_t (*)());
+  Result (*ActivitySetAttribute)(uint32_t attribute, size_t* size, void* value);
+  Result (*SetThreadIdType)(uint32_t type);
+  Result (*GetVersion)(uint32_t* version);
+  Result (*GetCallbackName)(uint32_t domain, uint32_t cbid, const char** name);
+  Result (*GetStreamIdEx)(void* context, void* stream, uint8_t per_thread, uint32_t* id);
+};
+
+#pragma pack(push, 1)
+struct KernelRecord {  // Kernel4 and later
+  uint32_t kind;
+  uint8_t cache_config, shared_config;
+  uint16_t registers;
+  uint32_t partitioned[2];
+  uint64_t start, end, completed;
+  uint32_t device, context, stream;
+  int32_t grid[3], block[3];
+  int32_t static_shared, dynamic_shared;
+  uint32_t local_per_thread, local_total, correlation;
+  int64_t grid_id;
+  const char* name;
+  uint64_t reserved0, queued, submitted;
+  uint8_t launch_type, pad[7];
+  uint64_t graph_node;  // since 11.0
+  uint32_t shared_carveout;
+  uint32_t graph;  // since 11.1
+};
+struct MemcpyRecord {
+  uint32_t kind;
+  uint8_t copy_kind, src_kind, dst_kind, flags;
+  uint64_t bytes, start, end;
+  uint32_t device, context, stream, correlation, runtime_correlation, pad;
+  uint64_t reserved0;
+  uint64_t graph_node;
+  uint32_t graph;
+};
+struct PeerCopyRecord {
+  uint32_t kind;
+  uint8_t copy_kind, src_kind, dst_kind, flags;
+  uint64_t bytes, start, end;
+  uint32_t device, context, stream, src_device, src_context, dst_device, dst_context, correlation;
+};
+struct MemsetRecord {
+  uint32_t kind, value;
+  uint64_t bytes, start, end;
+  uint32_t device, context, stream, correlation;
+  uint16_t flags, memory_kind;
+  uint32_t pad;
+  uint64_t reserved0;
+  uint64_t graph_node;
+  uint32_t graph;
+};
+struct ApiRecord {
+  uint32_t kind, cbid;
+  uint64_t start, end;
+  uint32_t process, thread, correlation, result;
+};
+struct SyncRecord {
+  uint32_t kind, type;
+  uint64_t start, end;
+  uint32_t correlation, context, stream, event;
+};
+struct OverheadRecord {
+  uint32_t kind, overhead, object_kind, object_process, object_thread, pad;
+  uint64_t start, end;
+};
+struct GraphRecord {
+  uint32_t kind, correlation;
+  uint64_t start, end;
+  uint32_t device, graph, context, stream;
+};
+#pragma pack(pop)
+
+}  // namespace tracesmith::cupti

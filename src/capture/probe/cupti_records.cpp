@@ -1,0 +1,209 @@
+#include "capture/probe/cupti_records.hpp"
+
+#include <stdio.h>
+#include <string.h>
+
+namespace tracesmith::probe {
+namespace {
+
+using namespace cupti;
+using ring::Kind;
+using ring::Record;
+using ring::RingWriter;
+
+/// Ids of strings that come again and again, so that they are not built and hashed each time. Only our thread uses it.
+template <size_t kSize>
+struct Cache {
+  struct Entry {
+    uint64_t key = 0;
+    uint32_t id = 0;
+  };
+  Entry entries[kSize];
+  Entry& at(uint64_t key) { return entries[(key * 0x9e3779b97f4a7c15ull) >> 40 & (kSize - 1)]; }
+};
+
+uint32_t launchShape(RingWriter& r, const KernelRecord& k) {
+  static Cache<4096> cache;
+  uint64_t key = 1;
+  for (int64_t v : {k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], static_cast<int32_t>(k.registers), k.static_shared, k.dynamic_shared})
+    key = (key ^ static_cast<uint64_t>(v)) * 0x100000001b3ull + (key >> 29);
+  auto& entry = cache.at(key);
+  if (entry.key != key || entry.id == 0) {
+    char text[128];
+    int n = snprintf(text, sizeof text, "%d,%d,%d,%d,%d,%d,%d,%d,%d", k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], k.registers,
+                     k.static_shared, k.dynamic_shared);
+    entry = {key, r.intern(text, static_cast<size_t>(n))};
+  }
+  return entry.id;
+}
+
+uint32_t apiName(RingWriter& r, const Functions& cupti, uint32_t domain, uint32_t cbid) {
+  static Cache<2048> cache;
+  const uint64_t key = static_cast<uint64_t>(domain) << 32 | cbid | 1ull << 63;
+  auto& entry = cache.at(key);
+  if (entry.key != key) {
+    const char* name = nullptr;
+    if (!cupti.GetCallbackName || cupti.GetCallbackName(domain, cbid, &name) != 0 || !name) name = domain == 1 ? "driver call" : "runtime call";
+    // "cudaLaunchKernel_v7000" and "…_ptsz_v7000" are cudaLaunchKernel to people.
+    size_t n = strlen(name);
+    for (const char* cut = name; (cut = strstr(cut, "_")) != nullptr; ++cut)
+      if (strncmp(cut, "_ptsz", 5) == 0 || (cut[1] == 'v' && cut[2] >= '0' && cut[2] <= '9')) {
+        n = static_cast<size_t>(cut - name);
+        break;
+      }
+    entry = {key, r.intern(name, n)};
+  }
+  return entry.id;
+}
+
+const char* memoryKind(uint8_t kind) {
+  static const char* const kNames[] = {"Unknown", "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"};
+  return kNames[kind < 8 ? kind : 0];
+}
+
+uint32_t copyName(RingWriter& r, uint8_t copy, uint8_t from, uint8_t to) {
+  static Cache<1024> cache;
+  const uint64_t key = 1ull << 63 | static_cast<uint64_t>(copy) << 16 | static_cast<uint64_t>(from) << 8 | to;
+  auto& entry = cache.at(key);
+  if (entry.key != key) {
+    static const char* const kKinds[] = {"", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
+    char text[96];
+    int n = snprintf(text, sizeof text, "Memcpy %s (%s -> %s)", kKinds[copy < 11 ? copy : 0], memoryKind(from), memoryKind(to));
+    entry = {key, r.intern(text, static_cast<size_t>(n))};
+  }
+  return entry.id;
+}
+
+/// Whether the times can be true: both there, in order, not before this process could record and not in the future.
+bool goodTimes(const RingWriter& r, uint64_t start, uint64_t end) {
+  constexpr uint64_t kTolerance = 1'000'000'000;  // GPU stamps may be a little off ours
+  static uint64_t now = 0;
+  if (end > now) now = ring::nowNs() + kTolerance;
+  return start != 0 && end >= start && end <= now && start + kTolerance >= r.header().start_ns;
+}
+
+// Versions of cuptiGetVersion since which records have these fields.
+constexpr uint32_t kGraphNodeSince = 13, kGraphSince = 14;  // CUDA 11.0, 11.1
+
+}  // namespace
+
+void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
+  const bool has_node = source.version >= kGraphNodeSince, has_graph = source.version >= kGraphSince;
+  Record out{};
+  switch (*static_cast<const uint32_t*>(record)) {
+    case kConcurrentKernel: {
+      const auto& k = *static_cast<const KernelRecord*>(record);
+      out.kind = Kind::kernel;
+      out.device = static_cast<uint16_t>(k.device);
+      out.name = r.intern(k.name);
+      out.start = k.start;
+      out.end = k.end;
+      out.correlation = k.correlation;
+      out.stream = k.stream;
+      out.arg[0] = launchShape(r, k) | (has_graph ? static_cast<uint64_t>(k.graph) << 32 : 0);
+      out.arg[1] = has_node ? k.graph_node : 0;
+      out.arg[2] = k.context;
+      break;
+    }
+    case kMemcpy: {
+      const auto& m = *static_cast<const MemcpyRecord*>(record);
+      out.kind = Kind::memcpy;
+      out.device = static_cast<uint16_t>(m.device);
+      out.name = copyName(r, m.copy_kind, m.src_kind, m.dst_kind);
+      out.start = m.start;
+      out.end = m.end;
+      out.correlation = m.correlation;
+      out.stream = m.stream;
+      out.arg[0] = m.bytes;
+      out.arg[1] = has_node ? m.graph_node : 0;
+      out.arg[2] = m.context | (has_graph ? static_cast<uint64_t>(m.graph) << 32 : 0);
+      break;
+    }
+    case kMemcpy2: {
+      const auto& m = *static_cast<const PeerCopyRecord*>(record);
+      out.kind = Kind::memcpy;
+      out.device = static_cast<uint16_t>(m.src_device);
+      out.name = copyName(r, 10, m.src_kind, m.dst_kind);
+      out.start = m.start;
+      out.end = m.end;
+      out.correlation = m.correlation;
+      out.stream = m.stream;
+      out.arg[0] = m.bytes;
+      out.arg[2] = m.context;
+      out.arg[3] = m.dst_device + 1ull;
+      break;
+    }
+    case kMemset: {
+      const auto& m = *static_cast<const MemsetRecord*>(record);
+      out.kind = Kind::memset;
+      out.device = static_cast<uint16_t>(m.device);
+      out.name = r.intern("Memset (Device)");
+      out.start = m.start;
+      out.end = m.end;
+      out.correlation = m.correlation;
+      out.stream = m.stream;
+      out.arg[0] = m.bytes;
+      out.arg[1] = has_node ? m.graph_node : 0;
+      out.arg[2] = m.context | (has_graph ? static_cast<uint64_t>(m.graph) << 32 : 0);
+      break;
+    }
+    case kRuntime:
+    case kDriver: {
+      const auto& a = *static_cast<const ApiRecord*>(record);
+      out.kind = a.kind == kRuntime ? Kind::runtime : Kind::driver;
+      out.name = apiName(r, source.functions, a.kind == kRuntime ? 2 : 1, a.cbid);
+      out.start = a.start;
+      out.end = a.end;
+      out.correlation = a.correlation;
+      out.arg[3] = a.thread;
+      break;
+    }
+    case kSynchronization: {
+      const auto& s = *static_cast<const SyncRecord*>(record);
+      static const char* const kNames[] = {"Synchronization", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+      out.kind = Kind::sync;
+      out.name = r.intern(kNames[s.type < 5 ? s.type : 0]);
+      out.start = s.start;
+      out.end = s.end;
+      out.correlation = s.correlation;
+      out.stream = s.stream;
+      out.arg[2] = s.context;
+      break;
+    }
+    case kOverhead: {
+      const auto& o = *static_cast<const OverheadRecord*>(record);
+      static const char* const kNames[] = {"Driver Compiler",      "Buffer Flush",        "Instrumentation",         "Resource",
+                                           "Module Loading",       "Lazy Function Loading", "Command Buffer Full",    "Activity Buffer Request", "UVM Init"};
+      const uint32_t i = o.overhead >> 16;
+      out.kind = Kind::overhead;
+      out.name = r.intern(kNames[i < 9 ? i : 0]);
+      out.start = o.start;
+      out.end = o.end;
+      out.arg[3] = o.object_thread;
+      break;
+    }
+    case kGraphTrace: {
+      const auto& g = *static_cast<const GraphRecord*>(record);
+      out.kind = Kind::graph;
+      out.device = static_cast<uint16_t>(g.device);
+      out.name = r.intern("CUDA graph");
+      out.start = g.start;
+      out.end = g.end;
+      out.correlation = g.correlation;
+      out.stream = g.stream;
+      out.arg[0] = static_cast<uint64_t>(g.graph) << 32;
+      out.arg[2] = g.context;
+      break;
+    }
+    default: r.lose(ring::kUnknownRecord); return;
+  }
+  if (out.start != 0) out.start += static_cast<uint64_t>(source.to_raw_ns);
+  if (out.end != 0) out.end += static_cast<uint64_t>(source.to_raw_ns);
+  if (!goodTimes(r, out.start, out.end)) {
+    r.lose(ring::kBadTime);
+    return;
+  }
+  r.writeGpu(out);
+}
+
+}  // namespace tracesmith::probe

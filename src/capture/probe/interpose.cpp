@@ -1,0 +1,44 @@
+// When preloaded, these stand before CUPTI's own functions for everybody else in the process: torch.profiler's calls pass
+// through here. It takes the activity API for itself; we step aside and come back when it lets go.
+#include <dlfcn.h>
+
+#include "capture/probe/cupti_abi.hpp"
+#include "capture/probe/probe.hpp"
+
+namespace tracesmith::probe {
+void* loadedCupti();
+void stepAside(cupti::BufferCompleted other);
+void otherIsDone();
+}  // namespace tracesmith::probe
+
+using namespace tracesmith;
+
+namespace {
+
+/// CUPTI's own function. Python loads libcupti out of everybody's sight (RTLD_LOCAL), where RTLD_NEXT does not find it.
+template <typename F>
+F real(const char* name) {
+  void* library = probe::loadedCupti();
+  void* symbol = library ? dlsym(library, name) : nullptr;
+  return reinterpret_cast<F>(symbol ? symbol : dlsym(RTLD_NEXT, name));
+}
+
+constexpr int kNotInitialized = 15;  // CUPTI_ERROR_NOT_INITIALIZED: there is no CUPTI to call
+
+}  // namespace
+
+TS_EXPORT int cuptiActivityRegisterCallbacks(cupti::BufferRequested requested, cupti::BufferCompleted completed) {
+  static auto function = real<decltype(&cuptiActivityRegisterCallbacks)>("cuptiActivityRegisterCallbacks");
+  if (!function) return kNotInitialized;
+  probe::stepAside(completed);  // our own calls go to CUPTI directly and never come through here
+  return function(requested, completed);
+}
+
+TS_EXPORT int cuptiActivityDisable(uint32_t kind) {
+  static auto function = real<decltype(&cuptiActivityDisable)>("cuptiActivityDisable");
+  if (!function) return kNotInitialized;
+  int result = function(kind);
+  // It turned its kernels off: it is done, but for fetching its last buffers.
+  if (kind == cupti::kConcurrentKernel) probe::otherIsDone();
+  return result;
+}

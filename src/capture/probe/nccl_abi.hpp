@@ -1,0 +1,106 @@
+// NCCL's profiler plugin interface, versions 1 to 6, as far as the probe reads it: layouts by offset, checked against NCCL's
+// headers (facts 1.3, 1.4). Strings NCCL passes are constants of libnccl.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tracesmith::nccl {
+
+enum EventType : uint64_t {
+  kGroup = 1 << 0, kColl = 1 << 1, kP2p = 1 << 2, kProxyOp = 1 << 3, kProxyStep = 1 << 4, kProxyCtrl = 1 << 5, kKernelCh = 1 << 6, kNetPlugin = 1 << 7,
+  kGroupApi = 1 << 8, kCollApi = 1 << 9, kP2pApi = 1 << 10, kKernelLaunch = 1 << 11
+};
+
+using Log = void (*)(int level, unsigned long flags, const char* file, int line, const char* format, ...);
+using InitV1 = int (*)(void** context, int* mask);
+using InitV4 = int (*)(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, Log log);
+using InitV5 = int (*)(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, Log log);
+
+/// The table each version exports; init's signature differs.
+struct Plugin {
+  const char* name;
+  void* init;
+  int (*start_event)(void* context, void** handle, void* descriptor);
+  int (*stop_event)(void* handle);
+  int (*record_event_state)(void* handle, int state, void* args);
+  int (*finalize)(void* context);
+};
+
+// v5 and v6 (v4 has the same members, one word less of head and no parent group at the end).
+struct CollV4 {
+  uint64_t sequence;
+  const char* function;
+  const void *send, *receive;
+  size_t count;
+  int root;
+  const char* datatype;
+  uint8_t channels, warps;
+  const char *algo, *proto;
+};
+struct P2pV4 {
+  const char* function;
+  void* buffer;
+  const char* datatype;
+  size_t count;
+  int peer;
+  uint8_t channels;
+};
+struct ProxyOp {
+  int32_t pid;
+  uint8_t channel;
+  int peer, steps, chunk_bytes, is_send;
+};
+struct Descriptor {
+  uint64_t type;  // v1–v4: only the first byte
+  void* parent;
+  int rank;
+  union {
+    CollV4 coll;
+    P2pV4 p2p;
+    ProxyOp proxy_op;
+    struct {
+      void* stream;
+    } kernel_launch;
+    struct {
+      const char* function;
+      size_t count;
+      const char* datatype;
+      int root;
+      void* stream;
+      bool graph_captured;
+    } coll_api;
+  };
+};
+static_assert(offsetof(Descriptor, parent) == 8 && offsetof(Descriptor, rank) == 16 && offsetof(Descriptor, coll) == 24);
+static_assert(offsetof(Descriptor, coll.count) == 56 && offsetof(Descriptor, coll.datatype) == 72 && offsetof(Descriptor, coll.channels) == 80 &&
+              offsetof(Descriptor, coll.algo) == 88 && offsetof(Descriptor, coll.proto) == 96);
+
+// v1–v3 put name and communicator hash into the descriptor.
+struct CollV2 {
+  const char* name;
+  uint64_t hash, sequence;
+  const char* function;
+  const void *send, *receive;
+  size_t count;
+  int root;
+  const char* datatype;
+};
+struct P2pV2 {
+  const char* name;
+  uint64_t hash;
+  const char* function;
+  void* buffer;
+  const char* datatype;
+  size_t count;
+  int peer;
+};
+
+/// Names whose indexes go into a record; the same lists serve the reader.
+constexpr const char* kDatatypes[] = {"unknown", "ncclInt8",    "ncclUint8",   "ncclInt32",   "ncclUint32",  "ncclInt64",      "ncclUint64",
+                                      "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
+constexpr int kDatatypeBytes[] = {1, 1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+constexpr const char* kAlgos[] = {"", "TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
+constexpr const char* kProtos[] = {"", "LL", "LL128", "SIMPLE"};
+
+}  // namespace tracesmith::nccl

@@ -1,0 +1,214 @@
+#include "capture/probe/probe.hpp"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace tracesmith::probe {
+namespace {
+
+pthread_mutex_t g_start_mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the making of the ring; never taken on a hot path
+std::atomic<bool> g_failed{false};      // could not be made: do not try again
+std::atomic<bool> g_forked{false};      // child of a fork: stays out until it starts CUDA or NCCL
+pthread_once_t g_once = PTHREAD_ONCE_INIT;
+
+constexpr uint32_t kLeastRecords = 1u << 14;  // 1 MB
+constexpr int kMaxDepth = 64;
+struct RangeStack {
+  int depth;
+  int64_t tid;
+  struct {
+    uint64_t start;
+    uint32_t name, domain;
+  } open[kMaxDepth];
+};
+
+void copyCommand(char* out, size_t size) {
+  int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  ssize_t n = read(fd, out, size - 1);
+  close(fd);
+  for (ssize_t i = 0; i + 1 < n; ++i)
+    if (out[i] == 0) out[i] = ' ';
+}
+
+int envInt(const char* const* names, int fallback) {
+  for (; *names; ++names)
+    if (const char* v = getenv(*names); v && *v >= '0' && *v <= '9') return atoi(v);
+  return fallback;
+}
+
+void atExit() {
+  RingWriter* r = ring::g_ring.load();
+  if (!r || r->header().pid != getpid()) return;
+  stopCuda(*r);
+  r->header().state.store(ring::State::ended);
+}
+
+void registerHandlers() {
+  flushAtExit();
+  pthread_atfork(nullptr, nullptr, [] {
+    // The mapping is the parent's: the child must not write to it. Its own ring starts with CUDA or NCCL, if ever.
+    ring::g_ring.store(nullptr);
+    ring::forgetThreadLane();
+    forgetCuda();
+    g_forked.store(true);
+    g_failed.store(false);
+    pthread_mutex_init(&g_start_mutex, nullptr);
+  });
+}
+
+RingWriter* make() {
+  const char* folder = getenv("TRACESMITH_DIR");
+  if (!folder || !*folder) return nullptr;
+  mkdir(folder, 0700);
+  struct stat st;
+  if (lstat(folder, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077)) return nullptr;
+  char path[512];
+  snprintf(path, sizeof path, "%s/%d.%llu.ring", folder, getpid(), static_cast<unsigned long long>(ring::nowNs()));
+  ring::RingOptions options;
+  if (const char* mb = getenv("TRACESMITH_RING_MB"); mb && atoi(mb) > 0) {
+    uint64_t records = static_cast<uint64_t>(atoi(mb)) << 14;  // 64 bytes each
+    options.lane0_records = 1024;
+    while (options.lane0_records < records && options.lane0_records < (1u << 26)) options.lane0_records *= 2;
+  }
+  RingWriter* r = RingWriter::create(path, options);
+  while (!r && (errno == ENOSPC || errno == EFBIG) && options.lane0_records > kLeastRecords) {  // a small ring is better than none
+    options.lane0_records = options.lane0_records / 4 < kLeastRecords ? kLeastRecords : options.lane0_records / 4;
+    options.strings_bytes = 1u << 20;
+    options.lanes = 16;
+    r = RingWriter::create(path, options);
+  }
+  if (!r) {
+    // An empty file, for there may be no room: its name says who could not record and why.
+    snprintf(path, sizeof path, "%s/%d.%d.failed", folder, getpid(), errno);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) close(fd);
+    return nullptr;
+  }
+  ring::RingHeader& h = r->header();
+  copyCommand(h.command, sizeof h.command);
+  gethostname(h.host, sizeof h.host - 1);
+  const char* m = getenv("TRACESMITH_MODE");
+  h.mode = static_cast<uint32_t>(!m ? Mode::standard : !strcmp(m, "light") ? Mode::light : !strcmp(m, "full") ? Mode::full : Mode::standard);
+  const char* paused = getenv("TRACESMITH_PAUSED");
+  h.recording = paused && *paused == '1' ? 0 : 1;
+  // Somebody waits for this ring: from the first record on, nothing may be overwritten unread.
+  const char* reader = getenv("TRACESMITH_READER");
+  h.reader = reader && atoi(reader) > 0 ? static_cast<uint32_t>(atoi(reader)) : 0;
+  readRank(*r);
+  pthread_once(&g_once, registerHandlers);
+  h.state = ring::State::alive;
+  return r;
+}
+
+}  // namespace
+
+void flushAtExit() { atexit(atExit); }
+
+void readRank(RingWriter& r) {
+  static const char* const kRank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", nullptr};
+  static const char* const kWorld[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", nullptr};
+  static const char* const kLocal[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", nullptr};
+  ring::RingHeader& h = r.header();
+  h.rank = envInt(kRank, h.rank);
+  h.world_size = envInt(kWorld, h.world_size);
+  h.local_rank = envInt(kLocal, h.local_rank);
+}
+
+RingWriter* startRing() {
+  if (RingWriter* r = ring::g_ring.load(std::memory_order_acquire)) return r;
+  if (g_failed.load()) return nullptr;
+  pthread_mutex_lock(&g_start_mutex);
+  RingWriter* r = ring::g_ring.load();
+  if (!r && !g_failed.load()) {
+    int saved = errno;
+    r = make();
+    errno = saved;
+    if (r) ring::g_ring.store(r, std::memory_order_release);
+    else g_failed.store(true);
+  }
+  pthread_mutex_unlock(&g_start_mutex);
+  return r;
+}
+
+RingWriter* ringOrNull() {
+  RingWriter* r = ring::g_ring.load(std::memory_order_acquire);
+  return r || g_forked.load(std::memory_order_relaxed) ? r : startRing();
+}
+
+bool recording(RingWriter& r) { return r.header().recording.load(std::memory_order_relaxed); }
+Mode mode(const RingWriter& r) { return static_cast<Mode>(r.header().mode.load(std::memory_order_relaxed)); }
+
+static bool envOn(const char* name) {
+  const char* v = getenv(name);
+  return v && *v == '1';
+}
+bool wantsProxy() { return envOn("TRACESMITH_PROXY"); }
+bool wantsGraphNodes() { return envOn("TRACESMITH_GRAPH_NODES"); }
+
+void note(RingWriter& r, const char* text) {
+  strncpy(r.header().note, text, sizeof r.header().note - 1);
+  if (envOn("TRACESMITH_DEBUG")) fprintf(stderr, "tracesmith probe: %s\n", text);
+}
+
+// One stack a thread, by a small table keyed by thread id: static TLS is too scarce for it, dynamic TLS would allocate.
+static RangeStack* stackOfThread() {
+  static RangeStack stacks[1024];
+  const auto tid = static_cast<int64_t>(syscall(SYS_gettid));
+  for (uint32_t i = static_cast<uint32_t>(tid), probes = 0; probes < 64; ++i, ++probes) {
+    RangeStack& s = stacks[i % 1024];
+    int64_t seen = __atomic_load_n(&s.tid, __ATOMIC_ACQUIRE);
+    if (seen == tid) return &s;
+    if (seen == 0 && __atomic_compare_exchange_n(&s.tid, &seen, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return &s;
+  }
+  return nullptr;
+}
+
+void pushRange(RingWriter&, uint32_t name, uint32_t domain) {
+  RangeStack* s = stackOfThread();
+  if (!s) return;
+  if (s->depth < kMaxDepth) s->open[s->depth] = {ring::nowNs(), name, domain};
+  ++s->depth;
+}
+
+int popRange(RingWriter& r) {
+  RangeStack* s = stackOfThread();
+  if (!s || s->depth == 0) return -1;
+  if (--s->depth >= kMaxDepth || !recording(r)) return s->depth;
+  Record record{};
+  record.kind = ring::Kind::range;
+  record.name = s->open[s->depth].name;
+  record.start = s->open[s->depth].start;
+  record.end = ring::nowNs();
+  record.arg[0] = s->open[s->depth].domain;
+  record.arg[3] = static_cast<uint64_t>(s->tid);
+  r.write(record);
+  return s->depth;
+}
+
+}  // namespace tracesmith::probe
+
+using namespace tracesmith;
+using namespace tracesmith::probe;
+
+/// libcuda loads the library CUDA_INJECTION64_PATH names inside cuInit and calls this. 1 = fine.
+TS_EXPORT int InitializeInjection(void) {
+  if (RingWriter* r = startRing()) {
+    readRank(*r);
+    startCuda(*r);
+  }
+  // Another tool was there before us: it gets its turn.
+  if (const char* other = getenv("TRACESMITH_NEXT_CUDA_INJECTION"); other && *other) {
+    if (void* library = dlopen(other, RTLD_NOW | RTLD_LOCAL))
+      if (void* entry = dlsym(library, "InitializeInjection")) reinterpret_cast<int (*)()>(entry)();
+  }
+  return 1;
+}

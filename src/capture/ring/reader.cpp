@@ -1,0 +1,171 @@
+#include "capture/ring/reader.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "base/file.hpp"
+
+namespace tracesmith::ring {
+
+constexpr uint64_t kGiveBack = 1024;  // records after which the writer gets their room back
+
+Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
+  int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return errnoStatus("open", path);
+  struct stat st;
+  if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 4096) {
+    ::close(fd);
+    return Status::corrupt(path + " is not a ring");
+  }
+  const auto bytes = static_cast<size_t>(st.st_size);
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ::close(fd);
+  if (base == MAP_FAILED) return errnoStatus("map", path);
+  std::unique_ptr<RingReader> reader(new RingReader());
+  reader->path_ = path;
+  reader->base_ = static_cast<char*>(base);
+  reader->bytes_ = bytes;
+  reader->header_ = static_cast<RingHeader*>(base);
+  const RingHeader& h = *reader->header_;
+  if (h.magic != kMagic) return Status::corrupt(path + " is not a ring (or not yet)");
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (h.version != kVersion || h.record_bytes != sizeof(Record)) return Status::unsupported(path + " was made by another version of the probe");
+  if (h.file_bytes != bytes || h.lanes == 0 || h.lanes > kMaxLanes || h.lanes_offset % alignof(LaneHeader) != 0 || h.lanes_offset > bytes ||
+      h.lanes > (bytes - h.lanes_offset) / sizeof(LaneHeader) || h.strings_offset > bytes || h.strings_bytes > bytes - h.strings_offset)
+    return Status::corrupt(path + " has an impossible header");
+  reader->lane_count_ = h.lanes;
+  reader->strings_offset_ = h.strings_offset;
+  reader->strings_bytes_ = h.strings_bytes;
+  reader->lanes_ = reinterpret_cast<LaneHeader*>(reader->base_ + h.lanes_offset);
+  for (uint32_t i = 0; i < h.lanes; ++i) {
+    const LaneHeader& lane = reader->lanes_[i];
+    if (!std::has_single_bit(lane.records) || lane.offset % 64 != 0 || lane.offset > bytes || lane.records > (bytes - lane.offset) / sizeof(Record))
+      return Status::corrupt(path + " has an impossible lane");
+    reader->shapes_.push_back({lane.offset, lane.records});
+  }
+  return reader;
+}
+
+RingReader::~RingReader() {
+  if (attached_) detach();
+  if (base_) ::munmap(base_, bytes_);
+}
+
+void RingReader::attach() {
+  // What lies there is the past: a reader that attaches starts with what is still whole. A writer that has not seen the reader
+  // yet goes on overwriting for a moment, hence the distance from the oldest record.
+  auto skipOverwritten = [&] {
+    for (uint32_t i = 0; i < lane_count_; ++i) {
+      const uint64_t head = lanes_[i].head.load(std::memory_order_acquire), capacity = shapes_[i].records;
+      const uint64_t first = head > capacity ? head - capacity + std::max<uint64_t>(capacity / 16, 1) : 0;
+      if (lanes_[i].tail.load(std::memory_order_relaxed) < first) lanes_[i].tail.store(first, std::memory_order_release);
+    }
+  };
+  skipOverwritten();
+  header_->reader.store(static_cast<uint32_t>(::getpid()));
+  skipOverwritten();
+  attached_ = true;
+}
+
+void RingReader::detach() {
+  auto own = static_cast<uint32_t>(::getpid());
+  header_->reader.compare_exchange_strong(own, 0);
+  attached_ = false;
+}
+
+int64_t RingReader::attachedReader() const {
+  const auto pid = static_cast<pid_t>(header_->reader.load());
+  return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM) ? pid : 0;
+}
+
+size_t RingReader::drain(const std::function<void(uint32_t, const Record&)>& visit) {
+  size_t count = 0;
+  // The GPU's lane comes last and only up to what was there at the start: a kernel's record comes after the records of the
+  // host calls that started it, whatever lane those are in.
+  const uint64_t gpu_head = lanes_[0].head.load(std::memory_order_acquire);
+  for (uint32_t i = std::min(lane_count_, header_->lanes_used.load(std::memory_order_acquire)); i-- > 0;) {
+    LaneHeader& lane = lanes_[i];
+    const auto* records = reinterpret_cast<const Record*>(base_ + shapes_[i].offset);
+    const uint64_t head = i == 0 ? gpu_head : lane.head.load(std::memory_order_acquire);
+    uint64_t tail = lane.tail.load(std::memory_order_relaxed);
+    if (head - tail > shapes_[i].records) tail = head - std::min<uint64_t>(head, shapes_[i].records);
+    while (tail != head) {
+      const Record record = records[tail & (shapes_[i].records - 1)];
+      ++tail, ++count;
+      if (tail % kGiveBack == 0) lane.tail.store(tail, std::memory_order_release);
+      visit(i, record);
+    }
+    lane.tail.store(tail, std::memory_order_release);
+  }
+  return count;
+}
+
+size_t RingReader::snapshot(const std::function<void(uint32_t, const Record&)>& visit) const {
+  size_t count = 0;
+  const uint32_t used = std::min(lane_count_, header_->lanes_used.load(std::memory_order_acquire));
+  std::vector<Record> copy;
+  for (uint32_t i = used; i-- > 0;) {  // the GPU's lane last, as in drain
+    const LaneHeader& lane = lanes_[i];
+    const uint32_t capacity = shapes_[i].records;
+    const auto* records = reinterpret_cast<const Record*>(base_ + shapes_[i].offset);
+    const uint64_t head = lane.head.load(std::memory_order_acquire);
+    const uint64_t first = head > capacity ? head - capacity : 0;
+    copy.clear();
+    for (uint64_t r = first; r != head; ++r) copy.push_back(records[r & (capacity - 1)]);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    // Records the writer reached while they were copied may be torn: one more than it has finished.
+    const uint64_t after = lane.head.load(std::memory_order_acquire) + 1;
+    const uint64_t safe = std::max(first, after > capacity ? after - capacity : 0);
+    for (uint64_t r = safe; r < head; ++r, ++count) visit(i, copy[r - first]);
+  }
+  return count;
+}
+
+std::string_view RingReader::string(uint32_t id) const {
+  if (id < 8 || id + 4ull > strings_bytes_) return {};
+  uint32_t length;
+  std::memcpy(&length, base_ + strings_offset_ + id, 4);
+  if (length > strings_bytes_ - id - 4) return {};
+  return {base_ + strings_offset_ + id + 4, length};
+}
+
+bool RingReader::alive() const {
+  if (header_->state.load() == State::ended) return false;
+  return ::kill(static_cast<pid_t>(header_->pid), 0) == 0 || errno == EPERM;
+}
+
+Result<std::string> ringFolder() {
+  std::string folder;
+  if (const char* set = std::getenv("TRACESMITH_DIR"); set && *set) {
+    folder = set;
+  } else {
+    folder = (::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp") + std::string("/tracesmith-") + std::to_string(::getuid());
+  }
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return errnoStatus("create", folder);
+  struct stat st;
+  if (::lstat(folder.c_str(), &st) != 0) return errnoStatus("stat", folder);
+  if (!S_ISDIR(st.st_mode) || st.st_uid != ::getuid() || (st.st_mode & 077))
+    return Status::invalid(folder + " must be a folder of yours that nobody else may enter (chmod 700)");
+  return folder;
+}
+
+std::vector<std::string> findRings(const std::string& folder) {
+  std::vector<std::string> rings;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".ring") rings.push_back(entry.path());
+  std::sort(rings.begin(), rings.end());
+  return rings;
+}
+
+}  // namespace tracesmith::ring

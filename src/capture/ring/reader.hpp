@@ -1,0 +1,66 @@
+// Follows a ring from another process, alive or dead. One reader at a time consumes; snapshots disturb nobody.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "capture/ring/layout.hpp"
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith::ring {
+
+class RingReader {
+ public:
+  static Result<std::unique_ptr<RingReader>> open(const std::string& path);
+  ~RingReader();
+  RingReader(const RingReader&) = delete;
+  RingReader& operator=(const RingReader&) = delete;
+
+  const std::string& path() const { return path_; }
+  RingHeader& header() { return *header_; }
+  const RingHeader& header() const { return *header_; }
+
+  /// From now on full lanes drop and count instead of overwriting what was not read. Undone by detach() or the destructor.
+  void attach();
+  void detach();
+  /// Process id of a reader that is attached and alive, this one included; 0 if there is none.
+  int64_t attachedReader() const;
+
+  /// Hands every record written since the last call to visit(lane, record) and frees its room. Returns how many.
+  size_t drain(const std::function<void(uint32_t lane, const Record&)>& visit);
+  /// Hands over what the ring holds, oldest first in each lane, without freeing it; records overwritten meanwhile are left out.
+  size_t snapshot(const std::function<void(uint32_t lane, const Record&)>& visit) const;
+
+  /// Empty for an id that is no string.
+  std::string_view string(uint32_t id) const;
+
+  /// Whether the process that wrote it still runs.
+  bool alive() const;
+
+ private:
+  RingReader() = default;
+
+  std::string path_;
+  char* base_ = nullptr;
+  size_t bytes_ = 0;
+  RingHeader* header_ = nullptr;
+  LaneHeader* lanes_ = nullptr;
+  uint32_t lane_count_ = 0;
+  uint64_t strings_offset_ = 0, strings_bytes_ = 0;
+  bool attached_ = false;
+  struct LaneShape {  // checked once: the file may lie later
+    uint64_t offset;
+    uint32_t records;
+  };
+  std::vector<LaneShape> shapes_;
+};
+
+/// Folder for the rings of one user: $TRACESMITH_DIR, else /dev/shm/tracesmith-<uid>, else /tmp/tracesmith-<uid>. Created 0700.
+Result<std::string> ringFolder();
+/// Rings in a folder.
+std::vector<std::string> findRings(const std::string& folder);
+
+}  // namespace tracesmith::ring

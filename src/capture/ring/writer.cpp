@@ -1,0 +1,224 @@
+#include "capture/ring/writer.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <new>
+
+namespace tracesmith::ring {
+namespace {
+
+constexpr uint32_t kStringSlots = 1u << 17;
+
+// Static TLS: the dynamic kind would allocate inside the job at a thread's first record.
+struct ThreadState {
+  RingWriter* ring;
+  LaneHeader* lane;
+  int32_t tid;
+  uint32_t refused;  // asked for a lane in vain
+};
+__attribute__((tls_model("initial-exec"))) thread_local ThreadState t_state;
+constexpr uint32_t kAskAgain = 256;  // records lost before a thread without a lane looks for one again
+pthread_key_t g_exit_key;
+std::atomic<bool> g_has_key{false};
+pthread_once_t g_exit_once = PTHREAD_ONCE_INIT;
+
+void releaseLane(void* lane) {
+  t_state = {};  // a destructor after this one may still write: it takes a lane anew
+  static_cast<LaneHeader*>(lane)->taken.store(0, std::memory_order_release);
+}
+
+uint64_t hashBytes(const char* s, size_t n) {
+  uint64_t h = 0xcbf29ce484222325ull ^ n;
+  while (n >= 8) {
+    uint64_t w;
+    memcpy(&w, s, 8);
+    h = (h ^ w) * 0x9fb21c651e98df25ull;
+    h ^= h >> 32;
+    s += 8;
+    n -= 8;
+  }
+  uint64_t w = 0;
+  memcpy(&w, s, n);
+  h = (h ^ w) * 0x9fb21c651e98df25ull;
+  return h ^ (h >> 29);
+}
+
+uint64_t roundUp(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
+
+}  // namespace
+
+std::atomic<RingWriter*> g_ring{nullptr};
+
+uint64_t nowNs() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(t.tv_nsec);
+}
+
+int64_t threadId() {
+  if (t_state.tid == 0) t_state.tid = static_cast<int32_t>(syscall(SYS_gettid));
+  return t_state.tid;
+}
+
+void forgetThreadLane() {
+  t_state = {};
+  if (g_has_key.load()) pthread_setspecific(g_exit_key, nullptr);  // the parent's thread still has that lane
+}
+
+RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
+  const uint64_t lanes_offset = 4096;
+  const uint64_t records_offset = roundUp(lanes_offset + o.lanes * sizeof(LaneHeader), 4096);
+  const uint64_t records_bytes = (o.lane0_records + static_cast<uint64_t>(o.lanes - 1) * o.lane_records) * sizeof(Record);
+  const uint64_t strings_offset = records_offset + records_bytes;
+  const uint64_t bytes = strings_offset + o.strings_bytes;
+  // Beyond the limit for files the kernel would send a signal that ends the process.
+  if (rlimit limit; getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) {
+    errno = EFBIG;
+    return nullptr;
+  }
+  int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return nullptr;
+  void* base = MAP_FAILED;
+  auto room = [&](uint64_t from, uint64_t size) {
+    return fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(size)) == 0 || errno == EOPNOTSUPP;
+  };
+  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && room(0, records_offset + o.lane0_records * sizeof(Record)) && room(strings_offset, o.strings_bytes))
+    base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* slots = base == MAP_FAILED ? MAP_FAILED : mmap(nullptr, kStringSlots * sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (slots == MAP_FAILED) {
+    int error = errno;
+    if (base != MAP_FAILED) munmap(base, bytes);
+    close(fd);
+    unlink(path);
+    errno = error;
+    return nullptr;
+  }
+  close(fd);
+  static char memory[sizeof(RingWriter)];  // one per process; a forked child builds its own over it
+  RingWriter* ring = new (memory) RingWriter();
+  strncpy(ring->path_, path, sizeof ring->path_ - 1);
+  ring->base_ = static_cast<char*>(base);
+  ring->header_ = new (base) RingHeader{};
+  ring->lanes_ = reinterpret_cast<LaneHeader*>(ring->base_ + lanes_offset);
+  ring->strings_ = ring->base_ + strings_offset;
+  ring->slots_ = static_cast<std::atomic<uint64_t>*>(slots);
+  uint64_t offset = records_offset;
+  for (uint32_t i = 0; i < o.lanes; ++i) {
+    LaneHeader* lane = new (ring->lanes_ + i) LaneHeader{};
+    lane->records = i == 0 ? o.lane0_records : o.lane_records;
+    lane->offset = offset;
+    offset += lane->records * sizeof(Record);
+  }
+  ring->lanes_->taken = 1;
+  RingHeader& h = *ring->header_;
+  h.version = kVersion;
+  h.header_bytes = sizeof(RingHeader);
+  h.file_bytes = bytes;
+  h.lanes = o.lanes;
+  h.lane0_records = o.lane0_records;
+  h.lane_records = o.lane_records;
+  h.record_bytes = sizeof(Record);
+  h.lanes_offset = lanes_offset;
+  h.strings_offset = strings_offset;
+  h.strings_bytes = o.strings_bytes;
+  h.strings_head = 8;  // id 0 is "no string"
+  h.pid = getpid();
+  h.parent_pid = getppid();
+  timespec real;
+  clock_gettime(CLOCK_REALTIME, &real);
+  h.start_ns = nowNs();
+  h.start_unix_ns = static_cast<uint64_t>(real.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(real.tv_nsec);
+  h.rank = h.world_size = h.local_rank = -1;
+  h.lanes_used = 1;
+  std::atomic_thread_fence(std::memory_order_release);
+  h.magic = kMagic;  // last: whoever sees it sees the rest
+  return ring;
+}
+
+LaneHeader* RingWriter::threadLane() {
+  if (t_state.ring == this && (t_state.lane || ++t_state.refused % kAskAgain != 0)) return t_state.lane;
+  t_state.ring = this;
+  t_state.lane = takeLane();
+  return t_state.lane;
+}
+
+bool RingWriter::makeRoom(const LaneHeader& lane) {
+  const uint64_t size = lane.records * sizeof(Record);
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(base_ + lane.offset, size, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;
+#endif
+  int fd = open(path_, O_RDWR | O_CLOEXEC | O_NOFOLLOW);  // a kernel before 5.14
+  if (fd < 0) return false;
+  const bool good = fallocate(fd, 0, static_cast<off_t>(lane.offset), static_cast<off_t>(size)) == 0 || errno == EOPNOTSUPP;
+  close(fd);
+  return good;
+}
+
+LaneHeader* RingWriter::takeLane() {
+  pthread_once(&g_exit_once, [] { g_has_key = pthread_key_create(&g_exit_key, releaseLane) == 0; });
+  const int saved = errno;
+  for (uint32_t i = 1; i < header_->lanes; ++i) {
+    LaneHeader& lane = lanes_[i];
+    uint32_t free = 0;
+    if (lane.taken.load(std::memory_order_relaxed) || !lane.taken.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
+    if (lane.head.load(std::memory_order_relaxed) == 0 && !makeRoom(lane)) {  // there will be none for another lane either
+      lane.taken.store(0);
+      break;
+    }
+    uint32_t used = header_->lanes_used.load();
+    while (used < i + 1 && !header_->lanes_used.compare_exchange_weak(used, i + 1)) {
+    }
+    if (g_has_key) pthread_setspecific(g_exit_key, &lane);
+    Record hello{};
+    hello.kind = Kind::thread;
+    hello.start = nowNs();
+    hello.arg[0] = static_cast<uint64_t>(threadId());
+    writeTo(lane, hello);
+    errno = saved;
+    return &lane;
+  }
+  errno = saved;
+  return nullptr;
+}
+
+uint32_t RingWriter::intern(const char* s) { return s ? intern(s, strlen(s)) : 0; }
+
+uint32_t RingWriter::intern(const char* s, size_t length) {
+  if (length > 4096) length = 4096;
+  const uint64_t hash = hashBytes(s, length);
+  const uint64_t tag = hash >> 32;
+  for (uint32_t i = static_cast<uint32_t>(hash), probes = 0; probes < 64; ++i, ++probes) {
+    std::atomic<uint64_t>& slot = slots_[i % kStringSlots];
+    uint64_t seen = slot.load(std::memory_order_acquire);
+    if (seen == 0) {
+      const uint64_t at = header_->strings_head.fetch_add(roundUp(4 + length, 8), std::memory_order_relaxed);
+      if (at + 4 + length > header_->strings_bytes) {
+        lose(kNoStringRoom);
+        return 0;
+      }
+      const auto n = static_cast<uint32_t>(length);
+      memcpy(strings_ + at + 4, s, length);
+      memcpy(strings_ + at, &n, 4);
+      if (slot.compare_exchange_strong(seen, tag << 32 | at, std::memory_order_acq_rel)) return static_cast<uint32_t>(at);
+      // Another thread took the slot: look at what it put there; our copy stays, unused.
+    }
+    if (seen >> 32 != tag) continue;
+    const auto at = static_cast<uint32_t>(seen);
+    uint32_t n;
+    memcpy(&n, strings_ + at, 4);
+    if (n == length && memcmp(strings_ + at + 4, s, length) == 0) return at;
+  }
+  lose(kNoStringRoom);
+  return 0;
+}
+
+}  // namespace tracesmith::ring

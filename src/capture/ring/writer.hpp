@@ -1,0 +1,84 @@
+// The probe's side of a ring. Used inside somebody else's process: no exceptions, no locks, no allocation after create().
+#pragma once
+
+#include <array>
+#include <bit>
+
+#include "capture/ring/layout.hpp"
+
+namespace tracesmith::ring {
+
+uint64_t nowNs();     ///< CLOCK_MONOTONIC_RAW
+int64_t threadId();   ///< gettid(), asked once a thread
+
+struct RingOptions {
+  uint32_t lane0_records = 1u << 19;  ///< of the lane that takes the GPU's records: 32 MB
+  uint32_t lane_records = 1u << 14;   ///< of every other lane: 1 MB, touched only when used
+  uint32_t lanes = 64;
+  uint64_t strings_bytes = 16u << 20;
+};
+
+/// One ring. A process has at most one; it is never unmapped, so that late callbacks find it.
+class RingWriter {
+ public:
+  /// Creates the file and maps it; nullptr with errno set if it cannot. Room for the first lane and the strings is taken at
+  /// once, for other lanes when a thread takes one: on a full disk a write to a mapped file would kill the process.
+  static RingWriter* create(const char* path, const RingOptions& options);
+
+  RingHeader& header() { return *header_; }
+  const RingHeader& header() const { return *header_; }
+
+  /// Writes one record to the calling thread's lane.
+  void write(const Record& record) {
+    if (LaneHeader* lane = threadLane()) writeTo(*lane, record);
+    else lose(kNoLane);
+  }
+  /// Writes to the first lane; only the probe's own thread does.
+  void writeGpu(const Record& record) { writeTo(*lanes_, record); }
+
+  /// Id of a string, the same for the same bytes. 0 if there is no room.
+  uint32_t intern(const char* s, size_t length);
+  uint32_t intern(const char* s);
+
+  /// Number of the calling thread's lane, taken if it has none yet; 0 if there is none left.
+  uint32_t lane() {
+    LaneHeader* lane = threadLane();
+    return lane ? static_cast<uint32_t>(lane - lanes_) : 0;
+  }
+
+  void lose(Loss cause, uint64_t count = 1) { header_->losses[cause].fetch_add(count, std::memory_order_relaxed); }
+
+ private:
+  RingWriter() = default;
+  LaneHeader* threadLane();
+  LaneHeader* takeLane();
+  bool makeRoom(const LaneHeader& lane);
+  void writeTo(LaneHeader& lane, const Record& record) {
+    const uint64_t head = lane.head.load(std::memory_order_relaxed);
+    if (head - lane.tail.load(std::memory_order_acquire) >= lane.records && header_->reader.load(std::memory_order_relaxed)) {
+      lane.dropped.fetch_add(1, std::memory_order_relaxed);
+      lose(kRingFull);
+      return;
+    }
+    // Whoever sees this record over the oldest one also sees the head that says so: snapshots rely on it.
+    std::atomic_thread_fence(std::memory_order_release);
+    auto* to = reinterpret_cast<uint64_t*>(base_ + lane.offset + (head & (lane.records - 1)) * sizeof(Record));
+    const auto words = std::bit_cast<std::array<uint64_t, 8>>(record);
+    for (size_t i = 0; i < words.size(); ++i) __atomic_store_n(to + i, words[i], __ATOMIC_RELAXED);
+    lane.head.store(head + 1, std::memory_order_release);
+  }
+
+  char path_[512] = {};
+  char* base_ = nullptr;
+  RingHeader* header_ = nullptr;
+  LaneHeader* lanes_ = nullptr;
+  char* strings_ = nullptr;
+  std::atomic<uint64_t>* slots_ = nullptr;  // hash table of interned strings: hash (high 32 bits) and id
+};
+
+/// The ring of this process, or nullptr. Set by the probe; the child of a fork starts with none.
+extern std::atomic<RingWriter*> g_ring;
+/// Forgets the calling thread's lane and id: for the child of a fork.
+void forgetThreadLane();
+
+}  // namespace tracesmith::ring

@@ -1,0 +1,113 @@
+// tracesmith record: processes that run already, under the probe: their last seconds, or the next ones.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "base/progress.hpp"
+#include "base/text.hpp"
+#include "capture/collect/collector.hpp"
+#include "cli/commands.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string output;
+  int64_t pid = 0;
+  bool all = false, json = false;
+  double last_s = 0, duration_s = 0;
+};
+
+uint64_t rawNow() {
+  timespec t;
+  ::clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(t.tv_nsec);
+}
+
+/// Rings of this user, in all folders of `run`.
+std::vector<std::string> rings(const std::string& base) {
+  std::vector<std::string> found = ring::findRings(base);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(base, ignored))
+    if (entry.is_directory()) {
+      std::vector<std::string> more = ring::findRings(entry.path());
+      found.insert(found.end(), more.begin(), more.end());
+    }
+  return found;
+}
+
+int record(const Options& o) {
+  if ((o.last_s > 0) == (o.duration_s > 0)) return fail(Status::invalid("give either --last SECONDS or --duration SECONDS"));
+  if (!o.all && o.pid == 0) return fail(Status::invalid("give --pid PID or --all"));
+  Result<std::string> base = ring::ringFolder();
+  if (!base) return fail(base.status());
+  trace::WriterOptions options;
+  options.whole_or_absent = true;
+  Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(o.output, options);
+  if (!writer) return fail(writer.status());
+  capture::Collector collector(**writer, capture::hostName());
+  size_t busy = 0;
+  for (const std::string& path : rings(*base)) {
+    Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
+    if (!reader || (!o.all && (*reader)->header().pid != o.pid) || !(*reader)->alive()) continue;
+    if (o.duration_s > 0 && (*reader)->attachedReader()) {
+      ++busy;  // `tracesmith run` reads it: a second reader would take its records
+      continue;
+    }
+    if (Status s = collector.follow(path, o.duration_s > 0); !s) warn(s.message());
+  }
+  if (collector.stats().processes == 0)
+    return fail(Status::notFound(busy ? "the process is being recorded already" : "no running process under the probe found: start it with `tracesmith run --flight SECONDS -- CMD`"));
+  Result<size_t> taken = size_t{0};
+  if (o.last_s > 0) {
+    const uint64_t now = rawNow(), span = static_cast<uint64_t>(o.last_s * 1e9);
+    taken = collector.snapshot(now > span ? now - span : 0);
+  } else {
+    Progress progress("recording");
+    const uint64_t begin = rawNow(), span = static_cast<uint64_t>(o.duration_s * 1e9);
+    while (taken && rawNow() - begin < span) {
+      taken = collector.drain();
+      progress.update(rawNow() - begin, span);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  if (!taken) return fail(taken.status());
+  if (Status s = collector.finish(); !s) return fail(s);
+  if (Status s = (*writer)->close(); !s) return fail(s);
+  const capture::CollectorStats& s = collector.stats();
+  if (o.json) {
+    std::string text;
+    JsonWriter w(text);
+    w.beginObject().field("file", o.output).field("processes", s.processes).field("records", s.records).field("kernels", s.kernels);
+    w.field("collectives", s.collectives).field("lost", s.losses).endObject();
+    std::printf("%s\n", text.c_str());
+  } else {
+    std::printf("%s: %s records of %s processes, %s kernels, %s collectives\n", o.output.c_str(), humanCount(s.records).c_str(), humanCount(s.processes).c_str(),
+                humanCount(s.kernels).c_str(), humanCount(s.collectives).c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void addRecord(CLI::App& app, Run& run) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("record", "Save the last seconds, or the next ones, of processes that run under the probe");
+  command->add_option("-o,--output", o->output, "Trace to write")->required()->type_name("FILE.sbt");
+  command->add_option("--pid", o->pid, "This process");
+  command->add_flag("--all", o->all, "Every process of this user under the probe");
+  command->add_option("--last", o->last_s, "What happened in the last SECONDS (as far as the ring reaches)")->type_name("SECONDS")->check(CLI::PositiveNumber);
+  command->add_option("-d,--duration", o->duration_s, "What happens in the next SECONDS")->type_name("SECONDS")->check(CLI::PositiveNumber);
+  command->add_flag("--json", o->json, "Print the summary as JSON");
+  command->footer("Example:  tracesmith run --flight 30 -- python train.py &\n          tracesmith record --all --last 30 -o slow-step.sbt");
+  command->callback([o, &run] { run = [o] { return record(*o); }; });
+}
+
+}  // namespace tracesmith::cli
