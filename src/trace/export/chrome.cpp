@@ -69,15 +69,18 @@ Status Chrome::run() {
   several_ = ranks->size() > 1;
   TS_TRY(appendChromeHeader(line_, reader, ranks->size() == 1 ? ranks->front() : kNull, base_ns_));
   TS_TRY(export_.out.write(line_));
-  for (int64_t rank : *ranks) {
-    ++rank_index_;
-    TS_TRY(processNames(rank));
-    TS_TRY(threadNames(rank));
-    TS_TRY(correlate(rank));
-    TS_TRY(steps(rank));
-    TS_TRY(events(rank));
-    TS_TRY(flows(rank));
-    TS_TRY(counters(rank));
+  for (const std::vector<int64_t>& batch : rankBatches(*ranks)) {
+    TS_TRY(loadCollectives(batch));
+    for (int64_t rank : batch) {
+      ++rank_index_;
+      TS_TRY(processNames(rank));
+      TS_TRY(threadNames(rank));
+      TS_TRY(correlate(rank));
+      TS_TRY(steps(rank));
+      TS_TRY(events(rank));
+      TS_TRY(flows(rank));
+      TS_TRY(counters(rank));
+    }
   }
   TS_TRY(metrics());
   return export_.out.write("\n]}\n");
@@ -118,7 +121,7 @@ Status Chrome::events(int64_t rank) {
     if (has_end) microseconds(json, "dur", row.slot(events::dur));
     if (int64_t flow = row.slot(events::flow); flow != kNull) json.field("bind_id", flow);
     json.key("args").beginObject();
-    eventArgs(json, row, on_device);
+    eventArgs(json, row, rank, on_device);
     if (!args_.members().empty()) json.raw(args_.members());
     if (!is_object && !text.empty()) json.field("args", text);
     json.endObject();
@@ -129,7 +132,7 @@ Status Chrome::events(int64_t rank) {
 }
 
 /// Columns under the names Kineto gives them.
-void Chrome::eventArgs(JsonWriter& json, const Row& row, bool on_device) {
+void Chrome::eventArgs(JsonWriter& json, const Row& row, int64_t rank, bool on_device) {
   auto add = [&](const char* key, int64_t v) {
     if (v != kNull && !args_.has(key)) json.field(key, v);
   };
@@ -157,12 +160,13 @@ void Chrome::eventArgs(JsonWriter& json, const Row& row, bool on_device) {
     size("block", s.block_x, s.block_y, s.block_z);
   }
   if (row.slot(events::type) == static_cast<int64_t>(EventType::kernel))
-    collectiveArgs(json, row.slot(events::correlation));
+    collectiveArgs(json, rank, row.slot(events::correlation));
 }
 
-void Chrome::collectiveArgs(JsonWriter& json, int64_t correlation) {
-  auto it = collectives_.find(correlation);
-  if (it == collectives_.end() || args_.has("Collective name")) return;
+void Chrome::collectiveArgs(JsonWriter& json, int64_t rank, int64_t correlation) {
+  const auto& of_rank = collectives_[rank];
+  auto it = of_rank.find(correlation);
+  if (it == of_rank.end() || args_.has("Collective name")) return;
   const Collective& c = it->second;
   if (!c.comm.data() && !c.dtype.data() && c.elements == kNull && c.seq == kNull)
     return;  // the kernel's name says as much

@@ -67,9 +67,10 @@ class Chrome {
   Status threadNames(int64_t rank);
 
   Status correlate(int64_t rank);
+  Status loadCollectives(const std::vector<int64_t>& ranks);
   Status events(int64_t rank);
-  void eventArgs(JsonWriter& json, const Row& row, bool on_device);
-  void collectiveArgs(JsonWriter& json, int64_t correlation);
+  void eventArgs(JsonWriter& json, const Row& row, int64_t rank, bool on_device);
+  void collectiveArgs(JsonWriter& json, int64_t rank, int64_t correlation);
   Status arrow(const Row& row, bool on_device, int64_t pid, int64_t tid);
   /// Arrows are joined by their number in the whole file, but numbers are given out rank by rank.
   int64_t arrowId(int64_t id) const;
@@ -97,7 +98,8 @@ class Chrome {
   // Of the rank at work:
   IdSet launched_, ran_;
   bool draw_launches_ = true;
-  std::unordered_map<int64_t, Collective> collectives_;  // by correlation
+  // Of its batch, by rank and correlation:
+  std::map<int64_t, std::unordered_map<int64_t, Collective>> collectives_;
 };
 
 }  // namespace tracesmith::trace

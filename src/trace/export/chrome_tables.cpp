@@ -7,7 +7,6 @@ namespace tracesmith::trace {
 Status Chrome::correlate(int64_t rank) {
   launched_ = {};
   ran_ = {};
-  collectives_.clear();
   draw_launches_ = true;
   TimeOrder given = rows(tableOf<FlowRow>(), rank, {flows::ts, flows::rank, flows::kind});
   while (draw_launches_ && given.next()) draw_launches_ = !isLaunchFlow(given.row().text(flows::kind));
@@ -22,13 +21,23 @@ Status Chrome::correlate(int64_t rank) {
     }
     TS_TRY(order.status());
   }
-  TimeOrder order = rows(tableOf<CollectiveRow>(), rank, {});
+  return {};
+}
+
+Status Chrome::loadCollectives(const std::vector<int64_t>& ranks) {
+  collectives_.clear();
+  TimeOrder order = rowsOfRanks(
+      export_.reader, tableOf<CollectiveRow>(), export_.selection, ranks,
+      {collectives::ts, collectives::dur, collectives::rank, collectives::op, collectives::comm, collectives::dtype,
+       collectives::elements, collectives::group_size, collectives::seq, collectives::peer, collectives::correlation});
   while (order.next()) {
     const Row& r = order.row();
-    if (int64_t id = r.slot(collectives::correlation); id != kNull)
-      collectives_[id] = {r.text(collectives::op),       r.text(collectives::comm),       r.text(collectives::dtype),
-                          r.slot(collectives::elements), r.slot(collectives::group_size), r.slot(collectives::seq),
-                          r.slot(collectives::peer)};
+    int64_t id = r.slot(collectives::correlation);
+    if (id == kNull) continue;
+    collectives_[r.slot(collectives::rank)][id] = {r.text(collectives::op),         r.text(collectives::comm),
+                                                   r.text(collectives::dtype),      r.slot(collectives::elements),
+                                                   r.slot(collectives::group_size), r.slot(collectives::seq),
+                                                   r.slot(collectives::peer)};
   }
   return order.status();
 }

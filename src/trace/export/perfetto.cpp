@@ -56,27 +56,31 @@ Status Perfetto::run() {
                                                 &tableOf<StepRow>(), &tableOf<CounterRow>()},
                                                export_.selection);
   if (!ranks) return ranks.status();
+  for (const std::vector<int64_t>& batch : rankBatches(*ranks)) {
+    packets_.beginSequence();
+    TS_TRY(steps(batch));
+    TS_TRY(collectives(batch));
+    TS_TRY(proxyOps(batch));
+    TS_TRY(counters(batch));
+    tracks_.finishSlices();
+  }
   for (int64_t rank : *ranks) {
     packets_.beginSequence();
     TS_TRY(correlate(rank));
-    TS_TRY(steps(rank));
-    TS_TRY(collectives(rank));
-    TS_TRY(proxyOps(rank));
-    TS_TRY(counters(rank));
     TS_TRY(events(rank));
-    tracks_.finishRank();
+    tracks_.finishSlices();
   }
   packets_.beginSequence();
   TS_TRY(metrics());
   TS_TRY(losses());
-  tracks_.finishRank();
+  tracks_.finishSlices();
   return packets_.status();
 }
 
 Status Perfetto::correlate(int64_t rank) {
   correlations_ = {};
   TimeOrder order =
-      rows(tableOf<EventRow>(), rank, {events::ts, events::dur, events::type, events::rank, events::correlation});
+      rows(tableOf<EventRow>(), {rank}, {events::ts, events::dur, events::type, events::rank, events::correlation});
   while (order.next()) {
     int64_t id = order.row().slot(events::correlation);
     if (id == kNull) continue;
@@ -90,11 +94,11 @@ Status Perfetto::correlate(int64_t rank) {
 
 Status Perfetto::events(int64_t rank) {
   TimeOrder order =
-      rows(tableOf<EventRow>(), rank,
+      rows(tableOf<EventRow>(), {rank},
            {events::ts, events::dur, events::type, events::name, events::node, events::rank, events::pid, events::tid,
             events::device, events::stream, events::correlation, events::step, events::bytes, events::launch,
             events::context, events::graph, events::graph_node, events::external_id, events::args});
-  FlowEnds flows(rows(tableOf<FlowRow>(), rank,
+  FlowEnds flows(rows(tableOf<FlowRow>(), {rank},
                       {flows::ts, flows::rank, flows::pid, flows::tid, flows::id, flows::kind, flows::phase}));
   while (order.next()) {
     const Row& row = order.row();

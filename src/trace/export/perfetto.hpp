@@ -27,8 +27,8 @@ class Perfetto {
   Status run();
 
  private:
-  TimeOrder rows(const TableInfo& table, int64_t rank, std::vector<int> columns) {
-    return rowsOfRank(export_.reader, table, export_.selection, rank, std::move(columns));
+  TimeOrder rows(const TableInfo& table, const std::vector<int64_t>& ranks, std::vector<int> columns) {
+    return rowsOfRanks(export_.reader, table, export_.selection, ranks, std::move(columns));
   }
 
   /// Pid of a row, or of its rank's process.
@@ -57,10 +57,10 @@ class Perfetto {
   Status correlate(int64_t rank);
   Status events(int64_t rank);
   void describe(const Row& row);
-  Status steps(int64_t rank);
-  Status collectives(int64_t rank);
-  Status proxyOps(int64_t rank);
-  Status counters(int64_t rank);
+  Status steps(const std::vector<int64_t>& ranks);
+  Status collectives(const std::vector<int64_t>& ranks);
+  Status proxyOps(const std::vector<int64_t>& ranks);
+  Status counters(const std::vector<int64_t>& ranks);
   Status metrics();
   Status losses();
 

@@ -5,12 +5,13 @@
 
 namespace tracesmith::trace {
 
-Status Perfetto::steps(int64_t rank) {
-  TimeOrder order = rows(tableOf<StepRow>(), rank, {});
+Status Perfetto::steps(const std::vector<int64_t>& ranks) {
+  TimeOrder order = rows(tableOf<StepRow>(), ranks, {});
   while (order.next()) {
     const Row& row = order.row();
     if (!count(order.ts())) continue;
     std::string_view node = row.text(steps::node), name = row.text(steps::name);
+    const int64_t rank = row.slot(steps::rank);
     tracks_.begin(tracks_.ofProcess(node, rank, pidOf(row, steps::pid, node, rank), "steps", 1), order.ts(),
                   order.dur());
     packets_.category("step");
@@ -21,12 +22,13 @@ Status Perfetto::steps(int64_t rank) {
   return order.status();
 }
 
-Status Perfetto::collectives(int64_t rank) {
-  TimeOrder order = rows(tableOf<CollectiveRow>(), rank, {});
+Status Perfetto::collectives(const std::vector<int64_t>& ranks) {
+  TimeOrder order = rows(tableOf<CollectiveRow>(), ranks, {});
   while (order.next()) {
     const Row& row = order.row();
     if (!count(order.ts())) continue;
     std::string_view node = row.text(collectives::node);
+    const int64_t rank = row.slot(collectives::rank);
     tracks_.begin(tracks_.ofProcess(node, rank, pidOf(row, collectives::pid, node, rank), "collectives", 2), order.ts(),
                   order.dur());
     packets_.category("collective");
@@ -51,12 +53,13 @@ Status Perfetto::collectives(int64_t rank) {
   return order.status();
 }
 
-Status Perfetto::proxyOps(int64_t rank) {
-  TimeOrder order = rows(tableOf<ProxyOpRow>(), rank, {});
+Status Perfetto::proxyOps(const std::vector<int64_t>& ranks) {
+  TimeOrder order = rows(tableOf<ProxyOpRow>(), ranks, {});
   while (order.next()) {
     const Row& row = order.row();
     if (!count(order.ts())) continue;
     std::string_view node = row.text(proxy_ops::node);
+    const int64_t rank = row.slot(proxy_ops::rank);
     tracks_.begin(tracks_.ofProcess(node, rank, pidOf(row, proxy_ops::pid, node, rank), "network", 3), order.ts(),
                   order.dur());
     packets_.category("proxy_op");
@@ -75,12 +78,13 @@ Status Perfetto::proxyOps(int64_t rank) {
   return order.status();
 }
 
-Status Perfetto::counters(int64_t rank) {
-  TimeOrder order = rows(tableOf<CounterRow>(), rank, {});
+Status Perfetto::counters(const std::vector<int64_t>& ranks) {
+  TimeOrder order = rows(tableOf<CounterRow>(), ranks, {});
   while (order.next()) {
     const Row& row = order.row();
     if (row.slot(counters::value) == kNull || !count(order.ts())) continue;
     std::string_view node = row.text(counters::node), series = row.text(counters::series);
+    const int64_t rank = row.slot(counters::rank);
     std::string name(row.text(counters::name));
     if (!series.empty()) name += " · " + std::string(series);
     packets_.counter(order.ts(), tracks_.counterOfProcess(node, rank, pidOf(row, counters::pid, node, rank), name),

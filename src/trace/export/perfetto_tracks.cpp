@@ -106,13 +106,11 @@ void PerfettoTracks::begin(SliceTrack& track, int64_t ts, int64_t dur) {
   packets_.begin(ts, lane(track, l));
 }
 
-void PerfettoTracks::finishRank() {
+void PerfettoTracks::finishSlices() {
   for (auto& [key, track] : tracks_)
     track.lanes.finish([&](size_t i, int64_t ended) { packets_.end(ended, track.ids[i]); });
   tracks_.clear();
   counters_.clear();
-  devices_.clear();
-  processes_.clear();
 }
 
 }  // namespace tracesmith::trace

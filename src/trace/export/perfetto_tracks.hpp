@@ -42,8 +42,9 @@ class PerfettoTracks {
   /// Begins a slice: the packet is open until finish().
   void begin(SliceTrack& track, int64_t ts, int64_t dur);
   void instant(SliceTrack& track, int64_t ts) { packets_.instant(ts, lane(track, 0)); }
-  /// Ends every slice that is open, and forgets threads and streams (but not nodes): after each rank.
-  void finishRank();
+  /// Ends every slice that is open, and forgets threads, streams and counters (but not nodes, processes and GPUs, which
+  /// several tables have tracks of).
+  void finishSlices();
 
  private:
   enum class Kind { kThread, kStream, kAnnotations, kNamed, kCounter };

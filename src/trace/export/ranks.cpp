@@ -37,19 +37,33 @@ Result<std::vector<int64_t>> ranksOf(const Reader& reader, const std::vector<con
   return std::vector<int64_t>(ranks.begin(), ranks.end());
 }
 
-TimeOrder rowsOfRank(const Reader& reader, const TableInfo& table, const Selection& selection, int64_t rank,
-                     std::vector<int> columns) {
-  Selection one = selection;
-  std::vector<const Block*> blocks = reader.blocks(table);
-  if (rank != kNull) {
-    one.ranks = {rank};
-    return TimeOrder(reader, table, std::move(one), std::move(columns), std::move(blocks));
+std::vector<std::vector<int64_t>> rankBatches(const std::vector<int64_t>& ranks) {
+  std::vector<std::vector<int64_t>> out;
+  for (int64_t rank : ranks) {
+    if (out.empty() || out.back().size() >= kRankBatch || out.back().back() == kNull) out.emplace_back();
+    out.back().push_back(rank);
   }
-  one.ranks.clear();
+  return out;
+}
+
+TimeOrder rowsOfRanks(const Reader& reader, const TableInfo& table, const Selection& selection,
+                      const std::vector<int64_t>& ranks, std::vector<int> columns) {
+  Selection some = selection;
+  std::vector<const Block*> blocks = reader.blocks(table);
+  if (ranks.front() != kNull) {
+    some.ranks = ranks;
+    return TimeOrder(reader, table, std::move(some), std::move(columns), std::move(blocks));
+  }
+  some.ranks.clear();
   int column = table.find("rank");
   std::erase_if(blocks, [&](const Block* b) { return !hasRowsWithoutRank(*b, column); });
-  return TimeOrder(reader, table, std::move(one), std::move(columns), std::move(blocks),
+  return TimeOrder(reader, table, std::move(some), std::move(columns), std::move(blocks),
                    [column](const Row& row) { return row.slot(column) == kNull; });
+}
+
+TimeOrder rowsOfRank(const Reader& reader, const TableInfo& table, const Selection& selection, int64_t rank,
+                     std::vector<int> columns) {
+  return rowsOfRanks(reader, table, selection, {rank}, std::move(columns));
 }
 
 }  // namespace tracesmith::trace

@@ -9,8 +9,18 @@
 
 namespace tracesmith::trace {
 
+/// Values of rows, by their number.
+class RowValues {
+ public:
+  virtual ~RowValues() = default;
+  /// Value of any column but strings and texts, or kNull.
+  virtual int64_t slot(int column, uint32_t row) const = 0;
+  /// String, launch shape or text; data() is null for NULL.
+  virtual std::string_view text(int column, uint32_t row) const = 0;
+};
+
 /// The matching rows of one block at a time. Not thread safe.
-class BlockRows {
+class BlockRows final : public RowValues {
  public:
   /// `columns`: indexes of the columns wanted; empty: all.
   BlockRows(const Reader& reader, const TableInfo& table, Selection selection, std::vector<int> columns);
@@ -25,12 +35,13 @@ class BlockRows {
   /// The blocks that may have matching rows, in file order.
   const std::vector<const Block*>& candidates() const { return candidates_; }
 
-  /// Value of any column but strings and texts, or kNull.
-  int64_t slot(int column, uint32_t row) const {
+  int64_t slot(int column, uint32_t row) const override {
     return slotAt(*data_[static_cast<size_t>(column)], table_.columns[static_cast<size_t>(column)].kind, row);
   }
-  /// String, launch shape or text; data() is null for NULL.
-  std::string_view text(int column, uint32_t row) const;
+  std::string_view text(int column, uint32_t row) const override;
+
+  const TableInfo& table() const { return table_; }
+  const std::vector<int>& columns() const { return columns_; }
 
  private:
   const Reader& reader_;
@@ -44,9 +55,30 @@ class BlockRows {
   Status status_;
 };
 
+/// A copy of a few rows of a block, for those who need a block's memory for the next.
+class CopiedRows final : public RowValues {
+ public:
+  /// Row i of the copy is rows[i].
+  CopiedRows(const BlockRows& from, const std::vector<uint32_t>& rows);
+
+  int64_t slot(int column, uint32_t row) const override {
+    return slots_[row * width_ + place_[static_cast<size_t>(column)]];
+  }
+  std::string_view text(int column, uint32_t row) const override {
+    return texts_[row * text_width_ + place_[static_cast<size_t>(column)]];
+  }
+
+ private:
+  std::vector<size_t> place_;  // of a column among the slots, or among the texts
+  size_t width_ = 0, text_width_ = 0;
+  std::vector<int64_t> slots_;
+  std::vector<std::string_view> texts_;  // strings are the reader's, texts are in heap_
+  std::string heap_;
+};
+
 /// One row of a loaded block.
 struct Row {
-  const BlockRows* rows = nullptr;
+  const RowValues* rows = nullptr;
   uint32_t number = 0;
 
   int64_t slot(int column) const { return rows->slot(column, number); }

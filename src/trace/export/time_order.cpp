@@ -29,34 +29,57 @@ TimeOrder::TimeOrder(const Reader& reader, const TableInfo& table, Selection sel
 
 void TimeOrder::push(size_t i) {
   Open& o = open_[i];
-  if (o.at < o.entries.size())
+  if (o.at < o.entries.size()) {
     heads_.push({o.entries[o.at].ts, o.entries[o.at].dur, i});
-  else
-    free_.push_back(i);
+    return;
+  }
+  if (!o.copied) spare_.emplace_back(static_cast<BlockRows*>(o.rows.release()));
+  o.rows.reset();
+  free_.push_back(i);
 }
 
-/// Decodes the next block; false if it cannot be.
+std::unique_ptr<BlockRows> TimeOrder::spare() {
+  if (spare_.empty()) return std::make_unique<BlockRows>(reader_, table_, selection_, columns_);
+  std::unique_ptr<BlockRows> out = std::move(spare_.back());
+  spare_.pop_back();
+  return out;
+}
+
+/// Decodes the next block; false on failure.
 bool TimeOrder::openNext() {
   const Block& block = *blocks_[next_block_++];
-  if (free_.empty()) {
-    free_.push_back(open_.size());
-    open_.push_back({std::make_unique<BlockRows>(reader_, table_, selection_, columns_), {}, 0});
-  }
-  size_t i = free_.back();
-  Open& o = open_[i];
-  if (!o.rows->load(block)) {
-    status_ = o.rows->status();
+  std::unique_ptr<BlockRows> rows = spare();
+  if (!rows->load(block)) {
+    status_ = rows->status();
+    spare_.push_back(std::move(rows));
     return status_.ok();
   }
+  if (free_.empty()) {
+    free_.push_back(open_.size());
+    open_.emplace_back();
+  }
+  const size_t i = free_.back();
   free_.pop_back();
+  Open& o = open_[i];
   o.entries.clear();
   o.at = 0;
-  for (uint32_t r : o.rows->rows()) {
-    Row row{o.rows.get(), r};
+  std::vector<uint32_t> kept;
+  for (uint32_t r : rows->rows()) {
+    Row row{rows.get(), r};
     int64_t ts = row.slot(ts_column_);
     if (ts == kNull || (keep_ && !keep_(row))) continue;
     int64_t dur = dur_column_ < 0 ? 0 : row.slot(dur_column_);
     o.entries.push_back({ts, std::max<int64_t>(dur, 0), r});
+    kept.push_back(r);
+  }
+  // A block that mixes ranks has few rows of each: a copy of those is much smaller than the block.
+  o.copied = kept.size() < block.rows / 2;
+  if (o.copied) {
+    o.rows = std::make_unique<CopiedRows>(*rows, kept);
+    spare_.push_back(std::move(rows));
+    for (size_t k = 0; k < kept.size(); ++k) o.entries[k].row = static_cast<uint32_t>(k);
+  } else {
+    o.rows = std::move(rows);
   }
   std::stable_sort(o.entries.begin(), o.entries.end(),
                    [](const Entry& a, const Entry& b) { return a.ts != b.ts ? a.ts < b.ts : a.dur > b.dur; });

@@ -1,4 +1,5 @@
-// Rows of a table in order of time, whatever their order in the file. Memory: the blocks that overlap in time.
+// Rows of a table in order of time, whatever their order in the file. Memory: the blocks that overlap in time, or only
+// the matching rows of those that have few.
 #pragma once
 
 #include <functional>
@@ -36,7 +37,8 @@ class TimeOrder {
   };
   /// A block in memory and how far it was read.
   struct Open {
-    std::unique_ptr<BlockRows> rows;
+    std::unique_ptr<RowValues> rows;
+    bool copied = false;
     std::vector<Entry> entries;  // sorted
     size_t at = 0;
   };
@@ -49,6 +51,7 @@ class TimeOrder {
   };
 
   bool openNext();
+  std::unique_ptr<BlockRows> spare();
   void push(size_t open);
 
   const Reader& reader_;
@@ -60,7 +63,8 @@ class TimeOrder {
   int ts_column_, dur_column_;
   size_t next_block_ = 0;
   std::vector<Open> open_;
-  std::vector<size_t> free_;  // of open_, to be used again
+  std::vector<size_t> free_;                       // of open_, to be used again
+  std::vector<std::unique_ptr<BlockRows>> spare_;  // not in use
   std::priority_queue<Head> heads_;
   std::optional<size_t> current_;  // whose row is out
   Row row_;
