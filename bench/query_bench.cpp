@@ -1,5 +1,6 @@
 // SQL over a trace against DuckDB's own table and Parquet of the same rows, in one process, in turn.
-//   query_bench [TRACE.sbt] [--rows N] [--rounds K] [--dir D] [--json OUT] [--only abcd] [--smoke]
+//   query_bench [TRACE.sbt] [--rows N] [--rounds K] [--dir D] [--json OUT] [--only abcd] [--keep] [--smoke]
+// --keep leaves the native table and the Parquet files in D, and takes those that are there.
 // a: time by name; b: 1 ms of one device; c: spread of the ends of collectives over ranks, for each step; d: launches joined with
 // kernels under a memory limit of 2 GB. Bars, against the native table: a and c ≤ 1.6 × and faster than Parquet, b ≤ 15 ms,
 // d ≤ 1.2 ×; by hand (src/analysis) b and d ≤ 0.5 ×. Ratios are of CPU time, medians of the rounds.
@@ -58,21 +59,22 @@ void time(Series& series, const std::function<std::string()>& work) {
 
 class Database {
  public:
-  Database(const std::string& trace, const std::string& dir) : connection_(database_) {
+  Database(const std::string& trace, const std::string& dir, bool keep) : connection_(database_), keep_(keep) {
     traces_ = std::make_shared<query::TraceSet>();
     if (Status s = traces_->open({trace}); !s) stop(s.message());
     query::registerTables(connection_, traces_);
     run("SET temp_directory = '" + dir + "/query_bench.spill'");
     run("SET memory_limit = '8GB'");
     native_ = dir + "/query_bench.duckdb";
-    std::filesystem::remove(native_);
+    if (!keep_) std::filesystem::remove(native_);
+    const bool there = std::filesystem::exists(native_);
     run("ATTACH '" + native_ + "' AS native");
-    run("SET preserve_insertion_order = true");
     for (const char* table : {"events", "collectives"}) {
-      run(std::string("CREATE TABLE native.") + table + " AS SELECT * FROM main." + table);
       std::string parquet = dir + "/query_bench." + table + ".parquet";
-      run(std::string("COPY native.") + table + " TO '" + parquet + "' (FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd)");
       parquet_.push_back(parquet);
+      if (there) continue;
+      run(std::string("CREATE TABLE native.") + table + " AS SELECT * FROM main." + table);
+      run(std::string("COPY native.") + table + " TO '" + parquet + "' (FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd)");
     }
     run("CHECKPOINT native");
     run("CREATE SCHEMA parquet");
@@ -82,6 +84,7 @@ class Database {
   ~Database() {
     traces_.reset();
     run("DETACH native");
+    if (keep_) return;
     std::filesystem::remove(native_);
     for (const std::string& f : parquet_) std::filesystem::remove(f);
   }
@@ -109,6 +112,7 @@ class Database {
   std::shared_ptr<query::TraceSet> traces_;
   std::string native_;
   std::vector<std::string> parquet_;
+  bool keep_;
 };
 
 struct Sums {
@@ -159,7 +163,7 @@ int main(int argc, char** argv) {
   JsonWriter out(json);
   out.beginObject();
   {
-    Database db(trace, dir);
+    Database db(trace, dir, flag(argc, argv, "--keep"));
     const std::string node = db.value("SELECT node FROM main.events WHERE device = 3 LIMIT 1");
     const int64_t middle = std::stoll(db.value("SELECT (min(ts) + max(ts)) // 2 FROM main.events WHERE device = 3 AND node = '" + node + "'"));
     const std::string from = std::to_string(middle), to = std::to_string(middle + 1000000);

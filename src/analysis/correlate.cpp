@@ -18,29 +18,38 @@ struct Launch {
   int64_t ts = kNull, dur = kNull;
 };
 
-/// Launches of one group of processes by process and id: an array where the ids are dense, else a hash table.
+uint64_t mix(int64_t process, int64_t id) {
+  uint64_t hash = (static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15ull) ^ (static_cast<uint64_t>(process) * 0xC2B2AE3D27D4EB4Full);
+  return hash ^ hash >> 32;
+}
+
+/// Launches of one group of processes by process and id: an array where one process has dense ids, else a hash table.
 class LaunchTable {
  public:
-  /// Ids from low to high; one process if `single`, then the key is the id alone.
-  void reset(bool single, int64_t low, int64_t high, size_t launches, size_t memory_bytes) {
+  static bool fitsArray(int64_t low, int64_t high, size_t memory_bytes) {
+    return low <= high && static_cast<uint64_t>(high) - static_cast<uint64_t>(low) < memory_bytes / sizeof(Launch);
+  }
+  void useArray(int64_t low, int64_t high) {
+    dense_ = true;
     low_ = low;
-    const auto range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
-    dense_ = single && range != 0 && range * sizeof(Launch) <= std::max(memory_bytes, launches * sizeof(Entry));
-    if (dense_) {
-      array_.assign(range, {});
-      return;
-    }
+    array_.assign(static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1, {});
+  }
+  void useHash(size_t launches) {
+    dense_ = false;
+    used_ = 0;
     entries_.assign(std::bit_ceil(std::max<size_t>(16, launches * 2)), {});
   }
-  bool dense() const { return dense_; }
 
   void put(int64_t process, int64_t id, Launch launch) {
     if (dense_) {
-      array_[static_cast<uint64_t>(id) - static_cast<uint64_t>(low_)] = launch;
+      const uint64_t at = static_cast<uint64_t>(id) - static_cast<uint64_t>(low_);
+      if (at < array_.size()) array_[at] = launch;
       return;
     }
     Entry& e = entry(process, id);
+    used_ += !e.used;
     e = {process, id, launch, true};
+    if (used_ * 4 > entries_.size() * 3) grow();
   }
   const Launch* find(int64_t process, int64_t id) {
     if (dense_) {
@@ -58,16 +67,22 @@ class LaunchTable {
     bool used = false;
   };
   Entry& entry(int64_t process, int64_t id) {
-    uint64_t hash = (static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15ull) ^ (static_cast<uint64_t>(process) * 0xC2B2AE3D27D4EB4Full);
     const size_t mask = entries_.size() - 1;
-    for (size_t at = (hash ^ hash >> 32) & mask;; at = (at + 1) & mask)
+    for (size_t at = mix(process, id) & mask;; at = (at + 1) & mask)
       if (!entries_[at].used || (entries_[at].process == process && entries_[at].id == id)) return entries_[at];
+  }
+  void grow() {
+    std::vector<Entry> old(entries_.size() * 2);
+    old.swap(entries_);
+    for (const Entry& e : old)
+      if (e.used) entry(e.process, e.id) = e;
   }
 
   bool dense_ = false;
   int64_t low_ = 0;
   std::vector<Launch> array_;
   std::vector<Entry> entries_;
+  size_t used_ = 0;
 };
 
 /// Blocks whose processes overlap: no other block has a partner of theirs.
@@ -141,14 +156,6 @@ class Worker {
       : options_(options), visit_(visit), memory_(memory), number_(number), decoder_(reader) {}
 
   void run(const Group& group) {
-    // Too many launches for the memory: several passes over the group, each with the ids of one remainder.
-    constexpr size_t kBytesPerLaunch = 96;  // an entry of the hash table at its emptiest
-    const size_t passes = group.single ? 1 : std::max<size_t>(1, group.launch_rows * kBytesPerLaunch / memory_);
-    for (size_t pass = 0; pass < passes; ++pass) runPass(group, pass, passes);
-  }
-
- private:
-  void runPass(const Group& group, size_t pass, size_t passes) {
     int64_t low = INT64_MAX, high = INT64_MIN;
     for (const Block* block : group.launches) {
       int64_t a, b;
@@ -156,13 +163,28 @@ class Worker {
       low = std::min(low, a);
       high = std::max(high, b);
     }
-    table_.reset(group.single, low, high, group.launch_rows / passes + 1, memory_);
-    auto mine = [&](int64_t id) { return passes == 1 || static_cast<uint64_t>(id) % passes == pass; };
+    if (group.single && LaunchTable::fitsArray(low, high, memory_)) {
+      table_.useArray(low, high);
+      runPass(group, 0, 1);
+      return;
+    }
+    // Too many launches for the memory: several passes over the group, each with its share of the ids.
+    constexpr size_t kBytesPerLaunch = 120;  // an entry of the hash table at its emptiest
+    const size_t passes = std::max<size_t>(1, group.launch_rows * kBytesPerLaunch / memory_);
+    for (size_t pass = 0; pass < passes; ++pass) {
+      table_.useHash(group.launch_rows / passes);
+      runPass(group, pass, passes);
+    }
+  }
+
+ private:
+  void runPass(const Group& group, size_t pass, size_t passes) {
+    auto mine = [&](int64_t id) { return passes == 1 || (mix(1, id) >> 20) % passes == pass; };
     for (const Block* block : group.launches) {
       if (!load(*block, options_.launch_types, false)) continue;
       const int64_t* ids = correlation_.data<int64_t>();
       for (uint32_t r : rows_)
-        if (ids[r] >= low && ids[r] <= high && mine(ids[r]))
+        if (mine(ids[r]))
           table_.put(process(r), ids[r], {ts_.data<int64_t>()[r], dur_.valid(r) ? dur_.data<int64_t>()[r] : kNull});
     }
     for (const Block* block : group.work) {

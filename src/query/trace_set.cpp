@@ -11,6 +11,10 @@ namespace {
 
 using trace::Kind;
 
+// Memory kept between queries.
+constexpr size_t kLendBytes = 32u << 20;
+constexpr size_t kLendDecoders = 16;
+
 duckdb::LogicalType eventTypeEnum() {
   duckdb::Vector names(duckdb::LogicalType::VARCHAR, trace::kEventTypes);
   auto* values = duckdb::FlatVector::GetData<duckdb::string_t>(names);
@@ -49,7 +53,10 @@ Status TraceSet::open(const std::vector<std::string>& files) {
     columns_[&table] = makeColumns(table);
     auto& refs = blocks_[&table];
     for (uint32_t s = 0; s < sources_.size(); ++s)
-      for (const trace::Block* block : sources_[s].reader->blocks(table)) refs.push_back({s, block});
+      for (const trace::Block* block : sources_[s].reader->blocks(table)) {
+        refs.push_back({s, block});
+        largest_block_ = std::max(largest_block_, block->rows);
+      }
   }
   return {};
 }
@@ -150,6 +157,34 @@ std::pair<int64_t, int64_t> TraceSet::idsOf(uint32_t source, uint32_t stream, co
       it->second.second = static_cast<int64_t>(i);
     }
   return it->second;
+}
+
+std::unique_ptr<trace::ColumnData> TraceSet::borrowColumn() {
+  std::lock_guard lock(mutex_);
+  if (columns_to_lend_.empty()) return std::make_unique<trace::ColumnData>();
+  auto column = std::move(columns_to_lend_.back());
+  columns_to_lend_.pop_back();
+  return column;
+}
+
+void TraceSet::giveBack(std::unique_ptr<trace::ColumnData> column) {
+  std::lock_guard lock(mutex_);
+  const size_t bytes = largest_block_ * sizeof(int64_t) * (columns_to_lend_.size() + 1);
+  if (bytes <= kLendBytes) columns_to_lend_.push_back(std::move(column));
+}
+
+std::unique_ptr<trace::BlockDecoder> TraceSet::borrowDecoder(uint32_t source) {
+  std::lock_guard lock(mutex_);
+  auto it = std::find_if(decoders_to_lend_.begin(), decoders_to_lend_.end(), [&](auto& d) { return d.first == source; });
+  if (it == decoders_to_lend_.end()) return std::make_unique<trace::BlockDecoder>(*sources_[source].reader);
+  auto decoder = std::move(it->second);
+  decoders_to_lend_.erase(it);
+  return decoder;
+}
+
+void TraceSet::giveBack(uint32_t source, std::unique_ptr<trace::BlockDecoder> decoder) {
+  std::lock_guard lock(mutex_);
+  if (decoders_to_lend_.size() < kLendDecoders) decoders_to_lend_.emplace_back(source, std::move(decoder));
 }
 
 void TraceSet::report(ScanReport scan) {

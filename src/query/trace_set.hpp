@@ -67,6 +67,12 @@ class TraceSet {
   /// Lowest and highest id of a string in a stream; low > high: the stream does not have it.
   std::pair<int64_t, int64_t> idsOf(uint32_t source, uint32_t stream, const std::string& value);
 
+  /// Decoding memory that scans of earlier queries left behind, or fresh.
+  std::unique_ptr<trace::ColumnData> borrowColumn();
+  std::unique_ptr<trace::BlockDecoder> borrowDecoder(uint32_t source);
+  void giveBack(std::unique_ptr<trace::ColumnData> column);
+  void giveBack(uint32_t source, std::unique_ptr<trace::BlockDecoder> decoder);
+
   /// Scans add what they did; taken when the statement ends.
   void report(ScanReport scan);
   std::vector<ScanReport> takeReports();
@@ -77,12 +83,15 @@ class TraceSet {
   std::vector<Source> sources_;
   std::map<const trace::TableInfo*, std::vector<BlockRef>> blocks_;
   std::map<const trace::TableInfo*, std::vector<SqlColumn>> columns_;
+  uint32_t largest_block_ = 0;  // rows
 
   std::mutex mutex_;  // guards what follows
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<Dictionary>> dictionaries_;
   std::map<std::tuple<const trace::TableInfo*, int, uint32_t, uint32_t>, IdRange> ranges_;
   std::map<std::tuple<uint32_t, uint32_t, std::string>, std::pair<int64_t, int64_t>> ids_;  // looked up so far
   std::vector<ScanReport> reports_;
+  std::vector<std::unique_ptr<trace::ColumnData>> columns_to_lend_;
+  std::vector<std::pair<uint32_t, std::unique_ptr<trace::BlockDecoder>>> decoders_to_lend_;
 };
 
 }  // namespace tracesmith::query
