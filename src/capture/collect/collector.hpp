@@ -50,6 +50,8 @@ class Collector {
   void take(Process& p, uint32_t lane, const ring::Record& record);
   void event(Process& p, const ring::Record& r, trace::EventType type);
   void kernel(Process& p, const ring::Record& r);
+  static bool fits(const Process& p, const Launch& launch, std::string_view kernel);
+  void settle(Process& p, std::deque<Launch>& queue, const ring::Record* kernel);
   void collectiveRow(Process& p, const Collective& c, const ring::Record* kernel);
   int64_t name(Process& p, uint32_t id);
   template <typename Row>
@@ -67,5 +69,7 @@ class Collector {
 
 /// This machine's name: the host name.
 std::string hostName();
+/// CLOCK_MONOTONIC_RAW, the clock of the rings, ns.
+uint64_t rawNow();
 
 }  // namespace tracesmith::capture
