@@ -62,10 +62,12 @@ int record(const Options& o) {
   Result<size_t> taken = size_t{0};
   if (o.last_s > 0) {
     const uint64_t now = capture::rawNow(), span = static_cast<uint64_t>(o.last_s * 1e9);
-    taken = collector.snapshot(now > span ? now - span : 0);
+    collector.leaveOutBefore(now > span ? now - span : 0);
+    taken = collector.snapshot();
   } else {
     Progress progress("recording");
     const uint64_t begin = capture::rawNow(), span = static_cast<uint64_t>(o.duration_s * 1e9);
+    collector.leaveOutBefore(begin);
     for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
     while (taken && !g_stop && collector.alive() > 0 && capture::rawNow() - begin < span) {
       taken = collector.drain();

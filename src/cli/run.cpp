@@ -242,7 +242,8 @@ int run(Options o) {
   collect();
   if (flight && collecting) {
     const uint64_t now = capture::rawNow(), span = static_cast<uint64_t>(o.flight_s) * 1'000'000'000ull;
-    if (Result<size_t> n = collector.snapshot(now > span ? now - span : 0); !n) collecting = n.status();
+    collector.leaveOutBefore(now > span ? now - span : 0);
+    if (Result<size_t> n = collector.snapshot(); !n) collecting = n.status();
   }
   if (collecting) collecting = collector.finish();
   if (collecting) collecting = (*writer)->close();

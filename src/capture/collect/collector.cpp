@@ -108,24 +108,25 @@ Status Collector::follow(const std::string& path, bool attach) {
 
 Result<size_t> Collector::drain() {
   size_t count = 0;
-  for (auto& p : processes_) count += p->ring->drain([&](uint32_t lane, const Record& r) { take(*p, lane, r); });
+  for (auto& p : processes_) p->ring->drain([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
   stats_.records += count;
   if (!status_) return status_;
   return count;
 }
 
-Result<size_t> Collector::snapshot(uint64_t since_ns) {
+Result<size_t> Collector::snapshot() {
   size_t count = 0;
-  for (auto& p : processes_)
-    p->ring->snapshot([&](uint32_t lane, const Record& r) {
-      const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata;
-      if (!context && std::max(r.start, r.end) < since_ns) return;
-      take(*p, lane, r);
-      ++count;
-    });
+  for (auto& p : processes_) p->ring->snapshot([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
   stats_.records += count;
   if (!status_) return status_;
   return count;
+}
+
+size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
+  const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata || r.kind == RingKind::gpu_on;
+  if (!context && std::max(r.start, r.end) < since_ns_) return 0;
+  take(p, lane, r);
+  return 1;
 }
 
 size_t Collector::alive() const {
