@@ -43,6 +43,14 @@ Result<File> File::create(const std::string& path) {
   return file;
 }
 
+Result<File> File::standardOutput() {
+  File file;
+  file.path_ = "standard output";
+  file.fd_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (file.fd_ < 0) return errnoStatus("write to", file.path_);
+  return file;
+}
+
 Result<uint64_t> File::size() const {
   struct stat st;
   if (::fstat(fd_, &st) != 0) return errnoStatus("stat", path_);

@@ -21,6 +21,8 @@ class File {
   static Result<File> openRead(const std::string& path);
   /// Creates or truncates.
   static Result<File> create(const std::string& path);
+  /// The standard output of this process, wherever it leads.
+  static Result<File> standardOutput();
 
   bool isOpen() const { return fd_ >= 0; }
   int fd() const { return fd_; }

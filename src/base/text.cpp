@@ -71,6 +71,21 @@ bool parseDuration(std::string_view s, int64_t& ns) {
   return true;
 }
 
+void appendUtf8(std::string& out, std::string_view s) {
+  size_t plain = 0;  // start of the run not yet copied
+  for (size_t i = 0; i < s.size();) {
+    size_t n = static_cast<uint8_t>(s[i]) < 0x80 ? 1 : utf8Length(s, i);
+    if (n > 0) {
+      i += n;
+      continue;
+    }
+    out.append(s, plain, i - plain);
+    out += "\xef\xbf\xbd";
+    plain = ++i;
+  }
+  out.append(s, plain, s.size() - plain);
+}
+
 void appendJsonString(std::string& out, std::string_view s) {
   out += '"';
   size_t plain = 0;  // start of the run not yet copied

@@ -19,6 +19,8 @@ bool parseDuration(std::string_view s, int64_t& ns);
 /// A whole decimal integer, nothing else.
 bool parseInt(std::string_view s, int64_t& value);
 
+/// Appends s; bytes that are no valid UTF-8 become U+FFFD.
+void appendUtf8(std::string& out, std::string_view s);
 /// Appends s as a JSON string with its quotes. Bytes that are no valid UTF-8 become U+FFFD, so the result is always valid JSON.
 void appendJsonString(std::string& out, std::string_view s);
 /// Shortest text that reads back as the same double; null for NaN and infinities.

@@ -2,28 +2,20 @@
 
 #include "cli/commands.hpp"
 
-namespace tracesmith::cli {
-
-int fail(const Status& status) {
-  std::fprintf(stderr, "tracesmith: %s\n", status.message().c_str());
-  return 1;
-}
-
-void warn(const std::string& message) {
-  if (!message.empty()) std::fprintf(stderr, "tracesmith: warning: %s\n", message.c_str());
-}
-
-}  // namespace tracesmith::cli
-
 int main(int argc, char** argv) {
   using namespace tracesmith::cli;
   CLI::App app("TraceSmith shows what every GPU of a cluster did, on one clock.", "tracesmith");
   app.set_version_flag("--version", "tracesmith " TRACESMITH_VERSION);
   app.require_subcommand(1);
-  app.footer("Example:  tracesmith import rank*.json.gz -o job.sbt && tracesmith info job.sbt\nHelp on a command:  tracesmith COMMAND --help");
+  app.footer("Example:  tracesmith run -o job.sbt -- torchrun train.py && tracesmith info job.sbt\nHelp on a command:  tracesmith COMMAND --help");
   Run run;
   addRun(app, run);
   addRecord(app, run);
+  addImport(app, run);
+  addExport(app, run);
+  addInfo(app, run);
+  addView(app, run);
+  addQuery(app, run);
   addSynth(app, run);
   try {
     app.parse(argc, argv);

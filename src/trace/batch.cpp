@@ -134,6 +134,25 @@ void setZone(std::span<const uint64_t> v, Kind kind, ColumnEntry& entry) {
   }
 }
 
+/// Sums of the rows that have both values.
+void addRows(const Column& a, const Column& b, size_t rows, std::vector<uint64_t>& sums) {
+  const std::span<const uint64_t> x = a.values(), y = b.values();
+  const auto va = a.valid(), vb = b.valid();
+  sums.resize(std::min(x.size(), y.size()));
+  size_t n = 0;
+  if (va.empty() && vb.empty()) {
+    for (; n < sums.size(); ++n) sums[n] = x[n] + y[n];
+    return;
+  }
+  for (size_t row = 0, i = 0, k = 0; row < rows; ++row) {
+    const bool in_a = va.empty() || va[row], in_b = vb.empty() || vb[row];
+    if (in_a && in_b) sums[n++] = x[i] + y[k];
+    i += in_a;
+    k += in_b;
+  }
+  sums.resize(n);
+}
+
 }  // namespace
 
 std::string Batch::encode(Encoder& encoder) {
@@ -155,17 +174,11 @@ std::string Batch::encode(Encoder& encoder) {
       if (ts.values().empty() || dur.values().empty()) continue;
       entry.encoding = Encoding::kSum;
       entry.base = table_->columns[i - 2].id | static_cast<int64_t>(table_->columns[i - 1].id) << 32;
-      entry.values = static_cast<uint32_t>(std::min(ts.values().size(), dur.values().size()));
-      // With NULLs the dense values do not line up; a wide zone is still a true one.
-      if (ts.values().size() == dur.values().size() && std::ranges::equal(ts.valid(), dur.valid())) {
-        std::vector<uint64_t>& sums = codes;
-        sums.resize(ts.values().size());
-        for (size_t k = 0; k < sums.size(); ++k) sums[k] = ts.values()[k] + dur.values()[k];
-        setZone(sums, Kind::Int, entry);
-      } else {
-        entry.zone_low = INT64_MIN;
-        entry.zone_high = INT64_MAX;
-      }
+      std::vector<uint64_t>& sums = codes;
+      addRows(ts, dur, rows_, sums);
+      if (sums.empty()) continue;  // no row has both
+      entry.values = static_cast<uint32_t>(sums.size());
+      setZone(sums, Kind::Int, entry);
       entries.push_back(entry);
       continue;
     }

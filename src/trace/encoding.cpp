@@ -17,6 +17,9 @@
 namespace tracesmith::trace {
 namespace {
 
+// Codes put together at one time: 8 KB of results and as many planes stay in the first-level cache.
+constexpr size_t kStretch = 1024;
+
 enum PlaneMode : uint8_t { kRaw = 0, kZstd = 1, kRepeat = 2 };
 
 template <typename T>
@@ -175,15 +178,15 @@ Decoder::Decoder() : zstd_(ZSTD_createDCtx()) {}
 
 Decoder::~Decoder() { ZSTD_freeDCtx(zstd_); }
 
-template <typename T>
-bool Decoder::planes(std::string_view& in, size_t n, T* out) {
+template <typename T, typename Finish>
+bool Decoder::merge(std::string_view& in, size_t n, T* out, T base, Finish finish) {
   uint8_t count;
   if (n > kMaxRows || !take(in, count) || count > 8) return false;
-  scratch_.resize(static_cast<size_t>(count) * n);
+  if (scratch_.size() < count * n) scratch_.resize(count * n);  // never smaller: growing again would fill it with zeros
   const uint8_t* part[8];
   unsigned shift[8];
   unsigned parts = 0;
-  T add = 0;
+  T add = base;
   for (unsigned k = 0; k < count; ++k) {
     uint8_t mode;
     uint32_t size;
@@ -207,21 +210,37 @@ bool Decoder::planes(std::string_view& in, size_t n, T* out) {
     part[parts] = bytes;
     shift[parts++] = 8 * k;
   }
-  if (parts == 0) {
-    std::fill(out, out + n, add);
-  } else if (parts == 1) {
-    merge1(part[0], shift[0], add, n, out);
-  } else {
-    merge2(part[0], shift[0], part[1], shift[1], add, n, out);
-    for (unsigned k = 2; k < parts; ++k) mergeMore(part[k], shift[k], n, out);
+  for (size_t at = 0; at < n; at += kStretch) {
+    const size_t some = std::min(kStretch, n - at);
+    if (parts == 0) {
+      std::fill(out + at, out + at + some, add);
+    } else if (parts == 1) {
+      merge1(part[0] + at, shift[0], add, some, out + at);
+    } else {
+      merge2(part[0] + at, shift[0], part[1] + at, shift[1], add, some, out + at);
+      for (unsigned k = 2; k < parts; ++k) mergeMore(part[k] + at, shift[k], some, out + at);
+    }
+    finish(out + at, some);
   }
   return true;
 }
 
-template bool Decoder::planes<uint8_t>(std::string_view&, size_t, uint8_t*);
-template bool Decoder::planes<uint16_t>(std::string_view&, size_t, uint16_t*);
-template bool Decoder::planes<uint32_t>(std::string_view&, size_t, uint32_t*);
-template bool Decoder::planes<uint64_t>(std::string_view&, size_t, uint64_t*);
+template <typename T>
+bool Decoder::planes(std::string_view& in, size_t n, T* out, T base) {
+  return merge(in, n, out, base, [](T*, size_t) {});
+}
+
+bool Decoder::deltas(std::string_view& in, size_t n, int64_t* out, int64_t base, bool zigzag) {
+  return merge<uint64_t>(in, n, reinterpret_cast<uint64_t*>(out), 0, [&](uint64_t* first, size_t count) {
+    undelta(reinterpret_cast<int64_t*>(first), count, base, zigzag);
+    base = static_cast<int64_t>(first[count - 1]);
+  });
+}
+
+template bool Decoder::planes<uint8_t>(std::string_view&, size_t, uint8_t*, uint8_t);
+template bool Decoder::planes<uint16_t>(std::string_view&, size_t, uint16_t*, uint16_t);
+template bool Decoder::planes<uint32_t>(std::string_view&, size_t, uint32_t*, uint32_t);
+template bool Decoder::planes<uint64_t>(std::string_view&, size_t, uint64_t*, uint64_t);
 
 bool Decoder::heap(std::string_view& in, size_t n, std::vector<uint32_t>& lengths, std::string& bytes) {
   lengths.resize(n);
@@ -243,6 +262,12 @@ bool Decoder::heap(std::string_view& in, size_t n, std::vector<uint32_t>& length
   }
   in.remove_prefix(size);
   return true;
+}
+
+TS_CLONES uint32_t highest(const uint32_t* ids, size_t n) {
+  uint32_t high = 0;
+  for (size_t i = 0; i < n; ++i) high = ids[i] > high ? ids[i] : high;
+  return high;
 }
 
 void undelta(int64_t* codes, size_t n, int64_t base, bool zigzag) {

@@ -49,12 +49,19 @@ class Decoder {
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
-  /// Reads `planes` of n codes from the front of `in` into out (truncated to T: uint8_t, uint16_t, uint32_t or uint64_t) and drops it from `in`.
+  /// Reads `planes` of n codes from the front of `in` and drops it from `in`; out gets each code + base (truncated to T: uint8_t,
+  /// uint16_t, uint32_t or uint64_t).
   template <typename T>
-  bool planes(std::string_view& in, size_t n, T* out);
+  bool planes(std::string_view& in, size_t n, T* out, T base = 0);
+  /// The same for differences of neighbours: out[i] becomes base + the sum of differences 0…i.
+  bool deltas(std::string_view& in, size_t n, int64_t* out, int64_t base, bool zigzag);
   bool heap(std::string_view& in, size_t n, std::vector<uint32_t>& lengths, std::string& bytes);
 
  private:
+  /// Decodes like planes() and calls finish(first, count) for every stretch of codes, while it is in the cache.
+  template <typename T, typename Finish>
+  bool merge(std::string_view& in, size_t n, T* out, T base, Finish finish);
+
   ZSTD_DCtx_s* zstd_;
   std::vector<uint8_t> scratch_;
 };
@@ -67,6 +74,9 @@ bool differences(std::span<const uint64_t> values, uint64_t* out);
 void zigzag(std::span<uint64_t> codes);
 /// counts[c] += rows in which column c is `null`; rows of `columns` slots each.
 void countNulls(const int64_t* rows, size_t count, size_t columns, int64_t null, uint32_t* counts);
+
+/// The highest of n ids; 0 of none.
+uint32_t highest(const uint32_t* ids, size_t n);
 
 /// Codes of neighbours' differences to values, in place: codes[i] becomes base + the sum of differences 0…i.
 void undelta(int64_t* codes, size_t n, int64_t base, bool zigzag);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "trace/block_index.hpp"
 #include "trace/encoding.hpp"
@@ -47,19 +48,22 @@ struct Reader::Impl {
   BlockIndex index;
   std::vector<std::string> unknown_columns;
 
-  mutable std::mutex mutex;  // guards what follows
+  mutable std::mutex strings_mutex;  // guards the next two; taken before `mutex`
   mutable std::map<uint32_t, Strings> strings;
   mutable size_t string_bytes = 0;
+  mutable std::mutex mutex;            // guards damage
   mutable std::vector<Damage> damage;  // found while decoding
 
-  Status readColumn(const Block& block, const ColumnEntry& entry, std::string& buffer) const {
+  /// The bytes of a column, in `buffer`, which only grows.
+  Status readColumn(const Block& block, const ColumnEntry& entry, std::vector<char>& buffer, std::string_view& bytes) const {
     uint64_t at = block.offset + sizeof(BlockHeader) + block.columns.size() * sizeof(ColumnEntry) + entry.offset;
-    buffer.resize(entry.size);
+    if (buffer.size() < entry.size) buffer.resize(entry.size);
     size_t got;
-    TS_TRY(file.readAt(at, buffer.data(), buffer.size(), got));
-    if (got < buffer.size()) return Status::corrupt("the file ends inside the block");
-    if (entry.checksum != static_cast<uint32_t>(hash64(buffer.data(), buffer.size())))
+    TS_TRY(file.readAt(at, buffer.data(), entry.size, got));
+    if (got < entry.size) return Status::corrupt("the file ends inside the block");
+    if (entry.checksum != static_cast<uint32_t>(hash64(buffer.data(), entry.size)))
       return Status::corrupt("checksum of a column does not match");
+    bytes = {buffer.data(), entry.size};
     return {};
   }
 };
@@ -137,18 +141,16 @@ uint64_t Reader::rows(const TableInfo& table) const {
 Result<const Strings*> Reader::strings(uint32_t stream) const {
   static constexpr ColumnInfo kColumns[] = {{1, "id", Kind::Int, ""}, {2, "value", Kind::Text, ""}};
   static constexpr TableInfo kTable = {kStringsTable, "strings", "", kColumns};
-  std::unique_lock lock(impl_->mutex);
+  std::lock_guard lock(impl_->strings_mutex);
   Strings& strings = impl_->strings[stream];
-  BlockDecoder decoder(*this);
+  std::optional<BlockDecoder> decoder;  // only if there is something to load
   ColumnData ids, values;
   for (; strings.next_block_ < impl_->index.strings.size(); ++strings.next_block_) {
     Block block = impl_->index.strings[strings.next_block_];
     if (block.stream != stream) continue;
     block.table = &kTable;
-    lock.unlock();  // decode reports damage under the same lock
-    bool good = decoder.decode(block, 0, ids) && decoder.decode(block, 1, values);
-    lock.lock();
-    if (!good) continue;
+    if (!decoder) decoder.emplace(*this);
+    if (!decoder->decode(block, 0, ids) || !decoder->decode(block, 1, values)) continue;
     auto heap = std::make_unique<std::string>();
     for (size_t i = 0; i < block.rows; ++i) heap->append(values.textAt(i));
     impl_->string_bytes += heap->size() + block.rows * sizeof(std::string_view);
@@ -206,7 +208,7 @@ std::string Reader::damageSummary() const {
 struct BlockDecoder::Impl {
   const Reader& reader;
   Decoder decoder;
-  std::string bytes;
+  std::vector<char> buffer;
   // Validity of the block decoded last, by owner: columns share it.
   uint64_t validity_block = UINT64_MAX;
   std::map<uint16_t, std::vector<uint8_t>> validity;
@@ -219,9 +221,9 @@ struct BlockDecoder::Impl {
     validity_block = block.offset;
     auto [it, missing] = validity.try_emplace(index);
     if (missing) {
-      std::string slice;
-      Status read = reader.impl_->readColumn(block, block.columns[index], slice);
-      std::string_view in = slice;
+      std::vector<char> slice;
+      std::string_view in;
+      Status read = reader.impl_->readColumn(block, block.columns[index], slice, in);
       it->second.resize(block.rows);
       if (read.ok() && !decoder.planes(in, block.rows, it->second.data())) read = Status::corrupt("a NULL map does not decode");
       if (!read) {
@@ -236,7 +238,8 @@ struct BlockDecoder::Impl {
   template <typename T>
   Status values(const Block& block, const ColumnEntry& e, std::string_view in, ColumnData& out, bool keep_constant) {
     const size_t rows = block.rows, n = e.values;
-    out.values_.resize(((keep_constant && e.encoding == Encoding::kConstant ? 1 : rows) * sizeof(T) + 7) / 8);
+    const size_t words = ((keep_constant && e.encoding == Encoding::kConstant ? 1 : rows) * sizeof(T) + 7) / 8;
+    if (out.values_.size() < words) out.values_.resize(words);  // never smaller: growing again would fill it with zeros
     T* v = reinterpret_cast<T*>(out.values_.data());
     if (e.encoding == Encoding::kConstant) {
       out.constant_ = true;
@@ -248,11 +251,13 @@ struct BlockDecoder::Impl {
     }
     if (e.encoding != Encoding::kPlanes) return Status::corrupt("unknown encoding");
     if (e.flags & kDelta) {
-      if (n == 0 || !decoder.planes(in, n - 1, v + 1)) return Status::corrupt("a column does not decode");
+      if (n == 0) return Status::corrupt("a column does not decode");
       v[0] = static_cast<T>(e.base);
       if constexpr (sizeof(T) == 8) {
-        undelta(reinterpret_cast<int64_t*>(v + 1), n - 1, e.base, e.flags & kZigzag);
+        if (!decoder.deltas(in, n - 1, reinterpret_cast<int64_t*>(v + 1), e.base, e.flags & kZigzag))
+          return Status::corrupt("a column does not decode");
       } else {
+        if (!decoder.planes(in, n - 1, v + 1)) return Status::corrupt("a column does not decode");
         for (size_t i = 1; i < n; ++i) {
           T d = v[i];
           if (e.flags & kZigzag) d = static_cast<T>((d >> 1) ^ static_cast<T>(0 - (d & 1)));
@@ -260,9 +265,7 @@ struct BlockDecoder::Impl {
         }
       }
     } else {
-      if (!decoder.planes(in, n, v)) return Status::corrupt("a column does not decode");
-      if (e.base != 0)
-        for (size_t i = 0; i < n; ++i) v[i] = static_cast<T>(v[i] + static_cast<T>(e.base));
+      if (!decoder.planes(in, n, v, static_cast<T>(e.base))) return Status::corrupt("a column does not decode");
     }
     if (out.has_nulls_) spread(v, rows, n, out.valid_);
     return {};
@@ -302,8 +305,8 @@ struct BlockDecoder::Impl {
     }
     if (e->type != diskType(info.kind)) return Status::corrupt("a column has another type than the schema says");
     if (info.kind == Kind::Sum) return sum(self, block, index, out);
-    if (Status read = reader.impl_->readColumn(block, *e, bytes); !read) return read;
-    std::string_view in = bytes;
+    std::string_view in;
+    TS_TRY(reader.impl_->readColumn(block, *e, buffer, in));
     if (e->flags & (kOwnValidity | kSharedValidity)) {
       out.has_nulls_ = true;
       if (e->flags & kOwnValidity) {
@@ -313,8 +316,12 @@ struct BlockDecoder::Impl {
         TS_TRY(validityOf(block, e->validity_index, out.valid_));
       }
       size_t ones = 0;
-      for (uint8_t b : out.valid_) ones += b != 0;
-      if (ones != e->values) return Status::corrupt("a NULL map does not match its column");
+      uint8_t any = 0;
+      for (uint8_t b : out.valid_) {
+        ones += b;
+        any |= b;
+      }
+      if (ones != e->values || any > 1) return Status::corrupt("a NULL map does not match its column");
     } else if (e->values != block.rows) {
       return Status::corrupt("a column has too few values");
     }

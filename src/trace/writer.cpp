@@ -153,6 +153,12 @@ std::unique_ptr<Appender> Writer::appender() { return std::unique_ptr<Appender>(
 
 Status Writer::commit(std::string block) { return impl_->commit(block); }
 
+Status Writer::flushStrings() {
+  std::lock_guard lock(impl_->mutex);
+  TS_TRY(impl_->state);
+  return impl_->writeStringsLocked();
+}
+
 Status Writer::sync() {
   std::lock_guard lock(impl_->mutex);
   TS_TRY(impl_->state);

@@ -114,11 +114,11 @@ TEST_F(Sample, EveryDeviceRowHasItsLaunch) {
 }
 
 TEST_F(Sample, ClockTruthIsInTheTrace) {
-  Scan scan(*reader_, tableOf<ClockRow>(), {}, {clocks::offset, clocks::ts_from, clocks::drift_ppm});
+  Scan scan(*reader_, tableOf<ClockRow>(), {}, {clocks::offset_ns, clocks::ts_from, clocks::drift_ppm});
   ASSERT_TRUE(scan.next());
   ASSERT_EQ(scan.rows().size(), 2u);
   for (uint32_t n = 0; n < 2; ++n) {
-    EXPECT_EQ(scan.column(clocks::offset).data<int64_t>()[n], job_.clock(static_cast<int>(n)).offset);
+    EXPECT_EQ(scan.column(clocks::offset_ns).data<int64_t>()[n], job_.clock(static_cast<int>(n)).offset);
     EXPECT_EQ(scan.column(clocks::ts_from).data<int64_t>()[n], job_.clock(static_cast<int>(n)).raw_start);
     EXPECT_EQ(scan.column(clocks::drift_ppm).realAt(n), job_.clock(static_cast<int>(n)).drift_ppm);
   }

@@ -36,7 +36,7 @@ class Scan {
   /// A wanted column of the block, by its index in the table.
   const ColumnData& column(int index) const;
 
-  /// The blocks that will be visited, in order; may be reordered before the first next().
+  /// The blocks that will be visited, in order; may be changed before the first next(), and added to at any time.
   std::vector<const Block*>& blocks();
 
  private:

@@ -45,6 +45,8 @@ class Writer {
 
   /// Writes one encoded block (of Appender::takeBlocks).
   Status commit(std::string block);
+  /// Writes the strings that no block has brought along yet: bounds their memory where blocks are held back.
+  Status flushStrings();
   /// Everything committed so far survives a power cut when it returns.
   Status sync();
   /// Writes the end mark. All appenders must be flushed or gone.

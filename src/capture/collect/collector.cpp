@@ -391,7 +391,7 @@ Status Collector::finish() {
     ClockRow clock;
     clock.node = node_id_;
     clock.ts_from = static_cast<int64_t>(h.start_ns);
-    clock.offset = static_cast<int64_t>(h.start_unix_ns - h.start_ns);
+    clock.offset_ns = static_cast<int64_t>(h.start_unix_ns - h.start_ns);
     clock.drift_ppm = real(0);
     clock.method = writer_.string("system clock");
     clock.reference = writer_.string("unix");

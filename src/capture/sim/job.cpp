@@ -54,7 +54,7 @@ Job::Job(const JobConfig& config) : config_(config) {
     } else {
       op.kind = OpKind::kernel;
     }
-    op.bytes = static_cast<int64_t>(1024 * (1 + (r >> 20) % 65536));
+    op.bytes = static_cast<int64_t>(1024 * (1 + (r >> 20) % 4096));
     ops_.push_back(op);
     rows_per_step_ += op.has_cpu_op ? 3 : 2;  // the operator, its API call, the kernel or copy
   }

@@ -37,9 +37,9 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
     ClockRow clock;
     clock.node = node.node;
     clock.ts_from = job.clock(n).raw_start;
-    clock.offset = job.clock(n).offset;
+    clock.offset_ns = job.clock(n).offset;
     clock.drift_ppm = real(job.clock(n).drift_ppm);
-    clock.bound = 0;
+    clock.bound_ns = 0;
     clock.method = w.string("truth");
     clock.reference = s.nodes[0];
     TS_TRY(out.append(clock));

@@ -1,0 +1,174 @@
+// tracesmith export: a trace in the format of another tool.
+#include "trace/export/export.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/outcome.hpp"
+#include "cli/query_library.hpp"
+#include "cli/selection.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+enum class Format { kPerfetto, kChrome, kCsv, kJson, kParquet };
+
+struct Options {
+  std::string file, out, format, table;
+  bool strict = false;
+  SelectionOptions selection;
+};
+
+std::optional<Format> formatOf(const Options& o) {
+  static const std::pair<const char*, Format> kNames[] = {{"perfetto", Format::kPerfetto},
+                                                          {"chrome", Format::kChrome},
+                                                          {"csv", Format::kCsv},
+                                                          {"json", Format::kJson},
+                                                          {"parquet", Format::kParquet}};
+  static const std::pair<const char*, Format> kEndings[] = {
+      {".pftrace", Format::kPerfetto}, {".perfetto-trace", Format::kPerfetto},
+      {".json", Format::kChrome},      {".csv", Format::kCsv},
+      {".jsonl", Format::kJson},       {".ndjson", Format::kJson},
+      {".parquet", Format::kParquet}};
+  for (auto [name, format] : kNames)
+    if (o.format == name) return format;
+  if (!o.format.empty()) return std::nullopt;
+  for (auto [ending, format] : kEndings)
+    if (o.out.ends_with(ending)) return format;
+  return std::nullopt;
+}
+
+bool hasAllTables(Format format) { return format == Format::kPerfetto || format == Format::kChrome; }
+
+/// Everything but parquet: through this program's own exporters.
+Status write(trace::Export& e, Format format, const trace::TableInfo& table) {
+  switch (format) {
+    case Format::kPerfetto:
+      return trace::exportPerfetto(e);
+    case Format::kChrome:
+      return trace::exportChrome(e);
+    case Format::kJson:
+      return trace::exportJsonLines(e, table);
+    default:
+      return trace::exportCsv(e, table);
+  }
+}
+
+/// Tells what was written.
+void report(const std::string& out, const std::string& before, const char* after = "") {
+  std::error_code ignored;
+  auto size = static_cast<uint64_t>(std::filesystem::file_size(out, ignored));
+  std::printf("%s: %s%s%s\n", out.c_str(), before.c_str(), humanBytes(size).c_str(), after);
+}
+
+/// Parquet is written by the SQL library, which has a reader of its own.
+int exportParquet(const Options& o, const trace::Selection& selection, const trace::TableInfo& table) {
+  Result<std::unique_ptr<query::Engine>> engine = loadQueryEngine();
+  if (!engine) return fail(engine.status());
+  if (Status s = (*engine)->open({o.file}, {}); !s) return fail(s);
+  // The library leaves a whole file or none; with --strict there is a reason more to leave none.
+  const std::string work = o.strict ? o.out + ".part" + std::to_string(::getpid()) : o.out;
+  if (Status s = (*engine)->exportParquet(table.name, selection, work); !s) return fail(s);
+  std::error_code error;
+  for (const std::string& damage : (*engine)->damage()) {
+    if (o.strict) {
+      std::filesystem::remove(work, error);
+      return fail(Status::corrupt(damage));
+    }
+    warn(damage);
+  }
+  if (o.strict) std::filesystem::rename(work, o.out, error);
+  if (error) return fail(Status::io("cannot create " + o.out + ": " + error.message()));
+  report(o.out, "");
+  return 0;
+}
+
+/// Writes the output; nothing is left of it if that fails, or if parts of the trace could not be read and that matters.
+int exportTo(const Options& o, const trace::Reader& reader, const trace::Selection& selection, Format format,
+             const trace::TableInfo& table) {
+  const bool standard = o.out == "-";
+  OutputFile output;
+  Result<File> file = standard ? File::standardOutput() : Result<File>(File());
+  if (!file) return fail(file.status());
+  if (!standard) {
+    Result<OutputFile> created = OutputFile::create(o.out);
+    if (!created) return fail(created.status());
+    output = std::move(*created);
+  }
+  BufferedWriter writer(standard ? *file : output.file());
+  uint64_t rows, left_out;
+  {
+    Progress progress("exporting");
+    trace::Export e{reader, selection, writer, progress};
+    Status status = write(e, format, table);
+    if (status.ok()) status = writer.flush();
+    if (!status) return fail(status);
+    rows = e.rows;
+    left_out = e.left_out;
+  }
+  if (int code = finish(reader, o.strict); code != 0) return code;
+  if (Status s = standard ? file->close() : output.commit(); !s) return fail(s);
+  if (left_out > 0)
+    warn(humanCount(left_out) + " rows lie before time 0, which this format cannot hold, and were left out");
+  if (standard) return 0;
+  report(o.out, humanCount(rows) + " rows, ", format == Format::kPerfetto ? "; open it at ui.perfetto.dev" : "");
+  return 0;
+}
+
+int run(const Options& o) {
+  std::optional<Format> format = formatOf(o);
+  if (!format)
+    return usage("export",
+                 "'" + o.out + "' does not say its format: add --format perfetto, chrome, csv, json or parquet");
+  if (*format == Format::kParquet && o.out == "-")
+    return usage("export", "parquet needs a file: it cannot go to standard output");
+  if (!o.table.empty() && hasAllTables(*format)) return usage("export", "--table goes with csv, json and parquet only");
+  const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
+  if (!table) return usage("export", unknownTable(o.table));
+  std::error_code ignored;
+  if (std::filesystem::equivalent(o.file, o.out, ignored))
+    return usage("export", "the output would overwrite " + o.file);
+
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
+  if (!reader) return fail(reader.status());
+  Result<trace::Selection> selection = o.selection.resolve(**reader);
+  if (!selection) return usage("export", selection.status().message());
+  if (*format == Format::kParquet) return exportParquet(o, *selection, *table);
+  return exportTo(o, **reader, *selection, *format, *table);
+}
+
+}  // namespace
+
+void addExport(CLI::App& app, Run& run_command) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("export", "Write a trace in the format of another tool");
+  command->add_option("FILE", o->file, "Trace to read")->required()->type_name("FILE.sbt");
+  command->add_option("-o,--output", o->out, "File to write; - is standard output")->required()->type_name("OUT");
+  command->add_option("--format", o->format, "perfetto, chrome, csv, json or parquet; otherwise OUT's ending says it")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"perfetto", "chrome", "csv", "json", "parquet"}));
+  command->add_option("--table", o->table, "Table to write as csv, json or parquet (events)")->type_name("TABLE");
+  o->selection.add(*command);
+  command->add_flag("--strict", o->strict, "Fail, and write nothing, if a part of the trace cannot be read");
+  command->footer(
+      "Formats:\n"
+      "  perfetto  .pftrace .perfetto-trace  for ui.perfetto.dev: nodes, ranks, threads, GPUs and streams as a tree,\n"
+      "                                      arrows from launches to kernels, counters, steps, collectives, losses\n"
+      "  chrome    .json                     Chrome trace as Kineto writes it, for chrome://tracing, HTA and others\n"
+      "  csv       .csv                      one table, RFC 4180; NULL is an empty field, an empty string is \"\"\n"
+      "  json      .jsonl .ndjson            one table, a JSON object on each line\n"
+      "  parquet   .parquet                  one table\n\n"
+      "Times stay as they are in the trace: ns in csv and json, exact to the ns in all formats. OUT is whole or "
+      "absent.\n"
+      "Damaged blocks are left out with a warning. `tracesmith info --schema` lists tables and columns.\n\n"
+      "Examples:  tracesmith export job.sbt -o job.pftrace --rank 0,1 --from 2s --to 2.5s\n"
+      "           tracesmith export job.sbt -o - --format csv --table collectives | head");
+  command->callback([o, &run_command] { run_command = [o] { return run(*o); }; });
+}
+
+}  // namespace tracesmith::cli

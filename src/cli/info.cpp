@@ -1,0 +1,125 @@
+// tracesmith info: what is in a trace, on one screen.
+#include <cstdio>
+#include <memory>
+
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/info_summary.hpp"
+#include "cli/outcome.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+struct Options {
+  std::string file;
+  bool json = false, schema = false, columns = false, full = false, verify = false, strict = false;
+};
+
+const char* sqlType(trace::Kind kind) {
+  switch (kind) {
+    case trace::Kind::Int32:
+      return "INTEGER";
+    case trace::Kind::Real:
+      return "DOUBLE";
+    case trace::Kind::Type:
+      return "ENUM";
+    case trace::Kind::Str:
+    case trace::Kind::Text:
+      return "VARCHAR";
+    default:
+      return "BIGINT";
+  }
+}
+
+/// Calls visit(name, SQL type, doc) for the columns as queries and exports show them.
+template <typename Visit>
+void forEachColumn(const trace::TableInfo& table, Visit visit) {
+  for (const trace::ColumnInfo& c : table.columns) {
+    if (c.kind != trace::Kind::Launch) {
+      visit(c.name, sqlType(c.kind), c.doc);
+      continue;
+    }
+    static constexpr const char* kDocs[trace::kLaunchFields] = {
+        "blocks of a kernel's grid in x", "blocks in y",         "blocks in z",
+        "threads of a block in x",        "threads in y",        "threads in z",
+        "registers of a thread",          "static shared bytes", "dynamic shared bytes"};
+    for (int i = 0; i < trace::kLaunchFields; ++i) visit(trace::kLaunchFieldNames[i], "INTEGER", kDocs[i]);
+  }
+}
+
+int run(const Options& o) {
+  if (o.schema) {
+    o.json ? printSchemaJson() : printSchema();
+    return 0;
+  }
+  if (o.file.empty()) return usage("info", "say which trace: tracesmith info FILE.sbt");
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
+  if (!reader) return fail(reader.status());
+  if (o.verify)
+    if (Status s = (*reader)->verify(); !s) return fail(s);
+  Result<Summary> summary = summarize(**reader, o.full || o.verify);
+  if (!summary) return fail(summary.status());
+  summary->verified = o.verify;
+  o.json ? printSummaryJson(**reader, *summary) : printSummary(**reader, *summary, o.columns);
+  std::fflush(stdout);
+  return finish(**reader, o.strict);
+}
+
+}  // namespace
+
+void printSchema() {
+  bool first = true;
+  for (const trace::TableInfo& t : trace::tables()) {
+    std::printf("%s%s: %s\n", first ? "" : "\n", t.name, t.doc);
+    first = false;
+    std::vector<std::vector<std::string>> rows;
+    forEachColumn(t, [&](const char* name, const char* type, const char* doc) { rows.push_back({name, type, doc}); });
+    std::printf("%s", alignTable(rows, "  ").c_str());
+  }
+}
+
+void printSchemaJson() {
+  std::string out;
+  JsonWriter w(out);
+  w.beginArray();
+  for (const trace::TableInfo& t : trace::tables()) {
+    w.beginObject().field("table", t.name).field("doc", t.doc).key("columns").beginArray();
+    forEachColumn(t, [&](const char* name, const char* type, const char* doc) {
+      w.beginObject().field("name", name).field("type", type).field("doc", doc).endObject();
+    });
+    w.endArray().endObject();
+  }
+  w.endArray();
+  std::printf("%s\n", out.c_str());
+}
+
+void addInfo(CLI::App& app, Run& run_command) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("info", "Say what is in a trace, how large it is and what is missing");
+  command->add_option("FILE", o->file, "Trace to look at")->type_name("FILE.sbt");
+  command->add_flag("--columns", o->columns, "Sizes of the columns of each table too");
+  command->add_flag("--full", o->full, "Counts that take a while on large traces too: events by type, collectives");
+  command->add_flag("--verify", o->verify, "Decode everything and list what is damaged; implies --full");
+  command->add_flag("--strict", o->strict, "Fail if a part of the trace cannot be read");
+  command->add_flag("--schema", o->schema, "Print all tables and columns with their meaning; needs no FILE");
+  command->add_flag("--json", o->json, "Print JSON");
+  command->footer(
+      "Reads block headers and small tables only, so it answers at once however large the trace is; sizes are of the\n"
+      "compressed blocks in the file. A trace that is still being written, or whose writer was killed, is read as far\n"
+      "as it goes.\n\n"
+      "JSON: one object with file, bytes, closed, unfinished_bytes, trace_id, created_ns, start_ns, end_ns, "
+      "recorded_ns,\n"
+      "sources, tables [name, rows, bytes, blocks, columns], other_bytes, host_rows, device_rows, events_by_type, "
+      "ranks,\n"
+      "nodes, devices, first_step, last_step, collectives [op, comm, count, bytes], clocks, losses [cause, count, "
+      "rows,\n"
+      "detail], damage [offset, bytes, what], verified, unknown_blocks, unknown_columns. null: not known, or not "
+      "counted\n"
+      "because it would take long (see --full).\n\n"
+      "Examples:  tracesmith info job.sbt\n"
+      "           tracesmith info job.sbt --json | jq '.losses'\n"
+      "           tracesmith info job.sbt --verify --strict && echo all of it can be read");
+  command->callback([o, &run_command] { run_command = [o] { return run(*o); }; });
+}
+
+}  // namespace tracesmith::cli

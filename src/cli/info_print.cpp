@@ -1,0 +1,160 @@
+// The summary of a trace as a person reads it.
+#include <cstdio>
+#include <map>
+
+#include "base/text.hpp"
+#include "cli/info_summary.hpp"
+#include "cli/terminal.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+using trace::kNull;
+
+constexpr size_t kMost = 8;  // lines of one list, so that all fits a screen
+
+std::string bytesPerRow(uint64_t bytes, uint64_t rows) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.2f",
+                rows == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(rows));
+  return buffer;
+}
+
+std::string plural(uint64_t n, const char* what) { return humanCount(n) + " " + what + (n == 1 ? "" : "s"); }
+
+void line(const char* key, const std::string& value) { std::printf("%-12s%s\n", key, printable(value).c_str()); }
+
+/// A list with a heading; what is too much is counted.
+void list(const char* title, std::vector<std::vector<std::string>> rows, size_t most = kMost) {
+  if (rows.size() < 2) return;
+  size_t more = rows.size() - 1 > most ? rows.size() - 1 - most : 0;
+  rows.resize(rows.size() - more);
+  rows[0][0] = title;
+  constexpr size_t kLongest = 60;  // of a text that anybody may have written
+  for (std::vector<std::string>& row : rows)
+    for (std::string& cell : row) cell = shorten(printable(cell), kLongest);
+  std::printf("\n%s", alignTable(rows).c_str());
+  if (more > 0) std::printf("… and %zu more (--json lists all)\n", more);
+}
+
+std::string optionalNs(int64_t ns) { return ns == kNull ? "" : humanNs(static_cast<double>(ns)); }
+
+std::string job(const Summary& s) {
+  std::vector<std::string> parts;
+  if (!s.ranks.empty() && s.ranks[0] != kNull)
+    parts.push_back(plural(s.ranks.size(), "rank") + " (" + numberRanges(s.ranks) + ")");
+  if (!s.nodes.empty())
+    parts.push_back(plural(s.nodes.size(), "node") + (s.nodes.size() == 1 ? " (" + s.nodes[0] + ")" : ""));
+  std::map<std::string, uint64_t> models;
+  for (const Summary::Device& d : s.devices) ++models[d.name];
+  for (const auto& [model, n] : models) parts.push_back(plural(n, "GPU") + (model.empty() ? "" : " " + model));
+  if (s.first_step) parts.push_back("steps " + std::to_string(*s.first_step) + "-" + std::to_string(*s.last_step));
+  std::string out;
+  for (const std::string& p : parts) out += (out.empty() ? "" : ", ") + p;
+  return out;
+}
+
+/// "kernel 374,625, runtime 382,951, …", with a name before it, in lines that fit a terminal.
+void wrapped(const char* key, const std::vector<std::string>& words) {
+  constexpr size_t kIndent = 12, kWidth = 78;
+  std::string text = key;
+  text.resize(kIndent, ' ');
+  size_t width = kIndent;
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string word = words[i] + (i + 1 < words.size() ? ", " : "");
+    if (width > kIndent && width + word.size() > kWidth + 1) {
+      text.erase(text.find_last_not_of(' ') + 1);
+      text += "\n" + std::string(kIndent, ' ');
+      width = kIndent;
+    }
+    text += word;
+    width += word.size();
+  }
+  std::printf("%s\n", text.c_str());
+}
+
+void printTables(const Summary& s, bool columns) {
+  std::vector<std::vector<std::string>> rows = {{"", "rows", "size", "bytes/row"}};
+  std::vector<std::string> small;
+  for (const Summary::Table& t : s.tables) {
+    // What describes the job is a few rows: not worth a line each.
+    if (!columns && t.info->id >= trace::tableOf<trace::NodeRow>().id && t.rows < 10'000) {
+      small.push_back(std::string(t.info->name) + " " + humanCount(t.rows));
+      continue;
+    }
+    rows.push_back(
+        {"  " + std::string(t.info->name), humanCount(t.rows), humanBytes(t.bytes), bytesPerRow(t.bytes, t.rows)});
+    if (!columns) continue;
+    for (const Summary::Column& c : t.columns)
+      if (c.values > 0)
+        rows.push_back({"    " + c.name, humanCount(c.values), humanBytes(c.bytes), bytesPerRow(c.bytes, t.rows)});
+  }
+  rows.push_back({"  names", "", humanBytes(s.other_bytes), ""});
+  list("tables", rows, SIZE_MAX);
+  if (!small.empty()) wrapped("  others", small);
+}
+
+void printEvents(const Summary& s) {
+  std::printf("\n");
+  if (!s.by_type) {
+    line("events", humanCount(s.host_rows) + " of the host, " + humanCount(s.device_rows) +
+                       " of devices (--full counts them by type)");
+    return;
+  }
+  std::vector<std::string> words;
+  for (int t = 0; t < trace::kEventTypes; ++t)
+    if (uint64_t n = (*s.by_type)[static_cast<size_t>(t)])
+      words.push_back(std::string(trace::eventTypeName(static_cast<trace::EventType>(t))) + " " + humanCount(n));
+  wrapped("events", words);
+}
+
+}  // namespace
+
+void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
+  line("file", reader.path() + ", " + humanBytes(reader.fileSize()) + ", " +
+                   (reader.closed() ? "closed" : "not closed: still being written, or its writer was killed"));
+  if (reader.unfinishedBytes() > 0)
+    line("", humanBytes(reader.unfinishedBytes()) + " at its end are not a whole block");
+  if (s.start_ns)
+    line("span", humanNs(difference(*s.start_ns, *s.end_ns)) + ", " + std::to_string(*s.start_ns) + " to " +
+                     std::to_string(*s.end_ns) + " ns");
+  std::string by;
+  for (const std::string& source : s.sources) by += (by.empty() ? " by " : ", ") + source;
+  line("recorded", utcTime(s.recorded_ns.value_or(reader.createdNs())) + by);
+  if (std::string text = job(s); !text.empty()) line("job", text);
+
+  printTables(s, columns);
+  if (s.host_rows + s.device_rows > 0) printEvents(s);
+
+  if (s.collectives) {
+    std::vector<std::vector<std::string>> rows = {{"", "communicator", "count", "bytes"}};
+    for (const Summary::Collective& c : *s.collectives)
+      rows.push_back({"  " + c.op, c.comm, humanCount(c.count), humanBytes(c.bytes)});
+    list("collectives", rows);
+  }
+  std::vector<std::vector<std::string>> clocks = {{"", "offset", "drift", "error at most", "method"}};
+  for (const Summary::Clock& c : s.clocks) {
+    char drift[32] = "";
+    if (c.drift_ppm) std::snprintf(drift, sizeof drift, "%.3f ppm", *c.drift_ppm);
+    clocks.push_back({"  " + c.node, optionalNs(c.offset_ns), drift, optionalNs(c.bound_ns), c.method});
+  }
+  list("clocks", clocks);
+
+  std::vector<std::vector<std::string>> losses = {{"", "records", "what happened"}};
+  for (const Summary::Loss& l : s.losses) losses.push_back({"  " + l.cause, humanCount(l.count), l.detail});
+  if (s.losses.empty()) std::printf("\nlosses      none recorded\n");
+  list("losses", losses);
+
+  std::vector<std::vector<std::string>> damage = {{"", "bytes", "what is wrong"}};
+  for (const trace::Damage& d : reader.damage())
+    damage.push_back({"  at " + std::to_string(d.offset), humanCount(d.bytes), d.what});
+  list("damage", damage);
+  if (s.verified && damage.size() == 1) std::printf("damage      none: every block was decoded\n");
+  if (reader.unknownBlocks() > 0)
+    std::printf("unknown     %s of tables a newer version wrote\n", plural(reader.unknownBlocks(), "block").c_str());
+  std::string unknown;
+  for (const std::string& c : reader.unknownColumns()) unknown += (unknown.empty() ? "" : ", ") + c;
+  if (!unknown.empty()) line("unknown", "columns " + unknown);
+}
+
+}  // namespace tracesmith::cli

@@ -1,0 +1,27 @@
+#include "cli/outcome.hpp"
+
+#include <cstdio>
+
+#include "cli/commands.hpp"
+
+namespace tracesmith::cli {
+
+int usage(const std::string& command, const std::string& message) {
+  std::fprintf(stderr, "tracesmith: %s (see tracesmith %s --help)\n", message.c_str(), command.c_str());
+  return 2;
+}
+
+int finish(const trace::Reader& reader, bool strict) {
+  std::string damage = reader.damageSummary();
+  if (strict && !damage.empty()) return fail(Status::corrupt(damage));
+  warn(damage);
+  return 0;
+}
+
+std::string unknownTable(const std::string& name) {
+  std::string known;
+  for (const trace::TableInfo& t : trace::tables()) known += std::string(known.empty() ? "" : ", ") + t.name;
+  return "there is no table '" + name + "'; tables are " + known;
+}
+
+}  // namespace tracesmith::cli

@@ -1,0 +1,198 @@
+// `tracesmith query`: SQL over one or several traces.
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/query_library.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+using query::Engine;
+using query::Format;
+
+constexpr uint64_t kTableRows = 40;
+
+struct QueryArgs {
+  std::vector<std::string> inputs;
+  std::string format = "table", out, sql_file;
+  query::EngineOptions engine;
+  uint64_t max_rows = kTableRows;
+  bool strict = false, verbose = false;
+};
+
+std::atomic<Engine*> running{nullptr};
+std::atomic<int> signalled{0};
+
+/// Ctrl-C ends the query, not the program: the output file and the spill folder are cleaned up on the way out.
+void onSignal(int number) {
+  signalled = number;
+  if (Engine* engine = running.load()) engine->interrupt();
+}
+
+void catchSignals() {
+  struct sigaction action {};
+  action.sa_handler = onSignal;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+Status readAll(const std::string& path, std::string& text) {
+  Result<File> file = File::openRead(path == "-" ? "/dev/stdin" : path);
+  if (!file) return file.status();
+  char buffer[1 << 16];
+  for (size_t got = 1; got > 0;) {
+    TS_TRY(file->readNext(buffer, sizeof buffer, got));
+    text.append(buffer, got);
+  }
+  return {};
+}
+
+/// The last word is the SQL, unless it is a file or SQL comes from elsewhere.
+Status splitInputs(QueryArgs& args, std::string& sql) {
+  auto isFile = [](const std::string& path) {
+    std::error_code error;
+    return std::filesystem::exists(path, error);
+  };
+  if (args.sql_file.empty() && !isFile(args.inputs.back())) {
+    const std::string& last = args.inputs.back();
+    bool path = last.find_first_of(" \t\n;(") == std::string::npos && (last.ends_with(".sbt") || last.find('/') != std::string::npos);
+    if (path || args.inputs.size() == 1) return Status::notFound("no such trace: " + last);
+    sql = last;
+    args.inputs.pop_back();
+  }
+  return {};
+}
+
+Status parseFormat(const std::string& name, Format& format) {
+  if (name == "table") format = Format::kTable;
+  else if (name == "csv") format = Format::kCsv;
+  else if (name == "json") format = Format::kJson;
+  else if (name == "parquet") format = Format::kParquet;
+  else return Status::invalid("no format '" + name + "': use table, csv, json or parquet");
+  return {};
+}
+
+Status writeStdout(std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR && !signalled) continue;
+    if (n < 0) return errnoStatus("write to", "standard output");
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+uint64_t terminalWidth() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 0;
+}
+
+void printReport(const query::RunReport& report, bool verbose) {
+  if (verbose)
+    for (const query::ScanReport& scan : report.scans)
+      std::fprintf(stderr, "tracesmith: %s: blocks kept %s of %s, decoded %s\n", scan.table.c_str(), humanCount(scan.kept).c_str(),
+                   humanCount(scan.blocks).c_str(), humanCount(scan.decoded).c_str());
+  if (verbose || ::isatty(STDERR_FILENO))
+    std::fprintf(stderr, "%s %s, %s\n", humanCount(report.rows).c_str(), report.rows == 1 ? "row" : "rows",
+                 humanNs(report.seconds * 1e9).c_str());
+}
+
+/// Runs statements with the output of the command line.
+Status runSql(Engine& engine, const QueryArgs& args, Format format, const std::string& sql) {
+  query::RunOptions options;
+  options.format = format;
+  options.max_rows = args.max_rows;
+  options.parquet = args.out;
+  query::RunReport report;
+  if (format == Format::kParquet || args.out.empty()) {
+    options.write = writeStdout;
+    if (args.out.empty()) options.max_width = terminalWidth();
+    TS_TRY(engine.run(sql, options, report));
+  } else {
+    Result<OutputFile> output = OutputFile::create(args.out);
+    if (!output) return output.status();
+    BufferedWriter writer(output->file());
+    options.write = [&](std::string_view bytes) { return writer.write(bytes); };
+    TS_TRY(engine.run(sql, options, report));
+    TS_TRY(writer.flush());
+    TS_TRY(output->commit());
+  }
+  printReport(report, args.verbose);
+  return {};
+}
+
+/// Everything a user should know about what the answer rests on. Returns whether something was damaged.
+bool printState(const Engine& engine) {
+  std::vector<std::string> damage = engine.damage();
+  for (const std::string& text : damage) warn(text);
+  return !damage.empty();
+}
+
+int runQuery(QueryArgs args) {
+  std::string sql;
+  Format format{};
+  if (Status s = parseFormat(args.format, format); !s) return fail(s);
+  if (Status s = splitInputs(args, sql); !s) return fail(s);
+  const bool asked = !sql.empty() || !args.sql_file.empty();
+  const bool prompt = !asked && ::isatty(STDIN_FILENO);
+  if (format == Format::kParquet && args.out.empty()) return fail(Status::invalid("--format parquet needs a file: -o OUT.parquet"));
+  if (prompt && !args.out.empty()) return fail(Status::invalid("-o needs a statement to write the result of"));
+  if (!prompt && sql.empty())
+    if (Status s = readAll(args.sql_file.empty() ? "-" : args.sql_file, sql); !s) return fail(s);
+
+  Result<std::unique_ptr<Engine>> engine = loadQueryEngine();
+  if (!engine) return fail(engine.status());
+  if (Status s = (*engine)->open(args.inputs, args.engine); !s) return fail(s);
+  for (const std::string& text : (*engine)->losses()) std::fprintf(stderr, "tracesmith: note: %s\n", text.c_str());
+
+  running = engine->get();
+  catchSignals();
+  Status status;
+  if (prompt) {
+    (*engine)->prompt([&](const std::string& statement) {
+      signalled = 0;
+      if (Status s = runSql(**engine, args, format, statement); !s) fail(s);
+    });
+  } else {
+    status = runSql(**engine, args, format, sql);
+  }
+  running = nullptr;
+  bool damaged = printState(**engine);
+  if (signalled && !prompt) return 128 + signalled;
+  if (!status) return fail(status);
+  return damaged && args.strict ? 1 : 0;
+}
+
+}  // namespace
+
+void addQuery(CLI::App& app, Run& run) {
+  auto args = std::make_shared<QueryArgs>();  // shared with the callback, which outlives this function
+  CLI::App* command = app.add_subcommand("query", "Asks one or several traces in SQL (DuckDB's dialect)");
+  command->add_option("inputs", args->inputs, "FILE... and, as the last word, the SQL; without SQL: a prompt, or statements from standard input")
+      ->required()
+      ->type_name("FILE... [SQL]");
+  command->add_option("-f,--file", args->sql_file, "read the SQL from this file (- is standard input)")->type_name("SQLFILE");
+  command->add_option("--format", args->format, "table, csv, json or parquet")->capture_default_str()->type_name("FORMAT");
+  command->add_option("-o,--output", args->out, "write the result to this file, whole or not at all")->type_name("OUT");
+  command->add_option("--max-rows", args->max_rows, "rows a table shows, first and last; 0: all")->capture_default_str()->type_name("N");
+  command->add_option("--memory", args->engine.memory, "memory limit, beyond which DuckDB spills to disk (default: half of the machine's)")
+      ->type_name("2GB");
+  command->add_option("--threads", args->engine.threads, "threads (default: all cores)")->check(CLI::Range(1, 1024))->type_name("N");
+  command->add_flag("--strict", args->strict, "exit 1 if a damaged part of a trace was left out");
+  command->add_flag("-v,--verbose", args->verbose, "say how many blocks were read, how many rows came and how long it took");
+  command->footer(
+      "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Only reading statements are allowed.\n"
+      "Example:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC LIMIT 10\"");
+  command->callback([args, &run] { run = [args] { return runQuery(*args); }; });
+}
+
+}  // namespace tracesmith::cli

@@ -1,0 +1,82 @@
+// tracesmith view: a look at a trace without leaving the terminal.
+#include "cli/view.hpp"
+
+#include <cstdio>
+#include <memory>
+
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/outcome.hpp"
+#include "cli/selection.hpp"
+#include "cli/terminal.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+struct Options {
+  std::string file, table;
+  uint32_t count = 0, width = 0;
+  bool timeline = false, threads = false, json = false, strict = false;
+  SelectionOptions selection;
+};
+
+int64_t firstEvent(const trace::Reader& reader) {
+  int64_t start = INT64_MAX, low, high;
+  for (const trace::Block* b : reader.blocks(trace::tableOf<trace::EventRow>()))
+    if (b->zone(trace::events::ts, low, high)) start = std::min(start, low);
+  return start == INT64_MAX ? 0 : start;
+}
+
+int run(const Options& o) {
+  if (o.timeline && !o.table.empty()) return usage("view", "--timeline shows events: it goes without --table");
+  if (o.threads && !o.timeline) return usage("view", "--threads goes with --timeline");
+  const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
+  if (!table) return usage("view", unknownTable(o.table));
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
+  if (!reader) return fail(reader.status());
+  Result<trace::Selection> selection = o.selection.resolve(**reader);
+  if (!selection) return usage("view", selection.status().message());
+  ViewOptions view;
+  view.count = o.count > 0 ? o.count : o.timeline ? 40 : 20;
+  view.width = o.width > 0 ? o.width : terminalWidth();
+  view.json = o.json;
+  view.threads = o.threads;
+  view.start_ns = firstEvent(**reader);
+  Status s = o.timeline ? viewTimeline(**reader, *selection, view) : viewRows(**reader, *table, *selection, view);
+  std::fflush(stdout);
+  return s ? finish(**reader, o.strict) : fail(s);
+}
+
+}  // namespace
+
+void addView(CLI::App& app, Run& run_command) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("view", "Show the rows of a trace, or a timeline of its GPUs");
+  command->add_option("FILE", o->file, "Trace to look at")->required()->type_name("FILE.sbt");
+  command->add_option("-n", o->count, "Rows to show (20), or lines of the timeline (40)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 10'000'000u));
+  command->add_option("--table", o->table, "Table to show (events)")->type_name("TABLE");
+  o->selection.add(*command);
+  command->add_flag("--timeline", o->timeline, "A line for each stream: what it did, how busy it was");
+  command->add_flag("--threads", o->threads, "Lines for the threads of the host too");
+  command->add_option("--width", o->width, "Characters of a line (as wide as the terminal)")
+      ->type_name("N")
+      ->check(CLI::Range(40u, 10'000u));
+  command->add_flag("--strict", o->strict, "Fail if a part of the trace cannot be read");
+  command->add_flag("--json", o->json, "Print JSON: an array of rows with all columns, or the timeline's lines");
+  command->footer(
+      "Rows come in order of time. Times are us after the first event of the trace; with --json they are ns as in the\n"
+      "trace. Columns without a value are left out, long names lose their middle.\n\n"
+      "The timeline shows by the character what filled most of a span of time, and roughly how much of it:\n"
+      "  # kernels (+ about half, : less)   N communication (n less than half)   M copies (m)   . idle\n"
+      "  and for threads: o operators, r calls of the runtime or driver, s waiting for the GPU.\n"
+      "JSON of the timeline: from_ns, to_ns, bucket_ns, lines [rank, device, stream, tid, busy, buckets], "
+      "ranks_not_shown.\n\n"
+      "Examples:  tracesmith view job.sbt --type kernel --rank 3 -n 50\n"
+      "           tracesmith view job.sbt --timeline --from 1s --to 1.2s\n"
+      "           tracesmith view job.sbt --table collectives");
+  command->callback([o, &run_command] { run_command = [o] { return run(*o); }; });
+}
+
+}  // namespace tracesmith::cli

@@ -1,0 +1,290 @@
+// The engine on DuckDB, and the one place where DuckDB's exceptions end.
+#include <cstdlib>
+#include <cstring>
+#include <chrono>
+#include <duckdb.hpp>
+#include <duckdb/main/client_context.hpp>
+#include <duckdb/main/pending_query_result.hpp>
+#include <duckdb/parser/parsed_data/copy_info.hpp>
+#include <duckdb/parser/statement/copy_statement.hpp>
+#include <duckdb/parser/statement/select_statement.hpp>
+#include <filesystem>
+#include <unistd.h>
+
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "query/block_scan.hpp"
+#include "query/engine.hpp"
+#include "query/output.hpp"
+#include "query/prompt.hpp"
+#include "query/statements.hpp"
+#include "query/trace_set.hpp"
+#include "tracesmith/trace/scan.hpp"
+
+namespace tracesmith::query {
+namespace {
+
+// The headers this was compiled with. DuckDB's C++ interface is exact to the version.
+constexpr const char* kDuckDbVersion = "v1.4.4";
+// Rows of a Parquet row group: DuckDB's own default, enough for its readers to skip and small enough to buffer.
+constexpr int64_t kRowGroupRows = 122880;
+
+Status duckError(const duckdb::ErrorData& error) {
+  if (error.Type() == duckdb::ExceptionType::INTERRUPT) return Status::exhausted("the query was cancelled");
+  if (error.Type() == duckdb::ExceptionType::OUT_OF_MEMORY)
+    return Status::exhausted(error.RawMessage().substr(0, error.RawMessage().find('\n')) + ": give it more with --memory, or ask for less");
+  return Status::invalid(error.Message());
+}
+
+/// Runs `body`; what it throws becomes a Status.
+template <typename Body>
+Status guarded(Body body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return Status::exhausted("there is not enough memory for this query");
+  } catch (const std::exception& error) {
+    return duckError(duckdb::ErrorData(error));
+  } catch (...) {
+    return Status::invalid("the query failed for an unknown reason");
+  }
+}
+
+/// A folder for what does not fit in memory, removed at the end.
+class SpillFolder {
+ public:
+  Status create() {
+    std::error_code error;
+    std::filesystem::path base = std::filesystem::temp_directory_path(error);
+    std::string name = (error ? std::filesystem::path("/tmp") : base) / "tracesmith-query-XXXXXX";
+    if (!::mkdtemp(name.data())) return errnoStatus("create a folder like", name);
+    path_ = name;
+    return {};
+  }
+  ~SpillFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+
+std::string listOf(const std::vector<int64_t>& values) {
+  std::string out;
+  for (int64_t v : values) out += (out.empty() ? "" : ", ") + std::to_string(v);
+  return out;
+}
+
+/// The selection as SQL; empty: everything.
+std::string conditionOf(const trace::TableInfo& table, const trace::Selection& s) {
+  std::vector<std::string> parts;
+  if (table.find("ts") >= 0) {
+    if (s.to != INT64_MAX) parts.push_back("ts < " + std::to_string(s.to));
+    if (s.from != INT64_MIN) {
+      std::string from = std::to_string(s.from);
+      parts.push_back(table.find("ts_end") < 0 ? "ts >= " + from : "(ts >= " + from + " OR ts_end >= " + from + ")");
+    }
+  }
+  if (!s.ranks.empty() && table.find("rank") >= 0) parts.push_back("rank IN (" + listOf(s.ranks) + ")");
+  if (!s.devices.empty() && table.find("device") >= 0) parts.push_back("device IN (" + listOf(s.devices) + ")");
+  if (s.types != ~0ull && &table == &trace::tableOf<trace::EventRow>()) {
+    std::string types;
+    for (int t = 0; t < trace::kEventTypes; ++t)
+      if (s.types >> t & 1) types += (types.empty() ? "'" : ", '") + std::string(trace::eventTypeName(static_cast<trace::EventType>(t))) + "'";
+    parts.push_back(types.empty() ? "false" : "type IN (" + types + ")");
+  }
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? " WHERE " : " AND ") + part;
+  return out;
+}
+
+bool setMemory(duckdb::DBConfig& config, const std::string& memory) {
+  try {
+    config.SetOptionByName("memory_limit", duckdb::Value(memory));
+    return true;
+  } catch (const duckdb::Exception&) {
+    return false;
+  }
+}
+
+class DuckEngine : public Engine {
+ public:
+  ~DuckEngine() override {
+    connection_.reset();
+    database_.reset();
+  }
+
+  Status open(const std::vector<std::string>& files, const EngineOptions& options) override {
+    return guarded([&]() -> Status {
+      traces_ = std::make_shared<TraceSet>();
+      TS_TRY(traces_->open(files));
+      TS_TRY(spill_.create());
+      duckdb::DBConfig config;
+      config.options.autoinstall_known_extensions = false;
+      config.options.autoload_known_extensions = false;
+      config.options.temporary_directory = spill_.path();
+      std::string memory = options.memory;
+      if (memory.empty())
+        memory = std::to_string(static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2) + "B";
+      if (!setMemory(config, memory)) return Status::invalid("'" + memory + "' is no amount of memory: say it like 2GB or 500MB");
+      if (options.threads > 0) config.SetOptionByName("threads", duckdb::Value::BIGINT(options.threads));
+      database_ = std::make_unique<duckdb::DuckDB>(nullptr, &config);
+      connection_ = std::make_unique<duckdb::Connection>(*database_);
+      registerTables(*connection_, traces_);
+      // From here on nobody reaches another file, another setting or another extension.
+      TS_TRY(setUp("SET allow_community_extensions = false"));
+      TS_TRY(setUp("SET enable_external_access = false"));
+      return setUp("SET lock_configuration = true");
+    });
+  }
+
+  Status run(const std::string& sql, const RunOptions& options, RunReport& report) override {
+    auto start = std::chrono::steady_clock::now();
+    Status status = guarded([&]() -> Status {
+      traces_->takeReports();
+      duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>> statements;
+      TS_TRY(parseReadOnly(*connection_, sql, statements));
+      if (options.format == Format::kParquet) return runToParquet(statements, options.parquet, report);
+      for (auto& statement : statements) TS_TRY(runOne(std::move(statement), options, report));
+      return {};
+    });
+    report.scans = traces_->takeReports();
+    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return status;
+  }
+
+  void interrupt() override {
+    if (connection_) connection_->context->Interrupt();
+  }
+
+  Status exportParquet(const std::string& name, const trace::Selection& selection, const std::string& out) override {
+    const trace::TableInfo* table = trace::findTable(name);
+    if (!table) return Status::notFound("a trace has no table '" + name + "'");
+    RunOptions options;
+    options.format = Format::kParquet;
+    options.parquet = out;
+    RunReport report;
+    return run("SELECT * FROM " + name + conditionOf(*table, selection), options, report);
+  }
+
+  std::vector<std::string> damage() const override {
+    std::vector<std::string> out;
+    for (const auto& source : traces_->sources())
+      if (std::string s = source.reader->damageSummary(); !s.empty()) out.push_back(s);
+    return out;
+  }
+
+  std::vector<std::string> losses() const override {
+    std::vector<std::string> out;
+    for (const auto& source : traces_->sources()) {
+      uint64_t lost = 0;
+      trace::Scan scan(*source.reader, trace::tableOf<trace::LossRow>(), {}, {trace::losses::count});
+      while (scan.next())
+        for (uint32_t row : scan.rows()) {
+          int64_t count = trace::slotAt(scan.column(trace::losses::count), trace::Kind::Int, row);
+          lost += count == trace::kNull ? 1 : static_cast<uint64_t>(std::max<int64_t>(count, 0));
+        }
+      if (lost > 0) out.push_back(source.name + " lost " + humanCount(lost) + (lost == 1 ? " record" : " records") + ": see the table losses");
+    }
+    return out;
+  }
+
+  void prompt(const std::function<void(const std::string&)>& statement) override {
+    Status status = guarded([&]() -> Status {
+      runPrompt(*traces_, statement);
+      return {};
+    });
+    (void)status;  // the prompt ends, whatever it was
+  }
+
+ private:
+  Status setUp(const std::string& sql) {
+    auto result = connection_->Query(sql);
+    return result->HasError() ? duckError(result->GetErrorObject()) : Status();
+  }
+
+  Status execute(duckdb::unique_ptr<duckdb::SQLStatement> statement, duckdb::unique_ptr<duckdb::QueryResult>& result) {
+    auto pending = connection_->context->PendingQuery(std::move(statement), true);
+    if (pending->HasError()) return duckError(pending->GetErrorObject());
+    result = pending->Execute();
+    return result->HasError() ? duckError(result->GetErrorObject()) : Status();
+  }
+
+  Status runOne(duckdb::unique_ptr<duckdb::SQLStatement> statement, const RunOptions& options, RunReport& report) {
+    duckdb::unique_ptr<duckdb::QueryResult> result;
+    TS_TRY(execute(std::move(statement), result));
+    std::unique_ptr<ResultWriter> writer = makeWriter(options, result->names, result->types);
+    for (;;) {
+      duckdb::unique_ptr<duckdb::DataChunk> chunk;
+      duckdb::ErrorData error;
+      if (!result->TryFetch(chunk, error)) return duckError(error);
+      if (result->HasError()) return duckError(result->GetErrorObject());
+      if (!chunk || chunk->size() == 0) break;
+      report.rows += chunk->size();
+      TS_TRY(writer->chunk(*chunk));
+    }
+    return writer->end();
+  }
+
+  /// COPY by our own hand: the statement is a checked SELECT, and the one file it may write is made reachable for it.
+  Status runToParquet(duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>>& statements, const std::string& path, RunReport& report) {
+    if (statements.size() != 1 || statements[0]->type != duckdb::StatementType::SELECT_STATEMENT)
+      return Status::invalid("Parquet output takes one SELECT");
+    Result<OutputFile> output = OutputFile::create(path);
+    if (!output) return output.status();
+    const std::string work = output->workPath().empty() ? path : output->workPath();
+    auto copy = duckdb::make_uniq<duckdb::CopyStatement>();
+    copy->info->select_statement = std::move(statements[0]->Cast<duckdb::SelectStatement>().node);
+    copy->info->is_from = false;
+    copy->info->file_path = work;
+    copy->info->format = "parquet";
+    copy->info->is_format_auto_detected = false;
+    copy->info->options["compression"] = {duckdb::Value("zstd")};
+    copy->info->options["parquet_version"] = {duckdb::Value("v2")};
+    copy->info->options["row_group_size"] = {duckdb::Value::BIGINT(kRowGroupRows)};
+    copy->info->options["use_tmp_file"] = {duckdb::Value::BOOLEAN(false)};
+    duckdb::DBConfig& config = duckdb::DBConfig::GetConfig(*connection_->context);
+    config.AddAllowedPath(work);
+    duckdb::unique_ptr<duckdb::QueryResult> result;
+    Status status = execute(std::move(copy), result);
+    duckdb::unique_ptr<duckdb::DataChunk> chunk;
+    duckdb::ErrorData error;
+    if (status.ok() && !result->TryFetch(chunk, error)) status = duckError(error);
+    config.options.allowed_paths.clear();
+    TS_TRY(status);
+    if (chunk && chunk->size() > 0) report.rows += static_cast<uint64_t>(chunk->GetValue(0, 0).GetValue<int64_t>());
+    result.reset();
+    return output->commit();
+  }
+
+  SpillFolder spill_;  // outlives the database
+  std::shared_ptr<TraceSet> traces_;  // shared with the table function, which DuckDB may keep
+  std::unique_ptr<duckdb::DuckDB> database_;
+  std::unique_ptr<duckdb::Connection> connection_;
+};
+
+}  // namespace
+
+}  // namespace tracesmith::query
+
+extern "C" __attribute__((visibility("default"))) tracesmith::query::Engine* tracesmithCreateQueryEngine(const char* version,
+                                                                                                       const char** why) {
+  using namespace tracesmith::query;
+  if (std::strcmp(version, kEngineVersion) != 0) {
+    *why = "libtracesmith_query.so belongs to another version of tracesmith: install both from the same package";
+    return nullptr;
+  }
+  try {
+    if (std::strcmp(duckdb::DuckDB::LibraryVersion(), kDuckDbVersion) != 0) {
+      *why = "libduckdb.so is not version 1.4.4: put the one that came with tracesmith beside libtracesmith_query.so";
+      return nullptr;
+    }
+    return new DuckEngine();
+  } catch (...) {
+    *why = "there is not enough memory";
+    return nullptr;
+  }
+}

@@ -1,0 +1,81 @@
+// SQL over traces, as the rest of the program sees it: no DuckDB in here. The code behind it is in libtracesmith_query.so,
+// which src/cli/query_library.cpp loads when a query is asked.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tracesmith/common/status.hpp"
+#include "tracesmith/trace/scan.hpp"
+
+namespace tracesmith::query {
+
+enum class Format { kTable, kCsv, kJson, kParquet };
+
+/// Takes bytes of a result, in order. A failure ends the query.
+using Write = std::function<Status(std::string_view)>;
+
+struct EngineOptions {
+  std::string memory;  ///< "2GB"; empty: half of the machine's memory
+  int threads = 0;     ///< 0: all cores
+};
+
+struct RunOptions {
+  Format format = Format::kTable;
+  Write write;             ///< where the result goes; not for Parquet
+  std::string parquet;     ///< for Parquet: the file to write
+  uint64_t max_rows = 0;   ///< rows a table shows, from its beginning and its end; 0: all
+  uint64_t max_width = 0;  ///< columns of characters a table may take; 0: any
+};
+
+/// How one table of one statement was read.
+struct ScanReport {
+  std::string table;
+  uint64_t blocks = 0;       ///< of the table
+  uint64_t kept = 0;         ///< that could hold what was asked for, by their zones
+  uint64_t decoded = 0;      ///< of which columns were decoded
+};
+
+struct RunReport {
+  uint64_t rows = 0;  ///< of all results
+  double seconds = 0;
+  std::vector<ScanReport> scans;
+};
+
+/// A database of one or several traces, which it never changes. One thread at a time, except interrupt().
+/// No method throws.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  /// Opens the traces; called once. With several, every table has a column `trace` with the file's name.
+  virtual Status open(const std::vector<std::string>& files, const EngineOptions& options) = 0;
+
+  /// Runs the statements of `sql` one after another. Statements that would change something are refused.
+  virtual Status run(const std::string& sql, const RunOptions& options, RunReport& report) = 0;
+
+  /// Makes the running query fail. From any thread.
+  virtual void interrupt() = 0;
+
+  /// Writes the selected rows of one table as Parquet: whole or absent.
+  virtual Status exportParquet(const std::string& table, const trace::Selection& selection, const std::string& out) = 0;
+
+  /// What was damaged and left out so far, a sentence for each trace.
+  virtual std::vector<std::string> damage() const = 0;
+  /// "trace.sbt lost 12 records: see the table losses", for each trace that did.
+  virtual std::vector<std::string> losses() const = 0;
+
+  /// Reads statements from the terminal until the user leaves; `run` says what to do with each.
+  virtual void prompt(const std::function<void(const std::string& sql)>& statement) = 0;
+};
+
+/// Changes with every change of what is declared above. Program and library must agree on it.
+constexpr const char* kEngineVersion = "query 1, tracesmith " TRACESMITH_VERSION;
+/// A new engine, or nullptr with the reason in *why (a static text).
+using CreateEngine = Engine*(const char* version, const char** why);
+constexpr const char* kCreateEngineName = "tracesmithCreateQueryEngine";
+
+}  // namespace tracesmith::query

@@ -1,0 +1,15 @@
+// Kineto's categories and our event types.
+#pragma once
+
+#include <string_view>
+
+#include "tracesmith/trace/schema.hpp"
+
+namespace tracesmith::trace {
+
+/// Type of an event of this category, today's names and those of older profilers; `other` for what is not known.
+EventType typeOfCategory(std::string_view category);
+/// The category Kineto writes today for a type; "" for marker, other and what Kineto does not have.
+std::string_view categoryOf(EventType type);
+
+}  // namespace tracesmith::trace

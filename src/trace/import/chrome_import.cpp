@@ -1,0 +1,302 @@
+#include "trace/import/chrome_import.hpp"
+
+#include "base/text.hpp"
+#include "trace/import/category.hpp"
+#include "trace/import/collective_kernel.hpp"
+
+namespace tracesmith::trace {
+namespace {
+
+/// N of "ProfilerStep#N", or kNull.
+int64_t stepOf(EventType type, std::string_view name) {
+  constexpr std::string_view kPrefix = "ProfilerStep#";
+  int64_t step;
+  // Older profilers gave operators and annotations one category.
+  if ((type != EventType::annotation && type != EventType::cpu_op) || !name.starts_with(kPrefix)) return kNull;
+  return parseInt(name.substr(kPrefix.size()), step) ? step : kNull;
+}
+
+/// Kineto tells waits by their stream; `tracesmith export` also those of a thread, which have none.
+bool onDevice(const ChromeEvent& e, EventType type) {
+  return isDeviceType(type) || (type == EventType::sync && (e.findArg("stream") || e.findArg("device")));
+}
+
+}  // namespace
+
+ChromeImport::ChromeImport(Writer& writer, RowSink::Options sink, ImportShared& shared, int64_t rank, std::string node)
+    : writer_(writer),
+      shared_(shared),
+      node_(std::move(node)),
+      sink_(writer, std::move(sink)),
+      metadata_(writer, sink_, losses_),
+      tracks_(shared.names, losses_),
+      launches_(writer) {
+  facts_.rank = rank;
+}
+
+Status ChromeImport::member(std::string_view key, std::string_view value) {
+  metadata_.member(key, value);
+  return sink_.state();
+}
+
+Status ChromeImport::event(const ChromeEvent& e) {
+  // Names wait in memory until a block is written, and blocks wait for the end.
+  if (++elements_ % 65536 == 0) {
+    TS_TRY(writer_.flushStrings());
+    TS_TRY(sink_.state());
+  }
+  if (e.not_finite) losses_.add("not a number", 1, e.text);
+  switch (e.ph.size() == 1 ? e.ph[0] : '\0') {
+    case 'X':
+      complete(e);
+      break;
+    case 'i':
+    case 'I':
+    case 'R':
+      instant(e);
+      break;
+    case 'B':
+      begin(e, false);
+      break;
+    case 'E':
+      end(e, false);
+      break;
+    case 'b':
+    case 'S':
+      begin(e, true);
+      break;
+    case 'e':
+    case 'F':
+      end(e, true);
+      break;
+    case 'n':
+    case 'T':
+    case 'p':
+      instant(e);
+      break;
+    case 'C':
+      counter(e);
+      break;
+    case 's':
+      flow(e, "start");
+      break;
+    case 't':
+      flow(e, "step");
+      break;
+    case 'f':
+      flow(e, "end");
+      break;
+    case 'M':
+      metadata(e);
+      break;
+    default:
+      reject(e.ph.empty() ? "no phase" : "unknown phase", e);
+  }
+  return {};
+}
+
+bool ChromeImport::time(const ChromeEvent& e, int64_t& ns) {
+  if (e.ts.empty()) {
+    reject("no ts", e);
+    return false;
+  }
+  if (parseMicros(e.ts, ns) && !__builtin_add_overflow(ns, metadata_.baseNs(), &ns)) return true;
+  reject("bad ts", e);
+  return false;
+}
+
+int64_t ChromeImport::duration(const ChromeEvent& e) {
+  int64_t ns;
+  if (e.dur.empty() || e.dur == "null") return kNull;
+  if (parseMicros(e.dur, ns) && ns >= 0) return ns;
+  losses_.add("bad duration", 1, e.text);
+  return kNull;
+}
+
+std::string_view ChromeImport::name(const ChromeEvent& e) {
+  if (!e.name_escaped) return e.name;
+  name_.clear();
+  appendUnescaped(name_, e.name);
+  return name_;
+}
+
+void ChromeImport::seeProcess(EventType type, int64_t pid) {
+  if (pid <= 0) return;
+  bool api = type == EventType::runtime || type == EventType::driver;
+  if (!api && type != EventType::cpu_op && type != EventType::annotation) return;
+  int64_t& seen = api ? api_pid_ : op_pid_;
+  if (seen == kNull) seen = pid;
+  if (seen != pid) (api ? api_pids_differ_ : op_pids_differ_) = true;
+}
+
+bool ChromeImport::start(const ChromeEvent& e, EventType type, EventRow& row) {
+  if (!time(e, row.ts)) return false;
+  row.type = static_cast<int64_t>(type);
+  row.name = writer_.string(name(e));
+  int64_t pid = tracks_.process(e.pid), tid = tracks_.thread(pid, e.tid);
+  if (onDevice(e, type)) return true;  // args() says where
+  row.pid = pid;
+  row.tid = tid;
+  seeProcess(type, pid);
+  return true;
+}
+
+void ChromeImport::args(const ChromeEvent& e, EventType type, EventRow& row, LaunchShape& shape, ArgsText& text) {
+  bool on_device = onDevice(e, type);
+  takeArgs(e, on_device, row, shape, text);
+  row.launch = launches_.of(shape);
+  if (on_device) {
+    int64_t pid = tracks_.process(e.pid);
+    if (row.device == kNull && pid == static_cast<int32_t>(pid)) row.device = pid;
+    if (row.stream == kNull) row.stream = tracks_.thread(pid, e.tid);
+    if (type == EventType::sync && api_pid_ != kNull && !api_pids_differ_) row.pid = api_pid_;
+  }
+  for (const JsonMember& m : e.others) {
+    int64_t id;
+    if (m.key == "bind_id" && parseToken(m.value, id))
+      row.flow = id;
+    else
+      text.member(m);
+  }
+  if (!e.cat.empty() && e.cat != categoryOf(type))
+    text.field(e.findArg("cat") ? "event cat" : "cat", "\"" + std::string(e.cat) + "\"");
+}
+
+void ChromeImport::add(EventRow& row, int64_t step) {
+  sink_.add(row);
+  ++events_;
+  if (step == kNull) return;
+  StepRow s;
+  s.ts = row.ts;
+  s.dur = row.dur;
+  s.pid = row.pid;
+  s.step = step;
+  s.name = row.name;
+  sink_.add(s);
+  ++steps_count_;
+  if (row.dur != kNull) steps_.add(row.ts, row.dur, step);
+}
+
+int64_t ChromeImport::finishedArgs(const ChromeEvent& e, size_t begin) {
+  if (e.not_finite) {
+    std::string clean = withoutNonFinite(std::string_view(sink_.texts()).substr(begin));
+    sink_.texts().resize(begin);
+    sink_.texts() += clean;
+  }
+  return sink_.textFrom(begin);
+}
+
+void ChromeImport::complete(const ChromeEvent& e) {
+  const EventType type = typeOfCategory(e.cat);
+  EventRow row;
+  LaunchShape shape;
+  if (!start(e, type, row)) return;
+  row.dur = duration(e);
+  size_t begin = sink_.texts().size();
+  ArgsText text(sink_.texts());
+  args(e, type, row, shape, text);
+  if (!e.id.empty()) text.field("id", e.id);
+  if (text.finish()) row.args = finishedArgs(e, begin);
+  add(row, stepOf(type, e.name));
+  if (type != EventType::kernel) return;
+  std::string_view kernel = name(e);
+  if (!isCollectiveKernel(e, kernel)) return;
+  int64_t rank = facts_.rank != kNull ? facts_.rank : metadata_.rank();
+  sink_.add(collectiveRow(e, kernel, row, shape, rank, writer_));
+  ++collectives_;
+}
+
+void ChromeImport::instant(const ChromeEvent& e) {
+  bool async = e.ph == "n" || e.ph == "T" || e.ph == "p";
+  const EventType type = async ? EventType::other : EventType::marker;
+  OpenSpan span;
+  LaunchShape shape;
+  if (!start(e, type, span.row)) return;
+  std::string buffer;
+  ArgsText text(buffer);
+  args(e, type, span.row, shape, text);
+  if (!e.id.empty()) text.field("id", e.id);
+  span.members = text.takeMembers();
+  addSpan(span);
+}
+
+std::string ChromeImport::asyncKey(const ChromeEvent& e) const {
+  std::string key(e.cat);
+  key += '\n';
+  key += e.id;
+  if (const JsonMember* m = e.findOther("id2")) {
+    key += m->value;
+    if (m->value.find("\"local\"") != std::string_view::npos) key += e.pid;
+  }
+  if (const JsonMember* m = e.findOther("scope")) key += m->value;
+  return key;
+}
+
+void ChromeImport::begin(const ChromeEvent& e, bool async) {
+  const EventType type = async ? EventType::other : typeOfCategory(e.cat);
+  OpenSpan span;
+  LaunchShape shape;
+  if (!start(e, type, span.row)) return;
+  std::string buffer;
+  ArgsText text(buffer);
+  args(e, type, span.row, shape, text);
+  if (!e.id.empty()) text.field("id", e.id);
+  span.members = text.takeMembers();
+  span.step = stepOf(type, e.name);
+  std::string key = async ? asyncKey(e) : std::string(e.pid) + "\n" + std::string(e.tid);
+  if ((async ? asyncs_ : threads_).open(key, span)) return;
+  losses_.add("too many open spans", 1, e.text);
+  addSpan(span);
+}
+
+void ChromeImport::end(const ChromeEvent& e, bool async) {
+  OpenSpan span;
+  int64_t ts, dur;
+  if (!time(e, ts)) return;
+  std::string key = async ? asyncKey(e) : std::string(e.pid) + "\n" + std::string(e.tid);
+  if (!(async ? asyncs_ : threads_).close(key, span)) return reject("end without begin", e);
+  if (__builtin_sub_overflow(ts, span.row.ts, &dur) || dur < 0)
+    losses_.add("bad duration", 1, e.text);
+  else
+    span.row.dur = dur;
+  LaunchShape shape;
+  std::string buffer;
+  ArgsText text(buffer);
+  text.members(span.members);
+  takeArgs(e, isDeviceType(static_cast<EventType>(span.row.type)), span.row, shape, text);
+  if (span.row.launch == kNull) span.row.launch = launches_.of(shape);
+  span.members = text.takeMembers();
+  addSpan(span);
+}
+
+void ChromeImport::addSpan(OpenSpan& span) {
+  if (!span.members.empty()) {
+    size_t begin = sink_.texts().size();
+    sink_.texts() += withoutNonFinite("{" + span.members + "}");
+    span.row.args = sink_.textFrom(begin);
+  }
+  add(span.row, span.step);
+}
+
+Status ChromeImport::finish() {
+  auto unfinished = [this](OpenSpan& span) { addSpan(span); };
+  threads_.drain(unfinished);
+  asyncs_.drain(unfinished);
+  if (facts_.rank == kNull) facts_.rank = metadata_.rank();
+  facts_.world_size = metadata_.worldSize();
+  facts_.pid = api_pids_differ_ ? kNull : api_pid_;
+  if (api_pid_ == kNull && !op_pids_differ_) facts_.pid = op_pid_;
+  if (node_.empty()) node_ = metadata_.host();
+  if (!node_.empty()) {
+    facts_.node = writer_.string(node_);
+    NodeRow node;
+    node.hostname = facts_.node;
+    if (shared_.nodes.insert(node_).second) sink_.add(node);
+  }
+  tracks_.write(writer_, sink_, facts_);
+  metadata_.writeDevices(node_, shared_.devices);
+  writeLosses(losses_, writer_, sink_);
+  return sink_.finish(facts_, steps_);
+}
+
+}  // namespace tracesmith::trace

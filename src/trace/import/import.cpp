@@ -1,0 +1,206 @@
+#include "trace/import/import.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "base/text.hpp"
+#include "trace/import/chrome_import.hpp"
+#include "trace/import/input.hpp"
+#include "trace/import/sbt0_import.hpp"
+
+namespace tracesmith::trace {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// In a folder, only what looks like a trace by its name; a file that is named is read whatever its name.
+/// SBT traces of today may lie beside their sources: they need no import.
+bool isInput(const std::string& path) {
+  if (path.ends_with(".json") || path.ends_with(".json.gz")) return true;
+  Result<File> file = path.ends_with(".sbt") ? File::openRead(path) : Status();
+  char first[8];
+  size_t got = 0;
+  return file && file->readAt(0, first, sizeof first, got).ok() && kindOf({first, got}) == InputKind::kSbt0;
+}
+
+Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
+  std::error_code error;
+  std::vector<std::string> found;
+  for (auto it = fs::recursive_directory_iterator(folder, error); !error && it != fs::recursive_directory_iterator();
+       it.increment(error))
+    if (it->is_regular_file(error) && isInput(it->path().string())) found.push_back(it->path().string());
+  if (error) return Status::io("cannot read the folder " + folder.string() + ": " + error.message());
+  if (found.empty()) return Status::notFound(folder.string() + " holds no traces (*.json, *.json.gz, *.sbt)");
+  std::sort(found.begin(), found.end());
+  out.insert(out.end(), found.begin(), found.end());
+  return {};
+}
+
+/// Tells a caller how far the reading is, as JSON passes by.
+class Reporting : public ByteSource {
+ public:
+  Reporting(std::unique_ptr<ByteSource> source, std::function<void(uint64_t)> tell)
+      : source_(std::move(source)), tell_(std::move(tell)) {}
+  Status read(char* buffer, size_t size, size_t& got) override {
+    tell_(source_->consumed());
+    return source_->read(buffer, size, got);
+  }
+  uint64_t consumed() const override { return source_->consumed(); }
+
+ private:
+  std::unique_ptr<ByteSource> source_;
+  std::function<void(uint64_t)> tell_;
+};
+
+class Importer {
+ public:
+  Importer(const ImportOptions& options, Writer& writer, const std::function<void(uint64_t, uint64_t)>& progress)
+      : options_(options), writer_(writer), progress_(progress) {}
+
+  Result<ImportReport> run();
+
+ private:
+  Status input(const std::string& path, uint64_t size);
+  Status json(File file, bool gzip, const std::string& path);
+  void tell(uint64_t done) {
+    if (progress_) progress_(report_.input_bytes + done, total_);
+  }
+  void seeRank(int64_t rank, const std::string& path);
+  Status session(const std::vector<std::string>& paths);
+  RowSink::Options sink() const;
+
+  const ImportOptions& options_;
+  Writer& writer_;
+  const std::function<void(uint64_t, uint64_t)>& progress_;
+  ImportShared shared_;
+  ImportReport report_;
+  std::map<int64_t, std::string> rank_paths_;
+  uint64_t total_ = 0;
+};
+
+RowSink::Options Importer::sink() const {
+  RowSink::Options sink;
+  sink.thread = options_.threads;
+  sink.memory_bytes = options_.waiting_bytes;
+  sink.spill_path = options_.spill_path;
+  std::error_code ignored;
+  if (sink.spill_path.empty()) sink.spill_path = (fs::temp_directory_path(ignored) / "tracesmith").string();
+  return sink;
+}
+
+void Importer::seeRank(int64_t rank, const std::string& path) {
+  if (rank == kNull) return;
+  report_.ranks.insert(rank);
+  auto [it, fresh] = rank_paths_.try_emplace(rank, path);
+  if (!fresh) report_.warnings.push_back("rank " + std::to_string(rank) + " is in both " + it->second + " and " + path);
+}
+
+Status Importer::json(File file, bool gzip, const std::string& path) {
+  std::unique_ptr<ByteSource> source = fileSource(std::move(file));
+  if (gzip) {
+    source = gzipSource(std::move(source), path);
+    if (options_.threads) source = readAhead(std::move(source));
+  }
+  Reporting reporting(std::move(source), [this](uint64_t done) { tell(done); });
+  ChromeImport rows(writer_, sink(), shared_, options_.rank, options_.node);
+  JsonStreamOptions stream_options;
+  stream_options.window_bytes = options_.window_bytes;
+  JsonStream stream(reporting, path, stream_options);
+  TS_TRY(stream.run(rows));
+  TS_TRY(rows.finish());
+  report_.json_bytes += stream.bytes();
+  report_.events += rows.events();
+  report_.collectives += rows.collectives();
+  report_.steps += rows.steps();
+  report_.losses.add(rows.losses());
+  seeRank(rows.facts().rank, path);
+  return {};
+}
+
+Status Importer::input(const std::string& path, uint64_t size) {
+  Result<File> file = File::openRead(path);
+  if (!file) return file.status();
+  char first[8];
+  size_t got;
+  TS_TRY(file->readAt(0, first, sizeof first, got));
+  switch (kindOf(std::string_view(first, got))) {
+    case InputKind::kEmpty:
+      return Status::corrupt(path + " is empty");
+    case InputKind::kSbt1:
+      return Status::invalid(path + " is an SBT trace already: it needs no import");
+    case InputKind::kSbt0: {
+      Result<Sbt0Result> result = importSbt0(*file, writer_, sink(), options_.rank, options_.node);
+      if (!result) return result.status();
+      report_.json_bytes += size;
+      report_.events += result->events;
+      report_.losses.add(result->losses);
+      seeRank(result->facts.rank, path);
+      return {};
+    }
+    case InputKind::kGzip:
+      return json(std::move(*file), true, path);
+    case InputKind::kText:
+      break;
+  }
+  return json(std::move(*file), false, path);
+}
+
+Status Importer::session(const std::vector<std::string>& paths) {
+  auto appender = writer_.appender();
+  SessionRow row;
+  row.source = writer_.string("import");
+  if (!options_.command.empty()) row.command = appender->text(options_.command);
+  std::string args;
+  JsonWriter json(args);
+  json.beginObject().key("files").beginArray();
+  for (size_t i = 0; i < paths.size() && args.size() < 1u << 20; ++i) json.value(paths[i]);
+  json.endArray().endObject();
+  row.args = appender->text(args);
+  TS_TRY(appender->append(row));
+  return appender->flush();
+}
+
+Result<ImportReport> Importer::run() {
+  Result<std::vector<std::string>> paths = importInputs(options_.paths);
+  if (!paths) return paths.status();
+  if (options_.rank != kNull && paths->size() > 1)
+    return Status::invalid("a rank can be given for one input only; here are " + std::to_string(paths->size()));
+  std::vector<uint64_t> sizes;
+  for (const std::string& path : *paths) {
+    std::error_code error;
+    uint64_t size = fs::file_size(path, error);
+    sizes.push_back(error ? 0 : size);
+    total_ += sizes.back();
+  }
+  for (size_t i = 0; i < paths->size(); ++i) {
+    TS_TRY(input((*paths)[i], sizes[i]));
+    report_.input_bytes += sizes[i];
+    ++report_.files;
+  }
+  TS_TRY(session(*paths));
+  return std::move(report_);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> importInputs(const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (fs::is_directory(path, error))
+      TS_TRY(addFolder(path, out));
+    else if (!fs::exists(path, error))
+      return Status::notFound("cannot open " + path + ": No such file or directory");
+    else
+      out.push_back(path);
+  }
+  return out;
+}
+
+Result<ImportReport> importTraces(const ImportOptions& options, Writer& writer,
+                                  const std::function<void(uint64_t, uint64_t)>& progress) {
+  return Importer(options, writer, progress).run();
+}
+
+}  // namespace tracesmith::trace

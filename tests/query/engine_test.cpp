@@ -1,0 +1,330 @@
+// The engine itself: damage, odd values, cancelling, Parquet, memory; and the scan against DuckDB's own tables.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <duckdb.hpp>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "query/block_scan.hpp"
+#include "query/engine.hpp"
+#include "query/prompt.hpp"
+#include "query/small_trace.hpp"
+#include "support/process.hpp"
+#include "tracesmith/trace/reader.hpp"
+
+extern "C" tracesmith::query::CreateEngine tracesmithCreateQueryEngine;
+
+namespace tracesmith::query {
+namespace {
+
+using test::TempDir;
+
+std::unique_ptr<Engine> openEngine(const std::vector<std::string>& files, const EngineOptions& options = {}) {
+  const char* why = "";
+  std::unique_ptr<Engine> engine(tracesmithCreateQueryEngine(kEngineVersion, &why));
+  EXPECT_TRUE(engine) << why;
+  Status s = engine->open(files, options);
+  EXPECT_TRUE(s) << s.message();
+  return engine;
+}
+
+/// The result as CSV without its heading.
+std::string ask(Engine& engine, const std::string& sql, Format format = Format::kCsv) {
+  std::string out;
+  RunOptions options;
+  options.format = format;
+  options.write = [&](std::string_view bytes) {
+    out += bytes;
+    return Status();
+  };
+  RunReport report;
+  Status s = engine.run(sql, options, report);
+  if (!s) return "error: " + s.message();
+  return format == Format::kCsv ? out.substr(out.find('\n') + 1) : out;
+}
+
+TEST(Engine, RefusesAnotherVersionOfTheProgram) {
+  const char* why = "";
+  EXPECT_EQ(tracesmithCreateQueryEngine("query 0", &why), nullptr);
+  EXPECT_NE(std::string(why).find("another version"), std::string::npos);
+}
+
+TEST(Engine, LeavesDamagedBlocksOutAndSaysSo) {
+  TempDir dir;
+  const std::string path = dir / "t.sbt";
+  test::writeSmallTrace(path);
+  uint64_t offset;
+  {
+    auto reader = std::move(*trace::Reader::open(path));
+    const trace::Block* block = reader->blocks(trace::tableOf<trace::EventRow>())[1];  // device rows of rank 0
+    offset = block->offset + block->size - 16;
+  }
+  std::string bytes = test::readFile(path);
+  for (int i = 0; i < 16; ++i) bytes[offset + i] = static_cast<char>(bytes[offset + i] ^ 0x55);
+  test::writeFile(path, bytes);
+  auto engine = openEngine({path});
+  EXPECT_TRUE(engine->damage().empty());
+  EXPECT_EQ(ask(*engine, "SELECT count(*), sum(hash(COLUMNS(*))) IS NULL FROM events WHERE type = 'kernel'").substr(0, 3), "30,");
+  ASSERT_EQ(engine->damage().size(), 1u);
+  EXPECT_NE(engine->damage()[0].find("1 damaged place was left out"), std::string::npos) << engine->damage()[0];
+}
+
+TEST(Engine, TellsLosses) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  EXPECT_EQ(openEngine({dir / "t.sbt"})->losses(), std::vector<std::string>{"t.sbt lost 12 records: see the table losses"});
+}
+
+TEST(Engine, ReadsOddValues) {
+  TempDir dir;
+  {
+    auto writer = std::move(*trace::Writer::create(dir / "t.sbt"));
+    auto appender = writer->appender();
+    trace::EventRow row;
+    row.ts = INT64_MAX;
+    row.type = 40;                         // of a newer version
+    row.name = 12345;                      // an id without a string
+    ASSERT_TRUE(appender->append(row));
+    row.ts = INT64_MIN + 1;
+    row.type = 0;
+    row.name = writer->string("bad \xff\xfe name");
+    row.node = writer->string("größe");
+    row.args = appender->text("bad \xc3");
+    row.launch = writer->string("1,2,nonsense");
+    ASSERT_TRUE(appender->append(row));
+    ASSERT_TRUE(appender->flush());
+    appender.reset();
+    ASSERT_TRUE(writer->close());
+  }
+  auto engine = openEngine({dir / "t.sbt"});
+  EXPECT_EQ(ask(*engine, "SELECT ts, type, name, node, args, grid_z FROM events ORDER BY ts"),
+            "-9223372036854775807,kernel,bad ?? name,größe,bad ?,\n9223372036854775807,other,,,,\n");
+  EXPECT_EQ(ask(*engine, "SELECT count(*) FROM events WHERE type = 'other'"), "1\n");
+  EXPECT_EQ(ask(*engine, "SELECT count(*) FROM events WHERE name IS NULL"), "1\n");
+  EXPECT_EQ(ask(*engine, "SELECT name, length(node) FROM events WHERE name LIKE 'bad%'"), "bad ?? name,5\n");
+}
+
+TEST(Engine, WritesJsonWithExactIntegers) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  auto engine = openEngine({dir / "t.sbt"});
+  EXPECT_EQ(ask(*engine,
+                "SELECT 9007199254740993 AS big, sum(9223372036854775807) AS huge, NULL AS n, 0.1::DOUBLE AS d, 1.50::DECIMAL(5,2) AS e, "
+                "[1, NULL] AS l, {'a': 'x\"y'} AS s, any_value(type) AS t, true AS b FROM events WHERE type = 'marker'",
+                Format::kJson),
+            "[\n{\"big\":9007199254740993,\"huge\":36893488147419103228,\"n\":null,\"d\":0.1,\"e\":1.50,\"l\":[1,null],"
+            "\"s\":{\"a\":\"x\\\"y\"},\"t\":\"marker\",\"b\":true}\n]\n");
+  EXPECT_EQ(ask(*engine, "SELECT 1 AS a WHERE false", Format::kJson), "[]\n");
+}
+
+TEST(Engine, ShowsTablesWithTheFirstAndLastRows) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  auto engine = openEngine({dir / "t.sbt"});
+  RunOptions options;
+  options.max_rows = 4;
+  std::string out;
+  options.write = [&](std::string_view bytes) {
+    out += bytes;
+    return Status();
+  };
+  RunReport report;
+  ASSERT_TRUE(engine->run("SELECT range AS n, 'é' AS e FROM range(5000)", options, report));
+  EXPECT_EQ(report.rows, 5000u);
+  EXPECT_EQ(out,
+            "┌────────┬─────────┐\n│   n    │    e    │\n│ bigint │ varchar │\n├────────┼─────────┤\n│      0 │ é       │\n│      1 │ é       │\n"
+            "│   ·    │    ·    │\n│   4998 │ é       │\n│   4999 │ é       │\n└────────┴─────────┘\n"
+            "5,000 rows (4 shown; --max-rows 0 or another --format shows all)\n");
+}
+
+TEST(Engine, CanBeInterruptedAndUsedAgain) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  auto engine = openEngine({dir / "t.sbt"});
+  std::atomic<bool> done{false};
+  std::thread interrupter([&] {
+    while (!done) {
+      engine->interrupt();
+      std::this_thread::yield();
+    }
+  });
+  std::string answer = ask(*engine, "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.range + b.range = 7");
+  done = true;
+  interrupter.join();
+  EXPECT_EQ(answer, "error: the query was cancelled");
+  EXPECT_EQ(ask(*engine, "SELECT 1"), "1\n");
+}
+
+TEST(Engine, StopsWhenTheOutputFails) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  auto engine = openEngine({dir / "t.sbt"});
+  RunOptions options;
+  options.format = Format::kCsv;
+  options.write = [](std::string_view) { return Status::io("disk full"); };
+  RunReport report;
+  Status s = engine->run("SELECT * FROM range(1000000000000)", options, report);
+  EXPECT_EQ(s.message(), "disk full");
+  EXPECT_EQ(ask(*engine, "SELECT 2"), "2\n");
+}
+
+TEST(Engine, SpillsWithinItsMemoryAndCleansUp) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  std::string before = std::getenv("TMPDIR") ? std::getenv("TMPDIR") : "";
+  ::setenv("TMPDIR", dir.path().c_str(), 1);
+  {
+    auto engine = openEngine({dir / "t.sbt"}, {.memory = "48MB", .threads = 2});
+    EXPECT_EQ(ask(*engine, "SELECT count(*), max(r) FROM (SELECT range AS r, hash(range) AS h, repeat('x', 20) FROM range(2000000) ORDER BY h)"),
+              "2000000,1999999\n");
+  }
+  if (before.empty()) ::unsetenv("TMPDIR");
+  else ::setenv("TMPDIR", before.c_str(), 1);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path())) files += entry.path().filename() != "t.sbt";
+  EXPECT_EQ(files, 0u);
+}
+
+TEST(Engine, SaysWhenMemoryIsNotEnough) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  auto engine = openEngine({dir / "t.sbt"}, {.memory = "10MB"});
+  std::string answer = ask(*engine, "SELECT list(range) FROM range(20000000)");
+  EXPECT_EQ(answer.substr(0, 7), "error: ");
+  EXPECT_NE(answer.find("--memory"), std::string::npos) << answer;
+}
+
+TEST(Parquet, WritesTheSelectedRowsOrNothing) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  auto engine = openEngine({dir / "t.sbt"});
+  trace::Selection selection;
+  selection.from = 5245;  // the kernel at 5200 + rank ends at 5255 + rank
+  selection.to = 8000;
+  selection.ranks = {1, 2};
+  selection.types = 1ull << static_cast<int>(trace::EventType::kernel);
+  Status s = engine->exportParquet("events", selection, dir / "out.parquet");
+  ASSERT_TRUE(s) << s.message();
+
+  duckdb::DuckDB db;
+  duckdb::Connection connection(db);
+  auto result = connection.Query("SELECT count(*), min(ts), max(ts), min(type::VARCHAR), sum(grid_x) FROM '" + (dir / "out.parquet") + "'");
+  ASSERT_FALSE(result->HasError()) << result->GetError();
+  EXPECT_EQ(result->GetValue(0, 0).ToString(), "6");
+  EXPECT_EQ(result->GetValue(1, 0).ToString(), "5201");
+  EXPECT_EQ(result->GetValue(2, 0).ToString(), "7202");
+  EXPECT_EQ(result->GetValue(3, 0).ToString(), "kernel");
+  EXPECT_EQ(result->GetValue(4, 0).ToString(), "42");
+
+  RunOptions options;
+  options.format = Format::kParquet;
+  options.parquet = dir / "broken.parquet";
+  RunReport report;
+  EXPECT_FALSE(engine->run("SELECT CASE WHEN ts > 9000 THEN error('stop') ELSE ts END FROM events", options, report));
+  EXPECT_FALSE(engine->run("SELECT 1; SELECT 2", options, report));
+  EXPECT_FALSE(engine->exportParquet("nothing", {}, dir / "broken.parquet"));
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path())) files += entry.path().string().find("broken") != std::string::npos;
+  EXPECT_EQ(files, 0u);
+  // The way out is closed again.
+  EXPECT_NE(ask(*engine, "SELECT * FROM read_parquet('" + (dir / "out.parquet") + "')").find("error"), std::string::npos);
+}
+
+/// Random conditions have the same answer over blocks as over DuckDB's own table of the same rows.
+TEST(Scan, AgreesWithANativeTableOnRandomConditions) {
+  TempDir dir;
+  for (uint32_t block_rows : {100u, 5000u}) {
+    std::mt19937_64 random(block_rows);
+    const std::string path = dir / "t.sbt";
+    {
+      auto writer = std::move(*trace::Writer::create(path, {.block_rows = block_rows}));
+      auto appender = writer->appender();
+      auto maybe = [&](int64_t v) { return random() % 8 == 0 ? trace::kNull : v; };
+      for (int i = 0; i < 12000; ++i) {
+        trace::EventRow row;
+        row.ts = maybe(i * 10 + static_cast<int64_t>(random() % 100));
+        row.dur = maybe(static_cast<int64_t>(random() % 1000));
+        row.type = maybe(static_cast<int64_t>(random() % 16));
+        row.name = maybe(writer->string("name" + std::to_string(random() % 300)));
+        row.node = writer->string("node" + std::to_string(i / 3000));
+        row.rank = maybe(i / 1500);
+        row.device = maybe(i / 6000 * 3);
+        row.step = i / 100;
+        row.launch = maybe(writer->string(std::to_string(random() % 50) + ",1,1,2,,3"));
+        row.args = maybe(appender->text("t" + std::to_string(random() % 5000)));
+        ASSERT_TRUE(appender->append(row));
+      }
+      ASSERT_TRUE(appender->flush());
+      appender.reset();
+      ASSERT_TRUE(writer->close());
+    }
+    auto traces = std::make_shared<TraceSet>();
+    ASSERT_TRUE(traces->open({path}));
+    duckdb::DuckDB db;
+    duckdb::Connection connection(db);
+    registerTables(connection, traces);
+    auto made = connection.Query("CREATE TABLE native AS SELECT * FROM events");
+    ASSERT_FALSE(made->HasError()) << made->GetError();
+
+    auto number = [&](int limit) { return std::to_string(random() % static_cast<unsigned>(limit)); };
+    auto oneCondition = [&]() -> std::string {
+      static const char* const kCompare[] = {" = ", " <> ", " < ", " <= ", " > ", " >= "};
+      std::string op = kCompare[random() % 6];
+      switch (random() % 13) {
+        case 0: return "ts" + op + number(130000);
+        case 1: return "ts BETWEEN " + number(60000) + " AND " + number(130000);
+        case 2: return "dur" + op + number(1000);
+        case 3: return "rank" + op + number(10);
+        case 4: return "rank IN (" + number(9) + ", " + number(9) + ", 77)";
+        case 5: return "type" + op + "'" + trace::eventTypeName(static_cast<trace::EventType>(random() % trace::kEventTypes)) + "'";
+        case 6: return "type IN ('kernel', 'sync', 'nonsense')";
+        case 7: return "name" + op + "'name" + number(310) + "'";
+        case 8: return "name LIKE '%" + number(100) + "'";
+        case 9: return "grid_x" + op + number(50);
+        case 10: return "ts_end" + op + number(130000);
+        case 11: {
+          static const char* const kColumns[] = {"ts", "dur", "ts_end", "type", "name", "rank", "device", "grid_x", "registers", "args"};
+          return std::string(kColumns[random() % 10]) + (random() % 2 ? " IS NULL" : " IS NOT NULL");
+        }
+        default: return "node = 'node" + number(5) + "'";
+      }
+    };
+    for (int i = 0; i < 150; ++i) {
+      std::string where = oneCondition();
+      for (uint64_t more = random() % 3; more > 0; --more)
+        where = random() % 3 ? where + " AND " + oneCondition() : "(" + where + " OR " + oneCondition() + ")";
+      if (random() % 10 == 0) where = "NOT (" + where + ")";
+      std::string what = "SELECT count(*), sum(hash(ts, dur, ts_end, type, name, node, rank)), sum(hash(grid_x, block_x, block_y, args, step)) FROM ";
+      auto blocks = connection.Query(what + "events WHERE " + where);
+      auto native = connection.Query(what + "native WHERE " + where);
+      ASSERT_FALSE(blocks->HasError()) << where << "\n" << blocks->GetError();
+      ASSERT_FALSE(native->HasError()) << where << "\n" << native->GetError();
+      ASSERT_EQ(blocks->ToString(), native->ToString()) << where;
+    }
+    for (const char* sql : {"SELECT name, count(*), sum(dur) FROM ? GROUP BY name ORDER BY ALL",
+                            "SELECT type, rank, max(ts_end) FROM ? GROUP BY ALL ORDER BY ALL",
+                            "SELECT ts, name FROM ? ORDER BY ts DESC NULLS LAST, name LIMIT 7",
+                            "SELECT count(*), sum(a.ts) FROM ? a JOIN ? b ON a.name = b.name AND a.rank = b.rank WHERE a.dur < 50",
+                            "SELECT grid_x, count(DISTINCT name) FROM ? WHERE dur > 500 GROUP BY ALL ORDER BY ALL"}) {
+      std::string blocks = duckdb::StringUtil::Replace(sql, "?", "events"), native = duckdb::StringUtil::Replace(sql, "?", "native");
+      EXPECT_EQ(connection.Query(blocks)->ToString(), connection.Query(native)->ToString()) << blocks;
+    }
+  }
+}
+
+TEST(Prompt, KnowsWhenAStatementIsWhole) {
+  EXPECT_TRUE(isComplete("SELECT 1;"));
+  EXPECT_TRUE(isComplete("SELECT 1; -- done"));
+  EXPECT_TRUE(isComplete("SELECT ';';"));
+  EXPECT_TRUE(isComplete("SELECT 'it''s'; /* ; */ "));
+  EXPECT_FALSE(isComplete("SELECT 1"));
+  EXPECT_FALSE(isComplete("SELECT ';"));
+  EXPECT_FALSE(isComplete("SELECT 1 -- ;"));
+  EXPECT_FALSE(isComplete("SELECT 1 /* ;"));
+  EXPECT_FALSE(isComplete("SELECT 1; SELECT 2"));
+}
+
+}  // namespace
+}  // namespace tracesmith::query
