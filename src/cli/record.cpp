@@ -1,9 +1,9 @@
 // tracesmith record: processes that run already, under the probe: their last seconds, or the next ones.
-#include <unistd.h>
+#include <signal.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <thread>
@@ -25,11 +25,7 @@ struct Options {
   double last_s = 0, duration_s = 0;
 };
 
-uint64_t rawNow() {
-  timespec t;
-  ::clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(t.tv_nsec);
-}
+std::atomic<bool> g_stop{false};  // Ctrl-C: what was recorded so far is kept
 
 /// Rings of this user, in all folders of `run`.
 std::vector<std::string> rings(const std::string& base) {
@@ -44,8 +40,6 @@ std::vector<std::string> rings(const std::string& base) {
 }
 
 int record(const Options& o) {
-  if ((o.last_s > 0) == (o.duration_s > 0)) return fail(Status::invalid("give either --last SECONDS or --duration SECONDS"));
-  if (!o.all && o.pid == 0) return fail(Status::invalid("give --pid PID or --all"));
   Result<std::string> base = ring::ringFolder();
   if (!base) return fail(base.status());
   trace::WriterOptions options;
@@ -67,16 +61,20 @@ int record(const Options& o) {
     return fail(Status::notFound(busy ? "the process is being recorded already" : "no running process under the probe found: start it with `tracesmith run --flight SECONDS -- CMD`"));
   Result<size_t> taken = size_t{0};
   if (o.last_s > 0) {
-    const uint64_t now = rawNow(), span = static_cast<uint64_t>(o.last_s * 1e9);
-    taken = collector.snapshot(now > span ? now - span : 0);
+    const uint64_t now = capture::rawNow(), span = static_cast<uint64_t>(o.last_s * 1e9);
+    collector.leaveOutBefore(now > span ? now - span : 0);
+    taken = collector.snapshot();
   } else {
     Progress progress("recording");
-    const uint64_t begin = rawNow(), span = static_cast<uint64_t>(o.duration_s * 1e9);
-    while (taken && rawNow() - begin < span) {
+    const uint64_t begin = capture::rawNow(), span = static_cast<uint64_t>(o.duration_s * 1e9);
+    collector.leaveOutBefore(begin);
+    for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
+    while (taken && !g_stop && collector.alive() > 0 && capture::rawNow() - begin < span) {
       taken = collector.drain();
-      progress.update(rawNow() - begin, span);
+      progress.update(capture::rawNow() - begin, span);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+    if (taken) taken = collector.drain();
   }
   if (!taken) return fail(taken.status());
   if (Status s = collector.finish(); !s) return fail(s);
@@ -107,7 +105,12 @@ void addRecord(CLI::App& app, Run& run) {
   command->add_option("-d,--duration", o->duration_s, "What happens in the next SECONDS")->type_name("SECONDS")->check(CLI::PositiveNumber);
   command->add_flag("--json", o->json, "Print the summary as JSON");
   command->footer("Example:  tracesmith run --flight 30 -- python train.py &\n          tracesmith record --all --last 30 -o slow-step.sbt");
-  command->callback([o, &run] { run = [o] { return record(*o); }; });
+  command->callback([o, &run] {
+    auto wrong = [](const char* what) { throw CLI::ParseError(what, CLI::ExitCodes::ValidationError); };
+    if ((o->last_s > 0) == (o->duration_s > 0)) wrong("give either --last SECONDS or --duration SECONDS");
+    if (o->all == (o->pid != 0)) wrong("give either --pid PID or --all");
+    run = [o] { return record(*o); };
+  });
 }
 
 }  // namespace tracesmith::cli

@@ -23,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr auto kPeriod = std::chrono::milliseconds(20);
+
 struct Options {
   std::string output, mode = "default";
   bool proxy = false, graph_nodes = false, json = false;
@@ -30,7 +32,102 @@ struct Options {
   std::vector<std::string> command;
 };
 
-std::atomic<pid_t> g_child{0};
+/// The command while it runs. Signals sent to us go on to it; Ctrl-C and Ctrl-\\ reach it from the terminal. We end after it.
+class Command {
+ public:
+  Status start(const std::vector<std::string>& arguments);
+  bool running();
+  /// As a shell has it: 128 + n after signal n.
+  int exitCode() const { return WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_); }
+
+ private:
+  static void forward(int number) {
+    if (pid_t child = child_.load()) ::kill(child, number);
+  }
+  static std::atomic<pid_t> child_;
+  int status_ = 0;
+};
+std::atomic<pid_t> Command::child_{0};
+
+Status Command::start(const std::vector<std::string>& arguments) {
+  std::vector<char*> argv;
+  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  // Handlers are in place before there is a command, and signals wait until it has a process: none is lost in between.
+  const int kForwarded[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}, kIgnored[] = {SIGINT, SIGQUIT};
+  sigset_t all, old;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &old);
+  struct sigaction forwarded {}, ignored {}, plain {}, was[NSIG];
+  forwarded.sa_handler = forward;
+  forwarded.sa_flags = SA_RESTART;
+  ignored.sa_handler = SIG_IGN;
+  plain.sa_handler = SIG_DFL;
+  for (int n : kIgnored) ::sigaction(n, &ignored, &was[n]);
+  ::sigaction(SIGCHLD, &plain, &was[SIGCHLD]);  // where it is ignored there is no exit code to wait for
+  for (int n : kForwarded) {
+    ::sigaction(n, nullptr, &was[n]);
+    if (was[n].sa_handler != SIG_IGN) ::sigaction(n, &forwarded, nullptr);  // nohup
+  }
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    for (int n : {SIGINT, SIGQUIT, SIGCHLD, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaction(n, &was[n], nullptr);
+    ::sigprocmask(SIG_SETMASK, &old, nullptr);
+    ::execvp(argv[0], argv.data());
+    const int error = errno;
+    std::fprintf(stderr, "tracesmith: cannot run %s: %s\n", argv[0], std::strerror(error));
+    ::_exit(error == ENOENT ? 127 : 126);
+  }
+  child_ = std::max(pid, 0);
+  const int error = errno;
+  ::sigprocmask(SIG_SETMASK, &old, nullptr);
+  return pid < 0 ? Status::io(std::string("cannot fork: ") + std::strerror(error)) : Status();
+}
+
+bool Command::running() {
+  if (child_ == 0 || ::waitpid(child_, &status_, WNOHANG) == 0) return child_ != 0;
+  child_ = 0;
+  return false;
+}
+
+/// A folder for the rings of one job, removed at the end.
+class RingFolder {
+ public:
+  ~RingFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  Status create();
+  const std::string& path() const { return path_; }
+
+ private:
+  static void removeOld(const std::string& base);
+  std::string path_;
+};
+
+/// What a `run` that was killed left behind: it keeps memory. Rings somebody still writes to stay.
+void RingFolder::removeOld(const std::string& base) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(base, ignored)) {
+    const std::string name = entry.path().filename();
+    const pid_t pid = name.starts_with("run-") ? std::atoi(name.c_str() + 4) : 0;
+    if (pid <= 0 || (pid != ::getpid() && (::kill(pid, 0) == 0 || errno != ESRCH))) continue;
+    bool alive = false;
+    for (const std::string& path : ring::findRings(entry.path()))
+      if (auto ring = ring::RingReader::open(path)) alive |= (*ring)->alive();
+    if (!alive) fs::remove_all(entry.path(), ignored);
+  }
+}
+
+Status RingFolder::create() {
+  Result<std::string> base = ring::ringFolder();
+  if (!base) return base.status();
+  removeOld(*base);
+  const std::string path = *base + "/run-" + std::to_string(::getpid());
+  if (::mkdir(path.c_str(), 0700) != 0) return Status::io("cannot create " + path + ": " + std::strerror(errno));
+  path_ = path;
+  return {};
+}
 
 /// The probe beside this program: ../lib/libtracesmith_probe.so.
 Result<std::string> probePath() {
@@ -55,7 +152,8 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
   if (taken("NVTX_INJECTION64_PATH")) warn("NVTX_INJECTION64_PATH is set already: NVTX ranges are left to that tool");
   else set("NVTX_INJECTION64_PATH", probe);
   const char* preload = std::getenv("LD_PRELOAD");
-  set("LD_PRELOAD", preload && *preload ? probe + ":" + preload : probe);
+  if (probe.find_first_of(" :") != std::string::npos) warn("the path " + probe + " has a blank or colon, so it cannot be preloaded: tracesmith.h does nothing in the command");
+  else set("LD_PRELOAD", preload && *preload ? probe + ":" + preload : probe);
   set("TRACESMITH_PROBE", probe);
   set("TRACESMITH_DIR", folder);
   set("TRACESMITH_MODE", o.mode);
@@ -65,24 +163,19 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
   if (o.graph_nodes) set("TRACESMITH_GRAPH_NODES", "1");
 }
 
-pid_t start(const Options& o) {
-  std::vector<char*> argv;
-  for (const std::string& a : o.command) argv.push_back(const_cast<char*>(a.c_str()));
-  argv.push_back(nullptr);
-  pid_t pid = ::fork();
-  if (pid == 0) {
-    ::signal(SIGINT, SIG_DFL);
-    ::signal(SIGQUIT, SIG_DFL);
-    ::execvp(argv[0], argv.data());
-    std::fprintf(stderr, "tracesmith: cannot run %s: %s\n", argv[0], std::strerror(errno));
-    ::_exit(errno == ENOENT ? 127 : 126);
-  }
-  return pid;
-}
-
 void followNew(capture::Collector& collector, const std::string& folder, bool attach) {
   for (const std::string& path : ring::findRings(folder))
     if (!collector.follows(path)) (void)collector.follow(path, attach);  // one that is not ready yet is tried again
+}
+
+/// Processes that could not make a ring leave a file "<pid>.<errno>.failed".
+void tellFailures(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    int pid = 0, error = 0;
+    if (entry.path().extension() != ".failed" || std::sscanf(entry.path().filename().c_str(), "%d.%d.", &pid, &error) != 2) continue;
+    warn("process " + std::to_string(pid) + " is not recorded, it could make no file in " + folder + ": " + std::strerror(error));
+  }
 }
 
 void summary(const Options& o, const capture::CollectorStats& s) {
@@ -101,59 +194,64 @@ void summary(const Options& o, const capture::CollectorStats& s) {
                humanCount(s.kernels).c_str(), humanCount(s.collectives).c_str(), s.losses ? (", " + humanCount(s.losses) + " lost (see table losses)").c_str() : ", none lost");
 }
 
+/// Runs the command as if we were not there.
+int runUnrecorded(const Options& o) {
+  Command command;
+  if (Status s = command.start(o.command); !s) return fail(s);
+  while (command.running()) std::this_thread::sleep_for(kPeriod);
+  return command.exitCode();
+}
+
 int run(Options o) {
   Result<std::string> probe = probePath();
   if (!probe) return fail(probe.status());
-  Result<std::string> base = ring::ringFolder();
-  if (!base) return fail(base.status());
-  const std::string folder = *base + "/run-" + std::to_string(::getpid());
-  if (::mkdir(folder.c_str(), 0700) != 0) return fail(Status::io("cannot create " + folder + ": " + std::strerror(errno)));
+  RingFolder folder;
+  if (Status s = folder.create(); !s) return fail(s);
   if (o.output.empty()) o.output = fs::path(o.command[0]).filename().string() + ".sbt";
   Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(o.output);
-  if (!writer) return fail(writer.status());
-  setEnvironment(o, *probe, folder);
-
-  // Ctrl-C and Ctrl-\ reach the command from the terminal; what is sent to us goes on to it. We end after it.
-  ::signal(SIGINT, SIG_IGN);
-  ::signal(SIGQUIT, SIG_IGN);
-  g_child = start(o);
-  if (g_child < 0) return fail(Status::io(std::string("cannot fork: ") + std::strerror(errno)));
-  for (int s : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
-    ::signal(s, [](int number) { if (pid_t child = g_child.load()) ::kill(child, number); });
+  if (!writer) {
+    (void)fail(writer.status());
+    // A wrong name is a mistake to mend; a full disk must not cost the command its run.
+    if (::access(o.output.c_str(), W_OK) != 0 || fs::is_directory(o.output)) return 1;
+    warn("the command runs, but is not recorded");
+    return runUnrecorded(o);
+  }
+  setEnvironment(o, *probe, folder.path());
+  Command command;
+  if (Status s = command.start(o.command); !s) return fail(s);
 
   const bool flight = o.flight_s > 0;
   capture::Collector collector(**writer, capture::hostName());
   Status collecting;
   auto collect = [&] {
-    followNew(collector, folder, !flight);
+    followNew(collector, folder.path(), !flight);
     if (flight || !collecting) return;
     if (Result<size_t> n = collector.drain(); !n) collecting = n.status();
   };
-  int status = 0;
-  while (::waitpid(g_child, &status, WNOHANG) == 0) {
+  while (command.running()) {
     collect();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(kPeriod);
   }
-  g_child = 0;
   // Other processes of the job may still be writing their last records.
+  collect();
   for (int i = 0; i < 100 && collector.alive() > 0; ++i) {
+    std::this_thread::sleep_for(kPeriod);
     collect();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  const size_t left = collector.alive();
   collect();
   if (flight && collecting) {
-    timespec now;
-    ::clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-    uint64_t now_ns = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(now.tv_nsec);
-    if (Result<size_t> n = collector.snapshot(now_ns - static_cast<uint64_t>(o.flight_s) * 1'000'000'000ull); !n) collecting = n.status();
+    const uint64_t now = capture::rawNow(), span = static_cast<uint64_t>(o.flight_s) * 1'000'000'000ull;
+    collector.leaveOutBefore(now > span ? now - span : 0);
+    if (Result<size_t> n = collector.snapshot(); !n) collecting = n.status();
   }
   if (collecting) collecting = collector.finish();
   if (collecting) collecting = (*writer)->close();
+  tellFailures(folder.path());
+  if (left > 0) warn(std::to_string(left) + " processes of the command still run: what they do from now on is not recorded");
   if (!collecting) (void)fail(collecting);  // the command's own result stands
   else summary(o, collector.stats());
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return command.exitCode();
 }
 
 }  // namespace

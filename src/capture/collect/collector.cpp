@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "capture/probe/nccl_abi.hpp"
+#include "capture/ring/writer.hpp"
 
 namespace tracesmith::capture {
 
@@ -22,7 +23,7 @@ struct Collector::Collective {
 
 /// One NCCL kernel launch and the operations in it.
 struct Collector::Launch {
-  uint64_t start = 0;
+  uint64_t start = 0, end = 0;
   std::vector<Collective> operations;
 };
 
@@ -32,10 +33,7 @@ struct Collector::Process {
   std::map<uint32_t, int64_t> lane_tids;
   std::map<uint32_t, uint32_t> lane_stream;             // stream of the last launch on a lane
   std::map<uint32_t, std::deque<Launch>> launches;      // by stream, in the order they were launched
-  struct Comm {
-    int64_t rank = kNull, ranks = kNull;
-  };
-  std::map<uint64_t, Comm> comms;
+  uint64_t gpu_on_ns = 0;  // kernels launched before are not recorded
 
   int64_t rank() const {
     int32_t r = ring->header().rank.load();
@@ -44,6 +42,8 @@ struct Collector::Process {
 };
 
 namespace {
+
+constexpr size_t kMostWaiting = 4096;  // launches of a stream that wait for their kernels; graph replays may never get one
 
 int64_t orNull(int32_t v) { return v < 0 ? kNull : v; }
 
@@ -82,6 +82,8 @@ std::string hostName() {
   return name;
 }
 
+uint64_t rawNow() { return ring::nowNs(); }
+
 Collector::Collector(Writer& writer, std::string node) : writer_(writer), out_(writer.appender()), node_(std::move(node)), node_id_(writer.string(node_)) {}
 Collector::~Collector() = default;
 
@@ -106,24 +108,25 @@ Status Collector::follow(const std::string& path, bool attach) {
 
 Result<size_t> Collector::drain() {
   size_t count = 0;
-  for (auto& p : processes_) count += p->ring->drain([&](uint32_t lane, const Record& r) { take(*p, lane, r); });
+  for (auto& p : processes_) p->ring->drain([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
   stats_.records += count;
   if (!status_) return status_;
   return count;
 }
 
-Result<size_t> Collector::snapshot(uint64_t since_ns) {
+Result<size_t> Collector::snapshot() {
   size_t count = 0;
-  for (auto& p : processes_)
-    p->ring->snapshot([&](uint32_t lane, const Record& r) {
-      const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata;
-      if (!context && std::max(r.start, r.end) < since_ns) return;
-      take(*p, lane, r);
-      ++count;
-    });
+  for (auto& p : processes_) p->ring->snapshot([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
   stats_.records += count;
   if (!status_) return status_;
   return count;
+}
+
+size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
+  const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata || r.kind == RingKind::gpu_on;
+  if (!context && std::max(r.start, r.end) < since_ns_) return 0;
+  take(p, lane, r);
+  return 1;
 }
 
 size_t Collector::alive() const {
@@ -195,15 +198,13 @@ void Collector::collectiveRow(Process& p, const Collective& c, const Record* ker
   }
   row.ts_enqueue = static_cast<int64_t>(r.start);
   row.op = writer_.string(opName(p.ring->string(r.name)));
-  row.comm = writer_.string(hex(r.arg[0]));
+  if (r.arg[0]) row.comm = writer_.string(hex(r.arg[0]));
   row.seq = static_cast<int64_t>(r.arg[1]);
   row.node = node_id_;
   row.rank = p.rank();
   row.pid = p.ring->header().pid;
-  if (auto comm = p.comms.find(r.arg[0]); comm != p.comms.end()) {
-    row.group_rank = comm->second.rank;
-    row.group_size = comm->second.ranks;
-  }
+  if (r.stream) row.group_rank = r.stream - 1;
+  if (r.correlation) row.group_size = r.correlation;
   row.elements = static_cast<int64_t>(r.arg[2]);
   if (info.datatype < std::size(nccl::kDatatypes)) {
     row.bytes = row.elements * nccl::kDatatypeBytes[info.datatype];
@@ -213,7 +214,7 @@ void Collector::collectiveRow(Process& p, const Collective& c, const Record* ker
   if (info.algo > 0 && info.algo < std::size(nccl::kAlgos)) row.algo = writer_.string(lower(nccl::kAlgos[info.algo]));
   if (info.proto > 0 && info.proto < std::size(nccl::kProtos)) row.proto = writer_.string(nccl::kProtos[info.proto]);
   if (info.channels) row.channels = info.channels;
-  if (r.kind == RingKind::p2p) row.peer = static_cast<int16_t>(r.device);
+  if (r.kind == RingKind::p2p) row.peer = orNull(static_cast<int16_t>(r.device));
   else if (row.op != kNull && info.root >= 0) {
     std::string_view function = p.ring->string(r.name);
     if (function == "Broadcast" || function == "Reduce") row.peer = info.root;
@@ -222,17 +223,38 @@ void Collector::collectiveRow(Process& p, const Collective& c, const Record* ker
   ++stats_.collectives;
 }
 
+/// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
+bool Collector::fits(const Process& p, const Launch& launch, std::string_view kernel) {
+  static constexpr std::string_view kFunctions[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce_", "SendRecv"};
+  if (std::none_of(std::begin(kFunctions), std::end(kFunctions), [&](std::string_view f) { return kernel.find(f) != std::string_view::npos; })) return true;
+  return launch.operations.empty() || std::any_of(launch.operations.begin(), launch.operations.end(), [&](const Collective& c) {
+    const std::string_view function = p.ring->string(c.record.name);
+    return c.record.kind == RingKind::p2p ? kernel.find("SendRecv") != std::string_view::npos : kernel.find(function) != std::string_view::npos;
+  });
+}
+
+/// Writes the operations of the first launch of a queue and forgets it.
+void Collector::settle(Process& p, std::deque<Launch>& queue, const Record* kernel) {
+  for (const Collective& c : queue.front().operations) collectiveRow(p, c, kernel);
+  queue.pop_front();
+}
+
 void Collector::kernel(Process& p, const Record& r) {
   event(p, r, EventType::kernel);
   ++stats_.kernels;
-  if (p.ring->string(r.name).substr(0, 4) != "nccl") return;
+  const std::string_view kernel = p.ring->string(r.name);
+  if (kernel.substr(0, 4) != "nccl") return;
   // Kernels run on their stream in the order they were launched. 0 collects launches whose stream is not known.
   for (uint32_t stream : {r.stream, 0u}) {
-    auto queue = p.launches.find(stream);
-    if (queue == p.launches.end() || queue->second.empty() || queue->second.front().start > r.start) continue;
-    Launch launch = std::move(queue->second.front());
-    queue->second.pop_front();
-    for (const Collective& c : launch.operations) collectiveRow(p, c, &r);
+    auto found = p.launches.find(stream);
+    if (found == p.launches.end()) continue;
+    std::deque<Launch>& queue = found->second;
+    while (!queue.empty() && queue.front().end < p.gpu_on_ns) settle(p, queue, nullptr);  // launched while nobody recorded
+    // One whose kernel was lost would shift all after it: it shows where functions alternate.
+    auto fitting = std::find_if(queue.begin(), queue.end(), [&](const Launch& l) { return l.start <= r.start && fits(p, l, kernel); });
+    if (fitting == queue.end()) continue;
+    for (auto n = fitting - queue.begin(); n > 0; --n) settle(p, queue, nullptr);
+    settle(p, queue, &r);
     return;
   }
 }
@@ -262,7 +284,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.node = node_id_;
       row.rank = p.rank();
       row.pid = p.ring->header().pid;
-      row.tid = tid();
+      row.tid = r.arg[3] ? static_cast<int64_t>(r.arg[3]) : tid();
       if (std::string_view domain = p.ring->string(static_cast<uint32_t>(r.arg[0])); !domain.empty()) {
         std::string args = "{\"domain\":";
         appendJsonString(args, domain);
@@ -303,30 +325,29 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       return;
     }
     case RingKind::comm: {
-      auto& comm = p.comms[r.arg[0]];
-      comm.rank = orNull(static_cast<int32_t>(r.arg[1]));
-      comm.ranks = static_cast<int64_t>(r.arg[1] >> 32);
       GroupRow row;
       row.node = node_id_;
       row.rank = p.rank();
       row.comm = writer_.string(hex(r.arg[0]));
       row.description = name(p, r.name);
       row.backend = writer_.string("nccl");
-      row.size = comm.ranks;
+      row.size = static_cast<int64_t>(r.arg[1] >> 32);
       append(row);
       return;
     }
     case RingKind::nccl_launch:
       p.lane_stream[lane] = r.stream;
-      p.launches[r.stream].push_back({r.start, {}});
+      p.launches[r.stream].push_back({r.start, r.end, {}});
       return;
+    case RingKind::gpu_on: p.gpu_on_ns = r.start; return;
     case RingKind::collective:
     case RingKind::p2p: {
       // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
       auto stream = p.lane_stream.find(lane);
       std::deque<Launch>& queue = p.launches[stream == p.lane_stream.end() ? 0 : stream->second];
-      if (stream == p.lane_stream.end() || queue.empty()) queue.push_back({r.start, {}});
+      if (stream == p.lane_stream.end() || queue.empty()) queue.push_back({r.start, r.start, {}});
       queue.back().operations.push_back({r, tid()});
+      if (queue.size() > kMostWaiting) settle(p, queue, nullptr);
       return;
     }
     case RingKind::proxy_op: {
@@ -336,7 +357,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.node = node_id_;
       row.rank = p.rank();
       row.pid = p.ring->header().pid;
-      row.comm = writer_.string(hex(r.arg[0]));
+      if (r.arg[0]) row.comm = writer_.string(hex(r.arg[0]));
       row.channel = static_cast<int64_t>(r.arg[1] & 0xff);
       row.peer = static_cast<int32_t>(r.arg[1] >> 32);
       row.direction = writer_.string(r.arg[3] >> 32 ? "send" : "recv");

@@ -31,10 +31,12 @@ class Collector {
   Status follow(const std::string& path, bool attach);
   bool follows(const std::string& path) const;
 
+  /// From now on records of what ended before `since_ns` (raw clock) are passed over.
+  void leaveOutBefore(uint64_t since_ns) { since_ns_ = since_ns; }
   /// Takes what came since; returns how many records.
   Result<size_t> drain();
-  /// Takes a copy of what the rings hold, records that end at or after `since_ns` (raw clock).
-  Result<size_t> snapshot(uint64_t since_ns);
+  /// Takes a copy of what the rings hold.
+  Result<size_t> snapshot();
   /// Number of followed processes that still run.
   size_t alive() const;
 
@@ -47,9 +49,12 @@ class Collector {
   struct Launch;
   struct Process;
 
+  size_t takeSince(Process& p, uint32_t lane, const ring::Record& record);
   void take(Process& p, uint32_t lane, const ring::Record& record);
   void event(Process& p, const ring::Record& r, trace::EventType type);
   void kernel(Process& p, const ring::Record& r);
+  static bool fits(const Process& p, const Launch& launch, std::string_view kernel);
+  void settle(Process& p, std::deque<Launch>& queue, const ring::Record* kernel);
   void collectiveRow(Process& p, const Collective& c, const ring::Record* kernel);
   int64_t name(Process& p, uint32_t id);
   template <typename Row>
@@ -59,6 +64,7 @@ class Collector {
   std::unique_ptr<trace::Appender> out_;
   std::string node_;
   int64_t node_id_;
+  uint64_t since_ns_ = 0;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<std::string> seen_;
   Status status_;  // the first write error
@@ -67,5 +73,7 @@ class Collector {
 
 /// This machine's name: the host name.
 std::string hostName();
+/// CLOCK_MONOTONIC_RAW, the clock of the rings, ns.
+uint64_t rawNow();
 
 }  // namespace tracesmith::capture

@@ -1,7 +1,7 @@
 // tracesmith.h's functions, and NVTX.
+#include <atomic>
 #include <bit>
 #include <cstddef>
-#include <string.h>
 
 #include "capture/probe/probe.hpp"
 #include "tracesmith/tracesmith.h"
@@ -12,8 +12,8 @@ using namespace tracesmith::probe;
 namespace {
 
 struct OpenStep {
-  int64_t step = -1;
-  uint64_t start = 0;
+  std::atomic<int64_t> step{-1};
+  std::atomic<uint64_t> start{0};
 };
 OpenStep g_step;  // one loop steps at a time; a second one would only disturb its own picture
 
@@ -21,19 +21,23 @@ void rangeBegin(const char* name) {
   if (RingWriter* r = ringOrNull()) pushRange(*r, r->intern(name), 0);
 }
 void rangeEnd() {
-  if (RingWriter* r = ringOrNull()) popRange(*r);
+  if (RingWriter* r = ringOrNull()) popRange(*r, 0);
 }
-void stepBegin(int64_t step) { g_step = {step, ring::nowNs()}; }
 void stepEnd() {
+  const uint64_t start = g_step.start.exchange(0);
   RingWriter* r = ringOrNull();
-  if (!r || g_step.start == 0) return;
+  if (!r || start == 0 || !recording(*r)) return;
   Record record{};
   record.kind = ring::Kind::step;
-  record.start = g_step.start;
+  record.start = start;
   record.end = ring::nowNs();
-  record.arg[0] = static_cast<uint64_t>(g_step.step);
-  if (recording(*r)) r->write(record);
-  g_step = {};
+  record.arg[0] = static_cast<uint64_t>(g_step.step.load());
+  r->write(record);
+}
+void stepBegin(int64_t step) {
+  stepEnd();  // one that was left open ends where the next begins
+  g_step.step = step;
+  g_step.start = ring::nowNs();
 }
 void counter(const char* name, double value) {
   RingWriter* r = ringOrNull();
@@ -90,6 +94,7 @@ void markId(RingWriter& r, uint32_t name, uint32_t domain) {
   record.name = name;
   record.start = ring::nowNs();
   record.arg[0] = domain;
+  record.arg[3] = static_cast<uint64_t>(ring::threadId());
   r.write(record);
 }
 
@@ -102,20 +107,19 @@ struct OpenRange {
 OpenRange g_ranges[4096];
 std::atomic<uint64_t> g_next_range{1};
 
-uint64_t startRange(RingWriter& r, uint32_t name, uint32_t domain) {
+uint64_t startRange(RingWriter&, uint32_t name, uint32_t domain) {
   const uint64_t id = g_next_range.fetch_add(1);
   OpenRange& slot = g_ranges[id % 4096];
+  slot.id.store(0, std::memory_order_relaxed);
   slot.start = ring::nowNs();
   slot.name = name;
   slot.domain = domain;
   slot.id.store(id, std::memory_order_release);
-  (void)r;
   return id;
 }
 
 void endRange(RingWriter& r, uint64_t id) {
   OpenRange& slot = g_ranges[id % 4096];
-  if (slot.id.load(std::memory_order_acquire) != id || !recording(r)) return;
   Record record{};
   record.kind = ring::Kind::range;
   record.flags = 1;  // not nested in its thread
@@ -123,6 +127,9 @@ void endRange(RingWriter& r, uint64_t id) {
   record.start = slot.start;
   record.end = ring::nowNs();
   record.arg[0] = slot.domain;
+  record.arg[3] = static_cast<uint64_t>(ring::threadId());
+  // Ends once; 0 is what a range that was not recorded got.
+  if (id == 0 || !slot.id.compare_exchange_strong(id, 0, std::memory_order_acq_rel) || !recording(r)) return;
   r.write(record);
 }
 
@@ -138,12 +145,12 @@ uint64_t rangeStartA(const char* s) { RingWriter* r = nvtxRing(); return r ? sta
 void nvtxRangeEnd(uint64_t id) { if (RingWriter* r = nvtxRing()) endRange(*r, id); }
 int rangePushEx(const NvtxAttributes* a) { RingWriter* r = nvtxRing(); if (r) pushRange(*r, messageOf(*r, a), 0); return 0; }
 int rangePushA(const char* s) { RingWriter* r = nvtxRing(); if (r) pushRange(*r, r->intern(s), 0); return 0; }
-int rangePop() { RingWriter* r = nvtxRing(); return r ? popRange(*r) : -1; }
+int rangePop() { RingWriter* r = nvtxRing(); return r ? popRange(*r, 0) : -1; }
 void domainMarkEx(void* d, const NvtxAttributes* a) { if (RingWriter* r = nvtxRing()) markId(*r, messageOf(*r, a), asId(d)); }
 uint64_t domainRangeStartEx(void* d, const NvtxAttributes* a) { RingWriter* r = nvtxRing(); return r ? startRange(*r, messageOf(*r, a), asId(d)) : 0; }
 void domainRangeEnd(void*, uint64_t id) { nvtxRangeEnd(id); }
 int domainRangePushEx(void* d, const NvtxAttributes* a) { RingWriter* r = nvtxRing(); if (r) pushRange(*r, messageOf(*r, a), asId(d)); return 0; }
-int domainRangePop(void*) { return rangePop(); }
+int domainRangePop(void* d) { RingWriter* r = nvtxRing(); return r ? popRange(*r, asId(d)) : -1; }
 void* domainRegisterStringA(void*, const char* s) { RingWriter* r = ringOrNull(); return r ? asHandle(r->intern(s)) : nullptr; }
 void* domainCreateA(const char* s) { RingWriter* r = ringOrNull(); return r ? asHandle(r->intern(s)) : nullptr; }
 

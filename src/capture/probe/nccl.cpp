@@ -1,9 +1,11 @@
 // The NCCL profiler plugin role: every collective and point-to-point operation, as NCCL enqueues it.
 // NCCL calls from the job's threads, from CUDA's callback threads and from its proxy thread, for one context at once; handles may
-// come back long after their operation. So handles are constants, nothing is ever freed, and no CUDA call is made except in a
+// come back long after their operation. So handles are numbers, nothing is ever freed, and no CUDA call is made except in a
 // launch, where NCCL itself makes them.
 #include <stdlib.h>
 #include <string.h>
+
+#include <type_traits>
 
 #include "capture/probe/nccl_abi.hpp"
 #include "capture/probe/probe.hpp"
@@ -14,38 +16,79 @@ namespace {
 using namespace nccl;
 using ring::Kind;
 
-/// One communicator of this process. Never freed: callbacks may come late.
+/// One communicator of this process. Never freed: callbacks may come late. One that was finalized is used again when there is no
+/// other left.
 struct Comm {
+  enum State : int { kFree, kUsed, kFinal };
+  std::atomic<int> state;
   uint64_t hash;
   int rank, ranks;
   std::atomic<uint64_t> p2p_sequence;
 };
 constexpr int kMaxComms = 512;
 Comm g_comms[kMaxComms];
-std::atomic<int> g_comm_count{0};
+Comm g_any_comm;  // stands for those that found no place: their operations are kept, who they belong to is not
 
-// What a handle points to: its first word says what it is, whenever it comes back.
-struct Handle {
-  uint64_t type;
-};
-Handle g_group = {kGroup};
-// KernelLaunch starts and stops on one thread: its start time waits here.
-constexpr int kLaunchSlots = 256;
-struct LaunchSlot {
-  Handle handle = {kKernelLaunch};
-  std::atomic<uint32_t> busy{0};
-  uint64_t start = 0;
-  uint32_t stream = 0;
-};
-LaunchSlot g_launches[kLaunchSlots];
+Comm* takeComm() {
+  for (int wanted : {Comm::kFree, Comm::kFinal})
+    for (Comm& comm : g_comms)
+      if (int expected = wanted; comm.state.load(std::memory_order_relaxed) == wanted && comm.state.compare_exchange_strong(expected, Comm::kUsed)) return &comm;
+  return nullptr;
+}
 
-constexpr int kProxySlots = 4096;
-struct ProxySlot {
-  Handle handle = {kProxyOp};
-  std::atomic<uint32_t> busy{0};
-  Record record{};
+// Handles are numbers: what it is, its slot, and a count that tells it from those that had the slot before. NCCL only hands
+// them back, sometimes long after.
+enum HandleKind : uint64_t { kPlain = 1, kLaunchHandle = 2, kProxyHandle = 3 };
+constexpr int kKindBits = 2, kSlotBits = 14;
+
+void* asHandle(uint64_t h) { return reinterpret_cast<void*>(static_cast<uintptr_t>(h)); }
+
+/// Things that have begun and not ended.
+template <typename T, uint32_t kSlots, HandleKind kKind>
+class Open {
+  static_assert(kSlots <= 1u << kSlotBits);
+
+ public:
+  /// 0 if there is no slot left.
+  uint64_t begin(const T& value) {
+    uint32_t i = next_.fetch_add(1, std::memory_order_relaxed);
+    for (uint32_t n = 0; n < kSlots; ++n, ++i) {
+      Slot& slot = slots_[i % kSlots];
+      uint64_t free = 0;
+      if (slot.handle.load(std::memory_order_relaxed) != 0 || !slot.handle.compare_exchange_strong(free, kBusy, std::memory_order_acquire)) continue;
+      slot.value = value;
+      const uint64_t handle = ++slot.count << (kKindBits + kSlotBits) | static_cast<uint64_t>(i % kSlots) << kKindBits | kKind;
+      slot.handle.store(handle, std::memory_order_release);
+      return handle;
+    }
+    return 0;
+  }
+  /// False if it ended already, or never was.
+  bool end(uint64_t handle, T& value) {
+    Slot& slot = slots_[(handle >> kKindBits & ((1u << kSlotBits) - 1)) % kSlots];
+    if (!slot.handle.compare_exchange_strong(handle, kBusy, std::memory_order_acquire)) return false;
+    value = slot.value;
+    slot.handle.store(0, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kBusy = ~0ull;
+  struct Slot {
+    std::atomic<uint64_t> handle{0};
+    uint64_t count = 0;
+    T value{};
+  };
+  Slot slots_[kSlots];
+  std::atomic<uint32_t> next_{0};
 };
-ProxySlot g_proxy[kProxySlots];
+
+struct Launch {
+  uint64_t start;
+  uint32_t stream;
+};
+Open<Launch, 256, kLaunchHandle> g_launches;
+Open<Record, 4096, kProxyHandle> g_proxy;
 
 int eventMask() {
   int mask = static_cast<int>(kColl | kP2p | kGroupApi | kCollApi | kP2pApi | kKernelLaunch);
@@ -61,17 +104,19 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
     return 0;
   }
   readRank(*r);
-  const int i = g_comm_count.fetch_add(1);
-  if (i >= kMaxComms) {
-    *mask = 0;
+  *mask = eventMask();  // one word for all communicators of the process: never less than the others need
+  Comm* comm = takeComm();
+  if (!comm) {
+    *context = &g_any_comm;
+    note(*r, "more than 512 communicators at once: operations of the later ones have no communicator");
     return 0;
   }
-  Comm& comm = g_comms[i];
-  comm.hash = hash;
-  comm.rank = rank;
-  comm.ranks = ranks;
-  *context = &comm;
-  *mask = eventMask();
+  comm->hash = hash;
+  comm->rank = rank;
+  comm->ranks = ranks;
+  comm->p2p_sequence = 0;
+  *context = comm;
+  if (hash == 0) return 0;  // v1–v3 tell with each operation
   Record record{};
   record.kind = Kind::comm;
   record.name = r->intern(name);
@@ -94,138 +139,141 @@ uint8_t indexOf(const char* const (&list)[N], const char* name) {
   return 0;
 }
 
-uint64_t packed(const char* datatype, const char* algo, const char* proto, int channels, int root) {
+uint64_t packed(uint8_t datatype, uint8_t algo, uint8_t proto, int channels, int root) {
   ring::CollectiveInfo info{};
-  info.datatype = indexOf(kDatatypes, datatype);
-  info.algo = indexOf(kAlgos, algo);
-  info.proto = indexOf(kProtos, proto);
+  info.datatype = datatype;
+  info.algo = algo;
+  info.proto = proto;
   info.channels = static_cast<uint16_t>(channels);
   info.root = static_cast<int16_t>(root);
   uint64_t word;
   memcpy(&word, &info, sizeof word);
   return word;
 }
+uint64_t packed(const char* datatype, const char* algo, const char* proto, int channels, int root) {
+  return packed(indexOf(kDatatypes, datatype), indexOf(kAlgos, algo), indexOf(kProtos, proto), channels, root);
+}
 
-void writeCollective(RingWriter& r, uint64_t hash, uint64_t sequence, const char* function, size_t count, uint64_t info) {
+struct Operation {
+  Kind kind = Kind::collective;
+  uint64_t hash = 0, sequence = 0;
+  int rank = -1, ranks = 0;
+  const char* function = nullptr;
+  size_t count = 0;
+  uint64_t info = 0;
+  int peer = -1;
+};
+
+void write(RingWriter& r, const Operation& o) {
   Record record{};
-  record.kind = Kind::collective;
-  record.name = r.intern(function);
+  record.kind = o.kind;
+  if (o.kind == Kind::p2p) record.device = static_cast<uint16_t>(o.peer);
+  record.name = r.intern(o.function);
   record.start = ring::nowNs();
-  record.arg[0] = hash;
-  record.arg[1] = sequence;
-  record.arg[2] = count;
-  record.arg[3] = info;
+  record.stream = static_cast<uint32_t>(o.rank + 1);
+  record.correlation = static_cast<uint32_t>(o.ranks);
+  record.arg[0] = o.hash;
+  record.arg[1] = o.sequence;
+  record.arg[2] = o.count;
+  record.arg[3] = o.info;
   r.write(record);
 }
 
-void writeP2p(RingWriter& r, Comm* comm, uint64_t hash, const char* function, size_t count, int peer, uint64_t info) {
+const char* functionV1(uint8_t function) { return function < sizeof kFunctionsV1 / sizeof *kFunctionsV1 ? kFunctionsV1[function] : nullptr; }
+uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
+
+template <int kVersion>
+Operation collective(const Comm& comm, const Descriptor& d) {
+  if constexpr (kVersion >= 4) {
+    const CollV4& c = d.coll;
+    return {Kind::collective, comm.hash, c.sequence, comm.rank, comm.ranks, c.function, c.count, packed(c.datatype, c.algo, c.proto, c.channels, c.root)};
+  } else if constexpr (kVersion == 1) {
+    const auto& c = reinterpret_cast<const CollV1&>(d.coll);
+    const uint64_t info = packed(plusOne(c.datatype), plusOne(c.algo), plusOne(c.proto), c.channels, c.root);
+    return {Kind::collective, c.hash, c.sequence, d.rank, 0, functionV1(c.function), c.count, info};
+  } else {
+    const auto& c = reinterpret_cast<const std::conditional_t<kVersion == 2, CollV2, CollV3>&>(d.coll);
+    return {Kind::collective, c.hash, c.sequence, d.rank, 0, c.function, c.count, packed(c.datatype, c.algo, c.proto, c.channels, c.root)};
+  }
+}
+
+template <int kVersion>
+Operation p2p(Comm& comm, const Descriptor& d) {
+  const uint64_t sequence = comm.p2p_sequence.fetch_add(1);  // NCCL gives none
+  if constexpr (kVersion >= 4) {
+    const P2pV4& p = d.p2p;
+    return {Kind::p2p, comm.hash, sequence, comm.rank, comm.ranks, p.function, p.count, packed(p.datatype, nullptr, nullptr, p.channels, -1), p.peer};
+  } else if constexpr (kVersion == 1) {
+    const auto& p = reinterpret_cast<const P2pV1&>(d.p2p);
+    return {Kind::p2p, p.hash, sequence, d.rank, 0, functionV1(p.function), p.count, packed(plusOne(p.datatype), 0, 0, 0, -1), p.peer};
+  } else {
+    const auto& p = reinterpret_cast<const P2pV2&>(d.p2p);
+    return {Kind::p2p, p.hash, sequence, d.rank, 0, p.function, p.count, packed(p.datatype, nullptr, nullptr, 0, -1), p.peer};
+  }
+}
+
+Record proxyRecord(const Comm& comm, const ProxyOp& op) {
   Record record{};
-  record.kind = Kind::p2p;
-  record.device = static_cast<uint16_t>(peer);
-  record.name = r.intern(function);
+  record.kind = Kind::proxy_op;
   record.start = ring::nowNs();
-  record.arg[0] = hash;
-  record.arg[1] = comm ? comm->p2p_sequence.fetch_add(1) : 0;
-  record.arg[2] = count;
-  record.arg[3] = info;
-  r.write(record);
+  record.arg[0] = comm.hash;
+  record.arg[1] = op.channel | static_cast<uint64_t>(static_cast<uint32_t>(op.peer)) << 32;
+  record.arg[2] = static_cast<uint64_t>(op.chunk_bytes) * static_cast<uint64_t>(op.steps);
+  record.arg[3] = static_cast<uint32_t>(op.steps) | static_cast<uint64_t>(op.is_send != 0) << 32;
+  return record;
 }
 
-void* startLaunch(RingWriter&, void* stream) {
-  for (uint32_t i = 0; i < kLaunchSlots; ++i) {
-    LaunchSlot& slot = g_launches[i];
-    uint32_t free = 0;
-    if (slot.busy.load(std::memory_order_relaxed) || !slot.busy.compare_exchange_strong(free, 1)) continue;
-    slot.start = ring::nowNs();
-    slot.stream = streamId(stream);
-    return &slot.handle;
-  }
-  return nullptr;
-}
-
-void stopLaunch(RingWriter& r, LaunchSlot& slot) {
-  if (!slot.busy.load()) return;
-  Record record{};
-  record.kind = Kind::nccl_launch;
-  record.start = slot.start;
-  record.end = ring::nowNs();
-  record.stream = slot.stream;
-  slot.busy.store(0);
-  r.write(record);
-}
-
-void* startProxy(RingWriter&, Comm* comm, const ProxyOp& op) {
-  for (ProxySlot& slot : g_proxy) {
-    uint32_t free = 0;
-    if (slot.busy.load(std::memory_order_relaxed) || !slot.busy.compare_exchange_strong(free, 1)) continue;
-    slot.record = Record{};
-    slot.record.kind = Kind::proxy_op;
-    slot.record.start = ring::nowNs();
-    slot.record.arg[0] = comm ? comm->hash : 0;
-    slot.record.arg[1] = op.channel | static_cast<uint64_t>(static_cast<uint32_t>(op.peer)) << 32;
-    slot.record.arg[2] = static_cast<uint64_t>(op.chunk_bytes) * static_cast<uint64_t>(op.steps);
-    slot.record.arg[3] = static_cast<uint32_t>(op.steps) | static_cast<uint64_t>(op.is_send != 0) << 32;
-    return &slot.handle;
-  }
-  return nullptr;
-}
-
-/// kVersion: 2 for v1–v3 (v1's names are numbers: function unknown), 4 for v4, 5 for v5 and v6.
 template <int kVersion>
 int startEvent(void* context, void** handle, void* descriptor) {
   *handle = nullptr;  // first: NCCL keeps stale handles otherwise
   RingWriter* r = ring::g_ring.load(std::memory_order_acquire);
   if (!r || !context || !descriptor) return 0;
-  auto* comm = static_cast<Comm*>(context);
+  auto& comm = *static_cast<Comm*>(context);
   const auto& d = *static_cast<const Descriptor*>(descriptor);
   const uint64_t type = kVersion >= 5 ? d.type : d.type & 0xff;
-  if (type == kGroup) *handle = &g_group;  // before 2.28 its children come only if it is not NULL
+  if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children come only if it is not NULL
   if (!recording(*r)) return 0;
   if (type == kColl) {
-    if constexpr (kVersion >= 4) {
-      writeCollective(*r, comm->hash, d.coll.sequence, d.coll.function, d.coll.count, packed(d.coll.datatype, d.coll.algo, d.coll.proto, d.coll.channels, d.coll.root));
-    } else if constexpr (kVersion >= 2) {
-      const auto& c = reinterpret_cast<const CollV2&>(d.coll);
-      writeCollective(*r, c.hash, c.sequence, c.function, c.count, packed(c.datatype, nullptr, nullptr, 0, c.root));
-    }
-    *handle = &g_group;
+    write(*r, collective<kVersion>(comm, d));
+    *handle = asHandle(kPlain);
   } else if (type == kP2p) {
-    if constexpr (kVersion >= 4) {
-      writeP2p(*r, comm, comm->hash, d.p2p.function, d.p2p.count, d.p2p.peer, packed(d.p2p.datatype, nullptr, nullptr, d.p2p.channels, -1));
-    } else if constexpr (kVersion >= 2) {
-      const auto& p = reinterpret_cast<const P2pV2&>(d.p2p);
-      writeP2p(*r, comm, p.hash, p.function, p.count, p.peer, packed(p.datatype, nullptr, nullptr, 0, -1));
-    }
-    *handle = &g_group;
+    write(*r, p2p<kVersion>(comm, d));
+    *handle = asHandle(kPlain);
   } else if (kVersion >= 5 && type == kKernelLaunch) {
-    *handle = startLaunch(*r, d.kernel_launch.stream);
-  } else if (kVersion >= 4 && type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {
-    *handle = startProxy(*r, comm, d.proxy_op);
+    *handle = asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream)}));
+  } else if (type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {
+    *handle = asHandle(g_proxy.begin(proxyRecord(comm, d.proxy_op)));
   }
   return 0;
 }
 
 int stopEvent(void* handle) {
   RingWriter* r = ring::g_ring.load(std::memory_order_acquire);
-  if (!r || !handle) return 0;
-  // Only our own objects are looked into; anything else is stale or foreign.
-  auto* at = static_cast<char*>(handle);
-  if (at >= reinterpret_cast<char*>(g_launches) && at < reinterpret_cast<char*>(g_launches + kLaunchSlots)) {
-    stopLaunch(*r, *reinterpret_cast<LaunchSlot*>(at));
-  } else if (at >= reinterpret_cast<char*>(g_proxy) && at < reinterpret_cast<char*>(g_proxy + kProxySlots)) {
-    auto& slot = *reinterpret_cast<ProxySlot*>(at);
-    if (slot.busy.load()) {
-      Record record = slot.record;
-      record.end = ring::nowNs();
-      slot.busy.store(0);
-      r->write(record);
-    }
+  const auto h = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(handle));
+  if (!r) return 0;
+  if ((h & 3) == kLaunchHandle) {
+    Launch launch;
+    if (!g_launches.end(h, launch)) return 0;
+    Record record{};
+    record.kind = Kind::nccl_launch;
+    record.start = launch.start;
+    record.end = ring::nowNs();
+    record.stream = launch.stream;
+    r->write(record);
+  } else if ((h & 3) == kProxyHandle) {
+    Record record;
+    if (!g_proxy.end(h, record)) return 0;
+    record.end = ring::nowNs();
+    r->write(record);
   }
   return 0;
 }
 
 int recordEventState(void*, int, void*) { return 0; }
-int finalize(void*) { return 0; }
+int finalize(void* context) {
+  if (context && context != &g_any_comm) static_cast<Comm*>(context)->state.store(Comm::kFinal);
+  return 0;
+}
 
 }  // namespace
 }  // namespace tracesmith::probe
@@ -238,7 +286,7 @@ using namespace tracesmith::probe;
                                                       finalize}
 TS_PLUGIN(1, initV1, 1);
 TS_PLUGIN(2, initV1, 2);
-TS_PLUGIN(3, initV1, 2);
+TS_PLUGIN(3, initV1, 3);
 TS_PLUGIN(4, initV4, 4);
 TS_PLUGIN(5, initV5, 5);
 TS_PLUGIN(6, initV5, 5);

@@ -76,7 +76,20 @@ static_assert(offsetof(Descriptor, parent) == 8 && offsetof(Descriptor, rank) ==
 static_assert(offsetof(Descriptor, coll.count) == 56 && offsetof(Descriptor, coll.datatype) == 72 && offsetof(Descriptor, coll.channels) == 80 &&
               offsetof(Descriptor, coll.algo) == 88 && offsetof(Descriptor, coll.proto) == 96);
 
-// v1–v3 put name and communicator hash into the descriptor.
+// v1–v3 put name and communicator hash into the descriptor; in v1 names are numbers.
+struct CollV1 {
+  const char* name;
+  uint64_t hash, sequence;
+  uint8_t function;
+  const void *send, *receive;
+  size_t count;
+  int root;
+  uint8_t datatype;
+  uint32_t op;
+  size_t traffic;
+  uint8_t channels, warps, algo, proto;
+  int collnet, nvls;
+};
 struct CollV2 {
   const char* name;
   uint64_t hash, sequence;
@@ -85,6 +98,29 @@ struct CollV2 {
   size_t count;
   int root;
   const char* datatype;
+  size_t traffic;
+  uint8_t channels, warps;
+  const char *algo, *proto;
+};
+struct CollV3 {
+  const char* name;
+  uint64_t hash, sequence;
+  const char* function;
+  const void *send, *receive;
+  size_t count;
+  int root;
+  const char* datatype;
+  uint8_t channels, warps;
+  const char *algo, *proto;
+};
+struct P2pV1 {
+  const char* name;
+  uint64_t hash;
+  uint8_t function;
+  void* buffer;
+  uint8_t datatype;
+  size_t count;
+  int peer;
 };
 struct P2pV2 {
   const char* name;
@@ -95,6 +131,11 @@ struct P2pV2 {
   size_t count;
   int peer;
 };
+// Whole descriptors have 120, 128, 120 and 104 bytes; 24 of them are the head.
+static_assert(sizeof(CollV1) == 96 && sizeof(CollV2) == 104 && sizeof(CollV3) == 96 && sizeof(CollV4) == 80);
+
+/// What v1's numbers stand for; datatypes, algorithms and protocols are in the order of the lists below.
+constexpr const char* kFunctionsV1[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send", "Recv"};
 
 /// Names whose indexes go into a record; the same lists serve the reader.
 constexpr const char* kDatatypes[] = {"unknown", "ncclInt8",    "ncclUint8",   "ncclInt32",   "ncclUint32",  "ncclInt64",      "ncclUint64",

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace tracesmith::probe {
@@ -159,36 +158,40 @@ void note(RingWriter& r, const char* text) {
   if (envOn("TRACESMITH_DEBUG")) fprintf(stderr, "tracesmith probe: %s\n", text);
 }
 
-// One stack a thread, by a small table keyed by thread id: static TLS is too scarce for it, dynamic TLS would allocate.
-static RangeStack* stackOfThread() {
-  static RangeStack stacks[1024];
-  const auto tid = static_cast<int64_t>(syscall(SYS_gettid));
-  for (uint32_t i = static_cast<uint32_t>(tid), probes = 0; probes < 64; ++i, ++probes) {
-    RangeStack& s = stacks[i % 1024];
-    int64_t seen = __atomic_load_n(&s.tid, __ATOMIC_ACQUIRE);
-    if (seen == tid) return &s;
-    if (seen == 0 && __atomic_compare_exchange_n(&s.tid, &seen, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return &s;
-  }
-  return nullptr;
+// One stack a lane, which is one a thread: static TLS is too scarce for it, dynamic TLS would allocate. Lane 0: too many threads.
+static RangeStack* stackOfThread(RingWriter& r) {
+  static RangeStack stacks[ring::kMaxLanes];
+  const uint32_t lane = r.lane();
+  if (lane == 0) return nullptr;
+  RangeStack& s = stacks[lane];
+  if (s.tid != ring::threadId()) s = {0, ring::threadId(), {}};  // the lane was another thread's
+  return &s;
 }
 
-void pushRange(RingWriter&, uint32_t name, uint32_t domain) {
-  RangeStack* s = stackOfThread();
+void pushRange(RingWriter& r, uint32_t name, uint32_t domain) {
+  RangeStack* s = stackOfThread(r);
   if (!s) return;
   if (s->depth < kMaxDepth) s->open[s->depth] = {ring::nowNs(), name, domain};
   ++s->depth;
 }
 
-int popRange(RingWriter& r) {
-  RangeStack* s = stackOfThread();
+int popRange(RingWriter& r, uint32_t domain) {
+  RangeStack* s = stackOfThread(r);
   if (!s || s->depth == 0) return -1;
-  if (--s->depth >= kMaxDepth || !recording(r)) return s->depth;
+  if (s->depth > kMaxDepth) return --s->depth;  // deeper than is kept
+  int at = s->depth - 1;  // each domain has its own nesting: the innermost of this one
+  while (at >= 0 && s->open[at].domain != domain) --at;
+  if (at < 0) return -1;
+  const auto range = s->open[at];
+  --s->depth;
+  for (int i = at; i < s->depth; ++i) s->open[i] = s->open[i + 1];
+  if (!recording(r)) return s->depth;
   Record record{};
   record.kind = ring::Kind::range;
-  record.name = s->open[s->depth].name;
-  record.start = s->open[s->depth].start;
+  record.name = range.name;
+  record.start = range.start;
   record.end = ring::nowNs();
-  record.arg[0] = s->open[s->depth].domain;
+  record.arg[0] = range.domain;
   record.arg[3] = static_cast<uint64_t>(s->tid);
   r.write(record);
   return s->depth;

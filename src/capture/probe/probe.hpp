@@ -31,9 +31,9 @@ void readRank(RingWriter& r);
 /// One line in the ring's header for people: why something is off. With TRACESMITH_DEBUG also on stderr.
 void note(RingWriter& r, const char* text);
 
-/// A nested range of the calling thread: begin and end as NVTX push and pop, and tracesmith.h.
+/// A nested range of the calling thread: begin and end as NVTX push and pop, and tracesmith.h. Domains are string ids.
 void pushRange(RingWriter& r, uint32_t name, uint32_t domain);
-int popRange(RingWriter& r);
+int popRange(RingWriter& r, uint32_t domain);
 
 /// CUPTI: called once a process has CUDA.
 void startCuda(RingWriter& r);

@@ -1,0 +1,1 @@
+#include "api_program.c"  // the same program, as C++
