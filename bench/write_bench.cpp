@@ -1,8 +1,8 @@
 // Writing a trace against writing the same rows raw: CPU time, bytes, memory.
 //   write_bench [--events N] [--ranks R] [--rounds K] [--dir D] [--json OUT] [--smoke]
-// Three things are measured in turn, each in its own process, two threads each: making the rows (nothing written), writing them
-// as packed structs of their natural widths, writing them as SBT. Bars: SBT ≤ 1.2 × the CPU time of raw (rows included in
-// both), ≥ 10 million events/s on 2 cores, ≤ 5.0 bytes/event, ≤ 300 MB.
+// Three things are measured in turn, each in its own process, two threads each: making the rows (nothing written),
+// writing them as packed structs of their natural widths, writing them as SBT. Bars: SBT ≤ 1.2 × the CPU time of raw
+// (rows included in both), ≥ 10 million events/s on 2 cores, ≤ 5.0 bytes/event, ≤ 300 MB.
 #include <algorithm>
 #include <filesystem>
 #include <vector>
@@ -56,9 +56,11 @@ int rawRows(const JobConfig& config, const std::string& path, const std::string&
           sums[worker] += static_cast<uint64_t>(row.ts + row.name);
           return;
         }
-        buffer.push_back({row.ts, row.dur, row.correlation, row.bytes, static_cast<uint32_t>(row.name), static_cast<uint32_t>(row.node),
-                          static_cast<uint32_t>(row.rank), static_cast<uint32_t>(row.pid), static_cast<uint32_t>(row.tid), static_cast<uint32_t>(row.step),
-                          static_cast<uint32_t>(row.launch), static_cast<uint16_t>(row.stream), static_cast<uint8_t>(row.device), static_cast<uint8_t>(row.type)});
+        buffer.push_back(
+            {row.ts, row.dur, row.correlation, row.bytes, static_cast<uint32_t>(row.name),
+             static_cast<uint32_t>(row.node), static_cast<uint32_t>(row.rank), static_cast<uint32_t>(row.pid),
+             static_cast<uint32_t>(row.tid), static_cast<uint32_t>(row.step), static_cast<uint32_t>(row.launch),
+             static_cast<uint16_t>(row.stream), static_cast<uint8_t>(row.device), static_cast<uint8_t>(row.type)});
       });
       if (!path.empty())
         turnstile.pass(r, [&] { good = good && file.write(buffer.data(), buffer.size() * sizeof(RawRow)).ok(); });
@@ -86,7 +88,8 @@ int main(int argc, char** argv) {
   config.ranks = std::stoi(option(argc, argv, "--ranks", smoke ? "16" : "512"));
   const int rounds = std::stoi(option(argc, argv, "--rounds", smoke ? "1" : "3"));
   const std::string dir = option(argc, argv, "--dir", std::filesystem::temp_directory_path());
-  const std::string raw = dir + "/write_bench.raw", sbt = dir + "/write_bench.sbt", strings = dir + "/write_bench.strings";
+  const std::string raw = dir + "/write_bench.raw", sbt = dir + "/write_bench.sbt",
+                    strings = dir + "/write_bench.strings";
   std::vector<double> ratio, gen_cpu, raw_cpu, sbt_cpu, sbt_wall, sbt_mb;
   for (int i = 0; i < rounds; ++i) {
     Cost g = measure([&] { return rawRows(config, "", strings); });
@@ -98,21 +101,33 @@ int main(int argc, char** argv) {
     sbt_wall.push_back(s.wall_s);
     sbt_mb.push_back(s.peak_mb);
     ratio.push_back(s.cpu_s / r.cpu_s);
-    std::printf("round %d: rows only %.2f s, raw %.2f s, SBT %.2f s CPU (%.2f s wall, %.0f MB)  ratio %.2f\n", i + 1, g.cpu_s, r.cpu_s, s.cpu_s, s.wall_s, s.peak_mb, ratio.back());
+    std::printf("round %d: rows only %.2f s, raw %.2f s, SBT %.2f s CPU (%.2f s wall, %.0f MB)  ratio %.2f\n", i + 1,
+                g.cpu_s, r.cpu_s, s.cpu_s, s.wall_s, s.peak_mb, ratio.back());
   }
   const auto events = static_cast<double>(config.events);
-  const double raw_bytes = static_cast<double>(std::filesystem::file_size(raw)) / events, sbt_bytes = static_cast<double>(std::filesystem::file_size(sbt)) / events;
+  const double raw_bytes = static_cast<double>(std::filesystem::file_size(raw)) / events,
+               sbt_bytes = static_cast<double>(std::filesystem::file_size(sbt)) / events;
   for (const std::string& f : {raw, sbt, strings}) std::filesystem::remove(f);
-  std::printf("%s events of %d ranks, median of %d: SBT / raw CPU %.2f (spread %.2f–%.2f); without making the rows %.2f\n", humanCount(config.events).c_str(), config.ranks, rounds,
-              median(ratio), *std::min_element(ratio.begin(), ratio.end()), *std::max_element(ratio.begin(), ratio.end()),
-              (median(sbt_cpu) - median(gen_cpu)) / (median(raw_cpu) - median(gen_cpu)));
-  std::printf("SBT %.2f bytes/event (raw %.0f), %.1f million events/s, %.0f ns CPU/event, peak %.0f MB\n", sbt_bytes, raw_bytes, events / median(sbt_wall) / 1e6,
-              median(sbt_cpu) / events * 1e9, *std::max_element(sbt_mb.begin(), sbt_mb.end()));
+  std::printf(
+      "%s events of %d ranks, median of %d: SBT / raw CPU %.2f (spread %.2f–%.2f); without making the rows %.2f\n",
+      humanCount(config.events).c_str(), config.ranks, rounds, median(ratio),
+      *std::min_element(ratio.begin(), ratio.end()), *std::max_element(ratio.begin(), ratio.end()),
+      (median(sbt_cpu) - median(gen_cpu)) / (median(raw_cpu) - median(gen_cpu)));
+  std::printf("SBT %.2f bytes/event (raw %.0f), %.1f million events/s, %.0f ns CPU/event, peak %.0f MB\n", sbt_bytes,
+              raw_bytes, events / median(sbt_wall) / 1e6, median(sbt_cpu) / events * 1e9,
+              *std::max_element(sbt_mb.begin(), sbt_mb.end()));
   if (std::string out = option(argc, argv, "--json", ""); !out.empty()) {
     std::string json;
     JsonWriter w(json);
-    w.beginObject().field("events", config.events).field("ranks", config.ranks).field("cpu_ratio_to_raw", median(ratio)).field("bytes_per_event", sbt_bytes);
-    w.field("events_per_s", events / median(sbt_wall)).field("cpu_ns_per_event", median(sbt_cpu) / events * 1e9).field("peak_mb", median(sbt_mb)).endObject();
+    w.beginObject()
+        .field("events", config.events)
+        .field("ranks", config.ranks)
+        .field("cpu_ratio_to_raw", median(ratio))
+        .field("bytes_per_event", sbt_bytes);
+    w.field("events_per_s", events / median(sbt_wall))
+        .field("cpu_ns_per_event", median(sbt_cpu) / events * 1e9)
+        .field("peak_mb", median(sbt_mb))
+        .endObject();
     if (Result<File> f = File::create(out); !f || !f->write(json + "\n")) return 1;
   }
   return 0;

@@ -19,7 +19,8 @@ struct Launch {
 };
 
 uint64_t mix(int64_t process, int64_t id) {
-  uint64_t hash = (static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15ull) ^ (static_cast<uint64_t>(process) * 0xC2B2AE3D27D4EB4Full);
+  uint64_t hash =
+      (static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15ull) ^ (static_cast<uint64_t>(process) * 0xC2B2AE3D27D4EB4Full);
   return hash ^ hash >> 32;
 }
 
@@ -195,7 +196,8 @@ class Worker {
         if (!mine(ids[r])) continue;
         const Launch* launch = table_.find(process(r), ids[r]);
         if (!launch) continue;
-        pairs_.push_back({launch->ts, launch->dur, ts_.data<int64_t>()[r], dur_.valid(r) ? dur_.data<int64_t>()[r] : kNull,
+        pairs_.push_back({launch->ts, launch->dur, ts_.data<int64_t>()[r],
+                          dur_.valid(r) ? dur_.data<int64_t>()[r] : kNull,
                           rank_.valid(r) ? rank_.data<int32_t>()[rank_one_ ? 0 : r] : kNull, name_.data<uint32_t>()[r],
                           static_cast<EventType>(std::min<uint8_t>(type_.data<uint8_t>()[r], kEventTypes - 1))});
       }
@@ -215,7 +217,8 @@ class Worker {
     const bool need_pid = !rank || rank->values < block.rows;
     if (!decoder_.decode(block, events::correlation, correlation_) || !decoder_.decode(block, events::type, type_) ||
         !decoder_.decode(block, events::ts, ts_) || !decoder_.decode(block, events::dur, dur_) ||
-        !decoder_.decode(block, events::rank, rank_, rank_one_) || (need_pid && !decoder_.decode(block, events::pid, pid_)) ||
+        !decoder_.decode(block, events::rank, rank_, rank_one_) ||
+        (need_pid && !decoder_.decode(block, events::pid, pid_)) ||
         (work && !decoder_.decode(block, events::name, name_)))
       return false;
     uint8_t wanted[256];

@@ -1,5 +1,5 @@
-// Launches and the device work they started: joined by process and correlation id, process by process, so that the memory
-// it takes does not grow with the trace.
+// Launches and the device work they started: joined by process and correlation id, process by process, so that the
+// memory it takes does not grow with the trace.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,13 @@ struct LaunchPair {
 };
 
 struct CorrelateOptions {
-  uint64_t launch_types = 1ull << static_cast<int>(trace::EventType::runtime) | 1ull << static_cast<int>(trace::EventType::driver);
-  uint64_t work_types = 1ull << static_cast<int>(trace::EventType::kernel) | 1ull << static_cast<int>(trace::EventType::memcpy) |
+  uint64_t launch_types =
+      1ull << static_cast<int>(trace::EventType::runtime) | 1ull << static_cast<int>(trace::EventType::driver);
+  uint64_t work_types = 1ull << static_cast<int>(trace::EventType::kernel) |
+                        1ull << static_cast<int>(trace::EventType::memcpy) |
                         1ull << static_cast<int>(trace::EventType::memset);
-  size_t threads = 0;                   ///< 0: all cores
-  size_t memory_bytes = 256ull << 20;   ///< for the launches held at one time, all threads together
+  size_t threads = 0;                  ///< 0: all cores
+  size_t memory_bytes = 256ull << 20;  ///< for the launches held at one time, all threads together
 };
 
 /// Pairs of one block, on one of the threads: `worker` says which, 0 … threads − 1.

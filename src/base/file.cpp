@@ -12,7 +12,8 @@ namespace tracesmith {
 
 Status errnoStatus(std::string_view what, const std::string& path) {
   int error = errno;
-  return {error == ENOENT ? Code::kNotFound : Code::kIo, "cannot " + std::string(what) + " " + path + ": " + std::strerror(error)};
+  return {error == ENOENT ? Code::kNotFound : Code::kIo,
+          "cannot " + std::string(what) + " " + path + ": " + std::strerror(error)};
 }
 
 File& File::operator=(File&& other) noexcept {

@@ -39,7 +39,9 @@ size_t utf8Length(std::string_view s, size_t i) {
   for (size_t k = 1; k < n; ++k)
     if ((static_cast<uint8_t>(s[i + k]) & 0xc0) != 0x80) return 0;
   auto second = n > 1 ? static_cast<uint8_t>(s[i + 1]) : 0;
-  if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f)) return 0;
+  if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) ||
+      (c == 0xf4 && second > 0x8f))
+    return 0;
   return n;
 }
 
@@ -65,7 +67,12 @@ bool parseDuration(std::string_view s, int64_t& ns) {
   auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
   if (error != std::errc()) return false;
   std::string_view unit(end, static_cast<size_t>(s.data() + s.size() - end));
-  double scale = unit == "ns" ? 1 : unit == "us" || unit == "µs" ? 1e3 : unit == "ms" ? 1e6 : unit == "s" ? 1e9 : unit == "m" ? 60e9 : 0;
+  double scale = unit == "ns"                   ? 1
+                 : unit == "us" || unit == "µs" ? 1e3
+                 : unit == "ms"                 ? 1e6
+                 : unit == "s"                  ? 1e9
+                 : unit == "m"                  ? 60e9
+                                                : 0;
   if (scale == 0 || !(std::abs(v * scale) < 9e18)) return false;
   ns = std::llround(v * scale);
   return true;

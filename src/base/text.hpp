@@ -10,7 +10,7 @@
 
 namespace tracesmith {
 
-std::string humanCount(uint64_t n);     ///< 1234567 → "1,234,567"
+std::string humanCount(uint64_t n);      ///< 1234567 → "1,234,567"
 std::string humanBytes(uint64_t bytes);  ///< 1536 → "1.5 KB" (powers of 1000)
 std::string humanNs(double ns);          ///< 1234567 → "1.235 ms"
 
@@ -21,7 +21,8 @@ bool parseInt(std::string_view s, int64_t& value);
 
 /// Appends s; bytes that are no valid UTF-8 become U+FFFD.
 void appendUtf8(std::string& out, std::string_view s);
-/// Appends s as a JSON string with its quotes. Bytes that are no valid UTF-8 become U+FFFD, so the result is always valid JSON.
+/// Appends s as a JSON string with its quotes. Bytes that are no valid UTF-8 become U+FFFD, so the result is always
+/// valid JSON.
 void appendJsonString(std::string& out, std::string_view s);
 /// Shortest text that reads back as the same double; null for NaN and infinities.
 void appendJsonNumber(std::string& out, double v);

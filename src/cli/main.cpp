@@ -7,7 +7,9 @@ int main(int argc, char** argv) {
   CLI::App app("TraceSmith shows what every GPU of a cluster did, on one clock.", "tracesmith");
   app.set_version_flag("--version", "tracesmith " TRACESMITH_VERSION);
   app.require_subcommand(1);
-  app.footer("Example:  tracesmith run -o job.sbt -- torchrun train.py && tracesmith info job.sbt\nHelp on a command:  tracesmith COMMAND --help");
+  app.footer(
+      "Example:  tracesmith run -o job.sbt -- torchrun train.py && tracesmith info job.sbt\nHelp on a command:  "
+      "tracesmith COMMAND --help");
   Run run;
   addRun(app, run);
   addRecord(app, run);

@@ -64,7 +64,8 @@ Status splitInputs(QueryArgs& args, std::string& sql) {
   };
   if (args.sql_file.empty() && !isFile(args.inputs.back())) {
     const std::string& last = args.inputs.back();
-    bool path = last.find_first_of(" \t\n;(") == std::string::npos && (last.ends_with(".sbt") || last.find('/') != std::string::npos);
+    bool path = last.find_first_of(" \t\n;(") == std::string::npos &&
+                (last.ends_with(".sbt") || last.find('/') != std::string::npos);
     if (path || args.inputs.size() == 1) return Status::notFound("no such trace: " + last);
     sql = last;
     args.inputs.pop_back();
@@ -73,11 +74,16 @@ Status splitInputs(QueryArgs& args, std::string& sql) {
 }
 
 Status parseFormat(const std::string& name, Format& format) {
-  if (name == "table") format = Format::kTable;
-  else if (name == "csv") format = Format::kCsv;
-  else if (name == "json") format = Format::kJson;
-  else if (name == "parquet") format = Format::kParquet;
-  else return Status::invalid("no format '" + name + "': use table, csv, json or parquet");
+  if (name == "table")
+    format = Format::kTable;
+  else if (name == "csv")
+    format = Format::kCsv;
+  else if (name == "json")
+    format = Format::kJson;
+  else if (name == "parquet")
+    format = Format::kParquet;
+  else
+    return Status::invalid("no format '" + name + "': use table, csv, json or parquet");
   return {};
 }
 
@@ -99,8 +105,8 @@ uint64_t terminalWidth() {
 void printReport(const query::RunReport& report, bool verbose) {
   if (verbose)
     for (const query::ScanReport& scan : report.scans)
-      std::fprintf(stderr, "tracesmith: %s: blocks kept %s of %s, decoded %s\n", scan.table.c_str(), humanCount(scan.kept).c_str(),
-                   humanCount(scan.blocks).c_str(), humanCount(scan.decoded).c_str());
+      std::fprintf(stderr, "tracesmith: %s: blocks kept %s of %s, decoded %s\n", scan.table.c_str(),
+                   humanCount(scan.kept).c_str(), humanCount(scan.blocks).c_str(), humanCount(scan.decoded).c_str());
   if (verbose || ::isatty(STDERR_FILENO))
     std::fprintf(stderr, "%s %s, %s\n", humanCount(report.rows).c_str(), report.rows == 1 ? "row" : "rows",
                  humanNs(report.seconds * 1e9).c_str());
@@ -144,7 +150,8 @@ int runQuery(QueryArgs args) {
   if (Status s = splitInputs(args, sql); !s) return fail(s);
   const bool asked = !sql.empty() || !args.sql_file.empty();
   const bool prompt = !asked && ::isatty(STDIN_FILENO);
-  if (format == Format::kParquet && args.out.empty()) return fail(Status::invalid("--format parquet needs a file: -o OUT.parquet"));
+  if (format == Format::kParquet && args.out.empty())
+    return fail(Status::invalid("--format parquet needs a file: -o OUT.parquet"));
   if (prompt && !args.out.empty()) return fail(Status::invalid("-o needs a statement to write the result of"));
   if (!prompt && sql.empty())
     if (Status s = readAll(args.sql_file.empty() ? "-" : args.sql_file, sql); !s) return fail(s);
@@ -177,21 +184,35 @@ int runQuery(QueryArgs args) {
 void addQuery(CLI::App& app, Run& run) {
   auto args = std::make_shared<QueryArgs>();  // shared with the callback, which outlives this function
   CLI::App* command = app.add_subcommand("query", "Asks one or several traces in SQL (DuckDB's dialect)");
-  command->add_option("inputs", args->inputs, "FILE... and, as the last word, the SQL; without SQL: a prompt, or statements from standard input")
+  command
+      ->add_option("inputs", args->inputs,
+                   "FILE... and, as the last word, the SQL; without SQL: a prompt, or statements from standard input")
       ->required()
       ->type_name("FILE... [SQL]");
-  command->add_option("-f,--file", args->sql_file, "read the SQL from this file (- is standard input)")->type_name("SQLFILE");
-  command->add_option("--format", args->format, "table, csv, json or parquet")->capture_default_str()->type_name("FORMAT");
+  command->add_option("-f,--file", args->sql_file, "read the SQL from this file (- is standard input)")
+      ->type_name("SQLFILE");
+  command->add_option("--format", args->format, "table, csv, json or parquet")
+      ->capture_default_str()
+      ->type_name("FORMAT");
   command->add_option("-o,--output", args->out, "write the result to this file, whole or not at all")->type_name("OUT");
-  command->add_option("--max-rows", args->max_rows, "rows a table shows, first and last; 0: all")->capture_default_str()->type_name("N");
-  command->add_option("--memory", args->engine.memory, "memory limit, beyond which DuckDB spills to disk (default: half of the machine's)")
+  command->add_option("--max-rows", args->max_rows, "rows a table shows, first and last; 0: all")
+      ->capture_default_str()
+      ->type_name("N");
+  command
+      ->add_option("--memory", args->engine.memory,
+                   "memory limit, beyond which DuckDB spills to disk (default: half of the machine's)")
       ->type_name("2GB");
-  command->add_option("--threads", args->engine.threads, "threads (default: all cores)")->check(CLI::Range(1, 1024))->type_name("N");
+  command->add_option("--threads", args->engine.threads, "threads (default: all cores)")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
   command->add_flag("--strict", args->strict, "exit 1 if a damaged part of a trace was left out");
-  command->add_flag("-v,--verbose", args->verbose, "say how many blocks were read, how many rows came and how long it took");
+  command->add_flag("-v,--verbose", args->verbose,
+                    "say how many blocks were read, how many rows came and how long it took");
   command->footer(
-      "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Only reading statements are allowed.\n"
-      "Example:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC LIMIT 10\"");
+      "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Only reading statements "
+      "are allowed.\n"
+      "Example:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
+      "LIMIT 10\"");
   command->callback([args, &run] { run = [args] { return runQuery(*args); }; });
 }
 

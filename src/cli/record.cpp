@@ -58,7 +58,9 @@ int record(const Options& o) {
     if (Status s = collector.follow(path, o.duration_s > 0); !s) warn(s.message());
   }
   if (collector.stats().processes == 0)
-    return fail(Status::notFound(busy ? "the process is being recorded already" : "no running process under the probe found: start it with `tracesmith run --flight SECONDS -- CMD`"));
+    return fail(Status::notFound(
+        busy ? "the process is being recorded already"
+             : "no running process under the probe found: start it with `tracesmith run --flight SECONDS -- CMD`"));
   Result<size_t> taken = size_t{0};
   if (o.last_s > 0) {
     const uint64_t now = capture::rawNow(), span = static_cast<uint64_t>(o.last_s * 1e9);
@@ -83,12 +85,17 @@ int record(const Options& o) {
   if (o.json) {
     std::string text;
     JsonWriter w(text);
-    w.beginObject().field("file", o.output).field("processes", s.processes).field("records", s.records).field("kernels", s.kernels);
+    w.beginObject()
+        .field("file", o.output)
+        .field("processes", s.processes)
+        .field("records", s.records)
+        .field("kernels", s.kernels);
     w.field("collectives", s.collectives).field("lost", s.losses).endObject();
     std::printf("%s\n", text.c_str());
   } else {
-    std::printf("%s: %s records of %s processes, %s kernels, %s collectives\n", o.output.c_str(), humanCount(s.records).c_str(), humanCount(s.processes).c_str(),
-                humanCount(s.kernels).c_str(), humanCount(s.collectives).c_str());
+    std::printf("%s: %s records of %s processes, %s kernels, %s collectives\n", o.output.c_str(),
+                humanCount(s.records).c_str(), humanCount(s.processes).c_str(), humanCount(s.kernels).c_str(),
+                humanCount(s.collectives).c_str());
   }
   return 0;
 }
@@ -97,14 +104,21 @@ int record(const Options& o) {
 
 void addRecord(CLI::App& app, Run& run) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("record", "Save the last seconds, or the next ones, of processes that run under the probe");
+  CLI::App* command =
+      app.add_subcommand("record", "Save the last seconds, or the next ones, of processes that run under the probe");
   command->add_option("-o,--output", o->output, "Trace to write")->required()->type_name("FILE.sbt");
   command->add_option("--pid", o->pid, "This process");
   command->add_flag("--all", o->all, "Every process of this user under the probe");
-  command->add_option("--last", o->last_s, "What happened in the last SECONDS (as far as the ring reaches)")->type_name("SECONDS")->check(CLI::PositiveNumber);
-  command->add_option("-d,--duration", o->duration_s, "What happens in the next SECONDS")->type_name("SECONDS")->check(CLI::PositiveNumber);
+  command->add_option("--last", o->last_s, "What happened in the last SECONDS (as far as the ring reaches)")
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
+  command->add_option("-d,--duration", o->duration_s, "What happens in the next SECONDS")
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--json", o->json, "Print the summary as JSON");
-  command->footer("Example:  tracesmith run --flight 30 -- python train.py &\n          tracesmith record --all --last 30 -o slow-step.sbt");
+  command->footer(
+      "Example:  tracesmith run --flight 30 -- python train.py &\n          tracesmith record --all --last 30 -o "
+      "slow-step.sbt");
   command->callback([o, &run] {
     auto wrong = [](const char* what) { throw CLI::ParseError(what, CLI::ExitCodes::ValidationError); };
     if ((o->last_s > 0) == (o->duration_s > 0)) wrong("give either --last SECONDS or --duration SECONDS");

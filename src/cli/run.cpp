@@ -32,7 +32,8 @@ struct Options {
   std::vector<std::string> command;
 };
 
-/// The command while it runs. Signals sent to us go on to it; Ctrl-C and Ctrl-\\ reach it from the terminal. We end after it.
+/// The command while it runs. Signals sent to us go on to it; Ctrl-C and Ctrl-\\ reach it from the terminal. We end
+/// after it.
 class Command {
  public:
   Status start(const std::vector<std::string>& arguments);
@@ -58,7 +59,8 @@ Status Command::start(const std::vector<std::string>& arguments) {
   sigset_t all, old;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &old);
-  struct sigaction forwarded {}, ignored {}, plain {}, was[NSIG];
+  struct sigaction forwarded {
+  }, ignored{}, plain{}, was[NSIG];
   forwarded.sa_handler = forward;
   forwarded.sa_flags = SA_RESTART;
   ignored.sa_handler = SIG_IGN;
@@ -134,7 +136,9 @@ Result<std::string> probePath() {
   std::error_code error;
   fs::path self = fs::read_symlink("/proc/self/exe", error);
   fs::path probe = self.parent_path().parent_path() / "lib" / "libtracesmith_probe.so";
-  if (error || !fs::exists(probe)) return Status::notFound("libtracesmith_probe.so is not in " + probe.parent_path().string() + ": build it with `make build`");
+  if (error || !fs::exists(probe))
+    return Status::notFound("libtracesmith_probe.so is not in " + probe.parent_path().string() +
+                            ": build it with `make build`");
   return probe.string();
 }
 
@@ -145,15 +149,23 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
     const char* v = std::getenv(name);
     return v && *v && probe != v;
   };
-  if (taken("CUDA_INJECTION64_PATH")) set("TRACESMITH_NEXT_CUDA_INJECTION", std::getenv("CUDA_INJECTION64_PATH"));  // it is called after us
+  if (taken("CUDA_INJECTION64_PATH"))
+    set("TRACESMITH_NEXT_CUDA_INJECTION", std::getenv("CUDA_INJECTION64_PATH"));  // it is called after us
   set("CUDA_INJECTION64_PATH", probe);
-  if (taken("NCCL_PROFILER_PLUGIN")) warn("NCCL_PROFILER_PLUGIN is set already: collectives are left to that plugin");
-  else set("NCCL_PROFILER_PLUGIN", probe);
-  if (taken("NVTX_INJECTION64_PATH")) warn("NVTX_INJECTION64_PATH is set already: NVTX ranges are left to that tool");
-  else set("NVTX_INJECTION64_PATH", probe);
+  if (taken("NCCL_PROFILER_PLUGIN"))
+    warn("NCCL_PROFILER_PLUGIN is set already: collectives are left to that plugin");
+  else
+    set("NCCL_PROFILER_PLUGIN", probe);
+  if (taken("NVTX_INJECTION64_PATH"))
+    warn("NVTX_INJECTION64_PATH is set already: NVTX ranges are left to that tool");
+  else
+    set("NVTX_INJECTION64_PATH", probe);
   const char* preload = std::getenv("LD_PRELOAD");
-  if (probe.find_first_of(" :") != std::string::npos) warn("the path " + probe + " has a blank or colon, so it cannot be preloaded: tracesmith.h does nothing in the command");
-  else set("LD_PRELOAD", preload && *preload ? probe + ":" + preload : probe);
+  if (probe.find_first_of(" :") != std::string::npos)
+    warn("the path " + probe +
+         " has a blank or colon, so it cannot be preloaded: tracesmith.h does nothing in the command");
+  else
+    set("LD_PRELOAD", preload && *preload ? probe + ":" + preload : probe);
   set("TRACESMITH_PROBE", probe);
   set("TRACESMITH_DIR", folder);
   set("TRACESMITH_MODE", o.mode);
@@ -173,25 +185,36 @@ void tellFailures(const std::string& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     int pid = 0, error = 0;
-    if (entry.path().extension() != ".failed" || std::sscanf(entry.path().filename().c_str(), "%d.%d.", &pid, &error) != 2) continue;
-    warn("process " + std::to_string(pid) + " is not recorded, it could make no file in " + folder + ": " + std::strerror(error));
+    if (entry.path().extension() != ".failed" ||
+        std::sscanf(entry.path().filename().c_str(), "%d.%d.", &pid, &error) != 2)
+      continue;
+    warn("process " + std::to_string(pid) + " is not recorded, it could make no file in " + folder + ": " +
+         std::strerror(error));
   }
 }
 
 void summary(const Options& o, const capture::CollectorStats& s) {
   for (const std::string& n : s.notes) warn(n);
-  if (s.processes == 0) warn("no process of the command used CUDA, NCCL, NVTX or tracesmith.h: the trace has no events");
-  else if (!s.saw_cuda) warn("no GPU records: the command did not use a GPU, or CUPTI could not be used");
+  if (s.processes == 0)
+    warn("no process of the command used CUDA, NCCL, NVTX or tracesmith.h: the trace has no events");
+  else if (!s.saw_cuda)
+    warn("no GPU records: the command did not use a GPU, or CUPTI could not be used");
   if (o.json) {
     std::string text;
     JsonWriter w(text);
-    w.beginObject().field("file", o.output).field("processes", s.processes).field("records", s.records).field("kernels", s.kernels);
+    w.beginObject()
+        .field("file", o.output)
+        .field("processes", s.processes)
+        .field("records", s.records)
+        .field("kernels", s.kernels);
     w.field("collectives", s.collectives).field("lost", s.losses).endObject();
     std::fprintf(stderr, "%s\n", text.c_str());
     return;
   }
-  std::fprintf(stderr, "tracesmith: %s: %s records of %s processes, %s kernels, %s collectives%s\n", o.output.c_str(), humanCount(s.records).c_str(), humanCount(s.processes).c_str(),
-               humanCount(s.kernels).c_str(), humanCount(s.collectives).c_str(), s.losses ? (", " + humanCount(s.losses) + " lost (see table losses)").c_str() : ", none lost");
+  std::fprintf(stderr, "tracesmith: %s: %s records of %s processes, %s kernels, %s collectives%s\n", o.output.c_str(),
+               humanCount(s.records).c_str(), humanCount(s.processes).c_str(), humanCount(s.kernels).c_str(),
+               humanCount(s.collectives).c_str(),
+               s.losses ? (", " + humanCount(s.losses) + " lost (see table losses)").c_str() : ", none lost");
 }
 
 /// Runs the command as if we were not there.
@@ -248,9 +271,12 @@ int run(Options o) {
   if (collecting) collecting = collector.finish();
   if (collecting) collecting = (*writer)->close();
   tellFailures(folder.path());
-  if (left > 0) warn(std::to_string(left) + " processes of the command still run: what they do from now on is not recorded");
-  if (!collecting) (void)fail(collecting);  // the command's own result stands
-  else summary(o, collector.stats());
+  if (left > 0)
+    warn(std::to_string(left) + " processes of the command still run: what they do from now on is not recorded");
+  if (!collecting)
+    (void)fail(collecting);  // the command's own result stands
+  else
+    summary(o, collector.stats());
   return command.exitCode();
 }
 
@@ -258,22 +284,31 @@ int run(Options o) {
 
 void addRun(CLI::App& app, Run& r) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("run", "Run a command and record every GPU kernel, copy and collective of it and its children");
-  command->add_option("-o,--output", o->output, "Trace to write; default: the command's name with .sbt")->type_name("FILE.sbt");
-  command->add_option("--mode", o->mode,
-                      "light: kernels, copies, collectives; default: also launch calls, NVTX, synchronisation; full: all CUDA calls")
+  CLI::App* command = app.add_subcommand(
+      "run", "Run a command and record every GPU kernel, copy and collective of it and its children");
+  command->add_option("-o,--output", o->output, "Trace to write; default: the command's name with .sbt")
+      ->type_name("FILE.sbt");
+  command
+      ->add_option("--mode", o->mode,
+                   "light: kernels, copies, collectives; default: also launch calls, NVTX, synchronisation; full: all "
+                   "CUDA calls")
       ->capture_default_str()
       ->check(CLI::IsMember({"light", "default", "full"}));
   command->add_flag("--proxy", o->proxy, "Also NCCL's network transfers (proxy operations)");
-  command->add_flag("--graph-nodes", o->graph_nodes, "Kernels inside CUDA graphs one by one, instead of one row a graph launch (costs more)");
-  command->add_option("--flight", o->flight_s, "Keep only the last SECONDS in memory; written at the end, or any time by `tracesmith record --last`")
+  command->add_flag("--graph-nodes", o->graph_nodes,
+                    "Kernels inside CUDA graphs one by one, instead of one row a graph launch (costs more)");
+  command
+      ->add_option(
+          "--flight", o->flight_s,
+          "Keep only the last SECONDS in memory; written at the end, or any time by `tracesmith record --last`")
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 3600));
   command->add_flag("--json", o->json, "Print the summary (on standard error) as JSON");
   command->add_option("command", o->command, "Command to run, after --")->required()->type_name("CMD...");
   command->positionals_at_end();
   command->footer(
-      "The command is not changed: its input, output, signals and exit code pass through. If the probe fails, only the recording stops.\n\n"
+      "The command is not changed: its input, output, signals and exit code pass through. If the probe fails, only the "
+      "recording stops.\n\n"
       "Example:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py");
   command->callback([o, &r] { r = [o] { return run(*o); }; });
 }

@@ -12,7 +12,9 @@ Status resolveTime(const std::string& text, int64_t start, int64_t& out) {
   if (text.empty()) return {};
   if (parseInt(text, out)) return {};
   int64_t ns;
-  if (!parseDuration(text, ns)) return Status::invalid("'" + text + "' is no time: give ns as in the trace, or a time after its start like 1.5s, 20ms, 300us");
+  if (!parseDuration(text, ns))
+    return Status::invalid("'" + text +
+                           "' is no time: give ns as in the trace, or a time after its start like 1.5s, 20ms, 300us");
   out = start + ns;
   return {};
 }
@@ -20,10 +22,15 @@ Status resolveTime(const std::string& text, int64_t start, int64_t& out) {
 }  // namespace
 
 void SelectionOptions::add(CLI::App& command) {
-  command.add_option("--from", from, "Only rows that end at or after this: ns as in the trace, or e.g. 1.5s after its start")->type_name("TIME");
+  command
+      .add_option("--from", from,
+                  "Only rows that end at or after this: ns as in the trace, or e.g. 1.5s after its start")
+      ->type_name("TIME");
   command.add_option("--to", to, "Only rows that start before this")->type_name("TIME");
   command.add_option("--rank", ranks, "Only these ranks: 0,3,7")->delimiter(',')->allow_extra_args(false);
-  command.add_option("--device", devices, "Only these GPUs of their node: 0,1")->delimiter(',')->allow_extra_args(false);
+  command.add_option("--device", devices, "Only these GPUs of their node: 0,1")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command.add_option("--type", types, "Only these types: kernel,memcpy,…")->delimiter(',')->allow_extra_args(false);
 }
 
@@ -44,7 +51,8 @@ Result<trace::Selection> SelectionOptions::resolve(const trace::Reader& reader) 
     trace::EventType type;
     if (!trace::parseEventType(t, type)) {
       std::string known;
-      for (int i = 0; i < trace::kEventTypes; ++i) known += std::string(i ? ", " : "") + trace::eventTypeName(static_cast<trace::EventType>(i));
+      for (int i = 0; i < trace::kEventTypes; ++i)
+        known += std::string(i ? ", " : "") + trace::eventTypeName(static_cast<trace::EventType>(i));
       return Status::invalid("there is no type '" + t + "'; types are " + known);
     }
     s.types |= 1ull << static_cast<int>(type);

@@ -19,7 +19,10 @@ constexpr size_t kVector = STANDARD_VECTOR_SIZE;
 }  // namespace
 
 BlockFilter::BlockFilter(const ScanPlan& plan, const ScanFilter& filter, duckdb::ClientContext& context)
-    : plan_(plan), column_(*filter.column), filter_(*filter.filter), state_(duckdb::TableFilterState::Initialize(context, filter_)) {}
+    : plan_(plan),
+      column_(*filter.column),
+      filter_(*filter.filter),
+      state_(duckdb::TableFilterState::Initialize(context, filter_)) {}
 
 /// Marks which of the first n values pass.
 void BlockFilter::ask(Vector& values, size_t n, uint8_t* passes) {
@@ -41,10 +44,14 @@ bool BlockFilter::apply(BlockColumns& columns, NameVectors& names, VectorFiller&
   if (column_.kind != Kind::Text) {
     duckdb::BaseStatistics stats = zoneStatistics(column_, {&columns.ref(), 1});
     switch (filter_.CheckStatistics(stats)) {
-      case duckdb::FilterPropagateResult::FILTER_ALWAYS_TRUE: return true;
+      case duckdb::FilterPropagateResult::FILTER_ALWAYS_TRUE:
+        return true;
       case duckdb::FilterPropagateResult::FILTER_ALWAYS_FALSE:
-      case duckdb::FilterPropagateResult::FILTER_FALSE_OR_NULL: rows.clear(); return true;
-      default: break;
+      case duckdb::FilterPropagateResult::FILTER_FALSE_OR_NULL:
+        rows.clear();
+        return true;
+      default:
+        break;
     }
   }
   return optional || applyToValues(columns, filler, rows);

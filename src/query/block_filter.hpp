@@ -1,4 +1,5 @@
-// A filter that DuckDB pushed into the scan, held against one block after another: by its zone, by its names, row by row.
+// A filter that DuckDB pushed into the scan, held against one block after another: by its zone, by its names, row by
+// row.
 #pragma once
 
 #include <duckdb.hpp>
@@ -30,7 +31,7 @@ class BlockFilter {
   const SqlColumn& column_;
   const duckdb::TableFilter& filter_;
   std::unique_ptr<duckdb::TableFilterState> state_;
-  std::vector<uint8_t> passes_;  // by type, or by row
+  std::vector<uint8_t> passes_;                                               // by type, or by row
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint8_t>> names_pass_;  // by source and stream, then by position
 };
 

@@ -50,7 +50,8 @@ struct BoundScan : FunctionData {
   bool Equals(const FunctionData& other) const override {
     auto& o = other.Cast<BoundScan>();
     return traces == o.traces && table == o.table && blocks.size() == o.blocks.size() &&
-           std::equal(blocks.begin(), blocks.end(), o.blocks.begin(), [](auto& a, auto& b) { return a.block == b.block; });
+           std::equal(blocks.begin(), blocks.end(), o.blocks.begin(),
+                      [](auto& a, auto& b) { return a.block == b.block; });
   }
 };
 
@@ -77,7 +78,8 @@ struct LocalScan : duckdb::LocalTableFunctionState {
 };
 
 duckdb::unique_ptr<FunctionData> bind(ClientContext&, duckdb::TableFunctionBindInput& input,
-                                      duckdb::vector<duckdb::LogicalType>& types, duckdb::vector<duckdb::string>& names) {
+                                      duckdb::vector<duckdb::LogicalType>& types,
+                                      duckdb::vector<duckdb::string>& names) {
   auto bound = duckdb::make_uniq<BoundScan>();
   bound->traces = input.info->Cast<ScanInfo>().traces;
   std::string name = input.inputs[0].IsNull() ? "" : duckdb::StringValue::Get(input.inputs[0]);
@@ -141,12 +143,14 @@ duckdb::unique_ptr<duckdb::NodeStatistics> cardinality(ClientContext&, const Fun
 }
 
 /// Lets DuckDB choose narrow sums, small hash keys and the order of joins.
-duckdb::unique_ptr<duckdb::BaseStatistics> statistics(ClientContext&, const FunctionData* data, duckdb::column_t index) {
+duckdb::unique_ptr<duckdb::BaseStatistics> statistics(ClientContext&, const FunctionData* data,
+                                                      duckdb::column_t index) {
   auto& bound = data->Cast<BoundScan>();
   const std::vector<SqlColumn>& columns = bound.traces->columns(*bound.table);
   if (index >= columns.size()) return nullptr;
   const SqlColumn& column = columns[index];
-  if (column.column < 0 || column.kind == Kind::Text || column.kind == Kind::Launch || bound.blocks.empty()) return nullptr;
+  if (column.column < 0 || column.kind == Kind::Text || column.kind == Kind::Launch || bound.blocks.empty())
+    return nullptr;
   const uint64_t rows = bound.rows();
   if (column.kind == Kind::Str) {
     bool nulls = false;
@@ -168,7 +172,9 @@ duckdb::unique_ptr<duckdb::GlobalTableFunctionState> initGlobal(ClientContext&, 
   static std::atomic<uint64_t> scans{0};
   auto& bound = input.bind_data->Cast<BoundScan>();
   const std::vector<SqlColumn>& columns = bound.traces->columns(*bound.table);
-  auto column = [&](duckdb::idx_t i) { return input.column_ids[i] < columns.size() ? &columns[input.column_ids[i]] : nullptr; };
+  auto column = [&](duckdb::idx_t i) {
+    return input.column_ids[i] < columns.size() ? &columns[input.column_ids[i]] : nullptr;
+  };
   auto global = duckdb::make_uniq<GlobalScan>();
   global->blocks = bound.blocks;
   global->total = bound.total();
@@ -187,7 +193,8 @@ duckdb::unique_ptr<duckdb::GlobalTableFunctionState> initGlobal(ClientContext&, 
   return global;
 }
 
-duckdb::unique_ptr<duckdb::LocalTableFunctionState> initLocal(duckdb::ExecutionContext& context, duckdb::TableFunctionInitInput&,
+duckdb::unique_ptr<duckdb::LocalTableFunctionState> initLocal(duckdb::ExecutionContext& context,
+                                                              duckdb::TableFunctionInitInput&,
                                                               duckdb::GlobalTableFunctionState* global) {
   auto local = duckdb::make_uniq<LocalScan>();
   local->cursor = std::make_unique<BlockCursor>(global->Cast<GlobalScan>().plan, context.client);
@@ -215,8 +222,10 @@ void scan(ClientContext& context, duckdb::TableFunctionInput& input, duckdb::Dat
 }
 
 duckdb::OperatorPartitionData partition(ClientContext&, duckdb::TableFunctionGetPartitionInput& input) {
-  if (input.partition_info.RequiresPartitionColumns()) throw duckdb::InternalException("sbt_scan has no partition columns");
-  return duckdb::OperatorPartitionData(input.local_state->Cast<LocalScan>().block);  // results come in the order of the file
+  if (input.partition_info.RequiresPartitionColumns())
+    throw duckdb::InternalException("sbt_scan has no partition columns");
+  return duckdb::OperatorPartitionData(
+      input.local_state->Cast<LocalScan>().block);  // results come in the order of the file
 }
 
 /// count(*) without a look at any row.
@@ -230,7 +239,8 @@ duckdb::vector<duckdb::PartitionStatistics> partitionStatistics(ClientContext&, 
 double progress(ClientContext&, const FunctionData*, const duckdb::GlobalTableFunctionState* state) {
   auto& global = state->Cast<GlobalScan>();
   if (global.blocks.empty()) return 100;
-  return 100.0 * static_cast<double>(std::min(global.next.load(), global.blocks.size())) / static_cast<double>(global.blocks.size());
+  return 100.0 * static_cast<double>(std::min(global.next.load(), global.blocks.size())) /
+         static_cast<double>(global.blocks.size());
 }
 
 duckdb::InsertionOrderPreservingMap<duckdb::string> describe(duckdb::TableFunctionToStringInput& input) {
@@ -280,7 +290,8 @@ void registerTables(duckdb::Connection& connection, std::shared_ptr<TraceSet> tr
   duckdb::Catalog::GetSystemCatalog(*connection.context).CreateTableFunction(*connection.context, create);
   connection.Commit();
   for (const trace::TableInfo& table : trace::tables()) {
-    auto result = connection.Query(std::string("CREATE VIEW ") + table.name + " AS SELECT * FROM sbt_scan('" + table.name + "')");
+    auto result =
+        connection.Query(std::string("CREATE VIEW ") + table.name + " AS SELECT * FROM sbt_scan('" + table.name + "')");
     if (result->HasError()) result->ThrowError();
   }
 }

@@ -1,7 +1,8 @@
 // The engine on DuckDB, and the one place where DuckDB's exceptions end.
+#include <unistd.h>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <chrono>
 #include <duckdb.hpp>
 #include <duckdb/main/client_context.hpp>
 #include <duckdb/main/pending_query_result.hpp>
@@ -9,7 +10,6 @@
 #include <duckdb/parser/statement/copy_statement.hpp>
 #include <duckdb/parser/statement/select_statement.hpp>
 #include <filesystem>
-#include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
@@ -32,7 +32,8 @@ constexpr int64_t kRowGroupRows = 122880;
 Status duckError(const duckdb::ErrorData& error) {
   if (error.Type() == duckdb::ExceptionType::INTERRUPT) return Status::exhausted("the query was cancelled");
   if (error.Type() == duckdb::ExceptionType::OUT_OF_MEMORY)
-    return Status::exhausted(error.RawMessage().substr(0, error.RawMessage().find('\n')) + ": give it more with --memory, or ask for less");
+    return Status::exhausted(error.RawMessage().substr(0, error.RawMessage().find('\n')) +
+                             ": give it more with --memory, or ask for less");
   return Status::invalid(error.Message());
 }
 
@@ -71,7 +72,6 @@ class SpillFolder {
   std::string path_;
 };
 
-
 std::string listOf(const std::vector<int64_t>& values) {
   std::string out;
   for (int64_t v : values) out += (out.empty() ? "" : ", ") + std::to_string(v);
@@ -93,7 +93,9 @@ std::string conditionOf(const trace::TableInfo& table, const trace::Selection& s
   if (s.types != ~0ull && &table == &trace::tableOf<trace::EventRow>()) {
     std::string types;
     for (int t = 0; t < trace::kEventTypes; ++t)
-      if (s.types >> t & 1) types += (types.empty() ? "'" : ", '") + std::string(trace::eventTypeName(static_cast<trace::EventType>(t))) + "'";
+      if (s.types >> t & 1)
+        types +=
+            (types.empty() ? "'" : ", '") + std::string(trace::eventTypeName(static_cast<trace::EventType>(t))) + "'";
     parts.push_back(types.empty() ? "false" : "type IN (" + types + ")");
   }
   std::string out;
@@ -128,8 +130,11 @@ class DuckEngine : public Engine {
       config.options.temporary_directory = spill_.path();
       std::string memory = options.memory;
       if (memory.empty())
-        memory = std::to_string(static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2) + "B";
-      if (!setMemory(config, memory)) return Status::invalid("'" + memory + "' is no amount of memory: say it like 2GB or 500MB");
+        memory = std::to_string(static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                                static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2) +
+                 "B";
+      if (!setMemory(config, memory))
+        return Status::invalid("'" + memory + "' is no amount of memory: say it like 2GB or 500MB");
       if (options.threads > 0) config.SetOptionByName("threads", duckdb::Value::BIGINT(options.threads));
       database_ = std::make_unique<duckdb::DuckDB>(nullptr, &config);
       connection_ = std::make_unique<duckdb::Connection>(*database_);
@@ -187,7 +192,9 @@ class DuckEngine : public Engine {
           int64_t count = trace::slotAt(scan.column(trace::losses::count), trace::Kind::Int, row);
           lost += count == trace::kNull ? 1 : static_cast<uint64_t>(std::max<int64_t>(count, 0));
         }
-      if (lost > 0) out.push_back(source.name + " lost " + humanCount(lost) + (lost == 1 ? " record" : " records") + ": see the table losses");
+      if (lost > 0)
+        out.push_back(source.name + " lost " + humanCount(lost) + (lost == 1 ? " record" : " records") +
+                      ": see the table losses");
     }
     return out;
   }
@@ -230,7 +237,8 @@ class DuckEngine : public Engine {
   }
 
   /// COPY by our own hand: the statement is a checked SELECT, and the one file it may write is made reachable for it.
-  Status runToParquet(duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>>& statements, const std::string& path, RunReport& report) {
+  Status runToParquet(duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>>& statements, const std::string& path,
+                      RunReport& report) {
     if (statements.size() != 1 || statements[0]->type != duckdb::StatementType::SELECT_STATEMENT)
       return Status::invalid("Parquet output takes one SELECT");
     Result<OutputFile> output = OutputFile::create(path);
@@ -260,7 +268,7 @@ class DuckEngine : public Engine {
     return output->commit();
   }
 
-  SpillFolder spill_;  // outlives the database
+  SpillFolder spill_;                 // outlives the database
   std::shared_ptr<TraceSet> traces_;  // shared with the table function, which DuckDB may keep
   std::unique_ptr<duckdb::DuckDB> database_;
   std::unique_ptr<duckdb::Connection> connection_;
@@ -270,8 +278,8 @@ class DuckEngine : public Engine {
 
 }  // namespace tracesmith::query
 
-extern "C" __attribute__((visibility("default"))) tracesmith::query::Engine* tracesmithCreateQueryEngine(const char* version,
-                                                                                                       const char** why) {
+extern "C" __attribute__((visibility("default"))) tracesmith::query::Engine* tracesmithCreateQueryEngine(
+    const char* version, const char** why) {
   using namespace tracesmith::query;
   if (std::strcmp(version, kEngineVersion) != 0) {
     *why = "libtracesmith_query.so belongs to another version of tracesmith: install both from the same package";

@@ -1,5 +1,5 @@
-// SQL over traces, as the rest of the program sees it: no DuckDB in here. The code behind it is in libtracesmith_query.so,
-// which src/cli/query_library.cpp loads when a query is asked.
+// SQL over traces, as the rest of the program sees it: no DuckDB in here. The code behind it is in
+// libtracesmith_query.so, which src/cli/query_library.cpp loads when a query is asked.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,9 @@ struct RunOptions {
 /// How one table of one statement was read.
 struct ScanReport {
   std::string table;
-  uint64_t blocks = 0;       ///< of the table
-  uint64_t kept = 0;         ///< that could hold what was asked for, by their zones
-  uint64_t decoded = 0;      ///< of which columns were decoded
+  uint64_t blocks = 0;   ///< of the table
+  uint64_t kept = 0;     ///< that could hold what was asked for, by their zones
+  uint64_t decoded = 0;  ///< of which columns were decoded
 };
 
 struct RunReport {

@@ -8,12 +8,15 @@ namespace {
 using duckdb::FlatVector;
 using trace::Kind;
 
-// DuckDB groups by dictionary position, and evaluates functions once for each entry, up to this many (20,000 in its source).
+// DuckDB groups by dictionary position, and evaluates functions once for each entry, up to this many (20,000 in its
+// source).
 constexpr uint32_t kDuckDbDictionary = 20000;
 
 }  // namespace
 
-bool isNames(const SqlColumn& column) { return column.column >= 0 && (column.kind == Kind::Str || column.kind == Kind::Launch); }
+bool isNames(const SqlColumn& column) {
+  return column.column >= 0 && (column.kind == Kind::Str || column.kind == Kind::Launch);
+}
 
 NameVector& NameVectors::get(const SqlColumn& column, const TraceSet::BlockRef& ref) {
   OfColumn& of = columns_[static_cast<size_t>(&column - plan_.traces->columns(*plan_.table).data())];
@@ -30,7 +33,8 @@ std::unique_ptr<NameVector> NameVectors::make(const SqlColumn& column, const Tra
   const uint32_t stream = ref.block->stream;
   const bool launch = column.kind == Kind::Launch;
   TraceSet& traces = *plan_.traces;
-  const Dictionary& dictionary = launch ? traces.launchDictionary(ref.source, stream) : traces.dictionary(ref.source, stream);
+  const Dictionary& dictionary =
+      launch ? traces.launchDictionary(ref.source, stream) : traces.dictionary(ref.source, stream);
   const IdRange range = traces.idRange(*plan_.table, column.column, ref.source, stream);
   auto out = std::make_unique<NameVector>();
   // From id 0 on where that is small enough for DuckDB's shortcuts: then positions are ids, and need not be computed.
@@ -40,7 +44,8 @@ std::unique_ptr<NameVector> NameVectors::make(const SqlColumn& column, const Tra
   if (range.nulls || launch) out->null = out->size++;
   // Hashing every name once does not pay when there are fewer rows than names.
   out->known_size = out->size <= plan_.rows;
-  out->id = "sbt" + std::to_string(plan_.id) + "." + std::to_string(ref.source) + "." + std::to_string(stream) + "." + column.name;
+  out->id = "sbt" + std::to_string(plan_.id) + "." + std::to_string(ref.source) + "." + std::to_string(stream) + "." +
+            column.name;
   const void* data = launch ? static_cast<const void*>(dictionary.launch[column.launch_field].data() + out->low)
                             : static_cast<const void*>(dictionary.strings.data() + out->low);
   out->vector = std::make_unique<duckdb::Vector>(column.type, static_cast<duckdb::data_ptr_t>(const_cast<void*>(data)));

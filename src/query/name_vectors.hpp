@@ -12,16 +12,17 @@
 
 namespace tracesmith::query {
 
-/// The dictionary of one Str column or one field of a Launch column, in one stream. One per thread: DuckDB notes hashes in it.
+/// The dictionary of one Str column or one field of a Launch column, in one stream. One per thread: DuckDB notes hashes
+/// in it.
 struct NameVector {
   static constexpr uint32_t kNone = UINT32_MAX;
-  uint32_t low = 0;            ///< id of position 0
-  uint32_t size = 0;           ///< positions, that of NULL among them
-  uint32_t null = kNone;       ///< position of NULL
-  bool known_size = false;     ///< DuckDB may work on the dictionary instead of on the rows
+  uint32_t low = 0;         ///< id of position 0
+  uint32_t size = 0;        ///< positions, that of NULL among them
+  uint32_t null = kNone;    ///< position of NULL
+  bool known_size = false;  ///< DuckDB may work on the dictionary instead of on the rows
   std::unique_ptr<duckdb::Vector> vector;
   std::vector<duckdb::validity_t> validity;
-  std::string id;              ///< equal for equal dictionaries: DuckDB keeps results by it
+  std::string id;  ///< equal for equal dictionaries: DuckDB keeps results by it
 };
 
 /// True for columns that are read through a NameVector.

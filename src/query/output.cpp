@@ -141,12 +141,17 @@ void appendJson(std::string& out, const duckdb::Value& value) {
   }
   const LogicalType& type = value.type();
   switch (type.id()) {
-    case LogicalTypeId::BOOLEAN: out += value.GetValue<bool>() ? "true" : "false"; return;
+    case LogicalTypeId::BOOLEAN:
+      out += value.GetValue<bool>() ? "true" : "false";
+      return;
     case LogicalTypeId::FLOAT:
-    case LogicalTypeId::DOUBLE: appendJsonNumber(out, value.GetValue<double>()); return;
+    case LogicalTypeId::DOUBLE:
+      appendJsonNumber(out, value.GetValue<double>());
+      return;
     case LogicalTypeId::LIST:
     case LogicalTypeId::ARRAY: {
-      const auto& children = type.id() == LogicalTypeId::LIST ? duckdb::ListValue::GetChildren(value) : duckdb::ArrayValue::GetChildren(value);
+      const auto& children = type.id() == LogicalTypeId::LIST ? duckdb::ListValue::GetChildren(value)
+                                                              : duckdb::ArrayValue::GetChildren(value);
       out += '[';
       for (size_t i = 0; i < children.size(); ++i) {
         if (i > 0) out += ',';
@@ -167,7 +172,8 @@ void appendJson(std::string& out, const duckdb::Value& value) {
       out += '}';
       return;
     }
-    default: break;
+    default:
+      break;
   }
   // Integers of any width and decimals, digit by digit as they are.
   if (isNumber(type))
@@ -216,10 +222,14 @@ class JsonRows : public StreamWriter {
 std::string oneLine(std::string_view text) {
   std::string out;
   for (char c : text) {
-    if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) out += '?';
-    else out += c;
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += '?';
+    else
+      out += c;
   }
   return out;
 }
@@ -272,8 +282,10 @@ class TableWriter : public ResultWriter {
       std::vector<std::string> row;
       for (const Cells& c : cells) {
         std::string text;
-        if (c.null(r)) text = "NULL";
-        else c.append(text, r);
+        if (c.null(r))
+          text = "NULL";
+        else
+          c.append(text, r);
         row.push_back(oneLine(text));
       }
       (first ? head_ : tail_).push_back(std::move(row));
@@ -302,7 +314,8 @@ class TableWriter : public ResultWriter {
     for (const auto& row : tail_) line(out, widths, row, false);
     rule(out, widths, "└", "┴", "┘");
     if (hidden > 0)
-      out += humanCount(rows_) + " rows (" + humanCount(rows_ - hidden) + " shown; --max-rows 0 or another --format shows all)\n";
+      out += humanCount(rows_) + " rows (" + humanCount(rows_ - hidden) +
+             " shown; --max-rows 0 or another --format shows all)\n";
     return options_.write(out);
   }
 
@@ -323,7 +336,8 @@ class TableWriter : public ResultWriter {
       --total;
     }
   }
-  static void rule(std::string& out, const std::vector<size_t>& widths, const char* left, const char* middle, const char* right) {
+  static void rule(std::string& out, const std::vector<size_t>& widths, const char* left, const char* middle,
+                   const char* right) {
     for (size_t i = 0; i < widths.size(); ++i) {
       out += i == 0 ? left : middle;
       for (size_t k = 0; k < widths[i] + 2; ++k) out += "─";
@@ -331,7 +345,8 @@ class TableWriter : public ResultWriter {
     out += right;
     out += '\n';
   }
-  void line(std::string& out, const std::vector<size_t>& widths, const std::vector<std::string>& row, bool center) const {
+  void line(std::string& out, const std::vector<size_t>& widths, const std::vector<std::string>& row,
+            bool center) const {
     for (size_t i = 0; i < row.size(); ++i) {
       std::string text = cut(row[i], widths[i]);
       size_t space = widths[i] - std::min(widths[i], width(text));

@@ -49,8 +49,9 @@ class Prompt {
       words_.insert(table.name);
       for (const SqlColumn& c : traces.columns(table)) words_.insert(c.name);
     }
-    for (const char* word : {"SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "USING", "HAVING", "DISTINCT", "BETWEEN",
-                             "DESCRIBE", "SHOW TABLES", "SUMMARIZE", "EXPLAIN ANALYZE", ".tables", ".schema", ".help", ".quit"})
+    for (const char* word :
+         {"SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "USING", "HAVING", "DISTINCT", "BETWEEN",
+          "DESCRIBE", "SHOW TABLES", "SUMMARIZE", "EXPLAIN ANALYZE", ".tables", ".schema", ".help", ".quit"})
       words_.insert(word);
     history_ = history_init();
     HistEvent event;

@@ -26,17 +26,26 @@ using trace::Kind;
 template <typename T>
 bool zoneMayMatch(ExpressionType op, T low, T high, T value) {
   switch (op) {
-    case ExpressionType::COMPARE_EQUAL: return low <= value && value <= high;
-    case ExpressionType::COMPARE_NOTEQUAL: return low != value || high != value;
-    case ExpressionType::COMPARE_LESSTHAN: return low < value;
-    case ExpressionType::COMPARE_LESSTHANOREQUALTO: return low <= value;
-    case ExpressionType::COMPARE_GREATERTHAN: return high > value;
-    case ExpressionType::COMPARE_GREATERTHANOREQUALTO: return high >= value;
-    default: return true;
+    case ExpressionType::COMPARE_EQUAL:
+      return low <= value && value <= high;
+    case ExpressionType::COMPARE_NOTEQUAL:
+      return low != value || high != value;
+    case ExpressionType::COMPARE_LESSTHAN:
+      return low < value;
+    case ExpressionType::COMPARE_LESSTHANOREQUALTO:
+      return low <= value;
+    case ExpressionType::COMPARE_GREATERTHAN:
+      return high > value;
+    case ExpressionType::COMPARE_GREATERTHANOREQUALTO:
+      return high >= value;
+    default:
+      return true;
   }
 }
 
-bool hasNulls(const trace::Block& block, const trace::ColumnEntry* entry) { return !entry || entry->values < block.rows; }
+bool hasNulls(const trace::Block& block, const trace::ColumnEntry* entry) {
+  return !entry || entry->values < block.rows;
+}
 
 }  // namespace
 
@@ -77,7 +86,8 @@ struct NumberZone : Node {
   bool mayMatch(const TraceSet::BlockRef& ref) const override {
     int64_t low, high;
     if (!ref.block->zone(column.column, low, high)) return false;
-    if (column.kind == Kind::Real) return zoneMayMatch(op, std::bit_cast<double>(low), std::bit_cast<double>(high), number);
+    if (column.kind == Kind::Real)
+      return zoneMayMatch(op, std::bit_cast<double>(low), std::bit_cast<double>(high), number);
     return zoneMayMatch(op, low, high, integer);
   }
 };
@@ -107,7 +117,8 @@ struct TypeSet : Node {
   bool mayMatch(const TraceSet::BlockRef& ref) const override {
     const trace::ColumnEntry* entry = ref.block->find(trace::events::type);
     uint64_t there = entry ? ref.block->types() : 0;
-    if (there >> trace::kEventTypes) there |= 1ull << (trace::kEventTypes - 1);  // of a newer version: read as the last one
+    if (there >> trace::kEventTypes)
+      there |= 1ull << (trace::kEventTypes - 1);  // of a newer version: read as the last one
     return (there & types) || (null && hasNulls(*ref.block, entry));
   }
 };
@@ -142,17 +153,20 @@ struct Compiler {
     const SqlColumn* c = column(left);
     if (!c || right.GetExpressionClass() != ExpressionClass::BOUND_CONSTANT) return maybe();
     const duckdb::Value& value = right.Cast<duckdb::BoundConstantExpression>().value;
-    if (op == ExpressionType::COMPARE_DISTINCT_FROM || op == ExpressionType::COMPARE_NOT_DISTINCT_FROM || value.type() != c->type)
+    if (op == ExpressionType::COMPARE_DISTINCT_FROM || op == ExpressionType::COMPARE_NOT_DISTINCT_FROM ||
+        value.type() != c->type)
       return maybe();
     if (value.IsNull()) return std::make_unique<Constant>(false);
     switch (c->kind) {
       case Kind::Launch:
       case Kind::Type:
-      case Kind::Text: return maybe();
+      case Kind::Text:
+        return maybe();
       case Kind::Str:
         if (op != ExpressionType::COMPARE_EQUAL) return maybe();
         return std::make_unique<NameZone>(*c, traces, duckdb::StringValue::Get(value));
-      default: break;
+      default:
+        break;
     }
     auto zone = std::make_unique<NumberZone>(*c, op);
     if (c->kind == Kind::Real)
@@ -178,7 +192,8 @@ struct Compiler {
         });
     duckdb::DataChunk chunk;
     chunk.Initialize(duckdb::Allocator::DefaultAllocator(), {c.type});
-    for (int t = 0; t < trace::kEventTypes; ++t) duckdb::FlatVector::GetData<uint8_t>(chunk.data[0])[t] = static_cast<uint8_t>(t);
+    for (int t = 0; t < trace::kEventTypes; ++t)
+      duckdb::FlatVector::GetData<uint8_t>(chunk.data[0])[t] = static_cast<uint8_t>(t);
     duckdb::FlatVector::SetNull(chunk.data[0], trace::kEventTypes, true);
     chunk.SetCardinality(trace::kEventTypes + 1);
     duckdb::ExpressionExecutor executor(context, *asked);
@@ -187,8 +202,10 @@ struct Compiler {
     duckdb::idx_t count = executor.SelectExpression(chunk, selection);
     for (duckdb::idx_t i = 0; i < count; ++i) {
       auto t = selection.get_index(i);
-      if (t == trace::kEventTypes) out->null = true;
-      else out->types |= 1ull << t;
+      if (t == trace::kEventTypes)
+        out->null = true;
+      else
+        out->types |= 1ull << t;
     }
     return out;
   }
@@ -214,8 +231,10 @@ struct Compiler {
         out->children.push_back(comparison(*b.input, b.UpperComparisonType(), *b.upper));
         return out;
       }
-      case ExpressionClass::BOUND_OPERATOR: break;
-      default: return maybe();
+      case ExpressionClass::BOUND_OPERATOR:
+        break;
+      default:
+        return maybe();
     }
     auto& o = e.Cast<duckdb::BoundOperatorExpression>();
     switch (o.GetExpressionType()) {
@@ -225,9 +244,12 @@ struct Compiler {
           out->children.push_back(comparison(*o.children[0], ExpressionType::COMPARE_EQUAL, *o.children[i]));
         return out;
       }
-      case ExpressionType::OPERATOR_IS_NULL: return null(*o.children[0], true);
-      case ExpressionType::OPERATOR_IS_NOT_NULL: return null(*o.children[0], false);
-      default: return maybe();
+      case ExpressionType::OPERATOR_IS_NULL:
+        return null(*o.children[0], true);
+      case ExpressionType::OPERATOR_IS_NOT_NULL:
+        return null(*o.children[0], false);
+      default:
+        return maybe();
     }
   }
 };
@@ -246,8 +268,8 @@ const SqlColumn* onlyColumn(const Expression& condition, const std::vector<const
   return several ? nullptr : found;
 }
 
-ZoneCondition::ZoneCondition(duckdb::ClientContext& context, const Expression& condition, const std::vector<const SqlColumn*>& columns,
-                             TraceSet& traces)
+ZoneCondition::ZoneCondition(duckdb::ClientContext& context, const Expression& condition,
+                             const std::vector<const SqlColumn*>& columns, TraceSet& traces)
     : root_(Compiler{context, columns, traces}.compile(condition)) {}
 ZoneCondition::~ZoneCondition() = default;
 

@@ -11,13 +11,14 @@
 
 namespace tracesmith::query {
 
-/// A condition of a WHERE, made ready to be held against many blocks. Knows =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT] NULL,
-/// AND and OR over columns and constants, and anything that depends on the type of an event alone; whatever else may be true.
+/// A condition of a WHERE, made ready to be held against many blocks. Knows =, <>, <, <=, >, >=, BETWEEN, IN, IS [NOT]
+/// NULL, AND and OR over columns and constants, and anything that depends on the type of an event alone; whatever else
+/// may be true.
 class ZoneCondition {
  public:
   /// `columns[i]` is the SQL column that binding i of the condition stands for, nullptr for others.
-  ZoneCondition(duckdb::ClientContext& context, const duckdb::Expression& condition, const std::vector<const SqlColumn*>& columns,
-                TraceSet& traces);
+  ZoneCondition(duckdb::ClientContext& context, const duckdb::Expression& condition,
+                const std::vector<const SqlColumn*>& columns, TraceSet& traces);
   ~ZoneCondition();
 
   /// False if the condition is not true for any row of the block.

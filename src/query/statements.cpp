@@ -10,13 +10,16 @@ using duckdb::StatementType;
 
 Status checkReadOnly(const duckdb::SQLStatement& statement, const std::string& sql) {
   if (statement.type == StatementType::SELECT_STATEMENT) return {};
-  if (statement.type == StatementType::EXPLAIN_STATEMENT) return checkReadOnly(*statement.Cast<duckdb::ExplainStatement>().stmt, sql);
+  if (statement.type == StatementType::EXPLAIN_STATEMENT)
+    return checkReadOnly(*statement.Cast<duckdb::ExplainStatement>().stmt, sql);
   // A PIVOT that finds its values itself is a CREATE TYPE and more; the parser has taken it apart.
-  if (statement.type == StatementType::CREATE_STATEMENT && duckdb::StringUtil::Contains(duckdb::StringUtil::Lower(sql), "pivot") &&
+  if (statement.type == StatementType::CREATE_STATEMENT &&
+      duckdb::StringUtil::Contains(duckdb::StringUtil::Lower(sql), "pivot") &&
       statement.Cast<duckdb::CreateStatement>().info->type == duckdb::CatalogType::TYPE_ENTRY)
     return Status::invalid("PIVOT has to name its values here: PIVOT … ON column IN (value, …)");
   std::string kind = duckdb::StatementTypeToString(statement.type);
-  return Status::invalid("a trace can only be read: " + kind + " is not allowed (use SELECT, WITH, SHOW, DESCRIBE, SUMMARIZE or EXPLAIN)");
+  return Status::invalid("a trace can only be read: " + kind +
+                         " is not allowed (use SELECT, WITH, SHOW, DESCRIBE, SUMMARIZE or EXPLAIN)");
 }
 
 }  // namespace

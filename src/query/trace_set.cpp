@@ -26,12 +26,17 @@ duckdb::LogicalType eventTypeEnum() {
 duckdb::LogicalType sqlType(Kind kind) {
   switch (kind) {
     case Kind::Int32:
-    case Kind::Launch: return duckdb::LogicalType::INTEGER;
-    case Kind::Real: return duckdb::LogicalType::DOUBLE;
+    case Kind::Launch:
+      return duckdb::LogicalType::INTEGER;
+    case Kind::Real:
+      return duckdb::LogicalType::DOUBLE;
     case Kind::Str:
-    case Kind::Text: return duckdb::LogicalType::VARCHAR;
-    case Kind::Type: return eventTypeEnum();
-    default: return duckdb::LogicalType::BIGINT;
+    case Kind::Text:
+      return duckdb::LogicalType::VARCHAR;
+    case Kind::Type:
+      return eventTypeEnum();
+    default:
+      return duckdb::LogicalType::BIGINT;
   }
 }
 
@@ -77,7 +82,9 @@ std::vector<SqlColumn> TraceSet::makeColumns(const trace::TableInfo& table) cons
   return out;
 }
 
-const std::vector<TraceSet::BlockRef>& TraceSet::blocks(const trace::TableInfo& table) const { return blocks_.at(&table); }
+const std::vector<TraceSet::BlockRef>& TraceSet::blocks(const trace::TableInfo& table) const {
+  return blocks_.at(&table);
+}
 const std::vector<SqlColumn>& TraceSet::columns(const trace::TableInfo& table) const { return columns_.at(&table); }
 
 Dictionary& TraceSet::dictionary(uint32_t source, uint32_t stream) {
@@ -175,7 +182,8 @@ void TraceSet::giveBack(std::unique_ptr<trace::ColumnData> column) {
 
 std::unique_ptr<trace::BlockDecoder> TraceSet::borrowDecoder(uint32_t source) {
   std::lock_guard lock(mutex_);
-  auto it = std::find_if(decoders_to_lend_.begin(), decoders_to_lend_.end(), [&](auto& d) { return d.first == source; });
+  auto it =
+      std::find_if(decoders_to_lend_.begin(), decoders_to_lend_.end(), [&](auto& d) { return d.first == source; });
   if (it == decoders_to_lend_.end()) return std::make_unique<trace::BlockDecoder>(*sources_[source].reader);
   auto decoder = std::move(it->second);
   decoders_to_lend_.erase(it);

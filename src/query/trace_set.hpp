@@ -25,8 +25,8 @@ struct SqlColumn {
 
 /// Strings of one stream, in the layout of DuckDB; ids are indexes. Filled once, then constant.
 struct Dictionary {
-  std::vector<duckdb::string_t> strings;  ///< two more than there are ids: room for NULL
-  std::vector<uint32_t> missing;          ///< ids that have no string
+  std::vector<duckdb::string_t> strings;               ///< two more than there are ids: room for NULL
+  std::vector<uint32_t> missing;                       ///< ids that have no string
   std::vector<std::unique_ptr<std::string>> repaired;  ///< strings that were not UTF-8
 
   /// Fields of strings that are launch shapes, filled when first asked for: [field][id], -1 = NULL.

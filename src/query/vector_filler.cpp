@@ -36,13 +36,20 @@ void VectorFiller::fill(const SqlColumn& column, const RowSet& rows, size_t firs
   if (c.all_null) return setNull(out);
   switch (column.kind) {
     case Kind::Str:
-    case Kind::Launch: return names(column, c, piece, out);
-    case Kind::Text: return text(c, piece, out);
-    case Kind::Sum: return sum(column.column, piece, out);
-    case Kind::Type: return flat(c.typeData(), c, piece, out);
-    case Kind::Int32: return flat(c.data->data<int32_t>(), c, piece, out);
-    case Kind::Real: return flat(c.data->data<double>(), c, piece, out);
-    case Kind::Int: return flat(c.data->data<int64_t>(), c, piece, out);
+    case Kind::Launch:
+      return names(column, c, piece, out);
+    case Kind::Text:
+      return text(c, piece, out);
+    case Kind::Sum:
+      return sum(column.column, piece, out);
+    case Kind::Type:
+      return flat(c.typeData(), c, piece, out);
+    case Kind::Int32:
+      return flat(c.data->data<int32_t>(), c, piece, out);
+    case Kind::Real:
+      return flat(c.data->data<double>(), c, piece, out);
+    case Kind::Int:
+      return flat(c.data->data<int64_t>(), c, piece, out);
   }
 }
 
@@ -57,7 +64,8 @@ void VectorFiller::validity(const DecodedColumn& column, const Piece& piece, Vec
   uint64_t* words = mask.GetData();
   std::fill(words, words + STANDARD_VECTOR_SIZE / 64, 0);
   const uint32_t* rows = piece.rows.rows.data() + piece.first;
-  for (size_t i = 0; i < piece.count; ++i) words[i / 64] |= (column.bits[rows[i] / 64] >> (rows[i] % 64) & 1) << (i % 64);
+  for (size_t i = 0; i < piece.count; ++i)
+    words[i / 64] |= (column.bits[rows[i] / 64] >> (rows[i] % 64) & 1) << (i % 64);
 }
 
 template <typename T>
@@ -96,7 +104,8 @@ void VectorFiller::names(const SqlColumn& column, DecodedColumn& data, const Pie
   if (data.constant) {
     const uint32_t position = data.positions[0];
     if (!FlatVector::Validity(*names.vector).RowIsValid(position)) return setNull(out);
-    if (column.kind == Kind::Str) return setConstant(out, FlatVector::GetData<duckdb::string_t>(*names.vector)[position]);
+    if (column.kind == Kind::Str)
+      return setConstant(out, FlatVector::GetData<duckdb::string_t>(*names.vector)[position]);
     return setConstant(out, FlatVector::GetData<int32_t>(*names.vector)[position]);
   }
   duckdb::SelectionVector selection;

@@ -1,4 +1,5 @@
-// Rows of a decoded block as DuckDB's vectors: in place where that is possible, gathered where a filter chose among them.
+// Rows of a decoded block as DuckDB's vectors: in place where that is possible, gathered where a filter chose among
+// them.
 #pragma once
 
 #include <duckdb.hpp>
@@ -39,10 +40,11 @@ struct RowSet {
 /// One per thread of a scan.
 class VectorFiller {
  public:
-  VectorFiller(const ScanPlan& plan, BlockColumns& columns, NameVectors& names) : plan_(plan), columns_(columns), names_(names) {}
+  VectorFiller(const ScanPlan& plan, BlockColumns& columns, NameVectors& names)
+      : plan_(plan), columns_(columns), names_(names) {}
 
-  /// Fills `out` with rows first … first + count − 1 of the set; `first` is a multiple of the vector size. The column was decoded.
-  /// The vector may point into the block's memory: DuckDB is done with it before it asks for more.
+  /// Fills `out` with rows first … first + count − 1 of the set; `first` is a multiple of the vector size. The column
+  /// was decoded. The vector may point into the block's memory: DuckDB is done with it before it asks for more.
   void fill(const SqlColumn& column, const RowSet& rows, size_t first, size_t count, duckdb::Vector& out);
 
  private:

@@ -46,7 +46,11 @@ size_t Batch::bytes() const {
   return total;
 }
 
-Batch::Batch(const TableInfo& table) : table_(&table), columns_(table.columns.size()), staged_(kStagedRows * table.columns.size()), heaps_(table.columns.size()) {
+Batch::Batch(const TableInfo& table)
+    : table_(&table),
+      columns_(table.columns.size()),
+      staged_(kStagedRows * table.columns.size()),
+      heaps_(table.columns.size()) {
   for (size_t i = 0; i < columns_.size(); ++i)
     if (table.columns[i].kind == Kind::Text) texts_.push_back(i);
 }
@@ -69,7 +73,8 @@ void Batch::settle() {
   uint32_t nulls[64] = {};
   countNulls(staged_.data(), staged_rows_, columns_.size(), kNull, nulls);
   for (size_t i = 0; i < columns_.size() && staged_rows_ > 0; ++i)
-    if (table_->columns[i].kind != Kind::Sum) columns_[i].add(staged_.data() + i, columns_.size(), staged_rows_, nulls[i]);
+    if (table_->columns[i].kind != Kind::Sum)
+      columns_[i].add(staged_.data() + i, columns_.size(), staged_rows_, nulls[i]);
   staged_rows_ = 0;
 }
 
@@ -187,7 +192,8 @@ std::string Batch::encode(Encoder& encoder) {
     entry.values = static_cast<uint32_t>(v.size());
     if (!column.valid().empty()) {
       for (size_t e = 0; e < entries.size() && !(entry.flags & kSharedValidity); ++e)
-        if ((entries[e].flags & kOwnValidity) && std::ranges::equal(columns_[validity_owner[e]].valid(), column.valid())) {
+        if ((entries[e].flags & kOwnValidity) &&
+            std::ranges::equal(columns_[validity_owner[e]].valid(), column.valid())) {
           entry.flags |= kSharedValidity;
           entry.validity_index = static_cast<uint16_t>(e);
         }

@@ -54,8 +54,8 @@ class Batch {
 
   const TableInfo* table_;
   std::vector<Column> columns_;
-  std::vector<size_t> texts_;      // indexes of Text columns
-  std::vector<int64_t> staged_;    // whole rows, a few hundred: taken apart while they are in the cache
+  std::vector<size_t> texts_;    // indexes of Text columns
+  std::vector<int64_t> staged_;  // whole rows, a few hundred: taken apart while they are in the cache
   size_t staged_rows_ = 0;
   std::vector<std::string> heaps_;  // of Text columns
   size_t rows_ = 0, text_bytes_ = 0;

@@ -29,7 +29,8 @@ bool directoryOk(const BlockHeader& h, const ColumnEntry* entries) {
     const ColumnEntry& e = entries[i];
     if (e.offset > payload || e.size > payload - e.offset || e.values > h.rows || e.values == 0) return false;
     if (i > 0 && entries[i - 1].column >= e.column) return false;
-    if ((e.flags & kSharedValidity) && (e.validity_index >= i || !(entries[e.validity_index].flags & kOwnValidity))) return false;
+    if ((e.flags & kSharedValidity) && (e.validity_index >= i || !(entries[e.validity_index].flags & kOwnValidity)))
+      return false;
   }
   return true;
 }
@@ -44,11 +45,13 @@ Status BlockIndex::readHeader(const File& file) {
   if (got < 8 || std::memcmp(header.magic, kFileMagic, 4) != 0)
     return Status::corrupt(path + " is not an SBT trace (offset 0: wrong magic)");
   if (header.major == 0)
-    return Status::unsupported(path + " is an SBT v0.1 trace: convert it with `tracesmith import " + path + " -o NEW.sbt`");
+    return Status::unsupported(path + " is an SBT v0.1 trace: convert it with `tracesmith import " + path +
+                               " -o NEW.sbt`");
   if (header.major > kMajorVersion)
-    return Status::unsupported(path + " was written by a newer TraceSmith (format " + std::to_string(header.major) + "." +
-                               std::to_string(header.minor) + "; this one reads up to 1.x)");
-  if (got < sizeof header) return Status::corrupt(path + " ends inside its header (offset " + std::to_string(got) + ")");
+    return Status::unsupported(path + " was written by a newer TraceSmith (format " + std::to_string(header.major) +
+                               "." + std::to_string(header.minor) + "; this one reads up to 1.x)");
+  if (got < sizeof header)
+    return Status::corrupt(path + " ends inside its header (offset " + std::to_string(got) + ")");
   if (header.checksum != hash64(&header, offsetof(FileHeader, checksum)) || header.header_size < sizeof header ||
       header.header_size > 1u << 20)
     return Status::corrupt(path + " has a damaged header (offset 0: checksum)");
@@ -118,7 +121,8 @@ Status BlockIndex::walk(const File& file) {
     }
     if (!problem) {
       if (h.sequence > next_sequence)
-        damage.push_back({offset, 0, std::to_string(h.sequence - next_sequence) + " blocks are missing before this one"});
+        damage.push_back(
+            {offset, 0, std::to_string(h.sequence - next_sequence) + " blocks are missing before this one"});
       next_sequence = h.sequence + 1;
       add(h, offset, buffer.data() + sizeof h);
       next_offset = offset + h.block_size;

@@ -1,4 +1,5 @@
-// Walks the blocks of a file and remembers where they are: the part of Reader that meets damaged and hostile bytes first.
+// Walks the blocks of a file and remembers where they are: the part of Reader that meets damaged and hostile bytes
+// first.
 #pragma once
 
 #include <deque>

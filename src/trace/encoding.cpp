@@ -39,8 +39,8 @@ TS_CLONES void splitPlane(const uint64_t* codes, size_t n, unsigned shift, uint8
   for (size_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(codes[i] >> shift);
 }
 
-/// Whether the bytes look like noise: an ideal order-0 coder would need more than 7.5 bits for each. Compressing such a plane
-/// costs more time, here and at every read, than its few percent are worth. Looks at a quarter of a long plane.
+/// Whether the bytes look like noise: an ideal order-0 coder would need more than 7.5 bits for each. Compressing such a
+/// plane costs more time, here and at every read, than its few percent are worth. Looks at a quarter of a long plane.
 bool looksRandom(const uint8_t* bytes, size_t n) {
   uint32_t count[4][256] = {};
   const size_t step = n >= 16384 ? 256 : 64;  // 64 of every 256 bytes
@@ -64,16 +64,17 @@ bool looksRandom(const uint8_t* bytes, size_t n) {
 }
 
 // gcc does not clone templates, so the loops exist once per output width.
-#define TS_MERGE(T)                                                                                                        \
-  TS_CLONES void merge1(const uint8_t* a, unsigned sa, T add, size_t n, T* out) {                                          \
-    for (size_t i = 0; i < n; ++i) out[i] = static_cast<T>(add + static_cast<T>(static_cast<T>(a[i]) << sa));              \
-  }                                                                                                                        \
-  TS_CLONES void merge2(const uint8_t* a, unsigned sa, const uint8_t* b, unsigned sb, T add, size_t n, T* out) {           \
-    for (size_t i = 0; i < n; ++i)                                                                                         \
-      out[i] = static_cast<T>(add + static_cast<T>(static_cast<T>(a[i]) << sa) + static_cast<T>(static_cast<T>(b[i]) << sb)); \
-  }                                                                                                                        \
-  TS_CLONES void mergeMore(const uint8_t* a, unsigned sa, size_t n, T* out) {                                              \
-    for (size_t i = 0; i < n; ++i) out[i] = static_cast<T>(out[i] + static_cast<T>(static_cast<T>(a[i]) << sa));           \
+#define TS_MERGE(T)                                                                                              \
+  TS_CLONES void merge1(const uint8_t* a, unsigned sa, T add, size_t n, T* out) {                                \
+    for (size_t i = 0; i < n; ++i) out[i] = static_cast<T>(add + static_cast<T>(static_cast<T>(a[i]) << sa));    \
+  }                                                                                                              \
+  TS_CLONES void merge2(const uint8_t* a, unsigned sa, const uint8_t* b, unsigned sb, T add, size_t n, T* out) { \
+    for (size_t i = 0; i < n; ++i)                                                                               \
+      out[i] = static_cast<T>(add + static_cast<T>(static_cast<T>(a[i]) << sa) +                                 \
+                              static_cast<T>(static_cast<T>(b[i]) << sb));                                       \
+  }                                                                                                              \
+  TS_CLONES void mergeMore(const uint8_t* a, unsigned sa, size_t n, T* out) {                                    \
+    for (size_t i = 0; i < n; ++i) out[i] = static_cast<T>(out[i] + static_cast<T>(static_cast<T>(a[i]) << sa)); \
   }
 TS_MERGE(uint8_t)
 TS_MERGE(uint16_t)
@@ -122,7 +123,9 @@ TS_CLONES void countNulls(const int64_t* rows, size_t count, size_t columns, int
     for (size_t c = 0; c < columns; ++c) counts[c] += rows[c] == null;
 }
 
-Encoder::Encoder(int level) : zstd_(ZSTD_createCCtx()) { ZSTD_CCtx_setParameter(zstd_, ZSTD_c_compressionLevel, level); }
+Encoder::Encoder(int level) : zstd_(ZSTD_createCCtx()) {
+  ZSTD_CCtx_setParameter(zstd_, ZSTD_c_compressionLevel, level);
+}
 
 Encoder::~Encoder() { ZSTD_freeCCtx(zstd_); }
 

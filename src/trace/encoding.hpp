@@ -49,8 +49,8 @@ class Decoder {
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
-  /// Reads `planes` of n codes from the front of `in` and drops it from `in`; out gets each code + base (truncated to T: uint8_t,
-  /// uint16_t, uint32_t or uint64_t).
+  /// Reads `planes` of n codes from the front of `in` and drops it from `in`; out gets each code + base (truncated to
+  /// T: uint8_t, uint16_t, uint32_t or uint64_t).
   template <typename T>
   bool planes(std::string_view& in, size_t n, T* out, T base = 0);
   /// The same for differences of neighbours: out[i] becomes base + the sum of differences 0…i.

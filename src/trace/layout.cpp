@@ -9,14 +9,20 @@ namespace tracesmith::trace {
 
 DiskType diskType(Kind kind) {
   switch (kind) {
-    case Kind::Real: return DiskType::kReal;
-    case Kind::Str: return DiskType::kString;
-    case Kind::Type: return DiskType::kEnum;
-    case Kind::Text: return DiskType::kText;
-    case Kind::Launch: return DiskType::kLaunch;
+    case Kind::Real:
+      return DiskType::kReal;
+    case Kind::Str:
+      return DiskType::kString;
+    case Kind::Type:
+      return DiskType::kEnum;
+    case Kind::Text:
+      return DiskType::kText;
+    case Kind::Launch:
+      return DiskType::kLaunch;
     case Kind::Int:
     case Kind::Int32:
-    case Kind::Sum: return DiskType::kInt;
+    case Kind::Sum:
+      return DiskType::kInt;
   }
   return DiskType::kInt;
 }

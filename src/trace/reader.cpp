@@ -55,7 +55,8 @@ struct Reader::Impl {
   mutable std::vector<Damage> damage;  // found while decoding
 
   /// The bytes of a column, in `buffer`, which only grows.
-  Status readColumn(const Block& block, const ColumnEntry& entry, std::vector<char>& buffer, std::string_view& bytes) const {
+  Status readColumn(const Block& block, const ColumnEntry& entry, std::vector<char>& buffer,
+                    std::string_view& bytes) const {
     uint64_t at = block.offset + sizeof(BlockHeader) + block.columns.size() * sizeof(ColumnEntry) + entry.offset;
     if (buffer.size() < entry.size) buffer.resize(entry.size);
     size_t got;
@@ -87,19 +88,22 @@ Status Reader::refresh() {
   TS_TRY(impl_->index.walk(impl_->file));
   for (; schemas < impl_->index.schemas.size(); ++schemas) {
     // Only to name what is unknown: a schema block that does not decode is no harm.
-    static constexpr ColumnInfo kColumns[] = {{1, "", Kind::Int, ""}, {2, "", Kind::Text, ""}, {3, "", Kind::Int, ""}, {4, "", Kind::Text, ""}};
+    static constexpr ColumnInfo kColumns[] = {
+        {1, "", Kind::Int, ""}, {2, "", Kind::Text, ""}, {3, "", Kind::Int, ""}, {4, "", Kind::Text, ""}};
     static constexpr TableInfo kTable = {kSchemaTable, "schema", "", kColumns};
     Block block = impl_->index.schemas[schemas];
     block.table = &kTable;
     BlockDecoder decoder(*this);
     ColumnData table, table_name, column, name;
-    if (!decoder.decode(block, 0, table) || !decoder.decode(block, 1, table_name) || !decoder.decode(block, 2, column) ||
-        !decoder.decode(block, 3, name))
+    if (!decoder.decode(block, 0, table) || !decoder.decode(block, 1, table_name) ||
+        !decoder.decode(block, 2, column) || !decoder.decode(block, 3, name))
       continue;
     for (size_t i = 0; i < block.rows; ++i) {
       const TableInfo* known = findTable(static_cast<uint16_t>(table.data<int64_t>()[i]));
       auto id = static_cast<uint16_t>(column.data<int64_t>()[i]);
-      if (known && std::any_of(known->columns.begin(), known->columns.end(), [&](const ColumnInfo& c) { return c.id == id; })) continue;
+      if (known &&
+          std::any_of(known->columns.begin(), known->columns.end(), [&](const ColumnInfo& c) { return c.id == id; }))
+        continue;
       impl_->unknown_columns.push_back(std::string(table_name.textAt(i)) + "." + std::string(name.textAt(i)));
     }
   }
@@ -201,8 +205,8 @@ Status Reader::verify() const {
 std::string Reader::damageSummary() const {
   std::vector<Damage> all = damage();
   if (all.empty()) return {};
-  return std::to_string(all.size()) + (all.size() == 1 ? " damaged place was" : " damaged places were") + " left out of " + path() +
-         " (first at offset " + std::to_string(all[0].offset) + ": " + all[0].what + ")";
+  return std::to_string(all.size()) + (all.size() == 1 ? " damaged place was" : " damaged places were") +
+         " left out of " + path() + " (first at offset " + std::to_string(all[0].offset) + ": " + all[0].what + ")";
 }
 
 struct BlockDecoder::Impl {
@@ -225,7 +229,8 @@ struct BlockDecoder::Impl {
       std::string_view in;
       Status read = reader.impl_->readColumn(block, block.columns[index], slice, in);
       it->second.resize(block.rows);
-      if (read.ok() && !decoder.planes(in, block.rows, it->second.data())) read = Status::corrupt("a NULL map does not decode");
+      if (read.ok() && !decoder.planes(in, block.rows, it->second.data()))
+        read = Status::corrupt("a NULL map does not decode");
       if (!read) {
         validity.erase(it);
         return read;
@@ -279,7 +284,8 @@ struct BlockDecoder::Impl {
 
   Status text(const Block& block, const ColumnEntry& e, std::string_view in, ColumnData& out) {
     const size_t rows = block.rows, n = e.values;
-    if (e.encoding != Encoding::kHeap || !decoder.heap(in, n, out.lengths_, out.heap_)) return Status::corrupt("a text column does not decode");
+    if (e.encoding != Encoding::kHeap || !decoder.heap(in, n, out.lengths_, out.heap_))
+      return Status::corrupt("a text column does not decode");
     if (out.has_nulls_) {
       out.lengths_.resize(rows);
       spread(out.lengths_.data(), rows, n, out.valid_);
@@ -326,12 +332,16 @@ struct BlockDecoder::Impl {
       return Status::corrupt("a column has too few values");
     }
     switch (info.kind) {
-      case Kind::Text: return text(block, *e, in, out);
-      case Kind::Type: return values<uint8_t>(block, *e, in, out, keep_constant);
+      case Kind::Text:
+        return text(block, *e, in, out);
+      case Kind::Type:
+        return values<uint8_t>(block, *e, in, out, keep_constant);
       case Kind::Int32:
       case Kind::Str:
-      case Kind::Launch: return values<uint32_t>(block, *e, in, out, keep_constant);
-      default: return values<uint64_t>(block, *e, in, out, keep_constant);
+      case Kind::Launch:
+        return values<uint32_t>(block, *e, in, out, keep_constant);
+      default:
+        return values<uint64_t>(block, *e, in, out, keep_constant);
     }
   }
 
@@ -365,12 +375,17 @@ Status BlockDecoder::decode(const Block& block, int column, ColumnData& out, boo
 int64_t slotAt(const ColumnData& data, Kind kind, size_t row) {
   if (!data.valid(row)) return kNull;
   switch (kind) {
-    case Kind::Type: return data.data<uint8_t>()[row];
-    case Kind::Int32: return static_cast<int32_t>(data.data<uint32_t>()[row]);
+    case Kind::Type:
+      return data.data<uint8_t>()[row];
+    case Kind::Int32:
+      return static_cast<int32_t>(data.data<uint32_t>()[row]);
     case Kind::Str:
-    case Kind::Launch: return data.data<uint32_t>()[row];
-    case Kind::Text: return static_cast<int64_t>(row);
-    default: return data.data<int64_t>()[row];
+    case Kind::Launch:
+      return data.data<uint32_t>()[row];
+    case Kind::Text:
+      return static_cast<int64_t>(row);
+    default:
+      return data.data<int64_t>()[row];
   }
 }
 

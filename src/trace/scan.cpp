@@ -61,7 +61,8 @@ struct Scan::Impl {
     ColumnData& column = data[c];
     if (!decoder.decode(*block, c, column)) return false;
     Kind kind = table.columns[static_cast<size_t>(c)].kind;
-    filter([&](uint32_t r) { return std::find(values.begin(), values.end(), slotAt(column, kind, r)) != values.end(); });
+    filter(
+        [&](uint32_t r) { return std::find(values.begin(), values.end(), slotAt(column, kind, r)) != values.end(); });
     return true;
   }
 

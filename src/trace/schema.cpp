@@ -9,7 +9,9 @@ namespace {
 
 #define TABLE(table, Row, number, doc) constexpr ColumnInfo table##_columns[] = {
 #define COLUMN(table, number, name, kind, doc) {number, #name, Kind::kind, doc},
-#define END_TABLE(table) };
+#define END_TABLE(table) \
+  }                      \
+  ;
 #include "tracesmith/trace/schema.def"
 
 constexpr TableInfo kTables[] = {
@@ -26,16 +28,17 @@ enum TableIndex {
 #include "tracesmith/trace/schema.def"
 };
 
-constexpr const char* kTypeNames[kEventTypes] = {"kernel",   "memcpy", "memset",     "runtime",        "driver", "sync",   "graph",
-                                                 "overhead", "cpu_op", "annotation", "gpu_annotation", "python", "marker", "other"};
+constexpr const char* kTypeNames[kEventTypes] = {"kernel",         "memcpy", "memset",   "runtime", "driver",
+                                                 "sync",           "graph",  "overhead", "cpu_op",  "annotation",
+                                                 "gpu_annotation", "python", "marker",   "other"};
 
 }  // namespace
 
-#define TABLE(table, Row, number, doc)                                                                     \
+#define TABLE(table, Row, number, doc)                                                                    \
   static_assert(sizeof(Row) == std::size(table##_columns) * sizeof(int64_t), "rows are arrays of slots"); \
-  template <>                                                                                              \
-  const TableInfo& tableOf<Row>() {                                                                        \
-    return kTables[table##_index];                                                                         \
+  template <>                                                                                             \
+  const TableInfo& tableOf<Row>() {                                                                       \
+    return kTables[table##_index];                                                                        \
   }
 #define COLUMN(table, number, name, kind, doc)
 #define END_TABLE(table)
@@ -75,11 +78,12 @@ const TableInfo* findTable(uint16_t id) {
   return nullptr;
 }
 
-const char* const kLaunchFieldNames[kLaunchFields] = {"grid_x",  "grid_y",    "grid_z",        "block_x",       "block_y",
-                                                      "block_z", "registers", "shared_static", "shared_dynamic"};
+const char* const kLaunchFieldNames[kLaunchFields] = {
+    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_static", "shared_dynamic"};
 
 std::string LaunchShape::text() const {
-  const int32_t fields[kLaunchFields] = {grid_x, grid_y, grid_z, block_x, block_y, block_z, registers, shared_static, shared_dynamic};
+  const int32_t fields[kLaunchFields] = {grid_x,  grid_y,    grid_z,        block_x,       block_y,
+                                         block_z, registers, shared_static, shared_dynamic};
   std::string out;
   for (int i = 0; i < kLaunchFields; ++i) {
     if (i) out += ',';
@@ -90,8 +94,9 @@ std::string LaunchShape::text() const {
 
 LaunchShape LaunchShape::parse(std::string_view s) {
   LaunchShape shape;
-  int32_t* const fields[kLaunchFields] = {&shape.grid_x,  &shape.grid_y,    &shape.grid_z,        &shape.block_x,       &shape.block_y,
-                                          &shape.block_z, &shape.registers, &shape.shared_static, &shape.shared_dynamic};
+  int32_t* const fields[kLaunchFields] = {&shape.grid_x,    &shape.grid_y,        &shape.grid_z,
+                                          &shape.block_x,   &shape.block_y,       &shape.block_z,
+                                          &shape.registers, &shape.shared_static, &shape.shared_dynamic};
   for (int i = 0; i < kLaunchFields; ++i) {
     size_t comma = s.find(',');
     std::string_view field = s.substr(0, comma);

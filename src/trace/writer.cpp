@@ -55,8 +55,8 @@ struct Writer::Impl {
   std::mutex strings_mutex;  // guards strings
   StringTable strings;
 
-  std::mutex mutex;  // guards what follows
-  File file;         // in place
+  std::mutex mutex;   // guards what follows
+  File file;          // in place
   OutputFile output;  // whole or absent
   bool closed = false;
   Status state;  // the first write error stays; everything after it is refused
@@ -129,7 +129,8 @@ Result<std::unique_ptr<Writer>> Writer::create(const std::string& path, const Wr
   header.created_ns = options.created_ns;
   if (header.created_ns == 0)
     header.created_ns =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count();
   std::memcpy(header.trace_id, options.trace_id.data(), sizeof header.trace_id);
   if (options.trace_id == std::array<uint8_t, 16>{}) {
     std::random_device random;

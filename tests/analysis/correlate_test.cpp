@@ -19,9 +19,9 @@ using test::TempDir;
 struct Case {
   const char* name;
   uint32_t block_rows;
-  bool one_appender;   // blocks with several processes
-  int64_t id_step;     // > 1: sparse ids
-  bool ranks;          // else only pids are known
+  bool one_appender;  // blocks with several processes
+  int64_t id_step;    // > 1: sparse ids
+  bool ranks;         // else only pids are known
   size_t memory_bytes;
 };
 
@@ -31,7 +31,8 @@ TEST_P(CorrelateTest, FindsEveryPairOnce) {
   const Case& c = GetParam();
   TempDir dir;
   constexpr int kProcesses = 5, kLaunches = 700;
-  std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>> expected;  // process, kernel start → launch start, duration
+  std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>>
+      expected;  // process, kernel start → launch start, duration
   {
     auto writer = std::move(*Writer::create(dir / "t.sbt", {.block_rows = c.block_rows}));
     std::mt19937_64 random(3);

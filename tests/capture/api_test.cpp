@@ -1,4 +1,5 @@
-// tracesmith.h and NVTX: what a program says about itself is in the trace; without the probe it costs nothing and does nothing.
+// tracesmith.h and NVTX: what a program says about itself is in the trace; without the probe it costs nothing and does
+// nothing.
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
@@ -58,7 +59,8 @@ TEST_P(Api, RangesStepsCountersAndMetadataAreRows) {
   const Output o = run({program(), "train"});
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(o.out, "probe 1\n");
-  const std::vector<Row> steps = rows(trace(), "steps"), loads = named("load"), decodes = named("decode"), counters = rows(trace(), "counters");
+  const std::vector<Row> steps = rows(trace(), "steps"), loads = named("load"), decodes = named("decode"),
+                         counters = rows(trace(), "counters");
   ASSERT_EQ(steps.size(), 5u);
   ASSERT_EQ(loads.size(), 5u);
   ASSERT_EQ(decodes.size(), 5u);
@@ -136,7 +138,8 @@ TEST_F(Annotations, AForkedChildStaysOut) {
 TEST_F(Annotations, TheProbeIsFoundWithoutPreloading) {
   // As when only CUDA or NCCL loads it.
   ASSERT_EQ(::mkdir((dir_ / "rings").c_str(), 0700), 0);
-  const Output o = test::runWith({{"TRACESMITH_PROBE", kProbe}, {"TRACESMITH_DIR", dir_ / "rings"}}, {kPrograms + "api_program_c", "train"});
+  const Output o = test::runWith({{"TRACESMITH_PROBE", kProbe}, {"TRACESMITH_DIR", dir_ / "rings"}},
+                                 {kPrograms + "api_program_c", "train"});
   EXPECT_EQ(o.out, "probe 1\n");
   const std::vector<std::string> rings = ring::findRings(dir_ / "rings");
   ASSERT_EQ(rings.size(), 1u);
@@ -149,7 +152,8 @@ TEST_F(Annotations, TheProbeIsFoundWithoutPreloading) {
 
 TEST_F(Annotations, AFolderOthersMayEnterIsNotUsed) {
   ASSERT_EQ(::mkdir((dir_ / "open").c_str(), 0755), 0);
-  const Output o = test::runWith({{"TRACESMITH_PROBE", kProbe}, {"TRACESMITH_DIR", dir_ / "open"}}, {kPrograms + "api_program_c", "train"});
+  const Output o = test::runWith({{"TRACESMITH_PROBE", kProbe}, {"TRACESMITH_DIR", dir_ / "open"}},
+                                 {kPrograms + "api_program_c", "train"});
   EXPECT_EQ(o.out, "probe 0\n");
   EXPECT_TRUE(ring::findRings(dir_ / "open").empty());
 }
@@ -158,7 +162,8 @@ TEST_F(Annotations, NvtxRangesAndMarksAreRows) {
   const Output o = run({kPrograms + "nvtx_program"});
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(o.out, "nvtx 1 1\npop of nothing -1\n");
-  for (const char* once : {"forward", "across threads", "in alpha", "registered", "of the second library"}) EXPECT_EQ(named(once).size(), 1u) << once;
+  for (const char* once : {"forward", "across threads", "in alpha", "registered", "of the second library"})
+    EXPECT_EQ(named(once).size(), 1u) << once;
   ASSERT_EQ(named("layer").size(), 2u) << "pushed, and started";
   EXPECT_LE(named("forward")[0].i("ts"), named("layer")[0].i("ts"));
   EXPECT_GE(named("forward")[0].i("ts_end"), named("layer")[0].i("ts_end"));

@@ -1,5 +1,5 @@
-// The NCCL plugin, called as NCCL calls it (versions 1 to 6), under `tracesmith run`: every operation is a row of `collectives`,
-// with its kernel where there was one.
+// The NCCL plugin, called as NCCL calls it (versions 1 to 6), under `tracesmith run`: every operation is a row of
+// `collectives`, with its kernel where there was one.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -69,14 +69,15 @@ TEST_P(NcclVersion, EveryOperationIsARow) {
     const char *op, *dtype;
     int64_t seq, elements, bytes, peer;
     const char *algo, *proto;
-  } expected[] = {{"all_reduce", "float32", 0, 1000, 4000, trace::kNull, "ring", "LL"},
-                  {"all_gather", "int8", 0, 4096, 4096, trace::kNull, "tree", "SIMPLE"},
-                  {"broadcast", "int8", 0, 512, 512, 2, "ring", "LL"},
-                  {"reduce_scatter", "bfloat16", 0, 10, 20, trace::kNull, "ring", "LL"},
-                  {"reduce", "float64", 0, 20, 160, 1, "ring", "LL"},
-                  {"all_reduce", "NULL", 1, 77, 77, trace::kNull, "ring", "LL"},  // what NCCL has no name for has one byte
-                  {"send", "float32", 0, 100, 400, 5, "NULL", "NULL"},
-                  {"recv", "float32", 1, 200, 800, 6, "NULL", "NULL"}};
+  } expected[] = {
+      {"all_reduce", "float32", 0, 1000, 4000, trace::kNull, "ring", "LL"},
+      {"all_gather", "int8", 0, 4096, 4096, trace::kNull, "tree", "SIMPLE"},
+      {"broadcast", "int8", 0, 512, 512, 2, "ring", "LL"},
+      {"reduce_scatter", "bfloat16", 0, 10, 20, trace::kNull, "ring", "LL"},
+      {"reduce", "float64", 0, 20, 160, 1, "ring", "LL"},
+      {"all_reduce", "NULL", 1, 77, 77, trace::kNull, "ring", "LL"},  // what NCCL has no name for has one byte
+      {"send", "float32", 0, 100, 400, 5, "NULL", "NULL"},
+      {"recv", "float32", 1, 200, 800, 6, "NULL", "NULL"}};
   const auto k = kernels();
   for (size_t i = 0; i < c.size(); ++i) {
     const auto& e = expected[i];

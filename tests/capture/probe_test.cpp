@@ -1,5 +1,5 @@
-// The probe with CUPTI, under `tracesmith run`, in a program that uses a stand-in for libcupti: every record is in the trace, what
-// is missing is counted, and the program does not notice.
+// The probe with CUPTI, under `tracesmith run`, in a program that uses a stand-in for libcupti: every record is in the
+// trace, what is missing is counted, and the program does not notice.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -82,8 +82,9 @@ class ProbeTest : public ::testing::Test {
     if (!with_times) times = std::to_string(r.i("dur"));
     // The program gives every call a stream; the trace says it only of what ran on one.
     const bool host = r.null("stream");
-    return r.s("type") + "|" + r.s("name") + "|" + times + "|" + number("correlation") + "|" + (host ? "7" : number("stream")) +
-           "|" + number("device") + "|" + number("bytes") + "|" + number("graph") + "|" + number("graph_node") + "|" + number("tid");
+    return r.s("type") + "|" + r.s("name") + "|" + times + "|" + number("correlation") + "|" +
+           (host ? "7" : number("stream")) + "|" + number("device") + "|" + number("bytes") + "|" + number("graph") +
+           "|" + number("graph_node") + "|" + number("tid");
   }
   void expectAllRecorded() const {
     std::vector<std::string> expected = made(), got = recorded();
@@ -123,7 +124,8 @@ TEST_F(ProbeTest, EveryRecordIsInTheTrace) {
     EXPECT_EQ(k.s("launch"), std::to_string(1 + k.i("correlation") % 5) + ",1,1,32,1,1,32,1024,2048");
     EXPECT_EQ(k.i("context"), 1);
   }
-  for (const Row& c : rows(trace(), "events", "name", "Memcpy PtoP (Device -> Device)")) EXPECT_EQ(c.s("args"), "{\"dst_device\":2}");
+  for (const Row& c : rows(trace(), "events", "name", "Memcpy PtoP (Device -> Device)"))
+    EXPECT_EQ(c.s("args"), "{\"dst_device\":2}");
   const std::vector<Row> processes = rows(trace(), "processes");
   ASSERT_EQ(processes.size(), 1u);
   EXPECT_EQ(processes[0].s("name"), "fake_cuda");
@@ -163,7 +165,8 @@ INSTANTIATE_TEST_SUITE_P(Until11_5, OldCupti, ::testing::Values(12, 13, 14, 15, 
 
 TEST_P(OldCupti, RecordsAreReadInOurClock) {
   const Output o = run({"kernels 10", "graphs 2", "copies 3", "sets 2", "peers 2", "syncs 5"}, {"--graph-nodes"},
-                       {{"FAKE_CUPTI_VERSION", std::to_string(GetParam())}, {"TRACESMITH_CUPTI", kBuild + "/lib/tests/old/libcupti.so.11.2"}});
+                       {{"FAKE_CUPTI_VERSION", std::to_string(GetParam())},
+                        {"TRACESMITH_CUPTI", kBuild + "/lib/tests/old/libcupti.so.11.2"}});
   EXPECT_EQ(o.rc, 0) << o.err;
   std::vector<std::string> expected, got = recorded(false);
   for (const std::string& l : made()) {
@@ -194,7 +197,8 @@ TEST_F(ProbeTest, LossesAreCountedByCause) {
   EXPECT_EQ(kernels().size(), 7u);
   expectAllRecorded();
   // Of the kernel that did not end CUPTI gives a record without an end when it must give all.
-  EXPECT_EQ(losses(trace()), (std::map<std::string, int64_t>{{"bad timestamp", 5}, {"unknown record", 3}, {"dropped by CUPTI", 6}}));
+  EXPECT_EQ(losses(trace()),
+            (std::map<std::string, int64_t>{{"bad timestamp", 5}, {"unknown record", 3}, {"dropped by CUPTI", 6}}));
   EXPECT_TRUE(has(o.err, "14 lost")) << o.err;
 }
 
@@ -208,7 +212,8 @@ TEST_F(ProbeTest, WithoutABufferLeftTheLossIsCountedAndTheProgramGoesOn) {
 }
 
 TEST_F(ProbeTest, AnOldCuptiWithoutABufferLeftIsNotGivenNull) {
-  const Output o = run({"hold", "threads 6 500", "print done"}, {}, {{"TRACESMITH_CUPTI_MB", "1"}, {"FAKE_CUPTI_VERSION", "26"}, {"FAKE_CUPTI_BUFFER", "100"}});
+  const Output o = run({"hold", "threads 6 500", "print done"}, {},
+                       {{"TRACESMITH_CUPTI_MB", "1"}, {"FAKE_CUPTI_VERSION", "26"}, {"FAKE_CUPTI_BUFFER", "100"}});
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(o.out, "done\n");
   EXPECT_EQ(madeLost(), 0u) << "CUPTI got no buffer";
@@ -279,7 +284,9 @@ TEST_F(ProbeTest, AProgramWithoutCudaRunsAndALineSaysSo) {
 }
 
 TEST_F(ProbeTest, RecordingPausesAndGoesOnAtRunTime) {
-  Child job(underRun({"kernels 5 1", "touch " + (dir_ / "a"), "off", "kernels 7 2", "touch " + (dir_ / "b"), "on", "kernels 3 3"}), environment());
+  Child job(underRun({"kernels 5 1", "touch " + (dir_ / "a"), "off", "kernels 7 2", "touch " + (dir_ / "b"), "on",
+                      "kernels 3 3"}),
+            environment());
   ASSERT_TRUE(eventually([&] { return test::exists(dir_ / "a"); })) << job.err();
   auto ring = ringOfJob();
   ASSERT_TRUE(ring);
@@ -319,7 +326,8 @@ TEST_F(ProbeTest, ModeChangesAtRunTime) {
 }
 
 TEST_F(ProbeTest, AnotherProfilerGetsAllItsBuffersAndTheProbeReturnsAfterIt) {
-  const Output o = run({"kernels 5 1", "profile", "kernels 6 2", "profiled", "kernels 9 3", "on", "kernels 4 4", "settle", "counts"});
+  const Output o = run(
+      {"kernels 5 1", "profile", "kernels 6 2", "profiled", "kernels 9 3", "on", "kernels 4 4", "settle", "counts"});
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(o.out, "given 1 returned 1 kernels 6 foreign 0\n");
   std::map<int64_t, int> by_stream;
@@ -334,7 +342,8 @@ TEST_F(ProbeTest, AnotherProfilerGetsAllItsBuffersAndTheProbeReturnsAfterIt) {
 }
 
 TEST_F(ProbeTest, AProfilerThatWasThereFirstKeepsCupti) {
-  const Output o = run({"later", "profile", "init", "kernels 6 2", "profiled", "on", "kernels 4 4", "settle", "counts"});
+  const Output o =
+      run({"later", "profile", "init", "kernels 6 2", "profiled", "on", "kernels 4 4", "settle", "counts"});
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(o.out, "given 1 returned 1 kernels 6 foreign 0\n");
   std::map<int64_t, int> by_stream;
@@ -358,15 +367,18 @@ struct Death {
 class SuddenEnd : public ProbeTest, public ::testing::WithParamInterface<Death> {};
 
 INSTANTIATE_TEST_SUITE_P(Ways, SuddenEnd,
-                         ::testing::Values(Death{"_exit 7", 7}, Death{"abort", 128 + SIGABRT}, Death{"kill", 128 + SIGKILL}, Death{"segv", 128 + SIGSEGV}));
+                         ::testing::Values(Death{"_exit 7", 7}, Death{"abort", 128 + SIGABRT},
+                                           Death{"kill", 128 + SIGKILL}, Death{"segv", 128 + SIGSEGV}));
 
 TEST_P(SuddenEnd, LeavesEverythingUpToTheLastFlush) {
-  Child job(underRun({"kernels 50 1", "copies 5", "file " + (dir_ / "die"), "kernels 20 2", GetParam().command}), environment());
+  Child job(underRun({"kernels 50 1", "copies 5", "file " + (dir_ / "die"), "kernels 20 2", GetParam().command}),
+            environment());
   auto ring = ringOfJob();
   ASSERT_TRUE(ring) << job.err();
   ASSERT_TRUE(eventually([&] {
     size_t n = 0;
-    ring->snapshot([&](uint32_t, const ring::Record& r) { n += r.kind == ring::Kind::kernel || r.kind == ring::Kind::memcpy; });
+    ring->snapshot(
+        [&](uint32_t, const ring::Record& r) { n += r.kind == ring::Kind::kernel || r.kind == ring::Kind::memcpy; });
     return n == 55;
   }));
   test::writeFile(dir_ / "die", "");

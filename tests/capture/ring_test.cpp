@@ -57,8 +57,7 @@ struct Shared {
 class RingTest : public ::testing::Test {
  protected:
   RingTest() {
-    void* p =
-        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* p = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared_ = new (p) Shared;
   }
   ~RingTest() override {
@@ -177,7 +176,8 @@ TEST_F(RingTest, LanesOfEndedThreadsAreUsedAgain) {
 }
 
 TEST_F(RingTest, AThreadThatWritesWhileItEndsDisturbsNoOther) {
-  // Destructors of thread-specific values run in any order: one that writes after the lane was given back must not write to it.
+  // Destructors of thread-specific values run in any order: one that writes after the lane was given back must not
+  // write to it.
   write(kSmall, [this](RingWriter& ring) {
     static RingWriter* g_late;
     g_late = &ring;
@@ -380,7 +380,8 @@ TEST_F(RingTest, KilledAtAnyMomentEverythingCommittedIsReadable) {
                         for (uint64_t i = 1;; ++i) {
                           Record r = numbered(i);
                           char name[32];
-                          r.name = ring.intern(name, static_cast<size_t>(std::snprintf(name, sizeof name, "name %lu", i / 1000)));
+                          r.name = ring.intern(
+                              name, static_cast<size_t>(std::snprintf(name, sizeof name, "name %lu", i / 1000)));
                           ring.write(r);
                           shared_->progress.store(i, std::memory_order_release);
                         }
@@ -464,8 +465,10 @@ TEST_F(RingTest, OutOfRoomForNamesIsCountedAndTheRecordKept) {
   reader->drain([&](uint32_t, const Record& r) {
     if (r.kind != Kind::mark) return;
     EXPECT_EQ(r.arg[0], next++);
-    if (r.name == 0) ++unnamed;
-    else EXPECT_EQ(reader->string(r.name), "a name of some length " + std::to_string(r.arg[0] % 600));
+    if (r.name == 0)
+      ++unnamed;
+    else
+      EXPECT_EQ(reader->string(r.name), "a name of some length " + std::to_string(r.arg[0] % 600));
   });
   EXPECT_EQ(next, 601u);
   EXPECT_GT(unnamed, 400u);
@@ -604,8 +607,10 @@ TEST(RingFolder, MustBeOursAlone) {
   test::writeFile(dir / "file", "");
   EXPECT_FALSE(folder(dir / "file"));
   EXPECT_FALSE(folder(dir / "none/deeper"));
-  if (before) ::setenv("TRACESMITH_DIR", saved.c_str(), 1);
-  else ::unsetenv("TRACESMITH_DIR");
+  if (before)
+    ::setenv("TRACESMITH_DIR", saved.c_str(), 1);
+  else
+    ::unsetenv("TRACESMITH_DIR");
 }
 
 }  // namespace

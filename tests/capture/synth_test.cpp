@@ -58,13 +58,19 @@ TEST_F(Sample, CollectivesEndTogetherAndNotBeforeTheLastArrival) {
     int64_t step = 0;
   };
   std::map<std::pair<int64_t, int64_t>, Instance> instances;  // (comm, seq)
-  Scan scan(*reader_, tableOf<CollectiveRow>(), {}, {collectives::ts, collectives::ts_end, collectives::comm, collectives::seq, collectives::rank, collectives::step, collectives::group_size});
+  Scan scan(*reader_, tableOf<CollectiveRow>(), {},
+            {collectives::ts, collectives::ts_end, collectives::comm, collectives::seq, collectives::rank,
+             collectives::step, collectives::group_size});
   while (scan.next()) {
-    auto value = [&](int c, uint32_t r) { return slotAt(scan.column(c), tableOf<CollectiveRow>().columns[static_cast<size_t>(c)].kind, r); };
+    auto value = [&](int c, uint32_t r) {
+      return slotAt(scan.column(c), tableOf<CollectiveRow>().columns[static_cast<size_t>(c)].kind, r);
+    };
     for (uint32_t r : scan.rows()) {
       int64_t rank = value(collectives::rank, r);
       const ClockTruth& clock = job_.clock(job_.nodeOf(static_cast<int>(rank)));
-      auto reference = [&](int64_t raw) { return static_cast<double>(raw - clock.raw_start) * (1 + clock.drift_ppm * 1e-6); };
+      auto reference = [&](int64_t raw) {
+        return static_cast<double>(raw - clock.raw_start) * (1 + clock.drift_ppm * 1e-6);
+      };
       Instance& i = instances[{value(collectives::comm, r), value(collectives::seq, r)}];
       double start = reference(value(collectives::ts, r)), end = reference(value(collectives::ts_end, r));
       i.first_end = std::min(i.first_end, end);

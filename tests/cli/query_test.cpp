@@ -22,7 +22,8 @@ class QueryTest : public ::testing::Test {
   }
   TempDir dir_;
   const std::string trace_ = dir_ / "t.sbt";
-  const std::string sql_ = "SELECT rank, count(*) AS n FROM events WHERE type = 'kernel' AND rank < 2 GROUP BY rank ORDER BY rank";
+  const std::string sql_ =
+      "SELECT rank, count(*) AS n FROM events WHERE type = 'kernel' AND rank < 2 GROUP BY rank ORDER BY rank";
 };
 
 TEST_F(QueryTest, WritesCsvJsonAndTable) {
@@ -30,7 +31,8 @@ TEST_F(QueryTest, WritesCsvJsonAndTable) {
   EXPECT_EQ(csv.rc, 0) << csv.err;
   EXPECT_EQ(csv.out, "rank,n\n0,10\n1,10\n");
   EXPECT_EQ(csv.err, "tracesmith: note: t.sbt lost 12 records: see the table losses\n");
-  EXPECT_EQ(tracesmith({"query", trace_, sql_, "--format", "json"}).out, "[\n{\"rank\":0,\"n\":10},\n{\"rank\":1,\"n\":10}\n]\n");
+  EXPECT_EQ(tracesmith({"query", trace_, sql_, "--format", "json"}).out,
+            "[\n{\"rank\":0,\"n\":10},\n{\"rank\":1,\"n\":10}\n]\n");
   EXPECT_NE(tracesmith({"query", trace_, sql_}).out.find("│       0 │     10 │"), std::string::npos);
 }
 
@@ -52,12 +54,15 @@ TEST_F(QueryTest, SaysHowManyBlocksWereRead) {
 TEST_F(QueryTest, OutputFileIsWholeOrAbsent) {
   EXPECT_EQ(tracesmith({"query", trace_, sql_, "--format", "csv", "-o", dir_ / "out.csv"}).rc, 0);
   EXPECT_EQ(test::readFile(dir_ / "out.csv"), "rank,n\n0,10\n1,10\n");
-  EXPECT_EQ(tracesmith({"query", trace_, "SELECT * FROM events", "--format", "parquet", "-o", dir_ / "out.parquet"}).rc, 0);
+  EXPECT_EQ(tracesmith({"query", trace_, "SELECT * FROM events", "--format", "parquet", "-o", dir_ / "out.parquet"}).rc,
+            0);
   EXPECT_EQ(test::readFile(dir_ / "out.parquet").substr(0, 4), "PAR1");
-  Output bad = tracesmith({"query", trace_, "SELECT error('stop') FROM events", "--format", "csv", "-o", dir_ / "bad.csv"});
+  Output bad =
+      tracesmith({"query", trace_, "SELECT error('stop') FROM events", "--format", "csv", "-o", dir_ / "bad.csv"});
   EXPECT_EQ(bad.rc, 1);
   size_t bad_files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) bad_files += entry.path().string().find("bad") != std::string::npos;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_.path()))
+    bad_files += entry.path().string().find("bad") != std::string::npos;
   EXPECT_EQ(bad_files, 0u);
   EXPECT_NE(tracesmith({"query", trace_, sql_, "--format", "parquet"}).err.find("-o OUT.parquet"), std::string::npos);
 }
@@ -91,7 +96,8 @@ TEST_F(QueryTest, DamageIsAWarningAndAnErrorWithStrict) {
     offset = block->offset + block->size - 8;
   }
   std::string bytes = test::readFile(trace_);
-  for (int i = -8; i < 8; ++i) bytes[offset + static_cast<uint64_t>(i)] = static_cast<char>(bytes[offset + static_cast<uint64_t>(i)] ^ 0x5a);
+  for (int i = -8; i < 8; ++i)
+    bytes[offset + static_cast<uint64_t>(i)] = static_cast<char>(bytes[offset + static_cast<uint64_t>(i)] ^ 0x5a);
   test::writeFile(trace_, bytes);
   Output out = tracesmith({"query", trace_, "SELECT sum(rank), sum(ts), sum(step) FROM steps", "--format", "csv"});
   EXPECT_EQ(out.rc, 0);
@@ -102,7 +108,8 @@ TEST_F(QueryTest, DamageIsAWarningAndAnErrorWithStrict) {
 
 TEST_F(QueryTest, TwoTracesAreOneTable) {
   test::writeSmallTrace(dir_ / "b.sbt");
-  Output out = tracesmith({"query", trace_, dir_ / "b.sbt", "SELECT trace, count(*) FROM steps GROUP BY 1 ORDER BY 1", "--format", "csv"});
+  Output out = tracesmith(
+      {"query", trace_, dir_ / "b.sbt", "SELECT trace, count(*) FROM steps GROUP BY 1 ORDER BY 1", "--format", "csv"});
   EXPECT_EQ(out.out, "trace,count_star()\nb.sbt,8\nt.sbt,8\n") << out.err;
 }
 

@@ -44,8 +44,12 @@ class RunTest : public ::testing::Test {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  Output run(const Command& command, const Command& flags = {}, const Environment& more = {}) const { return test::runWith(environment(more), underRun(command, flags)); }
-  Output shell(const std::string& script, const Environment& more = {}) const { return run({"sh", "-c", script}, {}, more); }
+  Output run(const Command& command, const Command& flags = {}, const Environment& more = {}) const {
+    return test::runWith(environment(more), underRun(command, flags));
+  }
+  Output shell(const std::string& script, const Environment& more = {}) const {
+    return run({"sh", "-c", script}, {}, more);
+  }
   Output record(const Command& arguments) const {
     Command argv = {TRACESMITH_BIN, "record", "-o", dir_ / "r.sbt"};
     argv.insert(argv.end(), arguments.begin(), arguments.end());
@@ -54,7 +58,9 @@ class RunTest : public ::testing::Test {
 
   std::string trace() const { return dir_ / "t.sbt"; }
   std::string rings() const { return dir_ / "rings"; }
-  size_t kernels(const std::string& name = "t.sbt") const { return rows(dir_ / name, "events", "type", "kernel").size(); }
+  size_t kernels(const std::string& name = "t.sbt") const {
+    return rows(dir_ / name, "events", "type", "kernel").size();
+  }
   size_t ringFolders() const {
     size_t n = 0;
     std::error_code ignored;
@@ -113,7 +119,10 @@ TEST_F(RunTest, TheExitCodeIsTheCommands) {
 TEST_F(RunTest, SignalsAreForwarded) {
   for (auto [name, number] : {std::pair{"TERM", SIGTERM}, {"HUP", SIGHUP}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}}) {
     const std::string ready = dir_ / name;
-    Child job(underRun({"sh", "-c", "trap 'echo got " + std::string(name) + "; exit 9' " + name + "; touch " + ready + "; while :; do sleep 0.01; done"}), environment());
+    Child job(underRun({"sh", "-c",
+                        "trap 'echo got " + std::string(name) + "; exit 9' " + name + "; touch " + ready +
+                            "; while :; do sleep 0.01; done"}),
+              environment());
     ASSERT_TRUE(eventually([&] { return exists(ready); }));
     job.signal(number);
     const Output o = job.wait();
@@ -124,7 +133,8 @@ TEST_F(RunTest, SignalsAreForwarded) {
 }
 
 TEST_F(RunTest, TerminatedTheTraceIsComplete) {
-  Child job(underRun({kFakeCuda, "kernels 8", "settle", "touch " + (dir_ / "ready"), "file " + (dir_ / "never")}), environment());
+  Child job(underRun({kFakeCuda, "kernels 8", "settle", "touch " + (dir_ / "ready"), "file " + (dir_ / "never")}),
+            environment());
   ASSERT_TRUE(eventually([&] { return exists(dir_ / "ready"); })) << job.err();
   auto ring = ringOfJob();
   ASSERT_TRUE(eventually([&] { return kernelsIn(*ring) == 8; }));
@@ -142,7 +152,10 @@ TEST_F(RunTest, AnInterruptOfTheGroupEndsBoth) {
   EXPECT_EQ(job.wait().rc, 128 + SIGINT);
   EXPECT_TRUE((*trace::Reader::open(trace()))->closed());
   // A command that handles it has the last word.
-  Child polite(underRun({"sh", "-c", "trap 'echo saving; exit 5' INT; touch " + (dir_ / "again") + "; while :; do sleep 0.01; done"}), environment());
+  Child polite(
+      underRun(
+          {"sh", "-c", "trap 'echo saving; exit 5' INT; touch " + (dir_ / "again") + "; while :; do sleep 0.01; done"}),
+      environment());
   ASSERT_TRUE(eventually([&] { return exists(dir_ / "again"); }));
   polite.signalGroup(SIGINT);
   const Output o = polite.wait();
@@ -154,19 +167,23 @@ TEST_F(RunTest, TheCommandStartsAsItWouldWithoutUs) {
   // Ignored and blocked signals, open files, folder, limits: what a process inherits.
   const std::string look = "grep -E 'Sig(Ign|Blk)' /proc/self/status; ls /proc/self/fd; pwd; ulimit -a; umask";
   for (const char* before : {"", "trap '' INT HUP; ", "trap '' TERM USR1 CHLD; ", "umask 027; ulimit -n 500; "}) {
-    const Output plain = test::runWith(environment(), {"sh", "-c", before + std::string("exec sh -c \"") + look + "\""});
+    const Output plain =
+        test::runWith(environment(), {"sh", "-c", before + std::string("exec sh -c \"") + look + "\""});
     std::string ours = before + std::string("exec ");
     for (const std::string& a : underRun({})) ours += a + " ";
     const Output under = test::runWith(environment(), {"sh", "-c", ours + "sh -c \"" + look + "\""});
     EXPECT_EQ(under.rc, 0) << under.err;
     EXPECT_EQ(under.out, plain.out) << before;
   }
-  const Output ignored = test::runWith(environment(), {"sh", "-c", "trap '' CHLD; exec " + std::string(TRACESMITH_BIN) + " run -o " + trace() + " -- sh -c 'exit 3'"});
+  const Output ignored = test::runWith(
+      environment(),
+      {"sh", "-c", "trap '' CHLD; exec " + std::string(TRACESMITH_BIN) + " run -o " + trace() + " -- sh -c 'exit 3'"});
   EXPECT_EQ(ignored.rc, 3) << "where ended children are nobody's business";
 }
 
 TEST_F(RunTest, ChildrenOfChildrenAreRecorded) {
-  const Output o = shell("sh -c '" + kFakeCuda + " \"kernels 3\"; true'; RANK=4 " + kFakeCuda + " 'kernels 4'; (" + kBuild + "/bin/tests/api_program_c train)");
+  const Output o = shell("sh -c '" + kFakeCuda + " \"kernels 3\"; true'; RANK=4 " + kFakeCuda + " 'kernels 4'; (" +
+                         kBuild + "/bin/tests/api_program_c train)");
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(kernels(), 7u);
   EXPECT_EQ(rows(trace(), "steps").size(), 5u);
@@ -178,7 +195,8 @@ TEST_F(RunTest, ChildrenOfChildrenAreRecorded) {
 }
 
 TEST_F(RunTest, AChildThatOutlivesTheCommandIsWaitedForAMoment) {
-  const Output o = shell(kFakeCuda + " 'kernels 2' 'touch " + (dir_ / "up") + "' 'file " + (dir_ / "go") + "' 'kernels 3' & while [ ! -e " + (dir_ / "up") +
+  const Output o = shell(kFakeCuda + " 'kernels 2' 'touch " + (dir_ / "up") + "' 'file " + (dir_ / "go") +
+                         "' 'kernels 3' & while [ ! -e " + (dir_ / "up") +
                          " ]; do sleep 0.01; done; (sleep 0.2; touch " + (dir_ / "go") + ") &");
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(kernels(), 5u);
@@ -186,18 +204,24 @@ TEST_F(RunTest, AChildThatOutlivesTheCommandIsWaitedForAMoment) {
 }
 
 TEST_F(RunTest, TheEnvironmentIsRespected) {
-  const Output plain = shell("echo $CUDA_INJECTION64_PATH; echo $NCCL_PROFILER_PLUGIN; echo $NVTX_INJECTION64_PATH; echo $LD_PRELOAD; echo $MINE", {{"MINE", "kept"}});
+  const Output plain = shell(
+      "echo $CUDA_INJECTION64_PATH; echo $NCCL_PROFILER_PLUGIN; echo $NVTX_INJECTION64_PATH; echo $LD_PRELOAD; echo "
+      "$MINE",
+      {{"MINE", "kept"}});
   const std::string probe = kBuild + "/lib/libtracesmith_probe.so\n";
   EXPECT_EQ(plain.out, probe + probe + probe + probe + "kept\n");
   const Output taken = shell("echo $NCCL_PROFILER_PLUGIN; echo $NVTX_INJECTION64_PATH; echo $LD_PRELOAD",
-                             {{"NCCL_PROFILER_PLUGIN", "/other/plugin.so"}, {"NVTX_INJECTION64_PATH", "/other/nvtx.so"}, {"LD_PRELOAD", kOther}});
+                             {{"NCCL_PROFILER_PLUGIN", "/other/plugin.so"},
+                              {"NVTX_INJECTION64_PATH", "/other/nvtx.so"},
+                              {"LD_PRELOAD", kOther}});
   EXPECT_EQ(taken.out, "/other/plugin.so\n/other/nvtx.so\n" + kBuild + "/lib/libtracesmith_probe.so:" + kOther + "\n");
   EXPECT_TRUE(has(taken.err, "NCCL_PROFILER_PLUGIN is set already")) << taken.err;
   EXPECT_TRUE(has(taken.err, "NVTX_INJECTION64_PATH is set already")) << taken.err;
 }
 
 TEST_F(RunTest, AnotherCudaInjectionIsCalledToo) {
-  const Output o = run({kFakeCuda, "kernels 4", "exit 2"}, {}, {{"CUDA_INJECTION64_PATH", kOther}, {"FAKE_INJECTION_FILE", dir_ / "called"}});
+  const Output o = run({kFakeCuda, "kernels 4", "exit 2"}, {},
+                       {{"CUDA_INJECTION64_PATH", kOther}, {"FAKE_INJECTION_FILE", dir_ / "called"}});
   EXPECT_EQ(o.rc, 2);
   EXPECT_TRUE(exists(dir_ / "called"));
   EXPECT_EQ(kernels(), 4u);
@@ -217,7 +241,10 @@ TEST_F(RunTest, NothingIsLeftBehind) {
 
 TEST_F(RunTest, WhatAKilledRunLeftIsRemovedAndItsCommandGoesOn) {
   {
-    Child job(underRun({"sh", "-c", kFakeCuda + " 'kernels 2' 'touch " + (dir_ / "up") + "' 'file " + (dir_ / "go") + "'; touch " + (dir_ / "survived")}), environment());
+    Child job(underRun({"sh", "-c",
+                        kFakeCuda + " 'kernels 2' 'touch " + (dir_ / "up") + "' 'file " + (dir_ / "go") + "'; touch " +
+                            (dir_ / "survived")}),
+              environment());
     ASSERT_TRUE(eventually([&] { return exists(dir_ / "up"); })) << job.err();
     job.signal(SIGKILL);
     EXPECT_EQ(job.wait().rc, 128 + SIGKILL);
@@ -233,7 +260,8 @@ TEST_F(RunTest, WhatAKilledRunLeftIsRemovedAndItsCommandGoesOn) {
 }
 
 TEST_F(RunTest, AFullDiskDoesNotHarmTheCommand) {
-  const Output o = test::runWith(environment(), {TRACESMITH_BIN, "run", "-o", "/dev/full", "--", "sh", "-c", "echo fine; exit 4"});
+  const Output o =
+      test::runWith(environment(), {TRACESMITH_BIN, "run", "-o", "/dev/full", "--", "sh", "-c", "echo fine; exit 4"});
   EXPECT_EQ(o.rc, 4);
   EXPECT_EQ(o.out, "fine\n");
   EXPECT_TRUE(has(o.err, "No space left")) << o.err;
@@ -267,10 +295,18 @@ TEST_F(RunTest, TheSummaryCanBeJson) {
 }
 
 TEST_F(RunTest, WrongUsageIsToldAndExits2) {
-  for (const Command& wrong : {Command{"run"}, {"run", "--mode", "fast", "--", "true"}, {"run", "--flight", "0", "--", "true"}, {"run", "--no-such-flag", "--", "true"},
-                               {"record"}, {"record", "-o", "x.sbt"}, {"record", "-o", "x.sbt", "--all"}, {"record", "-o", "x.sbt", "--last", "3"},
-                               {"record", "-o", "x.sbt", "--all", "--pid", "3", "--last", "3"}, {"record", "-o", "x.sbt", "--all", "--last", "3", "-d", "3"},
-                               {"record", "-o", "x.sbt", "--all", "--last", "-1"}, {"record", "-o", "x.sbt", "--all", "--last", "many"}}) {
+  for (const Command& wrong : {Command{"run"},
+                               {"run", "--mode", "fast", "--", "true"},
+                               {"run", "--flight", "0", "--", "true"},
+                               {"run", "--no-such-flag", "--", "true"},
+                               {"record"},
+                               {"record", "-o", "x.sbt"},
+                               {"record", "-o", "x.sbt", "--all"},
+                               {"record", "-o", "x.sbt", "--last", "3"},
+                               {"record", "-o", "x.sbt", "--all", "--pid", "3", "--last", "3"},
+                               {"record", "-o", "x.sbt", "--all", "--last", "3", "-d", "3"},
+                               {"record", "-o", "x.sbt", "--all", "--last", "-1"},
+                               {"record", "-o", "x.sbt", "--all", "--last", "many"}}) {
     Command argv = {TRACESMITH_BIN};
     argv.insert(argv.end(), wrong.begin(), wrong.end());
     const Output o = test::runWith(environment(), argv);
@@ -280,11 +316,14 @@ TEST_F(RunTest, WrongUsageIsToldAndExits2) {
   }
 }
 
-/// A job with a flight recorder: it launches 20 kernels on stream 1, then waits for go, launches 30 on stream 2 and waits for end.
+/// A job with a flight recorder: it launches 20 kernels on stream 1, then waits for go, launches 30 on stream 2 and
+/// waits for end.
 class FlightTest : public RunTest {
  protected:
   void SetUp() override {
-    job_ = std::make_unique<Child>(underRun({kFakeCuda, "kernels 20 1", "settle", "file " + (dir_ / "go"), "kernels 30 2", "settle", "file " + (dir_ / "end")}, {"--flight", "60"}),
+    job_ = std::make_unique<Child>(underRun({kFakeCuda, "kernels 20 1", "settle", "file " + (dir_ / "go"),
+                                             "kernels 30 2", "settle", "file " + (dir_ / "end")},
+                                            {"--flight", "60"}),
                                    environment());
     ring_ = ringOfJob();
     ASSERT_TRUE(ring_) << job_->err();

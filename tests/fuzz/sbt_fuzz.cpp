@@ -1,5 +1,6 @@
 // The SBT v1 reader on any bytes: opens, decodes every column and string, scans with a selection.
-// Checksums would keep a fuzzer out, so it gets them right where the layout allows: after the input's first byte says so.
+// Checksums would keep a fuzzer out, so it gets them right where the layout allows: after the input's first byte says
+// so.
 #include <unistd.h>
 
 #include <cstdint>

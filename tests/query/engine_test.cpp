@@ -66,7 +66,9 @@ TEST(Engine, LeavesDamagedBlocksOutAndSaysSo) {
   test::writeFile(path, bytes);
   auto engine = openEngine({path});
   EXPECT_TRUE(engine->damage().empty());
-  EXPECT_EQ(ask(*engine, "SELECT count(*), sum(hash(COLUMNS(*))) IS NULL FROM events WHERE type = 'kernel'").substr(0, 3), "30,");
+  EXPECT_EQ(
+      ask(*engine, "SELECT count(*), sum(hash(COLUMNS(*))) IS NULL FROM events WHERE type = 'kernel'").substr(0, 3),
+      "30,");
   ASSERT_EQ(engine->damage().size(), 1u);
   EXPECT_NE(engine->damage()[0].find("1 damaged place was left out"), std::string::npos) << engine->damage()[0];
 }
@@ -74,7 +76,8 @@ TEST(Engine, LeavesDamagedBlocksOutAndSaysSo) {
 TEST(Engine, TellsLosses) {
   TempDir dir;
   test::writeSmallTrace(dir / "t.sbt");
-  EXPECT_EQ(openEngine({dir / "t.sbt"})->losses(), std::vector<std::string>{"t.sbt lost 12 records: see the table losses"});
+  EXPECT_EQ(openEngine({dir / "t.sbt"})->losses(),
+            std::vector<std::string>{"t.sbt lost 12 records: see the table losses"});
 }
 
 TEST(Engine, ReadsOddValues) {
@@ -84,8 +87,8 @@ TEST(Engine, ReadsOddValues) {
     auto appender = writer->appender();
     trace::EventRow row;
     row.ts = INT64_MAX;
-    row.type = 40;                         // of a newer version
-    row.name = 12345;                      // an id without a string
+    row.type = 40;     // of a newer version
+    row.name = 12345;  // an id without a string
     ASSERT_TRUE(appender->append(row));
     row.ts = INT64_MIN + 1;
     row.type = 0;
@@ -111,7 +114,8 @@ TEST(Engine, WritesJsonWithExactIntegers) {
   test::writeSmallTrace(dir / "t.sbt");
   auto engine = openEngine({dir / "t.sbt"});
   EXPECT_EQ(ask(*engine,
-                "SELECT 9007199254740993 AS big, sum(9223372036854775807) AS huge, NULL AS n, 0.1::DOUBLE AS d, 1.50::DECIMAL(5,2) AS e, "
+                "SELECT 9007199254740993 AS big, sum(9223372036854775807) AS huge, NULL AS n, 0.1::DOUBLE AS d, "
+                "1.50::DECIMAL(5,2) AS e, "
                 "[1, NULL] AS l, {'a': 'x\"y'} AS s, any_value(type) AS t, true AS b FROM events WHERE type = 'marker'",
                 Format::kJson),
             "[\n{\"big\":9007199254740993,\"huge\":36893488147419103228,\"n\":null,\"d\":0.1,\"e\":1.50,\"l\":[1,null],"
@@ -134,7 +138,8 @@ TEST(Engine, ShowsTablesWithTheFirstAndLastRows) {
   ASSERT_TRUE(engine->run("SELECT range AS n, 'é' AS e FROM range(5000)", options, report));
   EXPECT_EQ(report.rows, 5000u);
   EXPECT_EQ(out,
-            "┌────────┬─────────┐\n│   n    │    e    │\n│ bigint │ varchar │\n├────────┼─────────┤\n│      0 │ é       │\n│      1 │ é       │\n"
+            "┌────────┬─────────┐\n│   n    │    e    │\n│ bigint │ varchar │\n├────────┼─────────┤\n│      0 │ é      "
+            " │\n│      1 │ é       │\n"
             "│   ·    │    ·    │\n│   4998 │ é       │\n│   4999 │ é       │\n└────────┴─────────┘\n"
             "5,000 rows (4 shown; --max-rows 0 or another --format shows all)\n");
 }
@@ -150,7 +155,8 @@ TEST(Engine, CanBeInterruptedAndUsedAgain) {
       std::this_thread::yield();
     }
   });
-  std::string answer = ask(*engine, "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.range + b.range = 7");
+  std::string answer =
+      ask(*engine, "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.range + b.range = 7");
   done = true;
   interrupter.join();
   EXPECT_EQ(answer, "error: the query was cancelled");
@@ -177,11 +183,15 @@ TEST(Engine, SpillsWithinItsMemoryAndCleansUp) {
   ::setenv("TMPDIR", dir.path().c_str(), 1);
   {
     auto engine = openEngine({dir / "t.sbt"}, {.memory = "48MB", .threads = 2});
-    EXPECT_EQ(ask(*engine, "SELECT count(*), max(r) FROM (SELECT range AS r, hash(range) AS h, repeat('x', 20) FROM range(2000000) ORDER BY h)"),
+    EXPECT_EQ(ask(*engine,
+                  "SELECT count(*), max(r) FROM (SELECT range AS r, hash(range) AS h, repeat('x', 20) FROM "
+                  "range(2000000) ORDER BY h)"),
               "2000000,1999999\n");
   }
-  if (before.empty()) ::unsetenv("TMPDIR");
-  else ::setenv("TMPDIR", before.c_str(), 1);
+  if (before.empty())
+    ::unsetenv("TMPDIR");
+  else
+    ::setenv("TMPDIR", before.c_str(), 1);
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(dir.path())) files += entry.path().filename() != "t.sbt";
   EXPECT_EQ(files, 0u);
@@ -210,7 +220,8 @@ TEST(Parquet, WritesTheSelectedRowsOrNothing) {
 
   duckdb::DuckDB db;
   duckdb::Connection connection(db);
-  auto result = connection.Query("SELECT count(*), min(ts), max(ts), min(type::VARCHAR), sum(grid_x) FROM '" + (dir / "out.parquet") + "'");
+  auto result = connection.Query("SELECT count(*), min(ts), max(ts), min(type::VARCHAR), sum(grid_x) FROM '" +
+                                 (dir / "out.parquet") + "'");
   ASSERT_FALSE(result->HasError()) << result->GetError();
   EXPECT_EQ(result->GetValue(0, 0).ToString(), "6");
   EXPECT_EQ(result->GetValue(1, 0).ToString(), "5201");
@@ -226,10 +237,12 @@ TEST(Parquet, WritesTheSelectedRowsOrNothing) {
   EXPECT_FALSE(engine->run("SELECT 1; SELECT 2", options, report));
   EXPECT_FALSE(engine->exportParquet("nothing", {}, dir / "broken.parquet"));
   size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(dir.path())) files += entry.path().string().find("broken") != std::string::npos;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path()))
+    files += entry.path().string().find("broken") != std::string::npos;
   EXPECT_EQ(files, 0u);
   // The way out is closed again.
-  EXPECT_NE(ask(*engine, "SELECT * FROM read_parquet('" + (dir / "out.parquet") + "')").find("error"), std::string::npos);
+  EXPECT_NE(ask(*engine, "SELECT * FROM read_parquet('" + (dir / "out.parquet") + "')").find("error"),
+            std::string::npos);
 }
 
 /// Random conditions have the same answer over blocks as over DuckDB's own table of the same rows.
@@ -273,22 +286,36 @@ TEST(Scan, AgreesWithANativeTableOnRandomConditions) {
       static const char* const kCompare[] = {" = ", " <> ", " < ", " <= ", " > ", " >= "};
       std::string op = kCompare[random() % 6];
       switch (random() % 13) {
-        case 0: return "ts" + op + number(130000);
-        case 1: return "ts BETWEEN " + number(60000) + " AND " + number(130000);
-        case 2: return "dur" + op + number(1000);
-        case 3: return "rank" + op + number(10);
-        case 4: return "rank IN (" + number(9) + ", " + number(9) + ", 77)";
-        case 5: return "type" + op + "'" + trace::eventTypeName(static_cast<trace::EventType>(random() % trace::kEventTypes)) + "'";
-        case 6: return "type IN ('kernel', 'sync', 'nonsense')";
-        case 7: return "name" + op + "'name" + number(310) + "'";
-        case 8: return "name LIKE '%" + number(100) + "'";
-        case 9: return "grid_x" + op + number(50);
-        case 10: return "ts_end" + op + number(130000);
+        case 0:
+          return "ts" + op + number(130000);
+        case 1:
+          return "ts BETWEEN " + number(60000) + " AND " + number(130000);
+        case 2:
+          return "dur" + op + number(1000);
+        case 3:
+          return "rank" + op + number(10);
+        case 4:
+          return "rank IN (" + number(9) + ", " + number(9) + ", 77)";
+        case 5:
+          return "type" + op + "'" +
+                 trace::eventTypeName(static_cast<trace::EventType>(random() % trace::kEventTypes)) + "'";
+        case 6:
+          return "type IN ('kernel', 'sync', 'nonsense')";
+        case 7:
+          return "name" + op + "'name" + number(310) + "'";
+        case 8:
+          return "name LIKE '%" + number(100) + "'";
+        case 9:
+          return "grid_x" + op + number(50);
+        case 10:
+          return "ts_end" + op + number(130000);
         case 11: {
-          static const char* const kColumns[] = {"ts", "dur", "ts_end", "type", "name", "rank", "device", "grid_x", "registers", "args"};
+          static const char* const kColumns[] = {"ts",   "dur",    "ts_end", "type",      "name",
+                                                 "rank", "device", "grid_x", "registers", "args"};
           return std::string(kColumns[random() % 10]) + (random() % 2 ? " IS NULL" : " IS NOT NULL");
         }
-        default: return "node = 'node" + number(5) + "'";
+        default:
+          return "node = 'node" + number(5) + "'";
       }
     };
     for (int i = 0; i < 150; ++i) {
@@ -296,19 +323,23 @@ TEST(Scan, AgreesWithANativeTableOnRandomConditions) {
       for (uint64_t more = random() % 3; more > 0; --more)
         where = random() % 3 ? where + " AND " + oneCondition() : "(" + where + " OR " + oneCondition() + ")";
       if (random() % 10 == 0) where = "NOT (" + where + ")";
-      std::string what = "SELECT count(*), sum(hash(ts, dur, ts_end, type, name, node, rank)), sum(hash(grid_x, block_x, block_y, args, step)) FROM ";
+      std::string what =
+          "SELECT count(*), sum(hash(ts, dur, ts_end, type, name, node, rank)), sum(hash(grid_x, block_x, block_y, "
+          "args, step)) FROM ";
       auto blocks = connection.Query(what + "events WHERE " + where);
       auto native = connection.Query(what + "native WHERE " + where);
       ASSERT_FALSE(blocks->HasError()) << where << "\n" << blocks->GetError();
       ASSERT_FALSE(native->HasError()) << where << "\n" << native->GetError();
       ASSERT_EQ(blocks->ToString(), native->ToString()) << where;
     }
-    for (const char* sql : {"SELECT name, count(*), sum(dur) FROM ? GROUP BY name ORDER BY ALL",
-                            "SELECT type, rank, max(ts_end) FROM ? GROUP BY ALL ORDER BY ALL",
-                            "SELECT ts, name FROM ? ORDER BY ts DESC NULLS LAST, name LIMIT 7",
-                            "SELECT count(*), sum(a.ts) FROM ? a JOIN ? b ON a.name = b.name AND a.rank = b.rank WHERE a.dur < 50",
-                            "SELECT grid_x, count(DISTINCT name) FROM ? WHERE dur > 500 GROUP BY ALL ORDER BY ALL"}) {
-      std::string blocks = duckdb::StringUtil::Replace(sql, "?", "events"), native = duckdb::StringUtil::Replace(sql, "?", "native");
+    for (const char* sql :
+         {"SELECT name, count(*), sum(dur) FROM ? GROUP BY name ORDER BY ALL",
+          "SELECT type, rank, max(ts_end) FROM ? GROUP BY ALL ORDER BY ALL",
+          "SELECT ts, name FROM ? ORDER BY ts DESC NULLS LAST, name LIMIT 7",
+          "SELECT count(*), sum(a.ts) FROM ? a JOIN ? b ON a.name = b.name AND a.rank = b.rank WHERE a.dur < 50",
+          "SELECT grid_x, count(DISTINCT name) FROM ? WHERE dur > 500 GROUP BY ALL ORDER BY ALL"}) {
+      std::string blocks = duckdb::StringUtil::Replace(sql, "?", "events"),
+                  native = duckdb::StringUtil::Replace(sql, "?", "native");
       EXPECT_EQ(connection.Query(blocks)->ToString(), connection.Query(native)->ToString()) << blocks;
     }
   }

@@ -2,9 +2,8 @@
 //
 //   statement ok | statement error TEXT    the lines below, up to an empty one, are SQL
 //   query [sorted]                         SQL, then ---- and the expected rows as CSV without the heading
-//   reads TABLE KEPT of TOTAL              below the rows: the blocks its scan kept (not with other block sizes or files)
-//   except NAME | only NAME                the next record is not (only) for this configuration
-//   # comment
+//   reads TABLE KEPT of TOTAL              below the rows: the blocks its scan kept (not with other block sizes or
+//   files) except NAME | only NAME                the next record is not (only) for this configuration # comment
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,10 +70,14 @@ std::vector<Record> parse(const std::string& path) {
     bool rows = false;
     while (std::getline(in, line) && !line.empty()) {
       ++number;
-      if (line == "----") rows = true;
-      else if (rows && line.starts_with("reads ")) next.reads.push_back(line.substr(6));
-      else if (rows) next.expected.push_back(line);
-      else next.sql += (next.sql.empty() ? "" : "\n") + line;
+      if (line == "----")
+        rows = true;
+      else if (rows && line.starts_with("reads "))
+        next.reads.push_back(line.substr(6));
+      else if (rows)
+        next.expected.push_back(line);
+      else
+        next.sql += (next.sql.empty() ? "" : "\n") + line;
     }
     ++number;
     records.push_back(std::exchange(next, {}));
@@ -97,7 +100,8 @@ TEST_P(SqlTest, Replay) {
   std::vector<std::string> files;
   for (int f = 0; f < configuration.files; ++f) {
     files.push_back(dir / ("trace" + std::to_string(f) + ".sbt"));
-    test::writeSmallTrace(files.back(), f * 4 / configuration.files, (f + 1) * 4 / configuration.files, configuration.block_rows);
+    test::writeSmallTrace(files.back(), f * 4 / configuration.files, (f + 1) * 4 / configuration.files,
+                          configuration.block_rows);
   }
   const char* why = "";
   std::unique_ptr<Engine> engine(tracesmithCreateQueryEngine(kEngineVersion, &why));
@@ -113,7 +117,8 @@ TEST_P(SqlTest, Replay) {
     for (const Record& record : parse(entry.path())) {
       if (record.except.find(name) != std::string::npos || (!record.only.empty() && record.only != name)) continue;
       ++replayed;
-      std::string place = entry.path().filename().string() + ":" + std::to_string(record.line) + " (" + name + ")\n" + record.sql;
+      std::string place =
+          entry.path().filename().string() + ":" + std::to_string(record.line) + " (" + name + ")\n" + record.sql;
       std::string out;
       RunOptions options;
       options.format = Format::kCsv;

@@ -37,13 +37,16 @@ Output run(const std::vector<std::string>& argv, const std::string& input) {
   if (input.empty()) ::close(in[1]);
   bool in_open = !input.empty(), out_open = true, err_open = true;
   while (out_open || err_open) {
-    pollfd fds[3] = {{out_open ? out[0] : -1, POLLIN, 0}, {err_open ? err[0] : -1, POLLIN, 0}, {in_open ? in[1] : -1, POLLOUT, 0}};
+    pollfd fds[3] = {
+        {out_open ? out[0] : -1, POLLIN, 0}, {err_open ? err[0] : -1, POLLIN, 0}, {in_open ? in[1] : -1, POLLOUT, 0}};
     ::poll(fds, 3, -1);
     char buffer[65536];
     auto drain = [&](int fd, std::string& to, bool& open) {
       ssize_t n = ::read(fd, buffer, sizeof buffer);
-      if (n <= 0) open = false;
-      else to.append(buffer, static_cast<size_t>(n));
+      if (n <= 0)
+        open = false;
+      else
+        to.append(buffer, static_cast<size_t>(n));
     };
     if (fds[0].revents) drain(out[0], result.out, out_open);
     if (fds[1].revents) drain(err[0], result.err, err_open);

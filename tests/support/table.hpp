@@ -28,7 +28,8 @@ class Row {
 /// All rows of a table, in file order. Throws if the trace cannot be read or is damaged.
 std::vector<Row> rows(const std::string& trace, const std::string& table);
 /// Those whose column has this text.
-std::vector<Row> rows(const std::string& trace, const std::string& table, const std::string& column, const std::string& text);
+std::vector<Row> rows(const std::string& trace, const std::string& table, const std::string& column,
+                      const std::string& text);
 /// Losses of a trace by cause.
 std::map<std::string, int64_t> losses(const std::string& trace);
 

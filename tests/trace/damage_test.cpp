@@ -48,7 +48,8 @@ uint64_t readAll(const Reader& reader) {
   ColumnData data;
   for (const Block& block : reader.blocks()) {
     bool good = true;
-    for (size_t c = 0; c < block.table->columns.size() && good; ++c) good = decoder.decode(block, static_cast<int>(c), data).ok();
+    for (size_t c = 0; c < block.table->columns.size() && good; ++c)
+      good = decoder.decode(block, static_cast<int>(c), data).ok();
     if (good) rows += block.rows;
     (void)reader.strings(block.stream);
   }
@@ -89,7 +90,8 @@ TEST(Damage, HeaderTruncationsAndForeignFilesGiveOneClearLine) {
   const std::string bytes = makeTrace(dir / "t.sbt");
   EXPECT_NE(openBytes(dir, "").status.message().find("is empty"), std::string::npos);
   EXPECT_NE(openBytes(dir, "INVALID").status.message().find("not an SBT trace (offset 0"), std::string::npos);
-  for (size_t cut = 8; cut < 64; ++cut) EXPECT_NE(openBytes(dir, bytes.substr(0, cut)).status.message().find("ends inside its header"), std::string::npos);
+  for (size_t cut = 8; cut < 64; ++cut)
+    EXPECT_NE(openBytes(dir, bytes.substr(0, cut)).status.message().find("ends inside its header"), std::string::npos);
   std::string future = bytes;
   future[4] = 2;
   EXPECT_NE(openBytes(dir, future).status.message().find("newer TraceSmith (format 2.0"), std::string::npos);
@@ -170,7 +172,11 @@ TEST(Hostile, ForgedFieldsAreRefusedWithoutCrashOrMemory) {
   using E = std::vector<ColumnEntry>;
   const std::vector<std::pair<const char*, std::function<void(BlockHeader&, E&)>>> changes = {
       {"rows", [](BlockHeader& h, E&) { h.rows = 0xffffffff; }},
-      {"many rows", [](BlockHeader& h, E& e) { h.rows = 1 << 20; for (auto& c : e) c.values = 1 << 20; }},
+      {"many rows",
+       [](BlockHeader& h, E& e) {
+         h.rows = 1 << 20;
+         for (auto& c : e) c.values = 1 << 20;
+       }},
       {"size", [](BlockHeader& h, E&) { h.block_size = 0xfffffff8; }},
       {"tiny size", [](BlockHeader& h, E&) { h.block_size = 8; }},
       {"zero size", [](BlockHeader& h, E&) { h.block_size = 0; }},
@@ -178,8 +184,16 @@ TEST(Hostile, ForgedFieldsAreRefusedWithoutCrashOrMemory) {
       {"offset", [](BlockHeader&, E& e) { e[1].offset = 0xfffffff0; }},
       {"length", [](BlockHeader&, E& e) { e[1].size = 0xfffffff0; }},
       {"values", [](BlockHeader&, E& e) { e[1].values = 0; }},
-      {"validity cycle", [](BlockHeader&, E& e) { e[1].flags |= kSharedValidity; e[1].validity_index = 1; }},
-      {"validity of nobody", [](BlockHeader&, E& e) { e[1].flags |= kSharedValidity; e[1].validity_index = 0; }},
+      {"validity cycle",
+       [](BlockHeader&, E& e) {
+         e[1].flags |= kSharedValidity;
+         e[1].validity_index = 1;
+       }},
+      {"validity of nobody",
+       [](BlockHeader&, E& e) {
+         e[1].flags |= kSharedValidity;
+         e[1].validity_index = 0;
+       }},
       {"same column twice", [](BlockHeader&, E& e) { e[1].column = e[0].column; }},
       {"encoding", [](BlockHeader&, E& e) { e[0].encoding = static_cast<Encoding>(77); }},
       {"sum of anything", [](BlockHeader&, E& e) { e[0].encoding = Encoding::kSum; }},
@@ -198,7 +212,8 @@ TEST(Hostile, UnknownTablesAndColumnsAreSkippedAndCounted) {
   TempDir dir;
   const std::string bytes = makeTrace(dir / "t.sbt");
   auto whole = openBytes(dir, bytes);
-  Opened o = openBytes(dir, forge(bytes, whole.reader->blocks()[2].offset, [](BlockHeader& h, auto&) { h.table = 999; }));
+  Opened o =
+      openBytes(dir, forge(bytes, whole.reader->blocks()[2].offset, [](BlockHeader& h, auto&) { h.table = 999; }));
   EXPECT_EQ(o.reader->unknownBlocks(), 1u);
   EXPECT_EQ(o.reader->damageSummary(), "");
 }
@@ -208,7 +223,8 @@ TEST(Damage, LostStringsLeaveNamesUnknownNotWrong) {
   std::string bytes = makeTrace(dir / "t.sbt");
   // The strings block comes just before the first block of events.
   auto whole = openBytes(dir, bytes);
-  size_t magic = bytes.rfind(std::string(reinterpret_cast<const char*>(kBlockMagic), 8), whole.reader->blocks()[0].offset - 1);
+  size_t magic =
+      bytes.rfind(std::string(reinterpret_cast<const char*>(kBlockMagic), 8), whole.reader->blocks()[0].offset - 1);
   bytes[magic + 60] = static_cast<char>(bytes[magic + 60] ^ 0x40);
   Opened o = openBytes(dir, bytes);
   EXPECT_EQ((*o.reader->strings(0))->at(0).data(), nullptr);

@@ -72,7 +72,8 @@ void expectGolden(const std::string& path) {
       EXPECT_EQ(slot(events::bytes, r), i == 7 ? INT64_MAX : kNull);
       EXPECT_EQ(slot(events::stream, r), kNull);
       if (i % 3) {
-        EXPECT_EQ(LaunchShape::parse(strings.at(slot(events::launch, r))), (LaunchShape{.grid_x = static_cast<int32_t>(i % 5), .block_x = 256, .registers = 32}));
+        EXPECT_EQ(LaunchShape::parse(strings.at(slot(events::launch, r))),
+                  (LaunchShape{.grid_x = static_cast<int32_t>(i % 5), .block_x = 256, .registers = 32}));
       }
       if (i % 50 == 0) {
         EXPECT_EQ(c[events::args].textAt(r), "{\"i\":" + std::to_string(i) + "}");

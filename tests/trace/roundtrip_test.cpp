@@ -82,21 +82,37 @@ TEST(RoundTrip, EveryTableWithRandomRowsAndNulls) {
             if (random() % 4 != 0) {
               std::string word = "word" + std::to_string(random() % 50);
               switch (c.kind) {
-                case Kind::Int: slot = static_cast<int64_t>(random() >> (random() % 63)) - (1 << 20); break;
-                case Kind::Int32: slot = static_cast<int32_t>(random()); break;
-                case Kind::Real: slot = real(static_cast<double>(random()) / 3); break;
-                case Kind::Type: slot = static_cast<int64_t>(random() % kEventTypes); break;
-                case Kind::Str: slot = writer->string(text = word); break;
-                case Kind::Text: slot = appender->text(text = word); break;
-                case Kind::Launch: slot = writer->string(text = "1,2,3,4,5,6,7,,9"); break;
-                case Kind::Sum: break;
+                case Kind::Int:
+                  slot = static_cast<int64_t>(random() >> (random() % 63)) - (1 << 20);
+                  break;
+                case Kind::Int32:
+                  slot = static_cast<int32_t>(random());
+                  break;
+                case Kind::Real:
+                  slot = real(static_cast<double>(random()) / 3);
+                  break;
+                case Kind::Type:
+                  slot = static_cast<int64_t>(random() % kEventTypes);
+                  break;
+                case Kind::Str:
+                  slot = writer->string(text = word);
+                  break;
+                case Kind::Text:
+                  slot = appender->text(text = word);
+                  break;
+                case Kind::Launch:
+                  slot = writer->string(text = "1,2,3,4,5,6,7,,9");
+                  break;
+                case Kind::Sum:
+                  break;
               }
               if (slot != kNull && text == "NULL") text = std::to_string(slot);
             }
             if (c.kind == Kind::Sum) {
               text = slots[slots.size() - 1] == kNull || slots[slots.size() - 2] == kNull
                          ? "NULL"
-                         : std::to_string(static_cast<int64_t>(static_cast<uint64_t>(slots[slots.size() - 1]) + static_cast<uint64_t>(slots[slots.size() - 2])));
+                         : std::to_string(static_cast<int64_t>(static_cast<uint64_t>(slots[slots.size() - 1]) +
+                                                               static_cast<uint64_t>(slots[slots.size() - 2])));
             }
             slots.push_back(slot);
             texts.push_back(text);

@@ -54,7 +54,7 @@ class [[nodiscard]] Result {
 }  // namespace tracesmith
 
 // Leaves the enclosing function with the status of `expr` unless it is ok.
-#define TS_TRY(expr)                                        \
-  do {                                                      \
+#define TS_TRY(expr)                                                              \
+  do {                                                                            \
     if (::tracesmith::Status ts_status_ = (expr); !ts_status_) return ts_status_; \
   } while (0)

@@ -110,7 +110,9 @@ class ColumnData {
  public:
   /// int64_t for Int, Real (bits) and Sum; uint32_t for Int32 (as int32), Str and Launch; uint8_t for Type.
   template <typename T>
-  const T* data() const { return reinterpret_cast<const T*>(values_.data()); }
+  const T* data() const {
+    return reinterpret_cast<const T*>(values_.data());
+  }
   double realAt(size_t i) const { return std::bit_cast<double>(data<int64_t>()[i]); }
   bool valid(size_t i) const { return !has_nulls_ || valid_[i]; }
   /// A byte per row; only with hasNulls().

@@ -10,13 +10,16 @@
 
 namespace tracesmith::trace {
 
-/// What a user selects with --from, --to, --rank, --device, --type. Conditions on columns a table lacks do not apply to it.
+/// What a user selects with --from, --to, --rank, --device, --type. Conditions on columns a table lacks do not apply to
+/// it.
 struct Selection {
   int64_t from = INT64_MIN, to = INT64_MAX;  ///< rows that overlap [from, to): ts < to and ts + dur ≥ from
   std::vector<int64_t> ranks, devices;       ///< empty: all
   uint64_t types = ~0ull;                    ///< bit set of EventType
 
-  bool all() const { return from == INT64_MIN && to == INT64_MAX && ranks.empty() && devices.empty() && types == ~0ull; }
+  bool all() const {
+    return from == INT64_MIN && to == INT64_MAX && ranks.empty() && devices.empty() && types == ~0ull;
+  }
   /// False if no row of the block can match.
   bool mayMatch(const Block& block) const;
 };
@@ -28,7 +31,8 @@ class Scan {
   Scan(const Reader& reader, const TableInfo& table, Selection selection, std::vector<int> columns);
   ~Scan();
 
-  /// Moves to the next block with a matching row; false at the end. Damaged blocks are skipped (and in reader.damage()).
+  /// Moves to the next block with a matching row; false at the end. Damaged blocks are skipped (and in
+  /// reader.damage()).
   bool next();
   const Block& block() const;
   /// Numbers of the matching rows in the block, ascending.

@@ -35,7 +35,20 @@ struct TableInfo {
 
 /// What an event is. The numbers are on disk; `other` is last and also stands for types of a newer version.
 enum class EventType : uint8_t {
-  kernel, memcpy, memset, runtime, driver, sync, graph, overhead, cpu_op, annotation, gpu_annotation, python, marker, other
+  kernel,
+  memcpy,
+  memset,
+  runtime,
+  driver,
+  sync,
+  graph,
+  overhead,
+  cpu_op,
+  annotation,
+  gpu_annotation,
+  python,
+  marker,
+  other
 };
 constexpr int kEventTypes = 14;
 const char* eventTypeName(EventType type);
@@ -43,26 +56,38 @@ const char* eventTypeName(EventType type);
 bool parseEventType(std::string_view name, EventType& type);
 /// True for rows that happened on a device: kernels, copies, graphs, device-side annotations.
 constexpr bool isDeviceType(EventType t) {
-  return t == EventType::kernel || t == EventType::memcpy || t == EventType::memset || t == EventType::gpu_annotation || t == EventType::graph;
+  return t == EventType::kernel || t == EventType::memcpy || t == EventType::memset || t == EventType::gpu_annotation ||
+         t == EventType::graph;
 }
 
 // Row types: one int64 slot per column, all NULL to begin with.
-// A Str, Text or Launch slot holds an id from Writer::string / Appender::text / Writer::launch; a Real slot holds real(x).
+// A Str, Text or Launch slot holds an id from Writer::string / Appender::text / Writer::launch; a Real slot holds
+// real(x).
 #define TABLE(table, Row, number, doc) struct Row {
 #define COLUMN(table, number, name, kind, doc) int64_t name = kNull;
-#define END_TABLE(table) };
+#define END_TABLE(table) \
+  }                      \
+  ;
 #include "tracesmith/trace/schema.def"
 
 /// Column indexes: `events::ts`, `collectives::bytes`, …
-#define TABLE(table, Row, number, doc) namespace table { enum Column : int {
+#define TABLE(table, Row, number, doc) \
+  namespace table {                    \
+  enum Column : int {
 #define COLUMN(table, number, name, kind, doc) name,
-#define END_TABLE(table) kColumns }; }
+#define END_TABLE(table) \
+  kColumns               \
+  }                      \
+  ;                      \
+  }
 #include "tracesmith/trace/schema.def"
 
 /// Table of a row type: `tableOf<EventRow>()`.
 template <typename Row>
 const TableInfo& tableOf();
-#define TABLE(table, Row, number, doc) template <> const TableInfo& tableOf<Row>();
+#define TABLE(table, Row, number, doc) \
+  template <>                          \
+  const TableInfo& tableOf<Row>();
 #define COLUMN(table, number, name, kind, doc)
 #define END_TABLE(table)
 #include "tracesmith/trace/schema.def"

@@ -16,10 +16,10 @@
 namespace tracesmith::trace {
 
 struct WriterOptions {
-  uint32_t block_rows = 32768;         ///< rows of a full block
-  size_t memory_bytes = 128u << 20;    ///< rows buffered by all appenders together
+  uint32_t block_rows = 32768;       ///< rows of a full block
+  size_t memory_bytes = 128u << 20;  ///< rows buffered by all appenders together
   int zstd_level = 1;
-  bool whole_or_absent = false;        ///< write beside the final name, rename on close; otherwise readable while written
+  bool whole_or_absent = false;  ///< write beside the final name, rename on close; otherwise readable while written
   std::array<uint8_t, 16> trace_id{};  ///< all zero: a random one
   int64_t created_ns = 0;              ///< 0: now
 };

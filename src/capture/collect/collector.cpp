@@ -1,9 +1,11 @@
 #include "capture/collect/collector.hpp"
 
+#include <cxxabi.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/text.hpp"
@@ -31,9 +33,9 @@ struct Collector::Process {
   std::unique_ptr<ring::RingReader> ring;
   std::unordered_map<uint32_t, int64_t> names;  // ring string → trace string
   std::map<uint32_t, int64_t> lane_tids;
-  std::map<uint32_t, uint32_t> lane_stream;             // stream of the last launch on a lane
-  std::map<uint32_t, std::deque<Launch>> launches;      // by stream, in the order they were launched
-  uint64_t gpu_on_ns = 0;  // kernels launched before are not recorded
+  std::map<uint32_t, uint32_t> lane_stream;         // stream of the last launch on a lane
+  std::map<uint32_t, std::deque<Launch>> launches;  // by stream, in the order they were launched
+  uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded
 
   int64_t rank() const {
     int32_t r = ring->header().rank.load();
@@ -43,7 +45,8 @@ struct Collector::Process {
 
 namespace {
 
-constexpr size_t kMostWaiting = 4096;  // launches of a stream that wait for their kernels; graph replays may never get one
+constexpr size_t kMostWaiting =
+    4096;  // launches of a stream that wait for their kernels; graph replays may never get one
 
 int64_t orNull(int32_t v) { return v < 0 ? kNull : v; }
 
@@ -74,6 +77,22 @@ std::string hex(uint64_t v) {
   return text;
 }
 
+/// CUPTI gives kernels by their linker names; people know them by their C++ names.
+std::string demangled(std::string_view name) {
+  std::string text(name);
+  if (!name.starts_with("_Z")) return text;
+  int status = 0;
+  std::unique_ptr<char, void (*)(void*)> readable(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status),
+                                                  std::free);
+  return status == 0 && readable ? readable.get() : text;
+}
+
+/// "ncclDevKernel_…", also as the linker spells it: "_Z39ncclDevKernel_…".
+bool isNcclKernel(std::string_view name) {
+  if (name.starts_with("_Z")) name.remove_prefix(std::min(name.size(), name.find_first_not_of("0123456789", 2)));
+  return name.starts_with("nccl");
+}
+
 }  // namespace
 
 std::string hostName() {
@@ -84,7 +103,8 @@ std::string hostName() {
 
 uint64_t rawNow() { return ring::nowNs(); }
 
-Collector::Collector(Writer& writer, std::string node) : writer_(writer), out_(writer.appender()), node_(std::move(node)), node_id_(writer.string(node_)) {}
+Collector::Collector(Writer& writer, std::string node)
+    : writer_(writer), out_(writer.appender()), node_(std::move(node)), node_id_(writer.string(node_)) {}
 Collector::~Collector() = default;
 
 template <typename Row>
@@ -92,7 +112,9 @@ void Collector::append(const Row& row) {
   if (status_) status_ = out_->append(row);
 }
 
-bool Collector::follows(const std::string& path) const { return std::find(seen_.begin(), seen_.end(), path) != seen_.end(); }
+bool Collector::follows(const std::string& path) const {
+  return std::find(seen_.begin(), seen_.end(), path) != seen_.end();
+}
 
 Status Collector::follow(const std::string& path, bool attach) {
   Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
@@ -116,21 +138,24 @@ Result<size_t> Collector::drain() {
 
 Result<size_t> Collector::snapshot() {
   size_t count = 0;
-  for (auto& p : processes_) p->ring->snapshot([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
+  for (auto& p : processes_)
+    p->ring->snapshot([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
   stats_.records += count;
   if (!status_) return status_;
   return count;
 }
 
 size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
-  const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata || r.kind == RingKind::gpu_on;
+  const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata ||
+                       r.kind == RingKind::gpu_on;
   if (!context && std::max(r.start, r.end) < since_ns_) return 0;
   take(p, lane, r);
   return 1;
 }
 
 size_t Collector::alive() const {
-  return static_cast<size_t>(std::count_if(processes_.begin(), processes_.end(), [](const auto& p) { return p->ring->alive(); }));
+  return static_cast<size_t>(
+      std::count_if(processes_.begin(), processes_.end(), [](const auto& p) { return p->ring->alive(); }));
 }
 
 int64_t Collector::name(Process& p, uint32_t id) {
@@ -138,7 +163,7 @@ int64_t Collector::name(Process& p, uint32_t id) {
   auto [it, fresh] = p.names.try_emplace(id, kNull);
   if (fresh) {
     std::string_view text = p.ring->string(id);
-    if (text.data()) it->second = writer_.string(text);
+    if (text.data()) it->second = writer_.string(demangled(text));
   }
   return it->second;
 }
@@ -167,7 +192,9 @@ void Collector::event(Process& p, const Record& r, EventType type) {
       if (r.arg[1]) row.graph_node = static_cast<int64_t>(r.arg[1]);
       if (r.arg[3]) row.args = out_->text("{\"dst_device\":" + std::to_string(r.arg[3] - 1) + "}");
       break;
-    case RingKind::graph: row.graph = static_cast<int64_t>(r.arg[0] >> 32); break;
+    case RingKind::graph:
+      row.graph = static_cast<int64_t>(r.arg[0] >> 32);
+      break;
     case RingKind::sync:
       if (r.stream != UINT32_MAX) row.stream = r.stream;
       break;
@@ -214,7 +241,8 @@ void Collector::collectiveRow(Process& p, const Collective& c, const Record* ker
   if (info.algo > 0 && info.algo < std::size(nccl::kAlgos)) row.algo = writer_.string(lower(nccl::kAlgos[info.algo]));
   if (info.proto > 0 && info.proto < std::size(nccl::kProtos)) row.proto = writer_.string(nccl::kProtos[info.proto]);
   if (info.channels) row.channels = info.channels;
-  if (r.kind == RingKind::p2p) row.peer = orNull(static_cast<int16_t>(r.device));
+  if (r.kind == RingKind::p2p)
+    row.peer = orNull(static_cast<int16_t>(r.device));
   else if (row.op != kNull && info.root >= 0) {
     std::string_view function = p.ring->string(r.name);
     if (function == "Broadcast" || function == "Reduce") row.peer = info.root;
@@ -225,12 +253,17 @@ void Collector::collectiveRow(Process& p, const Collective& c, const Record* ker
 
 /// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
 bool Collector::fits(const Process& p, const Launch& launch, std::string_view kernel) {
-  static constexpr std::string_view kFunctions[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce_", "SendRecv"};
-  if (std::none_of(std::begin(kFunctions), std::end(kFunctions), [&](std::string_view f) { return kernel.find(f) != std::string_view::npos; })) return true;
-  return launch.operations.empty() || std::any_of(launch.operations.begin(), launch.operations.end(), [&](const Collective& c) {
-    const std::string_view function = p.ring->string(c.record.name);
-    return c.record.kind == RingKind::p2p ? kernel.find("SendRecv") != std::string_view::npos : kernel.find(function) != std::string_view::npos;
-  });
+  static constexpr std::string_view kFunctions[] = {"AllReduce", "AllGather", "ReduceScatter",
+                                                    "Broadcast", "Reduce_",   "SendRecv"};
+  if (std::none_of(std::begin(kFunctions), std::end(kFunctions),
+                   [&](std::string_view f) { return kernel.find(f) != std::string_view::npos; }))
+    return true;
+  return launch.operations.empty() ||
+         std::any_of(launch.operations.begin(), launch.operations.end(), [&](const Collective& c) {
+           const std::string_view function = p.ring->string(c.record.name);
+           return c.record.kind == RingKind::p2p ? kernel.find("SendRecv") != std::string_view::npos
+                                                 : kernel.find(function) != std::string_view::npos;
+         });
 }
 
 /// Writes the operations of the first launch of a queue and forgets it.
@@ -243,15 +276,17 @@ void Collector::kernel(Process& p, const Record& r) {
   event(p, r, EventType::kernel);
   ++stats_.kernels;
   const std::string_view kernel = p.ring->string(r.name);
-  if (kernel.substr(0, 4) != "nccl") return;
+  if (!isNcclKernel(kernel)) return;
   // Kernels run on their stream in the order they were launched. 0 collects launches whose stream is not known.
   for (uint32_t stream : {r.stream, 0u}) {
     auto found = p.launches.find(stream);
     if (found == p.launches.end()) continue;
     std::deque<Launch>& queue = found->second;
-    while (!queue.empty() && queue.front().end < p.gpu_on_ns) settle(p, queue, nullptr);  // launched while nobody recorded
+    while (!queue.empty() && queue.front().end < p.gpu_on_ns)
+      settle(p, queue, nullptr);  // launched while nobody recorded
     // One whose kernel was lost would shift all after it: it shows where functions alternate.
-    auto fitting = std::find_if(queue.begin(), queue.end(), [&](const Launch& l) { return l.start <= r.start && fits(p, l, kernel); });
+    auto fitting = std::find_if(queue.begin(), queue.end(),
+                                [&](const Launch& l) { return l.start <= r.start && fits(p, l, kernel); });
     if (fitting == queue.end()) continue;
     for (auto n = fitting - queue.begin(); n > 0; --n) settle(p, queue, nullptr);
     settle(p, queue, &r);
@@ -265,15 +300,25 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
     return it == p.lane_tids.end() ? kNull : it->second;
   };
   switch (r.kind) {
-    case RingKind::kernel: return kernel(p, r);
-    case RingKind::memcpy: return event(p, r, EventType::memcpy);
-    case RingKind::memset: return event(p, r, EventType::memset);
-    case RingKind::runtime: return event(p, r, EventType::runtime);
-    case RingKind::driver: return event(p, r, EventType::driver);
-    case RingKind::sync: return event(p, r, EventType::sync);
-    case RingKind::overhead: return event(p, r, EventType::overhead);
-    case RingKind::graph: return event(p, r, EventType::graph);
-    case RingKind::thread: p.lane_tids[lane] = static_cast<int64_t>(r.arg[0]); return;
+    case RingKind::kernel:
+      return kernel(p, r);
+    case RingKind::memcpy:
+      return event(p, r, EventType::memcpy);
+    case RingKind::memset:
+      return event(p, r, EventType::memset);
+    case RingKind::runtime:
+      return event(p, r, EventType::runtime);
+    case RingKind::driver:
+      return event(p, r, EventType::driver);
+    case RingKind::sync:
+      return event(p, r, EventType::sync);
+    case RingKind::overhead:
+      return event(p, r, EventType::overhead);
+    case RingKind::graph:
+      return event(p, r, EventType::graph);
+    case RingKind::thread:
+      p.lane_tids[lane] = static_cast<int64_t>(r.arg[0]);
+      return;
     case RingKind::range:
     case RingKind::mark: {
       EventRow row;
@@ -339,7 +384,9 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       p.lane_stream[lane] = r.stream;
       p.launches[r.stream].push_back({r.start, r.end, {}});
       return;
-    case RingKind::gpu_on: p.gpu_on_ns = r.start; return;
+    case RingKind::gpu_on:
+      p.gpu_on_ns = r.start;
+      return;
     case RingKind::collective:
     case RingKind::p2p: {
       // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
@@ -365,7 +412,8 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       append(row);
       return;
     }
-    default: break;
+    default:
+      break;
   }
 }
 

@@ -138,21 +138,62 @@ RingWriter* nvtxRing() {
   return r && nvtxOn(*r) ? r : nullptr;
 }
 
-void markEx(const NvtxAttributes* a) { if (RingWriter* r = nvtxRing()) markId(*r, messageOf(*r, a), 0); }
-void markA(const char* s) { if (RingWriter* r = nvtxRing()) markId(*r, r->intern(s), 0); }
-uint64_t rangeStartEx(const NvtxAttributes* a) { RingWriter* r = nvtxRing(); return r ? startRange(*r, messageOf(*r, a), 0) : 0; }
-uint64_t rangeStartA(const char* s) { RingWriter* r = nvtxRing(); return r ? startRange(*r, r->intern(s), 0) : 0; }
-void nvtxRangeEnd(uint64_t id) { if (RingWriter* r = nvtxRing()) endRange(*r, id); }
-int rangePushEx(const NvtxAttributes* a) { RingWriter* r = nvtxRing(); if (r) pushRange(*r, messageOf(*r, a), 0); return 0; }
-int rangePushA(const char* s) { RingWriter* r = nvtxRing(); if (r) pushRange(*r, r->intern(s), 0); return 0; }
-int rangePop() { RingWriter* r = nvtxRing(); return r ? popRange(*r, 0) : -1; }
-void domainMarkEx(void* d, const NvtxAttributes* a) { if (RingWriter* r = nvtxRing()) markId(*r, messageOf(*r, a), asId(d)); }
-uint64_t domainRangeStartEx(void* d, const NvtxAttributes* a) { RingWriter* r = nvtxRing(); return r ? startRange(*r, messageOf(*r, a), asId(d)) : 0; }
+void markEx(const NvtxAttributes* a) {
+  if (RingWriter* r = nvtxRing()) markId(*r, messageOf(*r, a), 0);
+}
+void markA(const char* s) {
+  if (RingWriter* r = nvtxRing()) markId(*r, r->intern(s), 0);
+}
+uint64_t rangeStartEx(const NvtxAttributes* a) {
+  RingWriter* r = nvtxRing();
+  return r ? startRange(*r, messageOf(*r, a), 0) : 0;
+}
+uint64_t rangeStartA(const char* s) {
+  RingWriter* r = nvtxRing();
+  return r ? startRange(*r, r->intern(s), 0) : 0;
+}
+void nvtxRangeEnd(uint64_t id) {
+  if (RingWriter* r = nvtxRing()) endRange(*r, id);
+}
+int rangePushEx(const NvtxAttributes* a) {
+  RingWriter* r = nvtxRing();
+  if (r) pushRange(*r, messageOf(*r, a), 0);
+  return 0;
+}
+int rangePushA(const char* s) {
+  RingWriter* r = nvtxRing();
+  if (r) pushRange(*r, r->intern(s), 0);
+  return 0;
+}
+int rangePop() {
+  RingWriter* r = nvtxRing();
+  return r ? popRange(*r, 0) : -1;
+}
+void domainMarkEx(void* d, const NvtxAttributes* a) {
+  if (RingWriter* r = nvtxRing()) markId(*r, messageOf(*r, a), asId(d));
+}
+uint64_t domainRangeStartEx(void* d, const NvtxAttributes* a) {
+  RingWriter* r = nvtxRing();
+  return r ? startRange(*r, messageOf(*r, a), asId(d)) : 0;
+}
 void domainRangeEnd(void*, uint64_t id) { nvtxRangeEnd(id); }
-int domainRangePushEx(void* d, const NvtxAttributes* a) { RingWriter* r = nvtxRing(); if (r) pushRange(*r, messageOf(*r, a), asId(d)); return 0; }
-int domainRangePop(void* d) { RingWriter* r = nvtxRing(); return r ? popRange(*r, asId(d)) : -1; }
-void* domainRegisterStringA(void*, const char* s) { RingWriter* r = ringOrNull(); return r ? asHandle(r->intern(s)) : nullptr; }
-void* domainCreateA(const char* s) { RingWriter* r = ringOrNull(); return r ? asHandle(r->intern(s)) : nullptr; }
+int domainRangePushEx(void* d, const NvtxAttributes* a) {
+  RingWriter* r = nvtxRing();
+  if (r) pushRange(*r, messageOf(*r, a), asId(d));
+  return 0;
+}
+int domainRangePop(void* d) {
+  RingWriter* r = nvtxRing();
+  return r ? popRange(*r, asId(d)) : -1;
+}
+void* domainRegisterStringA(void*, const char* s) {
+  RingWriter* r = ringOrNull();
+  return r ? asHandle(r->intern(s)) : nullptr;
+}
+void* domainCreateA(const char* s) {
+  RingWriter* r = ringOrNull();
+  return r ? asHandle(r->intern(s)) : nullptr;
+}
 
 struct NvtxCallbacks {
   size_t size;
@@ -162,7 +203,8 @@ struct NvtxCallbacks {
 }  // namespace
 
 TS_EXPORT const tracesmith_api* tracesmith_probe_api(void) {
-  static const tracesmith_api kApi = {1, sizeof(tracesmith_api), rangeBegin, rangeEnd, stepBegin, stepEnd, counter, metadata};
+  static const tracesmith_api kApi = {
+      1, sizeof(tracesmith_api), rangeBegin, rangeEnd, stepBegin, stepEnd, counter, metadata};
   return ringOrNull() ? &kApi : nullptr;
 }
 
@@ -174,7 +216,8 @@ TS_EXPORT int InitializeInjectionNvtx2(const void* (*get_export_table)(uint32_t)
   auto fill = [&](uint32_t module, uint32_t id, void* function) {
     void*** table = nullptr;
     uint32_t size = 0;
-    if (callbacks->GetModuleFunctionTable(module, &table, &size) && table && id < size && table[id]) *table[id] = function;
+    if (callbacks->GetModuleFunctionTable(module, &table, &size) && table && id < size && table[id])
+      *table[id] = function;
   };
   auto p = [](auto f) { return reinterpret_cast<void*>(f); };
   fill(1, 1, p(markEx));

@@ -1,5 +1,5 @@
-// CUPTI activity records into the ring. CUPTI calls two of our functions on the job's threads: one hands out a buffer, one
-// takes it back; everything else happens on a thread of our own.
+// CUPTI activity records into the ring. CUPTI calls two of our functions on the job's threads: one hands out a buffer,
+// one takes it back; everything else happens on a thread of our own.
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -56,7 +56,7 @@ int g_max_buffers = kMaxBuffers;
 std::atomic<Buffer*> g_all[kMaxBuffers];  // every buffer we ever made: a pointer that is not here is somebody else's
 Stack g_done;
 std::atomic<bool> g_running{false};
-std::atomic<bool> g_aside{false};  // another profiler has the activity API
+std::atomic<bool> g_aside{false};      // another profiler has the activity API
 std::atomic<uint64_t> g_return_ns{0};  // when to take it back; 0: not while the other one is at work
 std::atomic<BufferCompleted> g_other_completed{nullptr};
 constexpr uint64_t kReturnAfterNs = 2'000'000'000;  // the other one may still fetch its last buffers
@@ -90,7 +90,9 @@ bool isOurs(const Buffer* b) {
 void putFree(Buffer* b) {
   for (std::atomic<Buffer*>& slot : g_free) {
     Buffer* empty = nullptr;
-    if (slot.load(std::memory_order_relaxed) == nullptr && slot.compare_exchange_strong(empty, b, std::memory_order_release)) return;
+    if (slot.load(std::memory_order_relaxed) == nullptr &&
+        slot.compare_exchange_strong(empty, b, std::memory_order_release))
+      return;
   }
 }
 
@@ -109,7 +111,8 @@ void onBufferRequested(uint8_t** buffer, size_t* size, size_t* max_records) {
 void onBufferCompleted(void* context, uint32_t stream, uint8_t* bytes, size_t size, size_t valid) {
   if (!bytes) return;
   if (bytes == g_discard) {
-    if (RingWriter* r = ring::g_ring.load()) r->lose(ring::kCuptiDropped, valid / 128);  // a guess: records of about that size
+    if (RingWriter* r = ring::g_ring.load())
+      r->lose(ring::kCuptiDropped, valid / 128);  // a guess: records of about that size
     return;
   }
   Buffer* b = reinterpret_cast<Buffer*>(bytes - offsetof(Buffer, bytes));
@@ -168,7 +171,8 @@ void* openCupti() {
   for (const char* name : kNames)
     if (void* h = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return h;
   char path[1200];
-  const char* homes[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda", "/usr/local/cuda-13.0", "/usr/local/cuda-12"};
+  const char* homes[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda", "/usr/local/cuda-13.0",
+                         "/usr/local/cuda-12"};
   for (const char* home : homes)
     for (const char* dir : {"extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib"})
       for (const char* name : kNames) {
@@ -184,8 +188,10 @@ bool resolve(void* library) {
     *reinterpret_cast<void**>(&function) = dlsym(library, name);
     return function != nullptr;
   };
-  bool good = get(g_cupti.ActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks") && get(g_cupti.ActivityEnable, "cuptiActivityEnable") &&
-              get(g_cupti.ActivityDisable, "cuptiActivityDisable") && get(g_cupti.ActivityGetNextRecord, "cuptiActivityGetNextRecord") &&
+  bool good = get(g_cupti.ActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks") &&
+              get(g_cupti.ActivityEnable, "cuptiActivityEnable") &&
+              get(g_cupti.ActivityDisable, "cuptiActivityDisable") &&
+              get(g_cupti.ActivityGetNextRecord, "cuptiActivityGetNextRecord") &&
               get(g_cupti.ActivityFlushAll, "cuptiActivityFlushAll");
   get(g_cupti.ActivityEnableRuntimeApi, "cuptiActivityEnableRuntimeApi");
   get(g_cupti.ActivityEnableDriverApi, "cuptiActivityEnableDriverApi");
@@ -202,12 +208,16 @@ bool resolve(void* library) {
 // ---- what is enabled in which mode
 
 // Calls that start work on a GPU: enough to join every kernel and copy with its launch.
-constexpr uint32_t kLaunchRuntime[] = {31, 41, 44, 51, 161, 211, 214, 225, 228, 235, 269, 270, 311, 312, 430, 431, 505, 506};
-constexpr uint32_t kLaunchDriver[] = {60, 62, 64, 216, 220, 277, 279, 281, 306, 307, 319, 442, 477, 478, 514, 515, 652, 653};
+constexpr uint32_t kLaunchRuntime[] = {31,  41,  44,  51,  161, 211, 214, 225, 228,
+                                       235, 269, 270, 311, 312, 430, 431, 505, 506};
+constexpr uint32_t kLaunchDriver[] = {60,  62,  64,  216, 220, 277, 279, 281, 306,
+                                      307, 319, 442, 477, 478, 514, 515, 652, 653};
 
 /// Only the calls that start work. False where CUPTI cannot choose (before CUDA 12.5).
 bool setApis(bool on) {
-  if (!g_cupti.ActivityEnableRuntimeApi || !g_cupti.ActivityEnableDriverApi || g_cupti.ActivityEnableRuntimeApi(kLaunchRuntime[0], on) != 0) return false;
+  if (!g_cupti.ActivityEnableRuntimeApi || !g_cupti.ActivityEnableDriverApi ||
+      g_cupti.ActivityEnableRuntimeApi(kLaunchRuntime[0], on) != 0)
+    return false;
   for (uint32_t cbid : kLaunchRuntime) g_cupti.ActivityEnableRuntimeApi(cbid, on);
   for (uint32_t cbid : kLaunchDriver) g_cupti.ActivityEnableDriverApi(cbid, on);
   return true;
@@ -274,7 +284,8 @@ void drain(RingWriter& r) {
     putFree(b);
   }
   size_t dropped = 0;
-  if (g_cupti.ActivityGetNumDroppedRecords && g_cupti.ActivityGetNumDroppedRecords(nullptr, 0, &dropped) == 0 && dropped > 0)
+  if (g_cupti.ActivityGetNumDroppedRecords && g_cupti.ActivityGetNumDroppedRecords(nullptr, 0, &dropped) == 0 &&
+      dropped > 0)
     r.lose(ring::kCuptiDropped, dropped);
   pthread_mutex_unlock(&g_drain_mutex);
 }
@@ -333,13 +344,15 @@ void startCuda(RingWriter& r) {
   void* library = openCupti();
   if (!library || !resolve(library)) {
     r.header().cuda_state = 2;
-    note(r, library ? "libcupti lacks functions: GPU records are off" : "no libcupti found (set CUDA_HOME or TRACESMITH_CUPTI): GPU records are off");
+    note(r, library ? "libcupti lacks functions: GPU records are off"
+                    : "no libcupti found (set CUDA_HOME or TRACESMITH_CUPTI): GPU records are off");
     g_running = false;
     return;
   }
   if (g_cupti.GetVersion) g_cupti.GetVersion(&g_source.version);
   r.header().cupti_version = g_source.version;
-  if (const char* mb = getenv("TRACESMITH_CUPTI_MB"); mb && atoi(mb) > 0 && atoi(mb) < kMaxBuffers) g_max_buffers = atoi(mb);
+  if (const char* mb = getenv("TRACESMITH_CUPTI_MB"); mb && atoi(mb) > 0 && atoi(mb) < kMaxBuffers)
+    g_max_buffers = atoi(mb);
   for (int i = 0; i < kReadyBuffers; ++i)
     if (Buffer* b = newBuffer()) putFree(b);
   if (g_cupti.SetThreadIdType) g_cupti.SetThreadIdType(1);  // as gettid()

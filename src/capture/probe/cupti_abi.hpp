@@ -1,5 +1,6 @@
 // CUPTI as this probe uses it: functions by dlsym, records by their append-only prefix (facts measured for CUDA 11–13).
-// Written down here so that the probe builds without CUDA headers; tests compare it with the real ones where they exist.
+// Written down here so that the probe builds without CUDA headers; tests compare it with the real ones where they
+// exist.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,15 @@ using BufferRequested = void (*)(uint8_t** buffer, size_t* size, size_t* max_rec
 using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
 
 enum ActivityKind : uint32_t {
-  kMemcpy = 1, kMemset = 2, kDriver = 4, kRuntime = 5, kConcurrentKernel = 10, kOverhead = 17, kMemcpy2 = 22, kSynchronization = 38, kGraphTrace = 51
+  kMemcpy = 1,
+  kMemset = 2,
+  kDriver = 4,
+  kRuntime = 5,
+  kConcurrentKernel = 10,
+  kOverhead = 17,
+  kMemcpy2 = 22,
+  kSynchronization = 38,
+  kGraphTrace = 51
 };
 
 /// The functions used; one that a version lacks is nullptr.

@@ -25,13 +25,14 @@ struct Cache {
 uint32_t launchShape(RingWriter& r, const KernelRecord& k) {
   static Cache<4096> cache;
   uint64_t key = 1;
-  for (int64_t v : {k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], static_cast<int32_t>(k.registers), k.static_shared, k.dynamic_shared})
+  for (int64_t v : {k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2],
+                    static_cast<int32_t>(k.registers), k.static_shared, k.dynamic_shared})
     key = (key ^ static_cast<uint64_t>(v)) * 0x100000001b3ull + (key >> 29);
   auto& entry = cache.at(key);
   if (entry.key != key || entry.id == 0) {
     char text[128];
-    int n = snprintf(text, sizeof text, "%d,%d,%d,%d,%d,%d,%d,%d,%d", k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], k.registers,
-                     k.static_shared, k.dynamic_shared);
+    int n = snprintf(text, sizeof text, "%d,%d,%d,%d,%d,%d,%d,%d,%d", k.grid[0], k.grid[1], k.grid[2], k.block[0],
+                     k.block[1], k.block[2], k.registers, k.static_shared, k.dynamic_shared);
     entry = {key, r.intern(text, static_cast<size_t>(n))};
   }
   return entry.id;
@@ -43,7 +44,8 @@ uint32_t apiName(RingWriter& r, const Functions& cupti, uint32_t domain, uint32_
   auto& entry = cache.at(key);
   if (entry.key != key) {
     const char* name = nullptr;
-    if (!cupti.GetCallbackName || cupti.GetCallbackName(domain, cbid, &name) != 0 || !name) name = domain == 1 ? "driver call" : "runtime call";
+    if (!cupti.GetCallbackName || cupti.GetCallbackName(domain, cbid, &name) != 0 || !name)
+      name = domain == 1 ? "driver call" : "runtime call";
     // "cudaLaunchKernel_v7000" and "…_ptsz_v7000" are cudaLaunchKernel to people.
     size_t n = strlen(name);
     for (const char* cut = name; (cut = strstr(cut, "_")) != nullptr; ++cut)
@@ -57,7 +59,8 @@ uint32_t apiName(RingWriter& r, const Functions& cupti, uint32_t domain, uint32_
 }
 
 const char* memoryKind(uint8_t kind) {
-  static const char* const kNames[] = {"Unknown", "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"};
+  static const char* const kNames[] = {"Unknown", "Pageable", "Pinned",        "Device",
+                                       "Array",   "Managed",  "Device Static", "Managed Static"};
   return kNames[kind < 8 ? kind : 0];
 }
 
@@ -66,9 +69,11 @@ uint32_t copyName(RingWriter& r, uint8_t copy, uint8_t from, uint8_t to) {
   const uint64_t key = 1ull << 63 | static_cast<uint64_t>(copy) << 16 | static_cast<uint64_t>(from) << 8 | to;
   auto& entry = cache.at(key);
   if (entry.key != key) {
-    static const char* const kKinds[] = {"", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
+    static const char* const kKinds[] = {"",     "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+                                         "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
     char text[96];
-    int n = snprintf(text, sizeof text, "Memcpy %s (%s -> %s)", kKinds[copy < 11 ? copy : 0], memoryKind(from), memoryKind(to));
+    int n = snprintf(text, sizeof text, "Memcpy %s (%s -> %s)", kKinds[copy < 11 ? copy : 0], memoryKind(from),
+                     memoryKind(to));
     entry = {key, r.intern(text, static_cast<size_t>(n))};
   }
   return entry.id;
@@ -160,7 +165,8 @@ void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
     }
     case kSynchronization: {
       const auto& s = *static_cast<const SyncRecord*>(record);
-      static const char* const kNames[] = {"Synchronization", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+      static const char* const kNames[] = {"Synchronization", "Event Sync", "Stream Wait Event", "Stream Sync",
+                                           "Context Sync"};
       out.kind = Kind::sync;
       out.name = r.intern(kNames[s.type < 5 ? s.type : 0]);
       out.start = s.start;
@@ -172,8 +178,9 @@ void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
     }
     case kOverhead: {
       const auto& o = *static_cast<const OverheadRecord*>(record);
-      static const char* const kNames[] = {"Driver Compiler",      "Buffer Flush",        "Instrumentation",         "Resource",
-                                           "Module Loading",       "Lazy Function Loading", "Command Buffer Full",    "Activity Buffer Request", "UVM Init"};
+      static const char* const kNames[] = {
+          "Driver Compiler",       "Buffer Flush",        "Instrumentation",         "Resource", "Module Loading",
+          "Lazy Function Loading", "Command Buffer Full", "Activity Buffer Request", "UVM Init"};
       const uint32_t i = o.overhead >> 16;
       out.kind = Kind::overhead;
       out.name = r.intern(kNames[i < 9 ? i : 0]);
@@ -195,7 +202,9 @@ void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
       out.arg[2] = g.context;
       break;
     }
-    default: r.lose(ring::kUnknownRecord); return;
+    default:
+      r.lose(ring::kUnknownRecord);
+      return;
   }
   if (out.start != 0) out.start += static_cast<uint64_t>(source.to_raw_ns);
   if (out.end != 0) out.end += static_cast<uint64_t>(source.to_raw_ns);

@@ -1,5 +1,5 @@
-// When preloaded, these stand before CUPTI's own functions for everybody else in the process: torch.profiler's calls pass
-// through here. It takes the activity API for itself; we step aside and come back when it lets go.
+// When preloaded, these stand before CUPTI's own functions for everybody else in the process: torch.profiler's calls
+// pass through here. It takes the activity API for itself; we step aside and come back when it lets go.
 #include <dlfcn.h>
 
 #include "capture/probe/cupti_abi.hpp"

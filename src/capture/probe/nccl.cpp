@@ -1,7 +1,7 @@
 // The NCCL profiler plugin role: every collective and point-to-point operation, as NCCL enqueues it.
-// NCCL calls from the job's threads, from CUDA's callback threads and from its proxy thread, for one context at once; handles may
-// come back long after their operation. So handles are numbers, nothing is ever freed, and no CUDA call is made except in a
-// launch, where NCCL itself makes them.
+// NCCL calls from the job's threads, from CUDA's callback threads and from its proxy thread, for one context at once;
+// handles may come back long after their operation. So handles are numbers, nothing is ever freed, and no CUDA call is
+// made except in a launch, where NCCL itself makes them.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ namespace {
 using namespace nccl;
 using ring::Kind;
 
-/// One communicator of this process. Never freed: callbacks may come late. One that was finalized is used again when there is no
-/// other left.
+/// One communicator of this process. Never freed: callbacks may come late. One that was finalized is used again when
+/// there is no other left.
 struct Comm {
   enum State : int { kFree, kUsed, kFinal };
   std::atomic<int> state;
@@ -32,12 +32,14 @@ Comm g_any_comm;  // stands for those that found no place: their operations are 
 Comm* takeComm() {
   for (int wanted : {Comm::kFree, Comm::kFinal})
     for (Comm& comm : g_comms)
-      if (int expected = wanted; comm.state.load(std::memory_order_relaxed) == wanted && comm.state.compare_exchange_strong(expected, Comm::kUsed)) return &comm;
+      if (int expected = wanted; comm.state.load(std::memory_order_relaxed) == wanted &&
+                                 comm.state.compare_exchange_strong(expected, Comm::kUsed))
+        return &comm;
   return nullptr;
 }
 
-// Handles are numbers: what it is, its slot, and a count that tells it from those that had the slot before. NCCL only hands
-// them back, sometimes long after.
+// Handles are numbers: what it is, its slot, and a count that tells it from those that had the slot before. NCCL only
+// hands them back, sometimes long after.
 enum HandleKind : uint64_t { kPlain = 1, kLaunchHandle = 2, kProxyHandle = 3 };
 constexpr int kKindBits = 2, kSlotBits = 14;
 
@@ -55,9 +57,12 @@ class Open {
     for (uint32_t n = 0; n < kSlots; ++n, ++i) {
       Slot& slot = slots_[i % kSlots];
       uint64_t free = 0;
-      if (slot.handle.load(std::memory_order_relaxed) != 0 || !slot.handle.compare_exchange_strong(free, kBusy, std::memory_order_acquire)) continue;
+      if (slot.handle.load(std::memory_order_relaxed) != 0 ||
+          !slot.handle.compare_exchange_strong(free, kBusy, std::memory_order_acquire))
+        continue;
       slot.value = value;
-      const uint64_t handle = ++slot.count << (kKindBits + kSlotBits) | static_cast<uint64_t>(i % kSlots) << kKindBits | kKind;
+      const uint64_t handle =
+          ++slot.count << (kKindBits + kSlotBits) | static_cast<uint64_t>(i % kSlots) << kKindBits | kKind;
       slot.handle.store(handle, std::memory_order_release);
       return handle;
     }
@@ -129,8 +134,12 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
 }
 
 int initV1(void** context, int* mask) { return init(context, mask, nullptr, 0, 0, 0, -1); }
-int initV4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, Log) { return init(context, mask, name, hash, nodes, ranks, rank); }
-int initV5(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, Log) { return init(context, mask, name, id, nodes, ranks, rank); }
+int initV4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, Log) {
+  return init(context, mask, name, hash, nodes, ranks, rank);
+}
+int initV5(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, Log) {
+  return init(context, mask, name, id, nodes, ranks, rank);
+}
 
 template <size_t N>
 uint8_t indexOf(const char* const (&list)[N], const char* name) {
@@ -179,21 +188,31 @@ void write(RingWriter& r, const Operation& o) {
   r.write(record);
 }
 
-const char* functionV1(uint8_t function) { return function < sizeof kFunctionsV1 / sizeof *kFunctionsV1 ? kFunctionsV1[function] : nullptr; }
+const char* functionV1(uint8_t function) {
+  return function < sizeof kFunctionsV1 / sizeof *kFunctionsV1 ? kFunctionsV1[function] : nullptr;
+}
 uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
 
 template <int kVersion>
 Operation collective(const Comm& comm, const Descriptor& d) {
   if constexpr (kVersion >= 4) {
     const CollV4& c = d.coll;
-    return {Kind::collective, comm.hash, c.sequence, comm.rank, comm.ranks, c.function, c.count, packed(c.datatype, c.algo, c.proto, c.channels, c.root)};
+    return {Kind::collective, comm.hash,  c.sequence, comm.rank,
+            comm.ranks,       c.function, c.count,    packed(c.datatype, c.algo, c.proto, c.channels, c.root)};
   } else if constexpr (kVersion == 1) {
     const auto& c = reinterpret_cast<const CollV1&>(d.coll);
     const uint64_t info = packed(plusOne(c.datatype), plusOne(c.algo), plusOne(c.proto), c.channels, c.root);
     return {Kind::collective, c.hash, c.sequence, d.rank, 0, functionV1(c.function), c.count, info};
   } else {
     const auto& c = reinterpret_cast<const std::conditional_t<kVersion == 2, CollV2, CollV3>&>(d.coll);
-    return {Kind::collective, c.hash, c.sequence, d.rank, 0, c.function, c.count, packed(c.datatype, c.algo, c.proto, c.channels, c.root)};
+    return {Kind::collective,
+            c.hash,
+            c.sequence,
+            d.rank,
+            0,
+            c.function,
+            c.count,
+            packed(c.datatype, c.algo, c.proto, c.channels, c.root)};
   }
 }
 
@@ -202,13 +221,20 @@ Operation p2p(Comm& comm, const Descriptor& d) {
   const uint64_t sequence = comm.p2p_sequence.fetch_add(1);  // NCCL gives none
   if constexpr (kVersion >= 4) {
     const P2pV4& p = d.p2p;
-    return {Kind::p2p, comm.hash, sequence, comm.rank, comm.ranks, p.function, p.count, packed(p.datatype, nullptr, nullptr, p.channels, -1), p.peer};
+    return {Kind::p2p,  comm.hash,  sequence, comm.rank,
+            comm.ranks, p.function, p.count,  packed(p.datatype, nullptr, nullptr, p.channels, -1),
+            p.peer};
   } else if constexpr (kVersion == 1) {
     const auto& p = reinterpret_cast<const P2pV1&>(d.p2p);
-    return {Kind::p2p, p.hash, sequence, d.rank, 0, functionV1(p.function), p.count, packed(plusOne(p.datatype), 0, 0, 0, -1), p.peer};
+    return {Kind::p2p, p.hash,
+            sequence,  d.rank,
+            0,         functionV1(p.function),
+            p.count,   packed(plusOne(p.datatype), 0, 0, 0, -1),
+            p.peer};
   } else {
     const auto& p = reinterpret_cast<const P2pV2&>(d.p2p);
-    return {Kind::p2p, p.hash, sequence, d.rank, 0, p.function, p.count, packed(p.datatype, nullptr, nullptr, 0, -1), p.peer};
+    return {Kind::p2p, p.hash, sequence, d.rank, 0, p.function, p.count, packed(p.datatype, nullptr, nullptr, 0, -1),
+            p.peer};
   }
 }
 
@@ -280,10 +306,10 @@ int finalize(void* context) {
 
 using namespace tracesmith::probe;
 
-#define TS_PLUGIN(version, init, kind)                                                                                                        \
-  TS_EXPORT tracesmith::nccl::Plugin ncclProfiler_v##version;                                                                                 \
-  tracesmith::nccl::Plugin ncclProfiler_v##version = {"TraceSmith", reinterpret_cast<void*>(init), startEvent<kind>, stopEvent, recordEventState, \
-                                                      finalize}
+#define TS_PLUGIN(version, init, kind)                        \
+  TS_EXPORT tracesmith::nccl::Plugin ncclProfiler_v##version; \
+  tracesmith::nccl::Plugin ncclProfiler_v##version = {        \
+      "TraceSmith", reinterpret_cast<void*>(init), startEvent<kind>, stopEvent, recordEventState, finalize}
 TS_PLUGIN(1, initV1, 1);
 TS_PLUGIN(2, initV1, 2);
 TS_PLUGIN(3, initV1, 3);

@@ -1,5 +1,5 @@
-// NCCL's profiler plugin interface, versions 1 to 6, as far as the probe reads it: layouts by offset, checked against NCCL's
-// headers (facts 1.3, 1.4). Strings NCCL passes are constants of libnccl.
+// NCCL's profiler plugin interface, versions 1 to 6, as far as the probe reads it: layouts by offset, checked against
+// NCCL's headers (facts 1.3, 1.4). Strings NCCL passes are constants of libnccl.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,26 @@
 namespace tracesmith::nccl {
 
 enum EventType : uint64_t {
-  kGroup = 1 << 0, kColl = 1 << 1, kP2p = 1 << 2, kProxyOp = 1 << 3, kProxyStep = 1 << 4, kProxyCtrl = 1 << 5, kKernelCh = 1 << 6, kNetPlugin = 1 << 7,
-  kGroupApi = 1 << 8, kCollApi = 1 << 9, kP2pApi = 1 << 10, kKernelLaunch = 1 << 11
+  kGroup = 1 << 0,
+  kColl = 1 << 1,
+  kP2p = 1 << 2,
+  kProxyOp = 1 << 3,
+  kProxyStep = 1 << 4,
+  kProxyCtrl = 1 << 5,
+  kKernelCh = 1 << 6,
+  kNetPlugin = 1 << 7,
+  kGroupApi = 1 << 8,
+  kCollApi = 1 << 9,
+  kP2pApi = 1 << 10,
+  kKernelLaunch = 1 << 11
 };
 
 using Log = void (*)(int level, unsigned long flags, const char* file, int line, const char* format, ...);
 using InitV1 = int (*)(void** context, int* mask);
-using InitV4 = int (*)(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, Log log);
-using InitV5 = int (*)(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, Log log);
+using InitV4 = int (*)(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank,
+                       Log log);
+using InitV5 = int (*)(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank,
+                       Log log);
 
 /// The table each version exports; init's signature differs.
 struct Plugin {
@@ -72,9 +84,11 @@ struct Descriptor {
     } coll_api;
   };
 };
-static_assert(offsetof(Descriptor, parent) == 8 && offsetof(Descriptor, rank) == 16 && offsetof(Descriptor, coll) == 24);
-static_assert(offsetof(Descriptor, coll.count) == 56 && offsetof(Descriptor, coll.datatype) == 72 && offsetof(Descriptor, coll.channels) == 80 &&
-              offsetof(Descriptor, coll.algo) == 88 && offsetof(Descriptor, coll.proto) == 96);
+static_assert(offsetof(Descriptor, parent) == 8 && offsetof(Descriptor, rank) == 16 &&
+              offsetof(Descriptor, coll) == 24);
+static_assert(offsetof(Descriptor, coll.count) == 56 && offsetof(Descriptor, coll.datatype) == 72 &&
+              offsetof(Descriptor, coll.channels) == 80 && offsetof(Descriptor, coll.algo) == 88 &&
+              offsetof(Descriptor, coll.proto) == 96);
 
 // v1–v3 put name and communicator hash into the descriptor; in v1 names are numbers.
 struct CollV1 {
@@ -135,11 +149,13 @@ struct P2pV2 {
 static_assert(sizeof(CollV1) == 96 && sizeof(CollV2) == 104 && sizeof(CollV3) == 96 && sizeof(CollV4) == 80);
 
 /// What v1's numbers stand for; datatypes, algorithms and protocols are in the order of the lists below.
-constexpr const char* kFunctionsV1[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send", "Recv"};
+constexpr const char* kFunctionsV1[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
+                                        "AllReduce", "SendRecv", "Send",      "Recv"};
 
 /// Names whose indexes go into a record; the same lists serve the reader.
-constexpr const char* kDatatypes[] = {"unknown", "ncclInt8",    "ncclUint8",   "ncclInt32",   "ncclUint32",  "ncclInt64",      "ncclUint64",
-                                      "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
+constexpr const char* kDatatypes[] = {"unknown",      "ncclInt8",       "ncclUint8",     "ncclInt32",   "ncclUint32",
+                                      "ncclInt64",    "ncclUint64",     "ncclFloat16",   "ncclFloat32", "ncclFloat64",
+                                      "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
 constexpr int kDatatypeBytes[] = {1, 1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 constexpr const char* kAlgos[] = {"", "TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
 constexpr const char* kProtos[] = {"", "LL", "LL128", "SIMPLE"};

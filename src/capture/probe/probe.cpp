@@ -14,8 +14,8 @@ namespace tracesmith::probe {
 namespace {
 
 pthread_mutex_t g_start_mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the making of the ring; never taken on a hot path
-std::atomic<bool> g_failed{false};      // could not be made: do not try again
-std::atomic<bool> g_forked{false};      // child of a fork: stays out until it starts CUDA or NCCL
+std::atomic<bool> g_failed{false};                          // could not be made: do not try again
+std::atomic<bool> g_forked{false};                          // child of a fork: stays out until it starts CUDA or NCCL
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 
 constexpr uint32_t kLeastRecords = 1u << 14;  // 1 MB
@@ -79,7 +79,8 @@ RingWriter* make() {
     while (options.lane0_records < records && options.lane0_records < (1u << 26)) options.lane0_records *= 2;
   }
   RingWriter* r = RingWriter::create(path, options);
-  while (!r && (errno == ENOSPC || errno == EFBIG) && options.lane0_records > kLeastRecords) {  // a small ring is better than none
+  while (!r && (errno == ENOSPC || errno == EFBIG) &&
+         options.lane0_records > kLeastRecords) {  // a small ring is better than none
     options.lane0_records = options.lane0_records / 4 < kLeastRecords ? kLeastRecords : options.lane0_records / 4;
     options.strings_bytes = 1u << 20;
     options.lanes = 16;
@@ -96,7 +97,10 @@ RingWriter* make() {
   copyCommand(h.command, sizeof h.command);
   gethostname(h.host, sizeof h.host - 1);
   const char* m = getenv("TRACESMITH_MODE");
-  h.mode = static_cast<uint32_t>(!m ? Mode::standard : !strcmp(m, "light") ? Mode::light : !strcmp(m, "full") ? Mode::full : Mode::standard);
+  h.mode = static_cast<uint32_t>(!m                    ? Mode::standard
+                                 : !strcmp(m, "light") ? Mode::light
+                                 : !strcmp(m, "full")  ? Mode::full
+                                                       : Mode::standard);
   const char* paused = getenv("TRACESMITH_PAUSED");
   h.recording = paused && *paused == '1' ? 0 : 1;
   // Somebody waits for this ring: from the first record on, nothing may be overwritten unread.
@@ -115,7 +119,8 @@ void flushAtExit() { atexit(atExit); }
 void readRank(RingWriter& r) {
   static const char* const kRank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", nullptr};
   static const char* const kWorld[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", nullptr};
-  static const char* const kLocal[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", nullptr};
+  static const char* const kLocal[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
+                                       nullptr};
   ring::RingHeader& h = r.header();
   h.rank = envInt(kRank, h.rank);
   h.world_size = envInt(kWorld, h.world_size);
@@ -131,8 +136,10 @@ RingWriter* startRing() {
     int saved = errno;
     r = make();
     errno = saved;
-    if (r) ring::g_ring.store(r, std::memory_order_release);
-    else g_failed.store(true);
+    if (r)
+      ring::g_ring.store(r, std::memory_order_release);
+    else
+      g_failed.store(true);
   }
   pthread_mutex_unlock(&g_start_mutex);
   return r;
@@ -158,7 +165,8 @@ void note(RingWriter& r, const char* text) {
   if (envOn("TRACESMITH_DEBUG")) fprintf(stderr, "tracesmith probe: %s\n", text);
 }
 
-// One stack a lane, which is one a thread: static TLS is too scarce for it, dynamic TLS would allocate. Lane 0: too many threads.
+// One stack a lane, which is one a thread: static TLS is too scarce for it, dynamic TLS would allocate. Lane 0: too
+// many threads.
 static RangeStack* stackOfThread(RingWriter& r) {
   static RangeStack stacks[ring::kMaxLanes];
   const uint32_t lane = r.lane();
@@ -179,7 +187,7 @@ int popRange(RingWriter& r, uint32_t domain) {
   RangeStack* s = stackOfThread(r);
   if (!s || s->depth == 0) return -1;
   if (s->depth > kMaxDepth) return --s->depth;  // deeper than is kept
-  int at = s->depth - 1;  // each domain has its own nesting: the innermost of this one
+  int at = s->depth - 1;                        // each domain has its own nesting: the innermost of this one
   while (at >= 0 && s->open[at].domain != domain) --at;
   if (at < 0) return -1;
   const auto range = s->open[at];

@@ -1,5 +1,6 @@
 // The probe: what libtracesmith_probe.so does inside a rank's process. Roles (each in its own file) share one ring.
-// D1: nothing here blocks, throws, prints unless asked, or allocates on a hot path; what goes wrong turns the probe off.
+// D1: nothing here blocks, throws, prints unless asked, or allocates on a hot path; what goes wrong turns the probe
+// off.
 #pragma once
 
 #include "capture/ring/writer.hpp"
@@ -13,8 +14,8 @@ using ring::RingWriter;
 
 enum class Mode : uint32_t { light = 0, standard = 1, full = 2 };
 
-/// The ring of this process, made on first use; nullptr if the probe is off (no TRACESMITH_DIR, an error, a forked child that
-/// did nothing yet). Cheap after the first call.
+/// The ring of this process, made on first use; nullptr if the probe is off (no TRACESMITH_DIR, an error, a forked
+/// child that did nothing yet). Cheap after the first call.
 RingWriter* ringOrNull();
 /// The same, but starts a ring in a forked child too. For entry points that begin something: CUDA, NCCL.
 RingWriter* startRing();
@@ -37,8 +38,8 @@ int popRange(RingWriter& r, uint32_t domain);
 
 /// CUPTI: called once a process has CUDA.
 void startCuda(RingWriter& r);
-/// Flushes and ends the ring when the process ends. Handlers run last in, first out: called again for each library that must
-/// still be whole then.
+/// Flushes and ends the ring when the process ends. Handlers run last in, first out: called again for each library that
+/// must still be whole then.
 void flushAtExit();
 /// Called by the atexit handler: last flush.
 void stopCuda(RingWriter& r);

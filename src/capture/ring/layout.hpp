@@ -1,12 +1,14 @@
-// The ring: a memory-mapped file per process in which the probe leaves records and from which others read them (D1, D2).
-// The kernel keeps it when the process dies. Writers take no lock and allocate nothing; a reader never disturbs them.
+// The ring: a memory-mapped file per process in which the probe leaves records and from which others read them (D1,
+// D2). The kernel keeps it when the process dies. Writers take no lock and allocate nothing; a reader never disturbs
+// them.
 //
 //   page 0    RingHeader   who this is, the control word, losses by cause
 //   page 1…   lanes        LaneHeader + records, one writer thread each
 //             strings      length-prefixed bytes, only ever appended; an id is the offset of its length
 //
-// A lane is a ring of fixed-size records. `head` counts records written since the start, `tail` those a reader is done with.
-// While a reader is attached a full lane drops and counts; without one it overwrites the oldest: a flight recorder.
+// A lane is a ring of fixed-size records. `head` counts records written since the start, `tail` those a reader is done
+// with. While a reader is attached a full lane drops and counts; without one it overwrites the oldest: a flight
+// recorder.
 #pragma once
 
 #include <atomic>
@@ -21,9 +23,10 @@ constexpr uint32_t kMaxLanes = 128;
 
 enum class Kind : uint8_t {
   none = 0,
-  kernel,       // name, device, stream, correlation; arg0 launch string | graph << 32, arg1 graph node, arg2 context
-  memcpy,       // name says from where to where; arg0 bytes, arg1 graph node, arg2 context | graph << 32, arg3 peer device + 1
-  memset,       // as memcpy
+  kernel,  // name, device, stream, correlation; arg0 launch string | graph << 32, arg1 graph node, arg2 context
+  memcpy,  // name says from where to where; arg0 bytes, arg1 graph node, arg2 context | graph << 32, arg3 peer device +
+           // 1
+  memset,  // as memcpy
   runtime,      // name = API call, arg3 thread
   driver,       // as runtime
   sync,         // name, stream, arg2 context
@@ -67,16 +70,18 @@ struct CollectiveInfo {
 static_assert(sizeof(CollectiveInfo) == 8);
 
 enum Loss : uint32_t {
-  kRingFull,        // a lane had no room while a reader was attached
-  kNoLane,          // more threads than lanes
-  kNoStringRoom,    // the string area is full: the record is kept, its name is not
-  kCuptiDropped,    // CUPTI itself dropped it
-  kBadTime,         // zero or impossible timestamps
-  kUnknownRecord,   // a kind of record this version does not know
-  kSteppedAside,    // another profiler had the activity API
+  kRingFull,       // a lane had no room while a reader was attached
+  kNoLane,         // more threads than lanes
+  kNoStringRoom,   // the string area is full: the record is kept, its name is not
+  kCuptiDropped,   // CUPTI itself dropped it
+  kBadTime,        // zero or impossible timestamps
+  kUnknownRecord,  // a kind of record this version does not know
+  kSteppedAside,   // another profiler had the activity API
   kLossCauses
 };
-constexpr const char* kLossNames[kLossCauses] = {"ring full", "too many threads", "no room for names", "dropped by CUPTI", "bad timestamp", "unknown record", "another profiler"};
+constexpr const char* kLossNames[kLossCauses] = {"ring full",        "too many threads", "no room for names",
+                                                 "dropped by CUPTI", "bad timestamp",    "unknown record",
+                                                 "another profiler"};
 
 enum class State : uint32_t { starting = 0, alive = 1, ended = 2 };
 
@@ -89,10 +94,10 @@ struct RingHeader {
   uint64_t lanes_offset, strings_offset, strings_bytes;
 
   int64_t pid, parent_pid;
-  uint64_t start_ns;                // CLOCK_MONOTONIC_RAW
-  uint64_t start_unix_ns;           // CLOCK_REALTIME at the same moment
+  uint64_t start_ns;       // CLOCK_MONOTONIC_RAW
+  uint64_t start_unix_ns;  // CLOCK_REALTIME at the same moment
   std::atomic<State> state;
-  std::atomic<uint32_t> reader;     // process id of the attached reader: full lanes drop instead of overwriting; 0 = none
+  std::atomic<uint32_t> reader;  // process id of the attached reader: full lanes drop instead of overwriting; 0 = none
   std::atomic<uint32_t> recording;  // control word: 0 = paused, 1 = recording
   std::atomic<uint32_t> mode;       // 0 light, 1 default, 2 full
   std::atomic<int32_t> rank, world_size, local_rank;
@@ -100,7 +105,7 @@ struct RingHeader {
   std::atomic<uint64_t> strings_head;
   std::atomic<uint64_t> heartbeat_ns;  // last time the probe's own thread was seen
   std::atomic<uint64_t> losses[16];
-  std::atomic<uint32_t> cuda_state;    // 0 no CUDA seen, 1 CUPTI records, 2 CUDA without usable CUPTI
+  std::atomic<uint32_t> cuda_state;  // 0 no CUDA seen, 1 CUPTI records, 2 CUDA without usable CUPTI
   std::atomic<uint32_t> cupti_version;
   char command[1024];
   char host[256];

@@ -39,9 +39,11 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
   const RingHeader& h = *reader->header_;
   if (h.magic != kMagic) return Status::corrupt(path + " is not a ring (or not yet)");
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (h.version != kVersion || h.record_bytes != sizeof(Record)) return Status::unsupported(path + " was made by another version of the probe");
-  if (h.file_bytes != bytes || h.lanes == 0 || h.lanes > kMaxLanes || h.lanes_offset % alignof(LaneHeader) != 0 || h.lanes_offset > bytes ||
-      h.lanes > (bytes - h.lanes_offset) / sizeof(LaneHeader) || h.strings_offset > bytes || h.strings_bytes > bytes - h.strings_offset)
+  if (h.version != kVersion || h.record_bytes != sizeof(Record))
+    return Status::unsupported(path + " was made by another version of the probe");
+  if (h.file_bytes != bytes || h.lanes == 0 || h.lanes > kMaxLanes || h.lanes_offset % alignof(LaneHeader) != 0 ||
+      h.lanes_offset > bytes || h.lanes > (bytes - h.lanes_offset) / sizeof(LaneHeader) || h.strings_offset > bytes ||
+      h.strings_bytes > bytes - h.strings_offset)
     return Status::corrupt(path + " has an impossible header");
   reader->lane_count_ = h.lanes;
   reader->strings_offset_ = h.strings_offset;
@@ -49,7 +51,8 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
   reader->lanes_ = reinterpret_cast<LaneHeader*>(reader->base_ + h.lanes_offset);
   for (uint32_t i = 0; i < h.lanes; ++i) {
     const LaneHeader& lane = reader->lanes_[i];
-    if (!std::has_single_bit(lane.records) || lane.offset % 64 != 0 || lane.offset > bytes || lane.records > (bytes - lane.offset) / sizeof(Record))
+    if (!std::has_single_bit(lane.records) || lane.offset % 64 != 0 || lane.offset > bytes ||
+        lane.records > (bytes - lane.offset) / sizeof(Record))
       return Status::corrupt(path + " has an impossible lane");
     reader->shapes_.push_back({lane.offset, lane.records});
   }
@@ -62,13 +65,14 @@ RingReader::~RingReader() {
 }
 
 void RingReader::attach() {
-  // What lies there is the past: a reader that attaches starts with what is still whole. A writer that has not seen the reader
-  // yet goes on overwriting for a moment, hence the distance from the oldest record.
+  // What lies there is the past: a reader that attaches starts with what is still whole. A writer that has not seen the
+  // reader yet goes on overwriting for a moment, hence the distance from the oldest record.
   auto skipOverwritten = [&] {
     for (uint32_t i = 0; i < lane_count_; ++i) {
       const uint64_t head = lanes_[i].head.load(std::memory_order_acquire), capacity = shapes_[i].records;
       const uint64_t first = head > capacity ? head - capacity + std::max<uint64_t>(capacity / 16, 1) : 0;
-      if (lanes_[i].tail.load(std::memory_order_relaxed) < first) lanes_[i].tail.store(first, std::memory_order_release);
+      if (lanes_[i].tail.load(std::memory_order_relaxed) < first)
+        lanes_[i].tail.store(first, std::memory_order_release);
     }
   };
   skipOverwritten();
@@ -90,8 +94,8 @@ int64_t RingReader::attachedReader() const {
 
 size_t RingReader::drain(const std::function<void(uint32_t, const Record&)>& visit) {
   size_t count = 0;
-  // The GPU's lane comes last and only up to what was there at the start: a kernel's record comes after the records of the
-  // host calls that started it, whatever lane those are in.
+  // The GPU's lane comes last and only up to what was there at the start: a kernel's record comes after the records of
+  // the host calls that started it, whatever lane those are in.
   const uint64_t gpu_head = lanes_[0].head.load(std::memory_order_acquire);
   for (uint32_t i = std::min(lane_count_, header_->lanes_used.load(std::memory_order_acquire)); i-- > 0;) {
     LaneHeader& lane = lanes_[i];
@@ -149,7 +153,8 @@ Result<std::string> ringFolder() {
   if (const char* set = std::getenv("TRACESMITH_DIR"); set && *set) {
     folder = set;
   } else {
-    folder = (::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp") + std::string("/tracesmith-") + std::to_string(::getuid());
+    folder = (::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp") + std::string("/tracesmith-") +
+             std::to_string(::getuid());
   }
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return errnoStatus("create", folder);
   struct stat st;

@@ -23,7 +23,8 @@ class RingReader {
   RingHeader& header() { return *header_; }
   const RingHeader& header() const { return *header_; }
 
-  /// From now on full lanes drop and count instead of overwriting what was not read. Undone by detach() or the destructor.
+  /// From now on full lanes drop and count instead of overwriting what was not read. Undone by detach() or the
+  /// destructor.
   void attach();
   void detach();
   /// Process id of a reader that is attached and alive, this one included; 0 if there is none.
@@ -31,7 +32,8 @@ class RingReader {
 
   /// Hands every record written since the last call to visit(lane, record) and frees its room. Returns how many.
   size_t drain(const std::function<void(uint32_t lane, const Record&)>& visit);
-  /// Hands over what the ring holds, oldest first in each lane, without freeing it; records overwritten meanwhile are left out.
+  /// Hands over what the ring holds, oldest first in each lane, without freeing it; records overwritten meanwhile are
+  /// left out.
   size_t snapshot(const std::function<void(uint32_t lane, const Record&)>& visit) const;
 
   /// Empty for an id that is no string.
@@ -58,7 +60,8 @@ class RingReader {
   std::vector<LaneShape> shapes_;
 };
 
-/// Folder for the rings of one user: $TRACESMITH_DIR, else /dev/shm/tracesmith-<uid>, else /tmp/tracesmith-<uid>. Created 0700.
+/// Folder for the rings of one user: $TRACESMITH_DIR, else /dev/shm/tracesmith-<uid>, else /tmp/tracesmith-<uid>.
+/// Created 0700.
 Result<std::string> ringFolder();
 /// Rings in a folder.
 std::vector<std::string> findRings(const std::string& folder);

@@ -76,7 +76,8 @@ void forgetThreadLane() {
 RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
   const uint64_t lanes_offset = 4096;
   const uint64_t records_offset = roundUp(lanes_offset + o.lanes * sizeof(LaneHeader), 4096);
-  const uint64_t records_bytes = (o.lane0_records + static_cast<uint64_t>(o.lanes - 1) * o.lane_records) * sizeof(Record);
+  const uint64_t records_bytes =
+      (o.lane0_records + static_cast<uint64_t>(o.lanes - 1) * o.lane_records) * sizeof(Record);
   const uint64_t strings_offset = records_offset + records_bytes;
   const uint64_t bytes = strings_offset + o.strings_bytes;
   // Beyond the limit for files the kernel would send a signal that ends the process.
@@ -90,9 +91,12 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
   auto room = [&](uint64_t from, uint64_t size) {
     return fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(size)) == 0 || errno == EOPNOTSUPP;
   };
-  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && room(0, records_offset + o.lane0_records * sizeof(Record)) && room(strings_offset, o.strings_bytes))
+  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && room(0, records_offset + o.lane0_records * sizeof(Record)) &&
+      room(strings_offset, o.strings_bytes))
     base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  void* slots = base == MAP_FAILED ? MAP_FAILED : mmap(nullptr, kStringSlots * sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* slots = base == MAP_FAILED ? MAP_FAILED
+                                   : mmap(nullptr, kStringSlots * sizeof(uint64_t), PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (slots == MAP_FAILED) {
     int error = errno;
     if (base != MAP_FAILED) munmap(base, bytes);
@@ -158,7 +162,8 @@ bool RingWriter::makeRoom(const LaneHeader& lane) {
 #endif
   int fd = open(path_, O_RDWR | O_CLOEXEC | O_NOFOLLOW);  // a kernel before 5.14
   if (fd < 0) return false;
-  const bool good = fallocate(fd, 0, static_cast<off_t>(lane.offset), static_cast<off_t>(size)) == 0 || errno == EOPNOTSUPP;
+  const bool good =
+      fallocate(fd, 0, static_cast<off_t>(lane.offset), static_cast<off_t>(size)) == 0 || errno == EOPNOTSUPP;
   close(fd);
   return good;
 }
@@ -169,8 +174,11 @@ LaneHeader* RingWriter::takeLane() {
   for (uint32_t i = 1; i < header_->lanes; ++i) {
     LaneHeader& lane = lanes_[i];
     uint32_t free = 0;
-    if (lane.taken.load(std::memory_order_relaxed) || !lane.taken.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
-    if (lane.head.load(std::memory_order_relaxed) == 0 && !makeRoom(lane)) {  // there will be none for another lane either
+    if (lane.taken.load(std::memory_order_relaxed) ||
+        !lane.taken.compare_exchange_strong(free, 1, std::memory_order_acquire))
+      continue;
+    if (lane.head.load(std::memory_order_relaxed) == 0 &&
+        !makeRoom(lane)) {  // there will be none for another lane either
       lane.taken.store(0);
       break;
     }
@@ -208,7 +216,8 @@ uint32_t RingWriter::intern(const char* s, size_t length) {
       const auto n = static_cast<uint32_t>(length);
       memcpy(strings_ + at + 4, s, length);
       memcpy(strings_ + at, &n, 4);
-      if (slot.compare_exchange_strong(seen, tag << 32 | at, std::memory_order_acq_rel)) return static_cast<uint32_t>(at);
+      if (slot.compare_exchange_strong(seen, tag << 32 | at, std::memory_order_acq_rel))
+        return static_cast<uint32_t>(at);
       // Another thread took the slot: look at what it put there; our copy stays, unused.
     }
     if (seen >> 32 != tag) continue;

@@ -1,4 +1,5 @@
-// The probe's side of a ring. Used inside somebody else's process: no exceptions, no locks, no allocation after create().
+// The probe's side of a ring. Used inside somebody else's process: no exceptions, no locks, no allocation after
+// create().
 #pragma once
 
 #include <array>
@@ -8,8 +9,8 @@
 
 namespace tracesmith::ring {
 
-uint64_t nowNs();     ///< CLOCK_MONOTONIC_RAW
-int64_t threadId();   ///< gettid(), asked once a thread
+uint64_t nowNs();    ///< CLOCK_MONOTONIC_RAW
+int64_t threadId();  ///< gettid(), asked once a thread
 
 struct RingOptions {
   uint32_t lane0_records = 1u << 19;  ///< of the lane that takes the GPU's records: 32 MB
@@ -21,8 +22,9 @@ struct RingOptions {
 /// One ring. A process has at most one; it is never unmapped, so that late callbacks find it.
 class RingWriter {
  public:
-  /// Creates the file and maps it; nullptr with errno set if it cannot. Room for the first lane and the strings is taken at
-  /// once, for other lanes when a thread takes one: on a full disk a write to a mapped file would kill the process.
+  /// Creates the file and maps it; nullptr with errno set if it cannot. Room for the first lane and the strings is
+  /// taken at once, for other lanes when a thread takes one: on a full disk a write to a mapped file would kill the
+  /// process.
   static RingWriter* create(const char* path, const RingOptions& options);
 
   RingHeader& header() { return *header_; }
@@ -30,8 +32,10 @@ class RingWriter {
 
   /// Writes one record to the calling thread's lane.
   void write(const Record& record) {
-    if (LaneHeader* lane = threadLane()) writeTo(*lane, record);
-    else lose(kNoLane);
+    if (LaneHeader* lane = threadLane())
+      writeTo(*lane, record);
+    else
+      lose(kNoLane);
   }
   /// Writes to the first lane; only the probe's own thread does.
   void writeGpu(const Record& record) { writeTo(*lanes_, record); }
@@ -55,7 +59,8 @@ class RingWriter {
   bool makeRoom(const LaneHeader& lane);
   void writeTo(LaneHeader& lane, const Record& record) {
     const uint64_t head = lane.head.load(std::memory_order_relaxed);
-    if (head - lane.tail.load(std::memory_order_acquire) >= lane.records && header_->reader.load(std::memory_order_relaxed)) {
+    if (head - lane.tail.load(std::memory_order_acquire) >= lane.records &&
+        header_->reader.load(std::memory_order_relaxed)) {
       lane.dropped.fetch_add(1, std::memory_order_relaxed);
       lose(kRingFull);
       return;

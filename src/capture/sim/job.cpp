@@ -7,7 +7,8 @@
 
 namespace tracesmith::sim {
 
-const char* const kApiNames[kApiCount] = {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync", "cudaDeviceSynchronize"};
+const char* const kApiNames[kApiCount] = {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync",
+                                          "cudaDeviceSynchronize"};
 const char* const kRangeNames[kRangeCount] = {"forward", "backward", "optimizer"};
 
 Job::Job(const JobConfig& config) : config_(config) {
@@ -20,7 +21,8 @@ Job::Job(const JobConfig& config) : config_(config) {
   double total = 0;
   for (size_t i = 0; i < kernels_.size(); ++i) cdf.push_back(total += 1 / std::pow(static_cast<double>(i) + 1, 1.05));
   for (int i = 0; i < 65536; ++i)
-    zipf_.push_back(static_cast<uint32_t>(std::lower_bound(cdf.begin(), cdf.end(), (i + 0.5) / 65536 * total) - cdf.begin()));
+    zipf_.push_back(
+        static_cast<uint32_t>(std::lower_bound(cdf.begin(), cdf.end(), (i + 0.5) / 65536 * total) - cdf.begin()));
 
   // A step of about 1,150 operations; fewer when the trace is small, so that it still has several steps.
   const double rows_per_op = 2.62;
@@ -66,14 +68,15 @@ Job::Job(const JobConfig& config) : config_(config) {
   slow_node_ = static_cast<int>(random.next() % static_cast<uint64_t>(nodes()));
   for (int n = 0; n < nodes(); ++n) {
     ClockTruth clock;
-    clock.offset = n == 0 ? 0 : static_cast<int64_t>((random.uniform() - 0.5) * 4e9);   // ± 2 s
-    clock.drift_ppm = n == 0 ? 0 : std::round((random.uniform() - 0.5) * 1e6) / 1e4;  // ± 50 ppm
+    clock.offset = n == 0 ? 0 : static_cast<int64_t>((random.uniform() - 0.5) * 4e9);  // ± 2 s
+    clock.drift_ppm = n == 0 ? 0 : std::round((random.uniform() - 0.5) * 1e6) / 1e4;   // ± 50 ppm
     clock.raw_start = kStartNs - clock.offset;
     clocks_.push_back(clock);
   }
 }
 
-void Job::settle(int step, size_t first, size_t last, std::vector<RankState>& states, std::vector<CollectiveTime>& times) const {
+void Job::settle(int step, size_t first, size_t last, std::vector<RankState>& states,
+                 std::vector<CollectiveTime>& times) const {
   const size_t per_rank = collectives_.size();
   for (size_t k = first; k < last; ++k) {
     const CollectiveModel& model = collectives_[k];
@@ -81,7 +84,8 @@ void Job::settle(int step, size_t first, size_t last, std::vector<RankState>& st
     for (int begin = 0; begin < config_.ranks; begin += group) {
       const int end = std::min(config_.ranks, begin + group);
       const int node = nodeOf(begin);
-      Random random(config_.seed ^ static_cast<uint64_t>(step) << 20 ^ k << 8 ^ static_cast<uint64_t>(begin) << 44 ^ 0xc011ec71);
+      Random random(config_.seed ^ static_cast<uint64_t>(step) << 20 ^ k << 8 ^ static_cast<uint64_t>(begin) << 44 ^
+                    0xc011ec71);
       int64_t arrived = 0;
       for (int r = begin; r < end; ++r) {
         CollectiveTime& t = times[static_cast<size_t>(r) * per_rank + k];

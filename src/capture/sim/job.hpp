@@ -1,6 +1,7 @@
 // A simulated data-parallel training job: what every rank's host thread and GPU does, step by step, from a seed.
 // Ranks are coupled as in real training: a collective ends nearly at once on all its ranks, and not before the last
-// of them has arrived. One rank is slow from the middle on, one node's links are slow, and each node has a clock of its own.
+// of them has arrived. One rank is slow from the middle on, one node's links are slow, and each node has a clock of its
+// own.
 //
 // A step is simulated in three parts, because ranks meet twice in it:
 //   1. forward and backward on every rank: says when it is ready for each gradient collective;
@@ -42,7 +43,8 @@ class Random {
   /// Around 1.0, like a normal distribution of 4 %.
   double noise() {
     uint64_t r = next();
-    int v = static_cast<int>(r & 1023) + static_cast<int>(r >> 10 & 1023) + static_cast<int>(r >> 20 & 1023) + static_cast<int>(r >> 30 & 1023) - 2046;
+    int v = static_cast<int>(r & 1023) + static_cast<int>(r >> 10 & 1023) + static_cast<int>(r >> 20 & 1023) +
+            static_cast<int>(r >> 30 & 1023) - 2046;
     return 1.0 + v * (0.04 / 590.0);
   }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
@@ -63,9 +65,9 @@ enum class OpKind : uint8_t { kernel, memcpy, memset, collective };
 struct Op {
   OpKind kind;
   bool has_cpu_op;
-  uint32_t kernel;   // index in kernels
-  uint32_t cpu_op;   // index in cpuOps
-  int64_t bytes;     // of a copy or collective
+  uint32_t kernel;      // index in kernels
+  uint32_t cpu_op;      // index in cpuOps
+  int64_t bytes;        // of a copy or collective
   uint32_t collective;  // index in collectives
 };
 
@@ -110,7 +112,8 @@ struct ClockTruth {
   int64_t raw_start, offset;
   double drift_ppm;
   int64_t toRaw(int64_t reference_ns) const {
-    return raw_start + reference_ns - static_cast<int64_t>(static_cast<double>(reference_ns) * (drift_ppm * 1e-6 / (1 + drift_ppm * 1e-6)));
+    return raw_start + reference_ns -
+           static_cast<int64_t>(static_cast<double>(reference_ns) * (drift_ppm * 1e-6 / (1 + drift_ppm * 1e-6)));
   }
 };
 
@@ -151,11 +154,13 @@ class Job {
 
   /// Settles start and end of collectives [first, last) of one step on all ranks from their ready times.
   /// times[rank × collectives().size() + k]
-  void settle(int step, size_t first, size_t last, std::vector<RankState>& states, std::vector<CollectiveTime>& times) const;
+  void settle(int step, size_t first, size_t last, std::vector<RankState>& states,
+              std::vector<CollectiveTime>& times) const;
 
  private:
   template <typename Sink>
-  void runOps(size_t first, size_t last, int rank, int step, bool backward_from, RankState& state, CollectiveTime* times, Random& random, Sink& sink) const;
+  void runOps(size_t first, size_t last, int rank, int step, bool backward_from, RankState& state,
+              CollectiveTime* times, Random& random, Sink& sink) const;
 
   JobConfig config_;
   int steps_ = 0;
@@ -171,8 +176,10 @@ class Job {
 };
 
 template <typename Sink>
-void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, RankState& s, CollectiveTime* times, Random& random, Sink& sink) const {
-  const double slow = (rank == slow_rank_ && step >= slowFromStep() ? 1.3 : 1.0) + 0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
+void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, RankState& s, CollectiveTime* times,
+                 Random& random, Sink& sink) const {
+  const double slow = (rank == slow_rank_ && step >= slowFromStep() ? 1.3 : 1.0) +
+                      0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
   for (size_t i = first; i < last; ++i) {
     const Op& op = ops_[i];
     const uint64_t r = random.next();
@@ -181,8 +188,11 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
     const int64_t before = 400 + static_cast<int64_t>(r >> 8 & 511), after = 700 + static_cast<int64_t>(r >> 30 & 1023);
     const int64_t launch = s.host + (op.has_cpu_op ? before + 900 : before);
     if (op.has_cpu_op)
-      sink(SimEvent{trace::EventType::cpu_op, op.cpu_op, s.host + 200, launch + api_ns + after / 2, trace::kNull, trace::kNull, backward, false});
-    const uint32_t api = op.kind == OpKind::memcpy ? kMemcpyAsync : op.kind == OpKind::memset ? kMemsetAsync : kLaunchKernel;
+      sink(SimEvent{trace::EventType::cpu_op, op.cpu_op, s.host + 200, launch + api_ns + after / 2, trace::kNull,
+                    trace::kNull, backward, false});
+    const uint32_t api = op.kind == OpKind::memcpy   ? kMemcpyAsync
+                         : op.kind == OpKind::memset ? kMemsetAsync
+                                                     : kLaunchKernel;
     sink(SimEvent{trace::EventType::runtime, api, launch, launch + api_ns, correlation, trace::kNull, backward, false});
     s.host = launch + api_ns + after;
     const int64_t ready = launch + api_ns + 900 + static_cast<int64_t>(r >> 40 & 255);
@@ -200,7 +210,8 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
     } else {
       const int64_t start = std::max(ready, s.copy + gap);
       s.copy = start + static_cast<int64_t>(static_cast<double>(op.bytes / 20 + 1500) * random.noise());
-      sink(SimEvent{op.kind == OpKind::memcpy ? trace::EventType::memcpy : trace::EventType::memset, 0, start, s.copy, correlation, op.bytes, backward, false});
+      sink(SimEvent{op.kind == OpKind::memcpy ? trace::EventType::memcpy : trace::EventType::memset, 0, start, s.copy,
+                    correlation, op.bytes, backward, false});
     }
   }
 }
@@ -218,7 +229,8 @@ void Job::computePart(int rank, int step, RankState& s, CollectiveTime* times, R
 template <typename Sink>
 void Job::optimizerPart(int rank, int step, RankState& s, CollectiveTime* times, Random& random, Sink&& sink) const {
   for (size_t k = 0; k + 1 < collectives_.size(); ++k)
-    sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end, times[k].correlation, collectives_[k].bytes, true, true});
+    sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,
+                  times[k].correlation, collectives_[k].bytes, true, true});
   s.compute = std::max(s.compute, s.comm);  // the optimizer needs all gradients
   int64_t begin = s.host;
   runOps(optimizer_op_, ops_.size(), rank, step, false, s, times, random, sink);
@@ -228,11 +240,13 @@ void Job::optimizerPart(int rank, int step, RankState& s, CollectiveTime* times,
 template <typename Sink>
 void Job::endPart(int, int, RankState& s, const CollectiveTime* times, Sink&& sink) const {
   const size_t k = collectives_.size() - 1;
-  sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end, times[k].correlation, collectives_[k].bytes, false, true});
+  sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,
+                times[k].correlation, collectives_[k].bytes, false, true});
   const int64_t end = std::max({s.compute, s.copy, times[k].end}) + 2500;
   const int64_t call = s.host + 300;
   const int64_t returned = std::max(call + 1000, end);
-  sink(SimEvent{trace::EventType::sync, kDeviceSynchronize, call, returned, s.correlation++, trace::kNull, false, false});
+  sink(SimEvent{trace::EventType::sync, kDeviceSynchronize, call, returned, s.correlation++, trace::kNull, false,
+                false});
   s.host = returned + 4000;
 }
 

@@ -24,7 +24,15 @@ JobStrings::JobStrings(const Job& job, trace::Writer& w) {
   for (const char* s : kApiNames) apis.push_back(w.string(s));
   for (const char* s : kRangeNames) ranges.push_back(w.string(s));
   for (const std::string& s : job.collectiveKernels()) collective_kernels.push_back(w.string(s));
-  collective_shape = w.launch({.grid_x = 24, .grid_y = 1, .grid_z = 1, .block_x = 544, .block_y = 1, .block_z = 1, .registers = 96, .shared_static = 0, .shared_dynamic = 83968});
+  collective_shape = w.launch({.grid_x = 24,
+                               .grid_y = 1,
+                               .grid_z = 1,
+                               .block_x = 544,
+                               .block_y = 1,
+                               .block_z = 1,
+                               .registers = 96,
+                               .shared_static = 0,
+                               .shared_dynamic = 83968});
   world_comm = w.string("world");
   memcpy = w.string("Memcpy HtoD (Pinned -> Device)");
   memset = w.string("Memset (Device)");
@@ -45,7 +53,8 @@ JobStrings::JobStrings(const Job& job, trace::Writer& w) {
 JobRows::JobRows(const Job& job) : job_(job), states_(static_cast<size_t>(job.config().ranks)) {
   // As many steps as fill a block, and not more than 32 MB of collectives.
   const size_t per_step = job.collectives().size() * states_.size() * sizeof(CollectiveTime);
-  max_window_ = static_cast<int>(std::clamp<size_t>((32u << 20) / per_step, 1, std::max<uint64_t>(1, 50000 / job.rowsPerStep())));
+  max_window_ =
+      static_cast<int>(std::clamp<size_t>((32u << 20) / per_step, 1, std::max<uint64_t>(1, 50000 / job.rowsPerStep())));
   for (int r = 0; r < job.config().ranks; ++r) {
     Random random(job.config().seed * 31 + static_cast<uint64_t>(r));
     states_[static_cast<size_t>(r)].host = static_cast<int64_t>(random.next() % 3'000'000);  // not all start at once
@@ -68,7 +77,8 @@ bool JobRows::nextWindow(size_t threads) {
     std::vector<CollectiveTime>& times = times_[static_cast<size_t>(step - first_step_)];
     times.resize(ranks * collectives);
     auto forAll = [&](auto part) {
-      parallelFor(ranks, threads, [&](size_t r, size_t) { part(static_cast<int>(r), states_[r], &times[r * collectives], random[r]); });
+      parallelFor(ranks, threads,
+                  [&](size_t r, size_t) { part(static_cast<int>(r), states_[r], &times[r * collectives], random[r]); });
     };
     forAll([&](int r, RankState& s, CollectiveTime* t, Random& rnd) {
       step_start_[index(step, r)] = s.host;
@@ -76,7 +86,8 @@ bool JobRows::nextWindow(size_t threads) {
       job_.computePart(r, step, s, t, rnd, nothing);
     });
     job_.settle(step, 0, collectives - 1, states_, times);
-    forAll([&](int r, RankState& s, CollectiveTime* t, Random& rnd) { job_.optimizerPart(r, step, s, t, rnd, nothing); });
+    forAll(
+        [&](int r, RankState& s, CollectiveTime* t, Random& rnd) { job_.optimizerPart(r, step, s, t, rnd, nothing); });
     job_.settle(step, collectives - 1, collectives, states_, times);
     forAll([&](int r, RankState& s, CollectiveTime* t, Random&) {
       job_.endPart(r, step, s, t, nothing);
@@ -88,7 +99,8 @@ bool JobRows::nextWindow(size_t threads) {
 
 uint64_t JobRows::quota(int step, int rank) const {
   const uint64_t full = job_.rowsPerStep();
-  const uint64_t before = (static_cast<uint64_t>(step) * static_cast<uint64_t>(job_.config().ranks) + static_cast<uint64_t>(rank)) * full;
+  const uint64_t before =
+      (static_cast<uint64_t>(step) * static_cast<uint64_t>(job_.config().ranks) + static_cast<uint64_t>(rank)) * full;
   return std::min(full, job_.config().events - std::min(before, job_.config().events));
 }
 
@@ -127,11 +139,21 @@ trace::EventRow EventRows::row(const SimEvent& e, int step) const {
       row.name = e.collective ? strings_.collective_kernels[e.name] : strings_.kernels[e.name];
       row.launch = e.collective ? strings_.collective_shape : strings_.shapes[e.name];
       break;
-    case EventType::memcpy: row.name = strings_.memcpy; break;
-    case EventType::memset: row.name = strings_.memset; break;
-    case EventType::cpu_op: row.name = strings_.cpu_ops[e.name]; break;
-    case EventType::annotation: row.name = strings_.ranges[e.name]; break;
-    default: row.name = strings_.apis[e.name]; break;
+    case EventType::memcpy:
+      row.name = strings_.memcpy;
+      break;
+    case EventType::memset:
+      row.name = strings_.memset;
+      break;
+    case EventType::cpu_op:
+      row.name = strings_.cpu_ops[e.name];
+      break;
+    case EventType::annotation:
+      row.name = strings_.ranges[e.name];
+      break;
+    default:
+      row.name = strings_.apis[e.name];
+      break;
   }
   return row;
 }

@@ -60,13 +60,14 @@ class JobRows {
 
  private:
   size_t index(int step, int rank) const {
-    return static_cast<size_t>(step - first_step_) * static_cast<size_t>(job_.config().ranks) + static_cast<size_t>(rank);
+    return static_cast<size_t>(step - first_step_) * static_cast<size_t>(job_.config().ranks) +
+           static_cast<size_t>(rank);
   }
 
   const Job& job_;
   int first_step_ = 0, window_steps_ = 0, max_window_;
-  std::vector<RankState> states_;         // at the end of the window
-  std::vector<RankState> window_states_;  // at its start
+  std::vector<RankState> states_;                   // at the end of the window
+  std::vector<RankState> window_states_;            // at its start
   std::vector<std::vector<CollectiveTime>> times_;  // [step][rank × collectives + k]
   std::vector<int64_t> step_start_, step_end_;
 };

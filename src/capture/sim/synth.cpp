@@ -22,7 +22,11 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
   session.source = w.string("synth");
   std::string json;
   JsonWriter args(json);
-  args.beginObject().field("events", job.config().events).field("ranks", ranks).field("seed", job.config().seed).endObject();
+  args.beginObject()
+      .field("events", job.config().events)
+      .field("ranks", ranks)
+      .field("seed", job.config().seed)
+      .endObject();
   session.args = out.text(json);
   TS_TRY(out.append(session));
   for (int n = 0; n < job.nodes(); ++n) {
@@ -98,7 +102,8 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
     return out.append(row);
   };
   TS_TRY(group(s.world_comm, 0, ranks));
-  for (int n = 0; n < job.nodes(); ++n) TS_TRY(group(s.node_comms[static_cast<size_t>(n)], n * per_node, std::min(ranks, (n + 1) * per_node)));
+  for (int n = 0; n < job.nodes(); ++n)
+    TS_TRY(group(s.node_comms[static_cast<size_t>(n)], n * per_node, std::min(ranks, (n + 1) * per_node)));
   auto truth = [&](const char* key, const std::string& value) {
     MetadataRow row;
     row.key = w.string(key);
@@ -114,7 +119,8 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
 }
 
 /// Collectives, steps and telemetry of a window, all ranks together.
-Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, const std::vector<int64_t>& step_names, Appender& out) {
+Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, const std::vector<int64_t>& step_names,
+                    Appender& out) {
   const int ranks = job.config().ranks, per_node = job.config().gpus_per_node;
   for (int step = rows.firstStep(); step < rows.lastStep(); ++step)
     for (int r = 0; r < ranks; ++r) {
@@ -131,7 +137,8 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
         c.comm = model.world ? s.world_comm : s.node_comms[static_cast<size_t>(node)];
         // Each communicator counts its own operations.
         const auto all = static_cast<int64_t>(job.collectives().size()), local = (all - 1) / 4;
-        c.seq = model.world ? step * (all - local) + static_cast<int64_t>(k - k / 4) : step * local + static_cast<int64_t>(k / 4);
+        c.seq = model.world ? step * (all - local) + static_cast<int64_t>(k - k / 4)
+                            : step * local + static_cast<int64_t>(k / 4);
         c.node = s.nodes[static_cast<size_t>(node)];
         c.rank = r;
         c.group_rank = model.world ? r : r % per_node;
@@ -170,7 +177,9 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
       const struct {
         int64_t name, unit;
         double value;
-      } samples[] = {{s.power, s.watt, (slow ? 520 : 650) * random.noise()}, {s.clock, s.mhz, slow ? 1380.0 : 1980.0}, {s.utilization, s.percent, 97 * random.noise()}};
+      } samples[] = {{s.power, s.watt, (slow ? 520 : 650) * random.noise()},
+                     {s.clock, s.mhz, slow ? 1380.0 : 1980.0},
+                     {s.utilization, s.percent, 97 * random.noise()}};
       for (const auto& sample : samples) {
         MetricRow metric;
         metric.ts = row.ts;
@@ -215,7 +224,8 @@ Status synthesize(const JobConfig& config, const std::string& path, size_t threa
   const auto ranks = static_cast<size_t>(config.ranks);
   while (rows.nextWindow(threads)) {
     std::vector<int64_t> step_names;
-    for (int step = rows.firstStep(); step < rows.lastStep(); ++step) step_names.push_back(writer.string("ProfilerStep#" + std::to_string(step)));
+    for (int step = rows.firstStep(); step < rows.lastStep(); ++step)
+      step_names.push_back(writer.string("ProfilerStep#" + std::to_string(step)));
     Turnstile turnstile;
     Status failed;  // guarded by the turnstile
     // Ranks are encoded in parallel and written in order: the bytes do not depend on the threads.
@@ -229,7 +239,8 @@ Status synthesize(const JobConfig& config, const std::string& path, size_t threa
       });
       for (int step = rows.firstStep(); step < rows.lastStep() && status; ++step)
         if (rows.quota(step, rank) == job.rowsPerStep())
-          status = out.append(make.stepRow(rows.stepStart(step, rank), rows.stepEnd(step, rank), step, step_names[static_cast<size_t>(step - rows.firstStep())]));
+          status = out.append(make.stepRow(rows.stepStart(step, rank), rows.stepEnd(step, rank), step,
+                                           step_names[static_cast<size_t>(step - rows.firstStep())]));
       Result<std::vector<std::string>> blocks = out.takeBlocks();
       if (status && !blocks) status = blocks.status();
       turnstile.pass(r, [&] {

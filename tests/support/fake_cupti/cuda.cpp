@@ -65,9 +65,9 @@ void Cuda::log(const char* type, Fate fate, const Work& w, const char* name) {
   }();
   if (fd < 0 || fate == kOff) return;
   char line[512];
-  int n = std::snprintf(line, sizeof line, "%s|%s|%llu|%llu|%u|%u|%u|%llu|%u|%llu|%u\n", fate == kKept ? type : "lost", name,
-                        static_cast<unsigned long long>(w.start), static_cast<unsigned long long>(w.end), w.correlation,
-                        w.stream, w.device, static_cast<unsigned long long>(w.bytes), w.graph,
+  int n = std::snprintf(line, sizeof line, "%s|%s|%llu|%llu|%u|%u|%u|%llu|%u|%llu|%u\n", fate == kKept ? type : "lost",
+                        name, static_cast<unsigned long long>(w.start), static_cast<unsigned long long>(w.end),
+                        w.correlation, w.stream, w.device, static_cast<unsigned long long>(w.bytes), w.graph,
                         static_cast<unsigned long long>(w.graph_node), w.thread);
   (void)!::write(fd, line, static_cast<size_t>(n));
 }
@@ -164,7 +164,8 @@ void Cuda::graph(uint32_t id, int nodes) {
 }
 
 void Cuda::sync(uint32_t type) {
-  static const char* const kNames[] = {"Synchronization", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+  static const char* const kNames[] = {"Synchronization", "Event Sync", "Stream Wait Event", "Stream Sync",
+                                       "Context Sync"};
   const Driver* d = cupti();
   if (!d) return;
   Work w = work(200);
@@ -205,9 +206,7 @@ void Cuda::badTimes() {
   const Driver* d = cupti();
   if (!d) return;
   const uint64_t t = now(), hour = 3600ull * 1'000'000'000;
-  const struct {
-    uint64_t start, end;
-  } bad[] = {{0, 0}, {t, t - 1}, {t + hour, t + hour + 1}, {5, 10}};
+  const struct { uint64_t start, end; } bad[] = {{0, 0}, {t, t - 1}, {t + hour, t + hour + 1}, {5, 10}};
   for (const auto& [start, end] : bad) {
     Work w;
     w.name = "impossible";

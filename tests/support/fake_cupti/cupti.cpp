@@ -1,6 +1,7 @@
-// A stand-in for libcupti: its functions, its buffers, its records, byte for byte as the real one lays them out (CUDA 10 to 13).
-//   FAKE_CUPTI_VERSION     what cuptiGetVersion answers; decides how long records are and whether buffers are per thread (130001)
-//   FAKE_CUPTI_REFUSE      cuptiActivityRegisterCallbacks fails, as under another profiler
+// A stand-in for libcupti: its functions, its buffers, its records, byte for byte as the real one lays them out (CUDA
+// 10 to 13).
+//   FAKE_CUPTI_VERSION     what cuptiGetVersion answers; decides how long records are and whether buffers are per
+//   thread (130001) FAKE_CUPTI_REFUSE      cuptiActivityRegisterCallbacks fails, as under another profiler
 //   FAKE_CUPTI_BUFFER      records that fit into one buffer, whatever its size
 // Built twice: with FAKE_CUPTI_OLD it lacks the functions that came after CUDA 11.
 #include <time.h>
@@ -25,7 +26,17 @@ using Requested = void (*)(uint8_t**, size_t*, size_t*);
 using Completed = void (*)(void*, uint32_t, uint8_t*, size_t, size_t);
 
 constexpr int kOk = 0, kInvalid = 1, kNotSupported = 27, kMultipleSubscribers = 39, kNoMoreRecords = 12;
-enum : uint32_t { kMemcpy = 1, kMemset = 2, kDriver = 4, kRuntime = 5, kKernel = 10, kOverhead = 17, kPeer = 22, kSync = 38, kGraph = 51 };
+enum : uint32_t {
+  kMemcpy = 1,
+  kMemset = 2,
+  kDriver = 4,
+  kRuntime = 5,
+  kKernel = 10,
+  kOverhead = 17,
+  kPeer = 22,
+  kSync = 38,
+  kGraph = 51
+};
 
 size_t number(const char* name, size_t fallback) {
   const char* v = std::getenv(name);
@@ -41,16 +52,25 @@ uint32_t version() {
 size_t lengthOf(uint32_t kind) {
   const uint32_t v = version();
   switch (kind) {
-    case kKernel: return v < 13 ? 144 : v < 15 ? 160 : v < 17 ? 168 : v < 18 ? 176 : v < 19 ? 200 : v < 130000 ? 208 : 216;
-    case kMemcpy: return v < 13 ? 64 : v < 14 ? 72 : v < 17 ? 80 : v < 26 ? 88 : 96;
-    case kPeer: return v < 13 ? 72 : v < 14 ? 80 : v < 17 ? 88 : 96;
-    case kMemset: return v < 13 ? 64 : v < 14 ? 72 : v < 17 ? 80 : 88;
+    case kKernel:
+      return v < 13 ? 144 : v < 15 ? 160 : v < 17 ? 168 : v < 18 ? 176 : v < 19 ? 200 : v < 130000 ? 208 : 216;
+    case kMemcpy:
+      return v < 13 ? 64 : v < 14 ? 72 : v < 17 ? 80 : v < 26 ? 88 : 96;
+    case kPeer:
+      return v < 13 ? 72 : v < 14 ? 80 : v < 17 ? 88 : 96;
+    case kMemset:
+      return v < 13 ? 64 : v < 14 ? 72 : v < 17 ? 80 : 88;
     case kRuntime:
-    case kDriver: return 40;
-    case kSync: return v < 26 ? 40 : 56;
-    case kOverhead: return v < 20 ? 40 : v < 22 ? 48 : 56;
-    case kGraph: return v < 22 ? 48 : 56;
-    default: return 64;
+    case kDriver:
+      return 40;
+    case kSync:
+      return v < 26 ? 40 : 56;
+    case kOverhead:
+      return v < 20 ? 40 : v < 22 ? 48 : 56;
+    case kGraph:
+      return v < 22 ? 48 : 56;
+    default:
+      return 64;
   }
 }
 
@@ -153,7 +173,13 @@ uint64_t now() {
 Fate kernel(const Work& w) {
   if (!isOn(kKernel)) return kOff;
   Bytes b(kKernel);
-  b.set<uint16_t>(6, 32).set(16, w.start).set(24, w.end).set(32, w.end).set(40, w.device).set(44, w.context).set(48, w.stream);
+  b.set<uint16_t>(6, 32)
+      .set(16, w.start)
+      .set(24, w.end)
+      .set(32, w.end)
+      .set(40, w.device)
+      .set(44, w.context)
+      .set(48, w.stream);
   for (size_t i = 0; i < 3; ++i) b.set(52 + 4 * i, w.grid[i]).set(64 + 4 * i, w.block[i]);
   b.set(76, 1024).set(80, 2048).set(92, w.correlation).set<uint64_t>(96, w.correlation).set(104, w.name);
   if (version() >= 13) b.set(144, w.graph_node);
@@ -175,7 +201,13 @@ Fate peer(const Work& w) {
   if (!isOn(kPeer)) return kOff;
   Bytes b(kPeer);
   b.set<uint8_t>(4, 10).set<uint8_t>(5, 3).set<uint8_t>(6, 3).set(8, w.bytes).set(16, w.start).set(24, w.end);
-  b.set(32, w.device).set(36, w.context).set(40, w.stream).set(44, w.device).set(48, w.context).set(52, w.peer).set(56, w.context + 1);
+  b.set(32, w.device)
+      .set(36, w.context)
+      .set(40, w.stream)
+      .set(44, w.device)
+      .set(48, w.context)
+      .set(52, w.peer)
+      .set(56, w.context + 1);
   b.set(60, w.correlation);
   return put(kPeer, b, w.end != 0);
 }
@@ -183,7 +215,14 @@ Fate peer(const Work& w) {
 Fate set(const Work& w) {
   if (!isOn(kMemset)) return kOff;
   Bytes b(kMemset);
-  b.set(4, 0).set(8, w.bytes).set(16, w.start).set(24, w.end).set(32, w.device).set(36, w.context).set(40, w.stream).set(44, w.correlation);
+  b.set(4, 0)
+      .set(8, w.bytes)
+      .set(16, w.start)
+      .set(24, w.end)
+      .set(32, w.device)
+      .set(36, w.context)
+      .set(40, w.stream)
+      .set(44, w.correlation);
   if (version() >= 13) b.set(64, w.graph_node);
   if (version() >= 14) b.set(72, w.graph);
   return put(kMemset, b, w.end != 0);
@@ -195,7 +234,12 @@ Fate call(uint32_t kind, const std::set<uint32_t>& calls, const Work& w) {
     if (!g_kinds.contains(kind) && !calls.contains(w.cbid)) return kOff;
   }
   Bytes b(kind);
-  b.set(4, w.cbid).set(8, w.start).set(16, w.end).set(24, static_cast<uint32_t>(getpid())).set(28, w.thread).set(32, w.correlation);
+  b.set(4, w.cbid)
+      .set(8, w.start)
+      .set(16, w.end)
+      .set(24, static_cast<uint32_t>(getpid()))
+      .set(28, w.thread)
+      .set(32, w.correlation);
   return put(kind, b, true);
 }
 Fate runtimeCall(const Work& w) { return call(kRuntime, g_runtime_calls, w); }
@@ -211,14 +255,25 @@ Fate sync(const Work& w) {
 Fate overhead(const Work& w) {
   if (!isOn(kOverhead)) return kOff;
   Bytes b(kOverhead);
-  b.set(4, w.type << 16).set(8, 2).set(12, static_cast<uint32_t>(getpid())).set(16, w.thread).set(24, w.start).set(32, w.end);
+  b.set(4, w.type << 16)
+      .set(8, 2)
+      .set(12, static_cast<uint32_t>(getpid()))
+      .set(16, w.thread)
+      .set(24, w.start)
+      .set(32, w.end);
   return put(kOverhead, b, true);
 }
 
 Fate graph(const Work& w) {
   if (!isOn(kGraph)) return kOff;
   Bytes b(kGraph);
-  b.set(4, w.correlation).set(8, w.start).set(16, w.end).set(24, w.device).set(28, w.graph).set(32, w.context).set(36, w.stream);
+  b.set(4, w.correlation)
+      .set(8, w.start)
+      .set(16, w.end)
+      .set(24, w.device)
+      .set(28, w.graph)
+      .set(32, w.context)
+      .set(36, w.stream);
   return put(kGraph, b, w.end != 0);
 }
 
@@ -240,8 +295,8 @@ void buffers(size_t* requested, size_t* completed) {
 }  // namespace
 
 EXPORT const Driver* fakeCuptiDriver() {
-  static const Driver driver = {now,     enabled,    kernel, copy,     peer,  set,     runtimeCall,
-                                driverCall, sync, overhead, graph, unknown, drop, buffers};
+  static const Driver driver = {now,        enabled, kernel,   copy,  peer,    set,  runtimeCall,
+                                driverCall, sync,    overhead, graph, unknown, drop, buffers};
   return &driver;
 }
 
@@ -322,7 +377,10 @@ EXPORT int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char** nam
             : cbid == 10  ? "cudaGetLastError_v3020"
                           : nullptr;
   } else {
-    *name = cbid == 307 ? "cuLaunchKernel" : cbid == 652 ? "cuLaunchKernelEx" : cbid == 12 ? "cuCtxGetCurrent" : nullptr;
+    *name = cbid == 307   ? "cuLaunchKernel"
+            : cbid == 652 ? "cuLaunchKernelEx"
+            : cbid == 12  ? "cuCtxGetCurrent"
+                          : nullptr;
   }
   return *name ? kOk : kInvalid;
 }
@@ -343,16 +401,20 @@ EXPORT int cuptiActivityRegisterTimestampCallback(uint64_t (*clock)()) {
 EXPORT int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t on) {
   if (version() < 23) return kNotSupported;
   std::lock_guard lock(g_mutex);
-  if (on) g_runtime_calls.insert(cbid);
-  else g_runtime_calls.erase(cbid);
+  if (on)
+    g_runtime_calls.insert(cbid);
+  else
+    g_runtime_calls.erase(cbid);
   return kOk;
 }
 
 EXPORT int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t on) {
   if (version() < 23) return kNotSupported;
   std::lock_guard lock(g_mutex);
-  if (on) g_driver_calls.insert(cbid);
-  else g_driver_calls.erase(cbid);
+  if (on)
+    g_driver_calls.insert(cbid);
+  else
+    g_driver_calls.erase(cbid);
   return kOk;
 }
 #endif

@@ -1,4 +1,5 @@
-// The other side of the stand-in for libcupti: what the "GPU" and the "driver" tell it. Real CUPTI learns the same from libcuda.
+// The other side of the stand-in for libcupti: what the "GPU" and the "driver" tell it. Real CUPTI learns the same from
+// libcuda.
 #pragma once
 
 #include <cstddef>

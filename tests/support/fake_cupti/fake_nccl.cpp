@@ -1,5 +1,5 @@
-// A program that uses NCCL, without NCCL: calls the profiler plugin's tables as NCCL does, version by version, and lets the "GPU"
-// run the kernels.
+// A program that uses NCCL, without NCCL: calls the profiler plugin's tables as NCCL does, version by version, and lets
+// the "GPU" run the kernels.
 //   fake_nccl SCENARIO [VERSION]
 #include <dlfcn.h>
 #include <unistd.h>
@@ -32,7 +32,17 @@ Cuda& cuda() {
   return *c;
 }
 
-enum : int { kGroup = 1, kColl = 2, kP2p = 4, kProxyOp = 8, kProxyStep = 16, kGroupApi = 256, kCollApi = 512, kP2pApi = 1024, kKernelLaunch = 2048 };
+enum : int {
+  kGroup = 1,
+  kColl = 2,
+  kP2p = 4,
+  kProxyOp = 8,
+  kProxyStep = 16,
+  kGroupApi = 256,
+  kCollApi = 512,
+  kP2pApi = 1024,
+  kKernelLaunch = 2048
+};
 
 /// A collective or point-to-point operation, as a program asks for it.
 struct Op {
@@ -59,7 +69,8 @@ int indexOf(const std::vector<std::string>& list, const std::string& s) {
   return 0;
 }
 
-// Descriptors, as the versions of the plugin interface lay them out. The head is the same but for the width of the type.
+// Descriptors, as the versions of the plugin interface lay them out. The head is the same but for the width of the
+// type.
 struct Head {
   uint64_t type = 0;
   void* parent = nullptr;
@@ -194,7 +205,8 @@ class Nccl {
   void init(Communicator& c) {
     c.context = reinterpret_cast<void*>(0x5a5a);  // whatever was there before
     int result;
-    if (version_ <= 3) result = reinterpret_cast<int (*)(void**, int*)>(table_->init)(&c.context, &mask_);
+    if (version_ <= 3)
+      result = reinterpret_cast<int (*)(void**, int*)>(table_->init)(&c.context, &mask_);
     else if (version_ == 4)
       result = reinterpret_cast<int (*)(void**, int*, const char*, uint64_t, int, int, int, void*)>(table_->init)(
           &c.context, &mask_, c.name, c.hash, c.nodes, c.ranks, c.rank, reinterpret_cast<void*>(log));
@@ -222,14 +234,21 @@ class Nccl {
   int stopRaw(void* handle) { return table_->stop(handle); }
   int state(void* handle, int state, void* args) { return table_->state(handle, state, args); }
 
-  /// What NCCL does in ncclGroupEnd: launches one kernel with these operations, then tells of each. Returns the correlation.
+  /// What NCCL does in ncclGroupEnd: launches one kernel with these operations, then tells of each. Returns the
+  /// correlation.
   uint32_t group(const Communicator& c, const std::vector<Op>& ops, uint32_t* stream) {
     void* api = nullptr;
     if (version_ >= 5) {
       GroupApiV5 g{{kGroupApi}, false, 1};
       api = start(c.context, &g, kGroupApi | kCollApi | kP2pApi | kColl | kP2p | kKernelLaunch);
       for (const Op& op : ops) {
-        ApiV5 a{{static_cast<uint64_t>(op.isP2p() ? kP2pApi : kCollApi), api}, op.function, op.count, op.datatype, op.root, stream, false};
+        ApiV5 a{{static_cast<uint64_t>(op.isP2p() ? kP2pApi : kCollApi), api},
+                op.function,
+                op.count,
+                op.datatype,
+                op.root,
+                stream,
+                false};
         stop(start(c.context, &a, op.isP2p() ? kP2pApi | kP2p : kCollApi | kColl));
       }
       state(api, 24, nullptr);
@@ -254,36 +273,61 @@ class Nccl {
     Head head{kGroup};
     void* group = start(c.context, &head, kGroup | kColl | kP2p | kProxyOp);
     if (version_ < 5 && !group) return;  // before 2.28 nothing comes without its group
-    for (const Op& op : ops) stop(op.isP2p() ? startP2p(c, op, version_ >= 5 ? parent : group) : startColl(c, op, version_ >= 5 ? parent : group));
+    for (const Op& op : ops)
+      stop(op.isP2p() ? startP2p(c, op, version_ >= 5 ? parent : group)
+                      : startColl(c, op, version_ >= 5 ? parent : group));
     stop(group);
   }
 
   void* startColl(const Communicator& c, const Op& op, void* parent) {
-    static const std::vector<std::string> kFunctions = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"};
-    static const std::vector<std::string> kTypes = {"ncclInt8", "ncclUint8", "ncclInt32", "ncclUint32", "ncclInt64", "ncclUint64", "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16"};
+    static const std::vector<std::string> kFunctions = {"Broadcast", "Reduce", "AllGather", "ReduceScatter",
+                                                        "AllReduce"};
+    static const std::vector<std::string> kTypes = {"ncclInt8",    "ncclUint8",   "ncclInt32",   "ncclUint32",
+                                                    "ncclInt64",   "ncclUint64",  "ncclFloat16", "ncclFloat32",
+                                                    "ncclFloat64", "ncclBfloat16"};
     const Head head{kColl, parent, c.rank};
     const auto warps = static_cast<uint8_t>(8);
     if (version_ == 1) {
-      CollV1 d{head, c.name, c.hash, op.sequence, static_cast<uint8_t>(indexOf(kFunctions, op.function)), nullptr, nullptr, op.count, op.root,
-               static_cast<uint8_t>(indexOf(kTypes, op.datatype)), 0, 1, op.channels, warps, 1, 0, 0, 0};
+      CollV1 d{head,
+               c.name,
+               c.hash,
+               op.sequence,
+               static_cast<uint8_t>(indexOf(kFunctions, op.function)),
+               nullptr,
+               nullptr,
+               op.count,
+               op.root,
+               static_cast<uint8_t>(indexOf(kTypes, op.datatype)),
+               0,
+               1,
+               op.channels,
+               warps,
+               1,
+               0,
+               0,
+               0};
       return start(c.context, &d, kColl);
     }
     if (version_ == 2) {
-      CollV2 d{head, c.name, c.hash, op.sequence, op.function, nullptr, nullptr, op.count, op.root, op.datatype, 1, op.channels, warps, op.algo, op.proto};
+      CollV2 d{head,    c.name,      c.hash, op.sequence, op.function, nullptr, nullptr, op.count,
+               op.root, op.datatype, 1,      op.channels, warps,       op.algo, op.proto};
       return start(c.context, &d, kColl);
     }
     if (version_ == 3) {
-      CollV3 d{head, c.name, c.hash, op.sequence, op.function, nullptr, nullptr, op.count, op.root, op.datatype, op.channels, warps, op.algo, op.proto};
+      CollV3 d{head,     c.name,  c.hash,      op.sequence, op.function, nullptr, nullptr,
+               op.count, op.root, op.datatype, op.channels, warps,       op.algo, op.proto};
       return start(c.context, &d, kColl);
     }
-    CollV5 d{head, op.sequence, op.function, nullptr, nullptr, op.count, op.root, op.datatype, op.channels, warps, op.algo, op.proto, nullptr};
+    CollV5 d{head,        op.sequence, op.function, nullptr, nullptr,  op.count, op.root,
+             op.datatype, op.channels, warps,       op.algo, op.proto, nullptr};
     return start(c.context, &d, kColl);
   }
 
   void* startP2p(const Communicator& c, const Op& op, void* parent) {
     const Head head{kP2p, parent, c.rank};
     if (version_ == 1) {
-      P2pV1 d{head, c.name, c.hash, static_cast<uint8_t>(std::strcmp(op.function, "Send") == 0 ? 6 : 7), nullptr, 7, op.count, op.peer};
+      P2pV1 d{head,    c.name, c.hash,   static_cast<uint8_t>(std::strcmp(op.function, "Send") == 0 ? 6 : 7),
+              nullptr, 7,      op.count, op.peer};
       return start(c.context, &d, kP2p);
     }
     if (version_ <= 3) {
@@ -336,12 +380,23 @@ void basic(int version) {
   Communicator world;
   nccl.init(world);
   const std::vector<std::pair<Op, const char*>> ops = {
-      {{.function = "AllReduce", .count = 1000, .datatype = "ncclFloat32", .sequence = 0}, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"},
-      {{.function = "AllGather", .count = 4096, .datatype = "ncclInt8", .sequence = 0, .algo = "TREE", .proto = "SIMPLE"}, "ncclDevKernel_AllGather_RING_LL"},
-      {{.function = "Broadcast", .count = 512, .datatype = "ncclInt8", .root = 2, .sequence = 0}, "ncclDevKernel_Broadcast_RING_LL"},
-      {{.function = "ReduceScatter", .count = 10, .datatype = "ncclBfloat16", .sequence = 0}, "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL"},
-      {{.function = "Reduce", .count = 20, .datatype = "ncclFloat64", .root = 1, .sequence = 0}, "ncclDevKernel_Reduce_Sum_f64_RING_LL"},
-      {{.function = "AllReduce", .count = 77, .datatype = "Unknown", .sequence = 1}, "ncclDevKernel_AllReduce_Sum_u8_RING_LL"},
+      {{.function = "AllReduce", .count = 1000, .datatype = "ncclFloat32", .sequence = 0},
+       "ncclDevKernel_AllReduce_Sum_f32_RING_LL"},
+      {{.function = "AllGather",
+        .count = 4096,
+        .datatype = "ncclInt8",
+        .sequence = 0,
+        .algo = "TREE",
+        .proto = "SIMPLE"},
+       "ncclDevKernel_AllGather_RING_LL"},
+      {{.function = "Broadcast", .count = 512, .datatype = "ncclInt8", .root = 2, .sequence = 0},
+       "ncclDevKernel_Broadcast_RING_LL"},
+      {{.function = "ReduceScatter", .count = 10, .datatype = "ncclBfloat16", .sequence = 0},
+       "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL"},
+      {{.function = "Reduce", .count = 20, .datatype = "ncclFloat64", .root = 1, .sequence = 0},
+       "ncclDevKernel_Reduce_Sum_f64_RING_LL"},
+      {{.function = "AllReduce", .count = 77, .datatype = "Unknown", .sequence = 1},
+       "ncclDevKernel_AllReduce_Sum_u8_RING_LL"},
       {{.function = "Send", .count = 100, .peer = 5}, "ncclDevKernel_SendRecv"},
       {{.function = "Recv", .count = 200, .peer = 6}, "ncclDevKernel_SendRecv"}};
   for (const auto& [op, kernel] : ops) {
@@ -359,7 +414,11 @@ void grouped() {
   std::vector<std::pair<uint32_t, uint32_t>> launched;
   for (uint64_t i = 0; i < 10; ++i) {
     const uint32_t on = 20 + i % 2;
-    const uint32_t correlation = nccl.group(world, {{.count = i + 1, .sequence = 3 * i}, {.count = i + 1, .sequence = 3 * i + 1}, {.count = i + 1, .sequence = 3 * i + 2}}, stream(on));
+    const uint32_t correlation = nccl.group(world,
+                                            {{.count = i + 1, .sequence = 3 * i},
+                                             {.count = i + 1, .sequence = 3 * i + 1},
+                                             {.count = i + 1, .sequence = 3 * i + 2}},
+                                            stream(on));
     launched.emplace_back(on, correlation);
   }
   for (const auto& [on, correlation] : launched) {
@@ -390,7 +449,8 @@ void threads() {
       for (uint64_t i = 0; i < 200; ++i) {
         waiting.push_back(nccl.group(world, {{.count = 1000 * (t + 1) + i, .sequence = i}}, stream(20 + t)));
         if (waiting.size() == 8)
-          for (uint32_t correlation : std::exchange(waiting, {})) runKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20 + t, correlation);
+          for (uint32_t correlation : std::exchange(waiting, {}))
+            runKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20 + t, correlation);
       }
     });
   for (std::thread& t : all) t.join();
@@ -420,14 +480,29 @@ void stale() {
   const uint32_t correlation = nccl.group(world, {{.count = 5, .sequence = 42}}, stream(22));
   runKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 22, correlation);
   // Nonsense.
-  for (uint64_t garbage : {1ull, 2ull, 3ull, 0xffffffffffffffffull, 0xdeadbeefull, 0x7fffffffffffull, 0x10002ull, 0x3ffffull, 0xfffffffffffffffeull})
-    if (nccl.stopRaw(reinterpret_cast<void*>(garbage)) != 0 || nccl.state(reinterpret_cast<void*>(garbage), 22, nullptr) != 0) die("nonsense was refused");
+  for (uint64_t garbage : {1ull, 2ull, 3ull, 0xffffffffffffffffull, 0xdeadbeefull, 0x7fffffffffffull, 0x10002ull,
+                           0x3ffffull, 0xfffffffffffffffeull})
+    if (nccl.stopRaw(reinterpret_cast<void*>(garbage)) != 0 ||
+        nccl.state(reinterpret_cast<void*>(garbage), 22, nullptr) != 0)
+      die("nonsense was refused");
   if (nccl.stopRaw(nullptr) != 0) die("NULL was refused");
   // No context (init failed), no parent.
   Communicator none;
   nccl.group(none, {{.count = 6}}, stream(23));
   nccl.startProxyOp(none, ::getpid(), 0, 0, true);
-  CollV5 coll{{kColl, reinterpret_cast<void*>(0x1234), 3}, 43, "AllReduce", nullptr, nullptr, 7, 0, "ncclInt32", 1, 1, nullptr, nullptr, nullptr};
+  CollV5 coll{{kColl, reinterpret_cast<void*>(0x1234), 3},
+              43,
+              "AllReduce",
+              nullptr,
+              nullptr,
+              7,
+              0,
+              "ncclInt32",
+              1,
+              1,
+              nullptr,
+              nullptr,
+              nullptr};
   nccl.stop(nccl.start(world.context, &coll, kColl));
 }
 
@@ -438,7 +513,8 @@ void graph() {
   nccl.init(world);
   nccl.group(world, {{.count = 1, .sequence = 0}}, stream(20));  // the capture launches nothing
   std::thread callback([&] {
-    for (uint64_t i = 0; i < 5000; ++i) nccl.tell(world, {{.count = 2, .sequence = 0}}, reinterpret_cast<void*>(0x10002));
+    for (uint64_t i = 0; i < 5000; ++i)
+      nccl.tell(world, {{.count = 2, .sequence = 0}}, reinterpret_cast<void*>(0x10002));
   });
   callback.join();
 }
@@ -448,7 +524,8 @@ void proxy() {
   Communicator world;
   nccl.init(world);
   std::vector<void*> open;
-  for (int i = 0; i < 10; ++i) open.push_back(nccl.startProxyOp(world, ::getpid(), static_cast<uint8_t>(i), i % 4, i % 2 == 0));
+  for (int i = 0; i < 10; ++i)
+    open.push_back(nccl.startProxyOp(world, ::getpid(), static_cast<uint8_t>(i), i % 4, i % 2 == 0));
   for (int i = 0; i < 5; ++i)
     if (nccl.startProxyOp(world, ::getpid() + 1, 0, 0, true)) die("an operation of another process was taken");
   for (void* handle : open) {
@@ -506,7 +583,8 @@ void hang() {
   Nccl nccl(5);
   Communicator world;
   nccl.init(world);
-  runKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, nccl.group(world, {{.count = 1, .sequence = 0}}, stream(20)));
+  runKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20,
+            nccl.group(world, {{.count = 1, .sequence = 0}}, stream(20)));
   nccl.group(world, {{.count = 2, .sequence = 1}}, stream(20));
   nccl.group(world, {{.function = "Send", .count = 3, .peer = 4}}, stream(20));
   std::fflush(nullptr);
@@ -519,15 +597,19 @@ void lost() {
   Communicator world;
   nccl.init(world);
   for (uint64_t i = 0; i < 10; ++i) {
-    const uint32_t gather = nccl.group(world, {{.function = "AllGather", .count = 1, .datatype = "ncclInt8", .sequence = i}}, stream(20));
+    const uint32_t gather =
+        nccl.group(world, {{.function = "AllGather", .count = 1, .datatype = "ncclInt8", .sequence = i}}, stream(20));
     const uint32_t scatter = nccl.group(world, {{.function = "ReduceScatter", .count = 1, .sequence = i}}, stream(20));
-    if (i == 3) cuda().kernel("ncclDevKernel_AllGather_RING_LL", 20, 0, 0, gather);
-    else runKernel("ncclDevKernel_AllGather_RING_LL", 20, gather);
+    if (i == 3)
+      cuda().kernel("ncclDevKernel_AllGather_RING_LL", 20, 0, 0, gather);
+    else
+      runKernel("ncclDevKernel_AllGather_RING_LL", 20, gather);
     runKernel("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", 20, scatter);
   }
 }
 
-/// Operations go on while another profiler has CUPTI; their kernels are not seen, and those after must not be taken for them.
+/// Operations go on while another profiler has CUPTI; their kernels are not seen, and those after must not be taken for
+/// them.
 void aside() {
   Nccl nccl(5);
   Communicator world;
@@ -541,7 +623,8 @@ void aside() {
   };
   uint64_t sequence = 0;
   auto some = [&] {
-    for (int i = 0; i < 5; ++i, ++sequence) runKernel(kernel, 20, nccl.group(world, {{.count = 1, .sequence = sequence}}, stream(20)));
+    for (int i = 0; i < 5; ++i, ++sequence)
+      runKernel(kernel, 20, nccl.group(world, {{.count = 1, .sequence = sequence}}, stream(20)));
   };
   some();
   void* library = ::dlopen(std::getenv("FAKE_OTHER_PROFILER"), RTLD_NOW | RTLD_LOCAL);
@@ -561,9 +644,18 @@ int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "";
   const int version = argc > 2 ? std::atoi(argv[2]) : 5;
   cuda().init();
-  const std::map<std::string, std::function<void()>> scenarios = {
-      {"basic", [&] { basic(version); }}, {"grouped", grouped}, {"threads", threads}, {"stale", stale}, {"graph", graph}, {"proxy", proxy}, {"reload", reload},
-      {"many", many}, {"ranks", ranks}, {"hang", hang}, {"lost", lost}, {"aside", aside}};
+  const std::map<std::string, std::function<void()>> scenarios = {{"basic", [&] { basic(version); }},
+                                                                  {"grouped", grouped},
+                                                                  {"threads", threads},
+                                                                  {"stale", stale},
+                                                                  {"graph", graph},
+                                                                  {"proxy", proxy},
+                                                                  {"reload", reload},
+                                                                  {"many", many},
+                                                                  {"ranks", ranks},
+                                                                  {"hang", hang},
+                                                                  {"lost", lost},
+                                                                  {"aside", aside}};
   auto found = scenarios.find(scenario);
   if (found == scenarios.end()) die("no scenario " + scenario);
   found->second();

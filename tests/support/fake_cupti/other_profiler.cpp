@@ -1,5 +1,5 @@
-// Another profiler in the process, as torch.profiler is one: linked with libcupti, it takes the activity API for itself, counts
-// what it gets, and lets go. Its calls reach whatever stands before libcupti for everybody.
+// Another profiler in the process, as torch.profiler is one: linked with libcupti, it takes the activity API for
+// itself, counts what it gets, and lets go. Its calls reach whatever stands before libcupti for everybody.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>

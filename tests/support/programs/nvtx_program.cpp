@@ -1,5 +1,5 @@
-// A program with NVTX annotations: NVTX's handshake with an injected library, and its function slots, as far as a program sees
-// them. Real NVTX is a header that does the same.
+// A program with NVTX annotations: NVTX's handshake with an injected library, and its function slots, as far as a
+// program sees them. Real NVTX is a header that does the same.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -42,9 +42,12 @@ struct Nvtx {
 Nvtx* g_filling;
 
 int getTable(uint32_t module, Function*** table, unsigned* size) {
-  if (module == 1) *table = g_filling->core_table;
-  else if (module == 5) *table = g_filling->core2_table;
-  else return 0;
+  if (module == 1)
+    *table = g_filling->core_table;
+  else if (module == 5)
+    *table = g_filling->core2_table;
+  else
+    return 0;
   *size = 16;
   return 1;
 }
