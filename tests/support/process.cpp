@@ -33,7 +33,7 @@ Output run(const std::vector<std::string>& argv, const std::string& input) {
   ::close(out[1]);
   ::close(err[1]);
   ::signal(SIGPIPE, SIG_IGN);
-  ::fcntl(in[1], F_SETFL, O_NONBLOCK);  // or we wait for it to read while it waits for us to read
+  ::fcntl(in[1], F_SETFL, O_NONBLOCK);  // a program that answers while it is being fed must be read meanwhile
   Output result;
   size_t written = 0;
   if (input.empty()) ::close(in[1]);
@@ -55,7 +55,7 @@ Output run(const std::vector<std::string>& argv, const std::string& input) {
     if (fds[2].revents) {
       ssize_t n = ::write(in[1], input.data() + written, input.size() - written);
       if (n > 0) written += static_cast<size_t>(n);
-      if ((n < 0 && errno != EAGAIN) || written == input.size()) {
+      if ((n <= 0 && errno != EAGAIN) || written == input.size()) {
         ::close(in[1]);
         in_open = false;
       }

@@ -207,19 +207,15 @@ bool resolve(void* library) {
 
 // ---- what is enabled in which mode
 
-// Calls that start work on a GPU: enough to join every kernel and copy with its launch.
-constexpr uint32_t kLaunchRuntime[] = {31,  41,  44,  51,  161, 211, 214, 225, 228,
-                                       235, 269, 270, 311, 312, 430, 431, 505, 506};
-constexpr uint32_t kLaunchDriver[] = {60,  62,  64,  216, 220, 277, 279, 281, 306,
-                                      307, 319, 442, 477, 478, 514, 515, 652, 653};
-
 /// Only the calls that start work. False where CUPTI cannot choose (before CUDA 12.5).
 bool setApis(bool on) {
   if (!g_cupti.ActivityEnableRuntimeApi || !g_cupti.ActivityEnableDriverApi ||
-      g_cupti.ActivityEnableRuntimeApi(kLaunchRuntime[0], on) != 0)
+      g_cupti.ActivityEnableRuntimeApi(kLaunchRuntime[0].first, on) != 0)
     return false;
-  for (uint32_t cbid : kLaunchRuntime) g_cupti.ActivityEnableRuntimeApi(cbid, on);
-  for (uint32_t cbid : kLaunchDriver) g_cupti.ActivityEnableDriverApi(cbid, on);
+  for (const CallRange& r : kLaunchRuntime)
+    for (uint32_t cbid = r.first; cbid <= r.last; ++cbid) g_cupti.ActivityEnableRuntimeApi(cbid, on);
+  for (const CallRange& r : kLaunchDriver)
+    for (uint32_t cbid = r.first; cbid <= r.last; ++cbid) g_cupti.ActivityEnableDriverApi(cbid, on);
   return true;
 }
 

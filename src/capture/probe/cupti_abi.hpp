@@ -24,6 +24,18 @@ enum ActivityKind : uint32_t {
   kGraphTrace = 51
 };
 
+/// Calls that start work on a GPU (launches, copies, memsets, graphs), as ranges of CUPTI's numbers, which never
+/// change: with them every kernel and copy has its launch.
+struct CallRange {
+  uint32_t first, last;
+};
+constexpr CallRange kLaunchRuntime[] = {{31, 52},   {142, 145}, {160, 163}, {211, 211}, {214, 236},
+                                        {243, 246}, {249, 250}, {269, 270}, {272, 272}, {311, 312},
+                                        {430, 431}, {482, 485}, {505, 506}, {509, 512}};
+constexpr CallRange kLaunchDriver[] = {{60, 69},   {216, 226}, {248, 254}, {276, 293}, {305, 307},
+                                       {318, 321}, {397, 416}, {418, 433}, {442, 442}, {477, 478},
+                                       {480, 480}, {514, 515}, {652, 653}, {776, 779}, {796, 799}};
+
 /// The functions used; one that a version lacks is nullptr.
 struct Functions {
   Result (*ActivityRegisterCallbacks)(BufferRequested, BufferCompleted);

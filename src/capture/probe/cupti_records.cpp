@@ -46,7 +46,8 @@ uint32_t apiName(RingWriter& r, const Functions& cupti, uint32_t domain, uint32_
     const char* name = nullptr;
     if (!cupti.GetCallbackName || cupti.GetCallbackName(domain, cbid, &name) != 0 || !name)
       name = domain == 1 ? "driver call" : "runtime call";
-    // "cudaLaunchKernel_v7000" and "…_ptsz_v7000" are cudaLaunchKernel to people.
+    // "cudaLaunchKernel_v7000", "…_ptsz_v7000" and "__cudaLaunchKernel_v13000" are cudaLaunchKernel to people.
+    while (*name == '_') ++name;
     size_t n = strlen(name);
     for (const char* cut = name; (cut = strstr(cut, "_")) != nullptr; ++cut)
       if (strncmp(cut, "_ptsz", 5) == 0 || (cut[1] == 'v' && cut[2] >= '0' && cut[2] <= '9')) {

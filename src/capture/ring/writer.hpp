@@ -2,9 +2,6 @@
 // create().
 #pragma once
 
-#include <array>
-#include <bit>
-
 #include "capture/ring/layout.hpp"
 
 namespace tracesmith::ring {
@@ -68,8 +65,13 @@ class RingWriter {
     // Whoever sees this record over the oldest one also sees the head that says so: snapshots rely on it.
     std::atomic_thread_fence(std::memory_order_release);
     auto* to = reinterpret_cast<uint64_t*>(base_ + lane.offset + (head & (lane.records - 1)) * sizeof(Record));
-    const auto words = std::bit_cast<std::array<uint64_t, 8>>(record);
-    for (size_t i = 0; i < words.size(); ++i) __atomic_store_n(to + i, words[i], __ATOMIC_RELAXED);
+    // Word by word, as the record was made: wider loads would wait for the caller's stores to reach the cache.
+#pragma GCC unroll 8
+    for (size_t i = 0; i < sizeof(Record) / sizeof(uint64_t); ++i) {
+      uint64_t word;
+      __builtin_memcpy(&word, reinterpret_cast<const char*>(&record) + i * sizeof word, sizeof word);
+      __atomic_store_n(to + i, word, __ATOMIC_RELAXED);
+    }
     lane.head.store(head + 1, std::memory_order_release);
   }
 
