@@ -1,8 +1,8 @@
 #include "query/block_columns.hpp"
 
 #include <algorithm>
-#include <cstring>
 
+#include "query/column_loops.hpp"
 #include "trace/layout.hpp"
 
 namespace tracesmith::query {
@@ -10,26 +10,11 @@ namespace {
 
 using trace::Kind;
 
-/// A byte per row to a bit per row.
-void packBits(const uint8_t* bytes, size_t n, std::vector<uint64_t>& bits) {
-  bits.assign((n + 63) / 64, 0);
-  size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    uint64_t eight;
-    std::memcpy(&eight, bytes + i, 8);
-    // Each byte is 0 or 1: the product moves them side by side into the top byte.
-    bits[i / 64] |= (eight * 0x0102040810204080ull >> 56) << (i % 64);
-  }
-  for (; i < n; ++i) bits[i / 64] |= static_cast<uint64_t>(bytes[i]) << (i % 64);
-}
-
 void repairTypes(DecodedColumn& c, size_t rows) {
   const uint8_t* types = c.data->data<uint8_t>();
   const size_t n = c.constant ? 1 : rows;
-  uint8_t high = 0;
-  for (size_t i = 0; i < n; ++i) high = std::max(high, types[i]);
   c.types.clear();
-  if (high < trace::kEventTypes) return;
+  if (highestByte(types, n) < trace::kEventTypes) return;
   c.types.assign(types, types + n);
   for (uint8_t& t : c.types) t = std::min<uint8_t>(t, trace::kEventTypes - 1);
 }
@@ -84,7 +69,10 @@ bool BlockColumns::decode(int column, DecodedColumn& out) {
   decoded_ = true;
   out.constant = entry->encoding == trace::Encoding::kConstant && entry->values == block().rows;
   if (!decoder_->decode(block(), column, *out.data, out.constant)) return false;
-  if (out.data->hasNulls()) packBits(out.data->validity(), block().rows, out.bits);
+  if (out.data->hasNulls()) {
+    out.bits.resize((block().rows + 63) / 64);
+    packBits(out.data->validity(), block().rows, out.bits.data());
+  }
   if (kind == Kind::Type) repairTypes(out, block().rows);
   return true;
 }

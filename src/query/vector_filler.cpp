@@ -2,6 +2,8 @@
 
 #include <utf8proc_wrapper.hpp>
 
+#include "query/column_loops.hpp"
+
 namespace tracesmith::query {
 namespace {
 
@@ -21,8 +23,6 @@ void setConstant(Vector& out, const T& value) {
   out.SetVectorType(VectorType::CONSTANT_VECTOR);
   ConstantVector::GetData<T>(out)[0] = value;
 }
-
-int64_t add(int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y)); }
 
 }  // namespace
 
@@ -61,11 +61,7 @@ void VectorFiller::validity(const DecodedColumn& column, const Piece& piece, Vec
   }
   auto& mask = FlatVector::Validity(out);
   mask.Initialize(STANDARD_VECTOR_SIZE);
-  uint64_t* words = mask.GetData();
-  std::fill(words, words + STANDARD_VECTOR_SIZE / 64, 0);
-  const uint32_t* rows = piece.rows.rows.data() + piece.first;
-  for (size_t i = 0; i < piece.count; ++i)
-    words[i / 64] |= (column.bits[rows[i] / 64] >> (rows[i] % 64) & 1) << (i % 64);
+  gatherBits(column.bits.data(), piece.rows.rows.data() + piece.first, piece.count, mask.GetData());
 }
 
 template <typename T>
@@ -74,9 +70,7 @@ void VectorFiller::flat(const T* values, const DecodedColumn& column, const Piec
   if (piece.rows.all) {
     FlatVector::SetData(out, reinterpret_cast<duckdb::data_ptr_t>(const_cast<T*>(values + piece.first)));
   } else {
-    T* to = FlatVector::GetData<T>(out);
-    const uint32_t* rows = piece.rows.rows.data() + piece.first;
-    for (size_t i = 0; i < piece.count; ++i) to[i] = values[rows[i]];
+    gather(values, piece.rows.rows.data() + piece.first, piece.count, FlatVector::GetData<T>(out));
   }
   validity(column, piece, out);
 }
@@ -86,13 +80,11 @@ void VectorFiller::sum(int column, const Piece& piece, Vector& out) {
   const int64_t *a = ts.data->data<int64_t>(), *b = dur.data->data<int64_t>();
   auto* to = FlatVector::GetData<int64_t>(out);
   if (piece.rows.all && !ts.constant && !dur.constant) {
-    a += piece.first;
-    b += piece.first;
-    for (size_t i = 0; i < piece.count; ++i) to[i] = add(a[i], b[i]);
+    addColumns(a + piece.first, b + piece.first, piece.count, to);
   } else {
     for (size_t i = 0; i < piece.count; ++i) {
       const size_t row = piece.rows.at(piece.first + i);
-      to[i] = add(a[ts.constant ? 0 : row], b[dur.constant ? 0 : row]);
+      addColumns(a + (ts.constant ? 0 : row), b + (dur.constant ? 0 : row), 1, to + i);
     }
   }
   validity(*columns_.get(column), piece, out);
@@ -113,8 +105,7 @@ void VectorFiller::names(const SqlColumn& column, DecodedColumn& data, const Pie
     selection.Initialize(const_cast<duckdb::sel_t*>(data.positions + piece.first));
   } else {
     selection.Initialize(STANDARD_VECTOR_SIZE);
-    const uint32_t* rows = piece.rows.rows.data() + piece.first;
-    for (size_t i = 0; i < piece.count; ++i) selection.set_index(i, data.positions[rows[i]]);
+    gather(data.positions, piece.rows.rows.data() + piece.first, piece.count, selection.data());
   }
   if (names.known_size) {
     out.Dictionary(*names.vector, names.size, selection, piece.count);

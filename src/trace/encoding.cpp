@@ -72,15 +72,50 @@ bool looksRandom(const uint8_t* bytes, size_t n) {
     for (size_t i = 0; i < n; ++i)                                                                               \
       out[i] = static_cast<T>(add + static_cast<T>(static_cast<T>(a[i]) << sa) +                                 \
                               static_cast<T>(static_cast<T>(b[i]) << sb));                                       \
-  }                                                                                                              \
+  }
+#define TS_MERGE_MORE(T)                                                                                         \
   TS_CLONES void mergeMore(const uint8_t* a, unsigned sa, size_t n, T* out) {                                    \
     for (size_t i = 0; i < n; ++i) out[i] = static_cast<T>(out[i] + static_cast<T>(static_cast<T>(a[i]) << sa)); \
   }
 TS_MERGE(uint8_t)
 TS_MERGE(uint16_t)
 TS_MERGE(uint32_t)
-TS_MERGE(uint64_t)
+TS_MERGE_MORE(uint8_t)
+TS_MERGE_MORE(uint16_t)
+TS_MERGE_MORE(uint32_t)
+TS_MERGE_MORE(uint64_t)
 #undef TS_MERGE
+#undef TS_MERGE_MORE
+
+TS_CLONES void widen(const uint32_t* low, uint64_t add, size_t n, uint64_t* out) {
+  for (size_t i = 0; i < n; ++i) out[i] = add + low[i];
+}
+
+/// Adds up to eight planes of n ≤ kStretch codes; planes come in ascending order of their shifts.
+template <typename T>
+void mergeStretch(const uint8_t* const* part, const unsigned* shift, unsigned parts, size_t at, T add, size_t n,
+                  T* out) {
+  if (parts == 0) {
+    std::fill(out, out + n, add);
+  } else if (parts == 1) {
+    merge1(part[0] + at, shift[0], add, n, out);
+  } else {
+    merge2(part[0] + at, shift[0], part[1] + at, shift[1], add, n, out);
+    for (unsigned k = 2; k < parts; ++k) mergeMore(part[k] + at, shift[k], n, out);
+  }
+}
+
+/// Of 64-bit codes the lower half is put together in 32 bits: twice as many fit a register.
+template <>
+void mergeStretch(const uint8_t* const* part, const unsigned* shift, unsigned parts, size_t at, uint64_t add, size_t n,
+                  uint64_t* out) {
+  unsigned low = 0;
+  while (low < parts && shift[low] < 32) ++low;
+  uint32_t half[kStretch];
+  mergeStretch<uint32_t>(part, shift, low, at, 0, n, half);
+  widen(half, add, n, out);
+  for (unsigned k = low; k < parts; ++k) mergeMore(part[k] + at, shift[k], n, out);
+}
 
 TS_CLONES uint64_t orAll(const uint64_t* v, size_t n) {
   uint64_t all = 0;
@@ -215,14 +250,7 @@ bool Decoder::merge(std::string_view& in, size_t n, T* out, T base, Finish finis
   }
   for (size_t at = 0; at < n; at += kStretch) {
     const size_t some = std::min(kStretch, n - at);
-    if (parts == 0) {
-      std::fill(out + at, out + at + some, add);
-    } else if (parts == 1) {
-      merge1(part[0] + at, shift[0], add, some, out + at);
-    } else {
-      merge2(part[0] + at, shift[0], part[1] + at, shift[1], add, some, out + at);
-      for (unsigned k = 2; k < parts; ++k) mergeMore(part[k] + at, shift[k], some, out + at);
-    }
+    mergeStretch(part, shift, parts, at, add, some, out + at);
     finish(out + at, some);
   }
   return true;
