@@ -41,7 +41,7 @@ static void* one(void* name) {
 }
 
 static void threads(void) {
-  static char names[6][16];
+  static char names[6][32];
   pthread_t all[6];
   int i;
   for (i = 0; i < 6; ++i) {
@@ -64,7 +64,7 @@ static void many(void) {
 static void deep(void) {
   int i;
   for (i = 0; i < 100; ++i) {
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "level %d", i);
     tracesmith_range_begin(name);
   }
