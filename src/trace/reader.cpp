@@ -50,7 +50,6 @@ struct Reader::Impl {
 
   mutable std::mutex strings_mutex;  // guards the next two; taken before `mutex`
   mutable std::map<uint32_t, Strings> strings;
-  mutable size_t string_bytes = 0;
   mutable std::mutex mutex;            // guards damage
   mutable std::vector<Damage> damage;  // found while decoding
 
@@ -157,8 +156,10 @@ Result<const Strings*> Reader::strings(uint32_t stream) const {
     if (!decoder->decode(block, 0, ids) || !decoder->decode(block, 1, values)) continue;
     auto heap = std::make_unique<std::string>();
     for (size_t i = 0; i < block.rows; ++i) heap->append(values.textAt(i));
-    impl_->string_bytes += heap->size() + block.rows * sizeof(std::string_view);
-    if (impl_->string_bytes > kMaxStringsBytes)
+    strings.bytes_ += heap->size() + block.rows * sizeof(std::string_view);
+    size_t total = 0;
+    for (const auto& [id, other] : impl_->strings) total += other.bytes_;
+    if (total > kMaxStringsBytes)
       return Status::exhausted(path() + " has more than 1 GiB of names (offset " + std::to_string(block.offset) + ")");
     size_t at = 0;
     for (size_t i = 0; i < block.rows; ++i) {

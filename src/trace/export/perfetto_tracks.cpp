@@ -107,8 +107,10 @@ void PerfettoTracks::begin(SliceTrack& track, int64_t ts, int64_t dur) {
 }
 
 void PerfettoTracks::finishSlices() {
-  for (auto& [key, track] : tracks_)
+  for (auto& entry : tracks_) {
+    auto& track = entry.second;
     track.lanes.finish([&](size_t i, int64_t ended) { packets_.end(ended, track.ids[i]); });
+  }
   tracks_.clear();
   counters_.clear();
 }

@@ -25,7 +25,8 @@ using namespace tracesmith::fake;
 using Requested = void (*)(uint8_t**, size_t*, size_t*);
 using Completed = void (*)(void*, uint32_t, uint8_t*, size_t, size_t);
 
-constexpr int kOk = 0, kInvalid = 1, kNotSupported = 27, kMultipleSubscribers = 39, kNoMoreRecords = 12;
+[[maybe_unused]] constexpr int kOk = 0, kInvalid = 1, kNotSupported = 27, kMultipleSubscribers = 39,
+                               kNoMoreRecords = 12;
 enum : uint32_t {
   kMemcpy = 1,
   kMemset = 2,
