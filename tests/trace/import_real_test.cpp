@@ -144,21 +144,23 @@ TEST(ImportReal, EveryTraceAgreesWithPython) {
     Real t({path});
     ASSERT_TRUE(t.report) << t.error();
     EXPECT_EQ(t.report->losses.total(), 0u) << path;
-    std::map<std::string, int64_t> types, total;
+    std::map<std::string, int64_t> types;
+    std::map<std::string, uint64_t> total;  // modulo 2^64
     for (const auto& row : t.rows("events")) {
       ++types[at(row, "type")];
       for (const char* column : {"ts", "dur", "correlation", "external_id", "bytes"})
-        if (row.contains(column)) total[column] += std::stoll(at(row, column));
-      total["name"] += static_cast<int64_t>(at(row, "name").size());
+        if (row.contains(column)) total[column] += static_cast<uint64_t>(std::stoll(at(row, column)));
+      total["name"] += at(row, "name").size();
     }
     for (const auto& row : t.rows("flows")) {
       ++types["flow"];
-      total["flow"] += std::stoll(at(row, "id"));
+      total["flow"] += static_cast<uint64_t>(std::stoll(at(row, "id")));
     }
     std::ostringstream ours;
     for (const auto& [k, v] : types) ours << "type " << k << " " << v << "\n";
     for (const char* k : {"bytes", "correlation", "dur", "external_id", "flow", "name", "ts"})
-      if (k != std::string("flow") || types.contains("flow")) ours << "sum " << k << " " << total[k] << "\n";
+      if (k != std::string("flow") || types.contains("flow"))
+        ours << "sum " << k << " " << static_cast<int64_t>(total[k]) << "\n";
     // Sums of times are larger than 64 bits where Unix times are added up: compare modulo 2^64.
     std::istringstream theirs(test::run({"python3", "-c", kPython, path}).out);
     std::ostringstream expected;
