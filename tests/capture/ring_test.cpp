@@ -324,6 +324,36 @@ TEST_F(RingTest, AReaderInAnotherProcessFollowsLive) {
   EXPECT_GT(all, 0u);
 }
 
+TEST_F(RingTest, AFullLaneIsNotHandedOn) {
+  pid_t pid = start(kSmall, [](RingWriter& ring) {
+    while (ring.header().reader == 0) std::this_thread::yield();
+    for (uint64_t t = 1; t <= 2; ++t)
+      std::thread([&] {
+        for (uint64_t i = 0; i < kSmall.lane_records; ++i) ring.write(numbered(i, t));
+      }).join();
+    ring.header().state = State::ended;
+  });
+  std::unique_ptr<RingReader> reader;
+  ASSERT_TRUE(eventually([&] {
+    auto opened = RingReader::open(path());
+    if (opened) reader = std::move(*opened);
+    return reader != nullptr;
+  }));
+  reader->attach();
+  EXPECT_EQ(end(pid), 0);
+  std::map<uint32_t, uint64_t> owner;
+  std::map<uint64_t, uint64_t> lane_of;
+  reader->drain([&](uint32_t lane, const Record& r) {
+    if (r.kind == Kind::thread)
+      EXPECT_TRUE(owner.emplace(lane, r.arg[0]).second);
+    else
+      lane_of[r.arg[1]] = lane;
+  });
+  EXPECT_EQ(owner.size(), 2u);
+  EXPECT_NE(lane_of[1], lane_of[2]);
+  EXPECT_EQ(reader->header().losses[kRingFull], 2u) << "each thread's own name took one record's room";
+}
+
 TEST_F(RingTest, AReaderThatAttachesInMidFlightSeesOnlyWholeRecords) {
   for (int round = 0; round < 50; ++round) {
     shared_->stop = false;

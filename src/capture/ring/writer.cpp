@@ -177,6 +177,10 @@ LaneHeader* RingWriter::takeLane() {
     if (lane.taken.load(std::memory_order_relaxed) ||
         !lane.taken.compare_exchange_strong(free, 1, std::memory_order_acquire))
       continue;
+    if (full(lane)) {  // the line that says whose it is now would be lost, and the next records be the last owner's
+      lane.taken.store(0);
+      continue;
+    }
     if (lane.head.load(std::memory_order_relaxed) == 0 &&
         !makeRoom(lane)) {  // there will be none for another lane either
       lane.taken.store(0);

@@ -54,10 +54,13 @@ class RingWriter {
   LaneHeader* threadLane();
   LaneHeader* takeLane();
   bool makeRoom(const LaneHeader& lane);
+  bool full(const LaneHeader& lane) const {
+    return lane.head.load(std::memory_order_relaxed) - lane.tail.load(std::memory_order_acquire) >= lane.records &&
+           header_->reader.load(std::memory_order_relaxed);
+  }
   void writeTo(LaneHeader& lane, const Record& record) {
     const uint64_t head = lane.head.load(std::memory_order_relaxed);
-    if (head - lane.tail.load(std::memory_order_acquire) >= lane.records &&
-        header_->reader.load(std::memory_order_relaxed)) {
+    if (full(lane)) {
       lane.dropped.fetch_add(1, std::memory_order_relaxed);
       lose(kRingFull);
       return;
