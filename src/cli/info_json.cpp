@@ -20,7 +20,7 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
   optional("start_ns", s.start_ns);
   optional("end_ns", s.end_ns);
   optional("recorded_ns", s.recorded_ns);
-  w.key("sources").beginArray();
+  w.field("simulated", s.simulated).key("sources").beginArray();
   for (const std::string& source : s.sources) w.value(source);
   w.endArray().key("tables").beginArray();
   for (const Summary::Table& t : s.tables) {

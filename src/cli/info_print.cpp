@@ -121,6 +121,7 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   std::string by;
   for (const std::string& source : s.sources) by += (by.empty() ? " by " : ", ") + source;
   line("recorded", utcTime(s.recorded_ns.value_or(reader.createdNs())) + by);
+  if (s.simulated) line("simulated", "no measurement: a simulation wrote it");
   if (std::string text = job(s); !text.empty()) line("job", text);
 
   printTables(s, columns);

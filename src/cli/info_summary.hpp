@@ -54,6 +54,7 @@ struct Summary {
   std::optional<std::vector<Collective>> collectives;  ///< largest first; absent if it would take long
   std::vector<Clock> clocks;
   std::vector<Loss> losses;
+  bool simulated = false;
   std::vector<std::string> sources;  ///< what wrote the recordings: run, import, synth, …
   bool verified = false;
 };

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/commands.hpp"
+#include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::cli {
 
@@ -15,6 +16,8 @@ int finish(const trace::Reader& reader, bool strict) {
   std::string damage = reader.damageSummary();
   if (strict && !damage.empty()) return fail(Status::corrupt(damage));
   warn(damage);
+  if (trace::isSimulated(reader))
+    std::fprintf(stderr, "tracesmith: note: %s is simulated: no measurement\n", reader.path().c_str());
   return 0;
 }
 

@@ -159,7 +159,7 @@ int runQuery(QueryArgs args) {
   Result<std::unique_ptr<Engine>> engine = loadQueryEngine();
   if (!engine) return fail(engine.status());
   if (Status s = (*engine)->open(args.inputs, args.engine); !s) return fail(s);
-  for (const std::string& text : (*engine)->losses()) std::fprintf(stderr, "tracesmith: note: %s\n", text.c_str());
+  for (const std::string& text : (*engine)->notes()) std::fprintf(stderr, "tracesmith: note: %s\n", text.c_str());
 
   running = engine->get();
   catchSignals();

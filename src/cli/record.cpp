@@ -82,6 +82,7 @@ int record(const Options& o) {
   if (Status s = collector.finish(); !s) return fail(s);
   if (Status s = (*writer)->close(); !s) return fail(s);
   const capture::CollectorStats& s = collector.stats();
+  if (s.simulated) warn("simulated: this is no measurement");
   if (o.json) {
     std::string text;
     JsonWriter w(text);

@@ -197,6 +197,8 @@ void summary(const Options& o, const capture::CollectorStats& s) {
   for (const std::string& n : s.notes) warn(n);
   if (s.processes == 0)
     warn("no process of the command used CUDA, NCCL, NVTX or tracesmith.h: the trace has no events");
+  else if (s.simulated)
+    warn("simulated: this is no measurement");
   else if (!s.saw_cuda)
     warn("no GPU records: the command did not use a GPU, or CUPTI could not be used");
   if (o.json) {

@@ -1,11 +1,16 @@
 // tracesmith synth: a realistic training trace without a GPU.
+#include <signal.h>
+
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <thread>
 
 #include "base/text.hpp"
+#include "capture/sim/live.hpp"
 #include "capture/sim/rows.hpp"
 #include "cli/commands.hpp"
 
@@ -17,7 +22,12 @@ struct Options {
   sim::JobConfig job;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   bool json = false;
+  std::vector<std::string> faults;
+  bool live = false;
+  sim::LiveConfig run;
 };
+
+std::atomic<bool> g_stop{false};
 
 int synth(const Options& o) {
   auto start = std::chrono::steady_clock::now();
@@ -36,12 +46,10 @@ int synth(const Options& o) {
         .field("ranks", o.job.ranks)
         .field("nodes", job.nodes())
         .field("steps", job.steps());
-    w.field("bytes", size)
-        .field("bytes_per_event", per_event)
-        .field("seconds", seconds)
-        .field("slow_rank", job.slowRank())
-        .field("slow_node", job.slowNode())
-        .endObject();
+    w.field("bytes", size).field("bytes_per_event", per_event).field("seconds", seconds);
+    if (job.slowRank() >= 0) w.field("slow_rank", job.slowRank());
+    if (job.slowNode() >= 0) w.field("slow_node", job.slowNode());
+    w.endObject();
     std::printf("%s\n", text.c_str());
     return 0;
   }
@@ -51,12 +59,41 @@ int synth(const Options& o) {
   return 0;
 }
 
+/// The job in real time, into rings: for `tracesmith record`, `tracesmith run` and agents.
+int live(Options& o) {
+  o.run.job.ranks = o.job.ranks;
+  o.run.job.gpus_per_node = o.job.gpus_per_node;
+  o.run.job.seed = o.job.seed;
+  o.run.job.faults = o.job.faults;
+  const char* folder = std::getenv("TRACESMITH_DIR");
+  const char* reader = std::getenv("TRACESMITH_READER");
+  o.run.keep_rings = folder && *folder;  // `tracesmith run` reads them after us
+  o.run.reader = reader ? static_cast<uint32_t>(std::max(0, std::atoi(reader))) : 0;
+  for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
+  Result<std::unique_ptr<sim::LiveJob>> job = sim::LiveJob::create(o.run);
+  if (!job) return fail(job.status());
+  if (!o.json)
+    std::fprintf(stderr, "simulating %d GPUs, %.0f ms a step%s\n", o.job.ranks, o.run.step_ms,
+                 o.run.steps ? "" : "; Ctrl-C ends it");
+  (*job)->run(g_stop);
+  const auto steps = (*job)->stepsDone();
+  if (o.json) {
+    std::string text;
+    JsonWriter w(text);
+    w.beginObject().field("ranks", o.job.ranks).field("steps", steps).field("hangs", (*job)->hangs()).endObject();
+    std::printf("%s\n", text.c_str());
+  } else {
+    std::fprintf(stderr, "%s steps%s\n", humanCount(steps).c_str(), (*job)->hangs() ? ", then it hung" : "");
+  }
+  return 0;
+}
+
 }  // namespace
 
 void addSynth(CLI::App& app, Run& run) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("synth", "Make a realistic training trace without a GPU");
-  command->add_option("-o,--output", o->output, "Trace to write")->required()->type_name("FILE.sbt");
+  command->add_option("-o,--output", o->output, "Trace to write")->type_name("FILE.sbt");
   command->add_option("--events", o->job.events, "Rows of events to make")
       ->capture_default_str()
       ->check(CLI::Range(1ull, 100'000'000'000ull));
@@ -68,14 +105,43 @@ void addSynth(CLI::App& app, Run& run) {
       ->check(CLI::Range(1, 1024));
   command->add_option("--seed", o->job.seed, "The same seed gives the same bytes")->capture_default_str();
   command->add_option("--threads", o->threads, "Threads")->capture_default_str()->check(CLI::Range(1, 256));
+  command
+      ->add_option("--fault", o->faults,
+                   "What goes wrong instead: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS] (its data "
+                   "loader), jitter=PERCENT, hang=RANK[:STEP] (live), from=STEP (when it begins), none")
+      ->type_name("FAULT...");
+  command->add_flag("--live", o->live,
+                    "Run the job in real time instead, each rank with a ring as a real one under the probe has");
+  command->add_option("--steps", o->run.steps, "Live: end after so many steps; 0: when stopped")->capture_default_str();
+  command->add_option("--step-ms", o->run.step_ms, "Live: what a step takes, ms")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 1e6));
+  command
+      ->add_option("--operations", o->run.job.operations, "Live: kernels, copies and collectives of a rank in a step")
+      ->capture_default_str()
+      ->check(CLI::Range(24, 100000));
+  command->add_option("--speed", o->run.speed, "Live: simulated seconds a second; 0: as fast as the rings are read")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", o->json, "Print the summary as JSON");
   command->footer(
       "A data-parallel job: steps of forward, backward and optimizer; kernels with about 3,000 names in Zipf\n"
-      "proportion, their launches, copies, and collectives that end together on all ranks. One rank turns slow\n"
-      "halfway, one node has slow links, each node has its own clock; the truth is in the tables metadata and "
-      "clocks.\n\n"
-      "Example:  tracesmith synth -o job.sbt --events 1000000 --ranks 32 --seed 7");
-  command->callback([o, &run] { run = [o] { return synth(*o); }; });
+      "proportion, their launches, copies, and collectives that end together on all ranks. Without --fault one rank\n"
+      "turns slow halfway and one node has slow links. Each node has its own clock. The truth is in the tables "
+      "metadata\n"
+      "and clocks.\n\n"
+      "Example:  tracesmith synth -o job.sbt --events 1000000 --ranks 32 --seed 7 --fault slow-gpu=5:1.2\n"
+      "          tracesmith run -o live.sbt -- tracesmith synth --live --ranks 8 --steps 100 --fault slow-gpu=3");
+  command->callback([o, &run] {
+    if (o->live == !o->output.empty())
+      throw CLI::ParseError("give either -o FILE.sbt or --live", CLI::ExitCodes::ValidationError);
+    if (!o->faults.empty() || o->live) o->job.faults = sim::Faults::none();
+    if (o->live) o->job.faults.clocks = false;
+    for (const std::string& fault : o->faults)
+      if (Status s = sim::addFault(o->job.faults, fault); !s)
+        throw CLI::ParseError(s.message(), CLI::ExitCodes::ValidationError);
+    run = [o] { return o->live ? live(*o) : synth(*o); };
+  });
 }
 
 }  // namespace tracesmith::cli

@@ -182,7 +182,7 @@ class DuckEngine : public Engine {
     return out;
   }
 
-  std::vector<std::string> losses() const override {
+  std::vector<std::string> notes() const override {
     std::vector<std::string> out;
     for (const auto& source : traces_->sources()) {
       uint64_t lost = 0;
@@ -195,6 +195,7 @@ class DuckEngine : public Engine {
       if (lost > 0)
         out.push_back(source.name + " lost " + humanCount(lost) + (lost == 1 ? " record" : " records") +
                       ": see the table losses");
+      if (trace::isSimulated(*source.reader)) out.push_back(source.name + " is simulated: no measurement");
     }
     return out;
   }

@@ -65,8 +65,8 @@ class Engine {
 
   /// What was damaged and left out so far, a sentence for each trace.
   virtual std::vector<std::string> damage() const = 0;
-  /// "trace.sbt lost 12 records: see the table losses", for each trace that did.
-  virtual std::vector<std::string> losses() const = 0;
+  /// What readers of an answer must know: "trace.sbt lost 12 records: see the table losses", "… is simulated: …".
+  virtual std::vector<std::string> notes() const = 0;
 
   /// Reads statements from the terminal until the user leaves; `run` says what to do with each.
   virtual void prompt(const std::function<void(const std::string& sql)>& statement) = 0;

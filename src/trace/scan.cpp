@@ -117,4 +117,15 @@ std::span<const uint32_t> Scan::rows() const { return impl_->rows; }
 const ColumnData& Scan::column(int index) const { return impl_->data.at(index); }
 std::vector<const Block*>& Scan::blocks() { return impl_->blocks; }
 
+bool isSimulated(const Reader& reader) {
+  Scan scan(reader, tableOf<NodeRow>(), {}, {nodes::os});
+  while (scan.next()) {
+    Result<const Strings*> strings = reader.strings(scan.block().stream);
+    if (!strings) continue;
+    for (uint32_t row : scan.rows())
+      if ((*strings)->at(slotAt(scan.column(nodes::os), Kind::Str, row)) == "simulated") return true;
+  }
+  return false;
+}
+
 }  // namespace tracesmith::trace

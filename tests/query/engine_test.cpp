@@ -76,7 +76,7 @@ TEST(Engine, LeavesDamagedBlocksOutAndSaysSo) {
 TEST(Engine, TellsLosses) {
   TempDir dir;
   test::writeSmallTrace(dir / "t.sbt");
-  EXPECT_EQ(openEngine({dir / "t.sbt"})->losses(),
+  EXPECT_EQ(openEngine({dir / "t.sbt"})->notes(),
             std::vector<std::string>{"t.sbt lost 12 records: see the table losses"});
 }
 

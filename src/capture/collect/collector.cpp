@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "base/text.hpp"
 #include "capture/probe/nccl_abi.hpp"
@@ -36,6 +37,7 @@ struct Collector::Process {
   std::map<uint32_t, uint32_t> lane_stream;         // stream of the last launch on a lane
   std::map<uint32_t, std::deque<Launch>> launches;  // by stream, in the order they were launched
   uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded
+  int64_t node = kNull;
 
   int64_t rank() const {
     int32_t r = ring->header().rank.load();
@@ -122,6 +124,9 @@ Status Collector::follow(const std::string& path, bool attach) {
   if (attach) (*reader)->attach();
   auto process = std::make_unique<Process>();
   process->ring = std::move(*reader);
+  // A simulation plays several machines.
+  const ring::RingHeader& h = process->ring->header();
+  process->node = h.simulated ? writer_.string({h.host, ::strnlen(h.host, sizeof h.host)}) : node_id_;
   processes_.push_back(std::move(process));
   seen_.push_back(path);
   ++stats_.processes;
@@ -174,7 +179,7 @@ void Collector::event(Process& p, const Record& r, EventType type) {
   row.dur = static_cast<int64_t>(r.end - r.start);
   row.type = static_cast<int64_t>(type);
   row.name = name(p, r.name);
-  row.node = node_id_;
+  row.node = p.node;
   row.rank = p.rank();
   row.pid = p.ring->header().pid;
   if (r.correlation) row.correlation = r.correlation;
@@ -227,7 +232,7 @@ void Collector::collectiveRow(Process& p, const Collective& c, const Record* ker
   row.op = writer_.string(opName(p.ring->string(r.name)));
   if (r.arg[0]) row.comm = writer_.string(hex(r.arg[0]));
   row.seq = static_cast<int64_t>(r.arg[1]);
-  row.node = node_id_;
+  row.node = p.node;
   row.rank = p.rank();
   row.pid = p.ring->header().pid;
   if (r.stream) row.group_rank = r.stream - 1;
@@ -326,7 +331,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       if (r.kind == RingKind::range) row.dur = static_cast<int64_t>(r.end - r.start);
       row.type = static_cast<int64_t>(r.kind == RingKind::range ? EventType::annotation : EventType::marker);
       row.name = name(p, r.name);
-      row.node = node_id_;
+      row.node = p.node;
       row.rank = p.rank();
       row.pid = p.ring->header().pid;
       row.tid = r.arg[3] ? static_cast<int64_t>(r.arg[3]) : tid();
@@ -342,7 +347,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       StepRow row;
       row.ts = static_cast<int64_t>(r.start);
       row.dur = static_cast<int64_t>(r.end - r.start);
-      row.node = node_id_;
+      row.node = p.node;
       row.rank = p.rank();
       row.pid = p.ring->header().pid;
       row.step = static_cast<int64_t>(r.arg[0]);
@@ -352,7 +357,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
     case RingKind::counter: {
       CounterRow row;
       row.ts = static_cast<int64_t>(r.start);
-      row.node = node_id_;
+      row.node = p.node;
       row.rank = p.rank();
       row.pid = p.ring->header().pid;
       row.name = name(p, r.name);
@@ -362,7 +367,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
     }
     case RingKind::metadata: {
       MetadataRow row;
-      row.node = node_id_;
+      row.node = p.node;
       row.rank = p.rank();
       row.key = name(p, r.name);
       row.value = out_->text(p.ring->string(static_cast<uint32_t>(r.arg[0])));
@@ -371,7 +376,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
     }
     case RingKind::comm: {
       GroupRow row;
-      row.node = node_id_;
+      row.node = p.node;
       row.rank = p.rank();
       row.comm = writer_.string(hex(r.arg[0]));
       row.description = name(p, r.name);
@@ -401,7 +406,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       ProxyOpRow row;
       row.ts = static_cast<int64_t>(r.start);
       row.dur = static_cast<int64_t>(r.end - r.start);
-      row.node = node_id_;
+      row.node = p.node;
       row.rank = p.rank();
       row.pid = p.ring->header().pid;
       if (r.arg[0]) row.comm = writer_.string(hex(r.arg[0]));
@@ -418,6 +423,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
 }
 
 Status Collector::finish() {
+  std::set<int64_t> nodes;
   for (auto& p : processes_) {
     // Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
     for (auto& [stream, queue] : p->launches)
@@ -425,30 +431,46 @@ Status Collector::finish() {
         for (const Collective& c : launch.operations) collectiveRow(*p, c, nullptr);
     const ring::RingHeader& h = p->ring->header();
     ProcessRow row;
-    row.node = node_id_;
+    row.node = p->node;
     row.pid = h.pid;
     row.rank = p->rank();
     row.world_size = orNull(h.world_size.load());
     row.local_rank = orNull(h.local_rank.load());
     std::string_view command(h.command, ::strnlen(h.command, sizeof h.command));
     std::string_view program = command.substr(0, command.find(' '));
-    row.name = writer_.string(program.substr(program.rfind('/') + 1));
+    row.name = writer_.string(h.simulated ? "simulated" : program.substr(program.rfind('/') + 1));
     row.command = out_->text(command);
     row.ts_start = static_cast<int64_t>(h.start_ns);
-    append(row);
+    if (h.simulated) row.args = out_->text("{\"simulated\":true}");
     ClockRow clock;
-    clock.node = node_id_;
+    clock.node = p->node;
     clock.ts_from = static_cast<int64_t>(h.start_ns);
     clock.offset_ns = static_cast<int64_t>(h.start_unix_ns - h.start_ns);
     clock.drift_ppm = real(0);
     clock.method = writer_.string("system clock");
     clock.reference = writer_.string("unix");
-    if (p == processes_.front()) append(clock);
+    append(row);
+    if (nodes.insert(p->node).second) {
+      append(clock);
+      NodeRow node;
+      node.node = node.hostname = p->node;
+      if (h.simulated) node.os = writer_.string("simulated");
+      append(node);
+    }
+    if (h.simulated) {
+      DeviceRow device;
+      device.node = p->node;
+      device.device = orNull(h.local_rank.load());
+      device.name = writer_.string("Simulated H100");
+      device.vendor = writer_.string("TraceSmith");
+      append(device);
+      stats_.simulated = true;
+    }
     for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) {
       const uint64_t count = h.losses[cause].load();
       if (count == 0) continue;
       LossRow loss;
-      loss.node = node_id_;
+      loss.node = p->node;
       loss.rank = p->rank();
       loss.pid = h.pid;
       loss.cause = writer_.string(ring::kLossNames[cause]);
@@ -459,10 +481,11 @@ Status Collector::finish() {
     stats_.saw_cuda |= h.cuda_state.load() == 1;
     if (h.note[0]) stats_.notes.emplace_back(h.note, ::strnlen(h.note, sizeof h.note));
   }
-  NodeRow node;
-  node.node = node_id_;
-  node.hostname = node_id_;
-  append(node);
+  if (nodes.empty()) {
+    NodeRow node;
+    node.node = node.hostname = node_id_;
+    append(node);
+  }
   TS_TRY(status_);
   return out_->flush();
 }

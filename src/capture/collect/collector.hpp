@@ -16,7 +16,7 @@ namespace tracesmith::capture {
 
 struct CollectorStats {
   uint64_t processes = 0, records = 0, kernels = 0, collectives = 0, losses = 0;
-  bool saw_cuda = false;
+  bool saw_cuda = false, simulated = false;
   std::vector<std::string> notes;  // what probes said is off
 };
 

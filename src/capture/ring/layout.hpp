@@ -18,7 +18,7 @@
 namespace tracesmith::ring {
 
 constexpr uint64_t kMagic = 0x31474e4952535400;  // "\0TSRING1"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint32_t kMaxLanes = 128;
 
 enum class Kind : uint8_t {
@@ -94,6 +94,8 @@ struct RingHeader {
   uint64_t lanes_offset, strings_offset, strings_bytes;
 
   int64_t pid, parent_pid;
+  int64_t writer_pid;  // who writes it: the process itself, or the simulation it is part of
+  uint32_t simulated, pad;
   uint64_t start_ns;       // CLOCK_MONOTONIC_RAW
   uint64_t start_unix_ns;  // CLOCK_REALTIME at the same moment
   std::atomic<State> state;

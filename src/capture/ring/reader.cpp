@@ -145,7 +145,7 @@ std::string_view RingReader::string(uint32_t id) const {
 
 bool RingReader::alive() const {
   if (header_->state.load() == State::ended) return false;
-  return ::kill(static_cast<pid_t>(header_->pid), 0) == 0 || errno == EPERM;
+  return ::kill(static_cast<pid_t>(header_->writer_pid), 0) == 0 || errno == EPERM;
 }
 
 Result<std::string> ringFolder() {

@@ -15,8 +15,6 @@
 namespace tracesmith::ring {
 namespace {
 
-constexpr uint32_t kStringSlots = 1u << 17;
-
 // Static TLS: the dynamic kind would allocate inside the job at a thread's first record.
 struct ThreadState {
   RingWriter* ring;
@@ -73,7 +71,7 @@ void forgetThreadLane() {
   if (g_has_key.load()) pthread_setspecific(g_exit_key, nullptr);  // the parent's thread still has that lane
 }
 
-RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
+RingWriter* RingWriter::create(const char* path, const RingOptions& o, void* memory) {
   const uint64_t lanes_offset = 4096;
   const uint64_t records_offset = roundUp(lanes_offset + o.lanes * sizeof(LaneHeader), 4096);
   const uint64_t records_bytes =
@@ -95,7 +93,7 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
       room(strings_offset, o.strings_bytes))
     base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   void* slots = base == MAP_FAILED ? MAP_FAILED
-                                   : mmap(nullptr, kStringSlots * sizeof(uint64_t), PROT_READ | PROT_WRITE,
+                                   : mmap(nullptr, o.string_slots * sizeof(uint64_t), PROT_READ | PROT_WRITE,
                                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (slots == MAP_FAILED) {
     int error = errno;
@@ -106,14 +104,15 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
     return nullptr;
   }
   close(fd);
-  static char memory[sizeof(RingWriter)];  // one per process; a forked child builds its own over it
-  RingWriter* ring = new (memory) RingWriter();
+  static char own[sizeof(RingWriter)];  // a forked child builds its own over it
+  RingWriter* ring = new (memory ? memory : own) RingWriter();
   strncpy(ring->path_, path, sizeof ring->path_ - 1);
   ring->base_ = static_cast<char*>(base);
   ring->header_ = new (base) RingHeader{};
   ring->lanes_ = reinterpret_cast<LaneHeader*>(ring->base_ + lanes_offset);
   ring->strings_ = ring->base_ + strings_offset;
   ring->slots_ = static_cast<std::atomic<uint64_t>*>(slots);
+  ring->slot_count_ = o.string_slots;
   uint64_t offset = records_offset;
   for (uint32_t i = 0; i < o.lanes; ++i) {
     LaneHeader* lane = new (ring->lanes_ + i) LaneHeader{};
@@ -134,7 +133,7 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
   h.strings_offset = strings_offset;
   h.strings_bytes = o.strings_bytes;
   h.strings_head = 8;  // id 0 is "no string"
-  h.pid = getpid();
+  h.pid = h.writer_pid = getpid();
   h.parent_pid = getppid();
   timespec real;
   clock_gettime(CLOCK_REALTIME, &real);
@@ -150,7 +149,8 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o) {
 LaneHeader* RingWriter::threadLane() {
   if (t_state.ring == this && (t_state.lane || ++t_state.refused % kAskAgain != 0)) return t_state.lane;
   t_state.ring = this;
-  t_state.lane = takeLane();
+  t_state.lane = takeLane(threadId());
+  if (t_state.lane && g_has_key) pthread_setspecific(g_exit_key, t_state.lane);
   return t_state.lane;
 }
 
@@ -168,7 +168,7 @@ bool RingWriter::makeRoom(const LaneHeader& lane) {
   return good;
 }
 
-LaneHeader* RingWriter::takeLane() {
+LaneHeader* RingWriter::takeLane(int64_t tid) {
   pthread_once(&g_exit_once, [] { g_has_key = pthread_key_create(&g_exit_key, releaseLane) == 0; });
   const int saved = errno;
   for (uint32_t i = 1; i < header_->lanes; ++i) {
@@ -189,17 +189,27 @@ LaneHeader* RingWriter::takeLane() {
     uint32_t used = header_->lanes_used.load();
     while (used < i + 1 && !header_->lanes_used.compare_exchange_weak(used, i + 1)) {
     }
-    if (g_has_key) pthread_setspecific(g_exit_key, &lane);
     Record hello{};
     hello.kind = Kind::thread;
     hello.start = nowNs();
-    hello.arg[0] = static_cast<uint64_t>(threadId());
+    hello.arg[0] = static_cast<uint64_t>(tid);
     writeTo(lane, hello);
     errno = saved;
     return &lane;
   }
   errno = saved;
   return nullptr;
+}
+
+void RingWriter::unmap() {
+  munmap(slots_, slot_count_ * sizeof(uint64_t));
+  munmap(base_, header_->file_bytes);
+  base_ = nullptr;
+}
+
+uint32_t RingWriter::addLane(int64_t tid) {
+  LaneHeader* lane = takeLane(tid);
+  return lane ? static_cast<uint32_t>(lane - lanes_) : 0;
 }
 
 uint32_t RingWriter::intern(const char* s) { return s ? intern(s, strlen(s)) : 0; }
@@ -209,7 +219,7 @@ uint32_t RingWriter::intern(const char* s, size_t length) {
   const uint64_t hash = hashBytes(s, length);
   const uint64_t tag = hash >> 32;
   for (uint32_t i = static_cast<uint32_t>(hash), probes = 0; probes < 64; ++i, ++probes) {
-    std::atomic<uint64_t>& slot = slots_[i % kStringSlots];
+    std::atomic<uint64_t>& slot = slots_[i & (slot_count_ - 1)];
     uint64_t seen = slot.load(std::memory_order_acquire);
     if (seen == 0) {
       const uint64_t at = header_->strings_head.fetch_add(roundUp(4 + length, 8), std::memory_order_relaxed);

@@ -14,15 +14,16 @@ struct RingOptions {
   uint32_t lane_records = 1u << 14;   ///< of every other lane: 1 MB, touched only when used
   uint32_t lanes = 64;
   uint64_t strings_bytes = 16u << 20;
+  uint32_t string_slots = 1u << 17;  ///< of the table that finds a string's id, a power of two
 };
 
-/// One ring. A process has at most one; it is never unmapped, so that late callbacks find it.
+/// One ring. The process's own is never unmapped, so that late callbacks find it.
 class RingWriter {
  public:
   /// Creates the file and maps it; nullptr with errno set if it cannot. Room for the first lane and the strings is
   /// taken at once, for other lanes when a thread takes one: on a full disk a write to a mapped file would kill the
-  /// process.
-  static RingWriter* create(const char* path, const RingOptions& options);
+  /// process. The writer lives in `memory`: nullptr for the one the process itself has.
+  static RingWriter* create(const char* path, const RingOptions& options, void* memory = nullptr);
 
   RingHeader& header() { return *header_; }
   const RingHeader& header() const { return *header_; }
@@ -36,6 +37,14 @@ class RingWriter {
   }
   /// Writes to the first lane; only the probe's own thread does.
   void writeGpu(const Record& record) { writeTo(*lanes_, record); }
+
+  /// For a simulation, which plays all threads of a process: takes a lane for a thread; 0 if there is none left. Lanes
+  /// are then written by number.
+  uint32_t addLane(int64_t tid);
+  void writeLane(uint32_t lane, const Record& record) { writeTo(lanes_[lane], record); }
+  void unmap();
+  /// Whether the next record would be lost.
+  bool fullLane(uint32_t lane) const { return full(lanes_[lane]); }
 
   /// Id of a string, the same for the same bytes. 0 if there is no room.
   uint32_t intern(const char* s, size_t length);
@@ -52,7 +61,7 @@ class RingWriter {
  private:
   RingWriter() = default;
   LaneHeader* threadLane();
-  LaneHeader* takeLane();
+  LaneHeader* takeLane(int64_t tid);
   bool makeRoom(const LaneHeader& lane);
   bool full(const LaneHeader& lane) const {
     return lane.head.load(std::memory_order_relaxed) - lane.tail.load(std::memory_order_acquire) >= lane.records &&
@@ -84,6 +93,7 @@ class RingWriter {
   LaneHeader* lanes_ = nullptr;
   char* strings_ = nullptr;
   std::atomic<uint64_t>* slots_ = nullptr;  // hash table of interned strings: hash (high 32 bits) and id
+  uint32_t slot_count_ = 0;
 };
 
 /// The ring of this process, or nullptr. Set by the probe; the child of a fork starts with none.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "capture/sim/names.hpp"
 
@@ -27,7 +28,8 @@ Job::Job(const JobConfig& config) : config_(config) {
   // A step of about 1,150 operations; fewer when the trace is small, so that it still has several steps.
   const double rows_per_op = 2.62;
   const double per_rank = static_cast<double>(config.events) / config.ranks;
-  const int count = static_cast<int>(std::clamp(per_rank / rows_per_op / 8, 24.0, 1150.0));
+  const int count = config.operations > 0 ? std::max(config.operations, 24)
+                                          : static_cast<int>(std::clamp(per_rank / rows_per_op / 8, 24.0, 1150.0));
   backward_op_ = static_cast<size_t>(count) * 3 / 10;
   optimizer_op_ = static_cast<size_t>(count) * 8 / 10;
   for (int i = 0; i < count; ++i) {
@@ -64,12 +66,18 @@ Job::Job(const JobConfig& config) : config_(config) {
   const uint64_t all_ranks = rows_per_step_ * static_cast<uint64_t>(config.ranks);
   steps_ = static_cast<int>(std::max<uint64_t>(1, (config.events + all_ranks - 1) / all_ranks));
 
-  slow_rank_ = static_cast<int>(random.next() % static_cast<uint64_t>(config.ranks));
-  slow_node_ = static_cast<int>(random.next() % static_cast<uint64_t>(nodes()));
+  Faults& faults = config_.faults;
+  const uint64_t any_rank = random.next(), any_node = random.next();
+  if (faults.slow_rank == Faults::kBySeed)
+    faults.slow_rank = static_cast<int>(any_rank % static_cast<uint64_t>(config.ranks));
+  if (faults.slow_node == Faults::kBySeed)
+    faults.slow_node = static_cast<int>(any_node % static_cast<uint64_t>(nodes()));
+  if (faults.from_step == Faults::kBySeed) faults.from_step = steps_ / 2;
   for (int n = 0; n < nodes(); ++n) {
     ClockTruth clock;
-    clock.offset = n == 0 ? 0 : static_cast<int64_t>((random.uniform() - 0.5) * 4e9);  // ± 2 s
-    clock.drift_ppm = n == 0 ? 0 : std::round((random.uniform() - 0.5) * 1e6) / 1e4;   // ± 50 ppm
+    const bool reference = n == 0 || !faults.clocks;
+    clock.offset = reference ? 0 : static_cast<int64_t>((random.uniform() - 0.5) * 4e9);  // ± 2 s
+    clock.drift_ppm = reference ? 0 : std::round((random.uniform() - 0.5) * 1e6) / 1e4;   // ± 50 ppm
     clock.raw_start = kStartNs - clock.offset;
     clocks_.push_back(clock);
   }
@@ -92,8 +100,11 @@ void Job::settle(int step, size_t first, size_t last, std::vector<RankState>& st
         t.start = std::max(t.ready, states[static_cast<size_t>(r)].comm + 700);
         arrived = std::max(arrived, t.start);
       }
-      // 150 GB/s within a node, 40 GB/s between nodes; the slow node's links run at a third.
-      const double gbps = model.world && nodes() > 1 ? 40 : node == slow_node_ ? 50 : 150;
+      // 150 GB/s within a node, 40 GB/s between nodes; all wait for the slow node's links.
+      const Faults& faults = config_.faults;
+      const bool between = model.world && nodes() > 1;
+      const bool slow = between ? faults.network && faults.slow_node >= 0 : node == faults.slow_node;
+      const double gbps = (between ? 40 : 150) / (slow ? faults.link_slowdown : 1);
       const auto transfer = static_cast<int64_t>((8000 + static_cast<double>(model.bytes) / gbps) * random.noise());
       for (int r = begin; r < end; ++r) {
         CollectiveTime& t = times[static_cast<size_t>(r) * per_rank + k];
@@ -102,6 +113,51 @@ void Job::settle(int step, size_t first, size_t last, std::vector<RankState>& st
       }
     }
   }
+}
+
+Status addFault(Faults& faults, const std::string& text) {
+  const size_t equals = text.find('='), colon = text.find(':', equals == std::string::npos ? 0 : equals);
+  const std::string name = text.substr(0, equals);
+  auto number = [](const std::string& s, double least, double& out) {
+    char* end = nullptr;
+    out = std::strtod(s.c_str(), &end);
+    return !s.empty() && *end == 0 && out >= least && out <= 1e9;
+  };
+  double first = 0, second = 0;
+  const bool has_first =
+      equals != std::string::npos &&
+      number(text.substr(equals + 1, colon == std::string::npos ? colon : colon - equals - 1), 0, first);
+  const bool has_second = colon != std::string::npos && number(text.substr(colon + 1), 0, second);
+  const bool wrong = colon != std::string::npos && !has_second;
+  const int whole = static_cast<int>(first);
+  if (name == "none" && equals == std::string::npos) {
+    faults = Faults::none();
+  } else if (!has_first || wrong) {
+    return Status::invalid("'" + text +
+                           "' is no fault: give slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS], "
+                           "jitter=PERCENT, hang=RANK[:STEP], from=STEP or none");
+  } else if (name == "slow-gpu") {
+    faults.slow_rank = whole;
+    if (has_second) faults.slowdown = second;
+  } else if (name == "slow-link") {
+    faults.slow_node = whole;
+    faults.network = true;
+    if (has_second) faults.link_slowdown = second;
+  } else if (name == "late") {
+    faults.late_rank = whole;
+    if (has_second) faults.late_ms = second;
+  } else if (name == "hang") {
+    faults.hang_rank = whole;
+    if (has_second) faults.hang_step = static_cast<int>(second);
+  } else if (name == "jitter" && !has_second) {
+    faults.jitter = first / 100;
+  } else if (name == "from" && !has_second) {
+    faults.from_step = whole;
+  } else {
+    Faults ignored;
+    return addFault(ignored, name + "=");
+  }
+  return {};
 }
 
 }  // namespace tracesmith::sim

@@ -16,15 +16,47 @@
 #include <string>
 #include <vector>
 
+#include "tracesmith/common/status.hpp"
 #include "tracesmith/trace/schema.hpp"
 
 namespace tracesmith::sim {
+
+/// What goes wrong in a job.
+struct Faults {
+  static constexpr int kBySeed = -2, kNone = -1;
+  int slow_rank = kBySeed;   ///< its kernels take `slowdown` times as long
+  double slowdown = 1.3;     //
+  int slow_node = kBySeed;   ///< its links take `link_slowdown` times as long
+  double link_slowdown = 3;  //
+  int late_rank = kNone;     ///< its data loader is `late_ms` late in every step
+  double late_ms = 5;        //
+  int from_step = kBySeed;   ///< the slow rank and the late one are well before; by seed: half of the steps
+  double jitter = 0;         ///< kernels of all ranks take up to this share longer, at random
+  int hang_rank = kNone;     ///< does not come to the middle one of the collectives of `hang_step`; live jobs only
+  int hang_step = 0;         //
+  bool clocks = true;        ///< nodes have clocks of their own: offset and drift
+  bool network = false;      ///< the slow node's links to other nodes are slow too
+
+  /// A healthy job.
+  static Faults none() {
+    Faults f;
+    f.slow_rank = f.slow_node = kNone;
+    f.from_step = 0;
+    return f;
+  }
+};
+
+/// Adds one fault, as users write it: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS], jitter=PERCENT,
+/// hang=RANK[:STEP], from=STEP, none.
+Status addFault(Faults& faults, const std::string& text);
 
 struct JobConfig {
   uint64_t events = 1'000'000;  ///< rows of `events` to make, about 2.7 per kernel
   int ranks = 32;
   int gpus_per_node = 8;
   uint64_t seed = 1;
+  int operations = 0;  ///< kernels, copies and collectives of a rank in a step; 0: as many as suit the trace
+  Faults faults = {};
 };
 
 /// Small, fast, and the same everywhere.
@@ -58,6 +90,17 @@ struct KernelModel {
   int64_t base_ns;
   trace::LaunchShape shape;
 };
+
+/// Of all collective kernels.
+constexpr trace::LaunchShape kCollectiveShape{.grid_x = 24,
+                                              .grid_y = 1,
+                                              .grid_z = 1,
+                                              .block_x = 544,
+                                              .block_y = 1,
+                                              .block_z = 1,
+                                              .registers = 96,
+                                              .shared_static = 0,
+                                              .shared_dynamic = 83968};
 
 enum class OpKind : uint8_t { kernel, memcpy, memset, collective };
 
@@ -127,9 +170,9 @@ class Job {
   int steps() const { return steps_; }
   /// Events of one rank in one step, its ProfilerStep range included: always the same number.
   uint64_t rowsPerStep() const { return rows_per_step_; }
-  int slowRank() const { return slow_rank_; }
-  int slowFromStep() const { return steps_ / 2; }
-  int slowNode() const { return slow_node_; }
+  int slowRank() const { return config_.faults.slow_rank; }  ///< or Faults::kNone
+  int slowFromStep() const { return config_.faults.from_step; }
+  int slowNode() const { return config_.faults.slow_node; }  ///< or Faults::kNone
   const ClockTruth& clock(int node) const { return clocks_[static_cast<size_t>(node)]; }
   static constexpr int64_t kStartNs = 1'763'164'800'000'000'000;  // reference clock at time 0
 
@@ -165,7 +208,6 @@ class Job {
   JobConfig config_;
   int steps_ = 0;
   uint64_t rows_per_step_ = 0;
-  int slow_rank_ = 0, slow_node_ = 0;
   std::vector<KernelModel> kernels_;
   std::vector<uint32_t> zipf_;  // 65536 draws
   std::vector<std::string> cpu_ops_, collective_kernels_;
@@ -178,7 +220,8 @@ class Job {
 template <typename Sink>
 void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, RankState& s, CollectiveTime* times,
                  Random& random, Sink& sink) const {
-  const double slow = (rank == slow_rank_ && step >= slowFromStep() ? 1.3 : 1.0) +
+  const Faults& faults = config_.faults;
+  const double slow = (rank == faults.slow_rank && step >= faults.from_step ? faults.slowdown : 1.0) +
                       0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
   for (size_t i = first; i < last; ++i) {
     const Op& op = ops_[i];
@@ -205,7 +248,9 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
     } else if (op.kind == OpKind::kernel) {
       const uint32_t k = (r & 15) == 0 ? zipf_[r >> 4 & 65535] : op.kernel;  // one in 16 differs by rank and step
       const int64_t start = std::max(ready, s.compute + gap);
-      s.compute = start + static_cast<int64_t>(static_cast<double>(kernels_[k].base_ns) * random.noise() * slow);
+      double factor = random.noise() * slow;
+      if (faults.jitter > 0) factor *= 1 + faults.jitter * random.uniform();
+      s.compute = start + static_cast<int64_t>(static_cast<double>(kernels_[k].base_ns) * factor);
       sink(SimEvent{trace::EventType::kernel, k, start, s.compute, correlation, trace::kNull, backward, false});
     } else {
       const int64_t start = std::max(ready, s.copy + gap);
@@ -218,6 +263,8 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
 
 template <typename Sink>
 void Job::computePart(int rank, int step, RankState& s, CollectiveTime* times, Random& random, Sink&& sink) const {
+  if (rank == config_.faults.late_rank && step >= config_.faults.from_step)
+    s.host += static_cast<int64_t>(config_.faults.late_ms * 1e6);
   int64_t begin = s.host;
   runOps(0, backward_op_, rank, step, false, s, times, random, sink);
   sink(SimEvent{trace::EventType::annotation, kForward, begin, s.host, trace::kNull, trace::kNull, false, false});

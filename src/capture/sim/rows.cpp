@@ -24,15 +24,7 @@ JobStrings::JobStrings(const Job& job, trace::Writer& w) {
   for (const char* s : kApiNames) apis.push_back(w.string(s));
   for (const char* s : kRangeNames) ranges.push_back(w.string(s));
   for (const std::string& s : job.collectiveKernels()) collective_kernels.push_back(w.string(s));
-  collective_shape = w.launch({.grid_x = 24,
-                               .grid_y = 1,
-                               .grid_z = 1,
-                               .block_x = 544,
-                               .block_y = 1,
-                               .block_z = 1,
-                               .registers = 96,
-                               .shared_static = 0,
-                               .shared_dynamic = 83968});
+  collective_shape = w.launch(kCollectiveShape);
   world_comm = w.string("world");
   memcpy = w.string("Memcpy HtoD (Pinned -> Device)");
   memset = w.string("Memset (Device)");

@@ -78,7 +78,7 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
     process.rank = r;
     process.world_size = ranks;
     process.local_rank = r % per_node;
-    process.name = w.string("python3");
+    process.name = w.string("simulated");
     process.command = out.text("python3 train.py");
     TS_TRY(out.append(process));
     for (int backward = 0; backward < 2; ++backward) {
@@ -110,11 +110,25 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
     row.value = out.text(value);
     return out.append(row);
   };
-  TS_TRY(truth("truth.slow_rank", std::to_string(job.slowRank())));
-  TS_TRY(truth("truth.slow_rank_from_step", std::to_string(job.slowFromStep())));
-  TS_TRY(truth("truth.slow_rank_factor", "1.3"));
-  TS_TRY(truth("truth.slow_link_node", "node" + std::to_string(job.slowNode())));
-  TS_TRY(truth("truth.slow_link_factor", "3"));
+  const Faults& faults = job.config().faults;
+  auto shown = [](double v) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", v);
+    return std::string(text);
+  };
+  if (faults.slow_rank >= 0) {
+    TS_TRY(truth("truth.slow_rank", std::to_string(faults.slow_rank)));
+    TS_TRY(truth("truth.slow_rank_from_step", std::to_string(faults.from_step)));
+    TS_TRY(truth("truth.slow_rank_factor", shown(faults.slowdown)));
+  }
+  if (faults.slow_node >= 0) {
+    TS_TRY(truth("truth.slow_link_node", "node" + std::to_string(faults.slow_node)));
+    TS_TRY(truth("truth.slow_link_factor", shown(faults.link_slowdown)));
+  }
+  if (faults.late_rank >= 0) {
+    TS_TRY(truth("truth.late_rank", std::to_string(faults.late_rank)));
+    TS_TRY(truth("truth.late_ms", shown(faults.late_ms)));
+  }
   return out.flush();
 }
 
@@ -122,8 +136,8 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
 Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, const std::vector<int64_t>& step_names,
                     Appender& out) {
   const int ranks = job.config().ranks, per_node = job.config().gpus_per_node;
-  for (int step = rows.firstStep(); step < rows.lastStep(); ++step)
-    for (int r = 0; r < ranks; ++r) {
+  for (int r = 0; r < ranks; ++r)  // rank by rank, as a cluster's agents send them
+    for (int step = rows.firstStep(); step < rows.lastStep(); ++step) {
       if (rows.quota(step, r) < job.rowsPerStep()) continue;  // the trace ends inside this step
       const int node = job.nodeOf(r);
       const ClockTruth& clock = job.clock(node);

@@ -1,0 +1,345 @@
+#include "capture/sim/live.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/file.hpp"
+#include "capture/ring/reader.hpp"
+#include "capture/sim/rows.hpp"
+
+namespace tracesmith::sim {
+
+using ring::Kind;
+using ring::Record;
+using trace::EventType;
+
+namespace {
+
+constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;
+constexpr uint32_t kHostLane = 1;
+constexpr auto kPeriod = std::chrono::milliseconds(2);
+
+/// Where in NCCL's lists (nccl_abi.hpp) the simulated collectives stand.
+constexpr ring::CollectiveInfo kInfo{.datatype = 10, .algo = 2, .proto = 1, .channels = 24, .root = -1};
+
+const char* functionOf(const CollectiveModel& model) {
+  return model.kernel_name == 0 ? "AllGather" : model.kernel_name == 1 ? "AllReduce" : "ReduceScatter";
+}
+
+}  // namespace
+
+/// A record and when the probe would write it: host calls as they are made, the GPU's work when it is done.
+struct LiveJob::Entry {
+  int64_t at;  // simulated ns
+  uint32_t lane;
+  int64_t correlation;
+  int64_t start, end;  // simulated ns
+  Part part;
+  bool collective;
+  Record record;
+};
+
+struct LiveJob::Rank {
+  int rank = 0;
+  ClockTruth clock;
+  std::string path;
+  alignas(ring::RingWriter) char memory[sizeof(ring::RingWriter)];
+  ring::RingWriter* ring = nullptr;
+  std::vector<uint32_t> kernels, shapes, apis, ranges, collective_kernels;  // string ids, 0 = not asked for yet
+  uint32_t memcpy = 0, memset = 0;
+  std::vector<Entry> entries;
+  size_t written = 0;
+
+  uint32_t id(std::vector<uint32_t>& ids, uint32_t index, const std::string& text) {
+    if (ids[index] == 0) ids[index] = ring->intern(text.c_str(), text.size());
+    return ids[index];
+  }
+};
+
+LiveJob::LiveJob(const LiveConfig& config) : config_(config), job_(config.job) {
+  const auto ranks = static_cast<size_t>(job_.config().ranks);
+  if (config_.ranks_here == 0) config_.ranks_here = job_.config().ranks - config_.first_rank;
+  states_.resize(ranks);
+  times_.resize(ranks * job_.collectives().size());
+  random_.assign(ranks, Random(0));
+}
+
+Result<std::unique_ptr<LiveJob>> LiveJob::create(const LiveConfig& config) {
+  if (config.job.ranks < 1 || config.first_rank < 0 || config.first_rank + config.ranks_here > config.job.ranks)
+    return Status::invalid("the ranks simulated here are not ranks of the job");
+  std::string folder = config.folder;
+  if (folder.empty()) {
+    Result<std::string> users = ring::ringFolder();
+    if (!users) return users.status();
+    folder = *users;
+  }
+  std::unique_ptr<LiveJob> live(new LiveJob(config));
+  // How long a step takes by itself says how much to stretch it.
+  const std::vector<RankState> before = live->states_;
+  live->simulate(0);
+  int64_t end = 0;
+  for (const RankState& s : live->states_) end = std::max(end, s.host);
+  live->scale_ = config.step_ms * 1e6 / static_cast<double>(end);
+  live->states_ = before;
+  live->start_ns_ = config.start_ns ? config.start_ns : ring::nowNs();
+  for (int r = live->config_.first_rank; r < live->config_.first_rank + live->config_.ranks_here; ++r)
+    TS_TRY(live->makeRing(r, folder));
+  return live;
+}
+
+LiveJob::~LiveJob() {
+  for (auto& rank : ranks_) {
+    if (!rank->ring) continue;
+    rank->ring->header().state = ring::State::ended;
+    rank->ring->unmap();
+    if (!config_.keep_rings) ::unlink(rank->path.c_str());
+  }
+}
+
+std::vector<std::string> LiveJob::ringPaths() const {
+  std::vector<std::string> paths;
+  for (const auto& rank : ranks_) paths.push_back(rank->path);
+  return paths;
+}
+
+Status LiveJob::makeRing(int r, const std::string& folder) {
+  auto rank = std::make_unique<Rank>();
+  rank->rank = r;
+  rank->clock = job_.clock(job_.nodeOf(r));
+  rank->path = folder + "/" + std::to_string(::getpid()) + "." + std::to_string(start_ns_) + ".sim" +
+               std::to_string(r) + ".ring";
+  const ring::RingOptions options{.lane0_records = config_.ring_records,
+                                  .lane_records = std::max(1024u, config_.ring_records / 8),
+                                  .lanes = 2,
+                                  .strings_bytes = 1u << 20,
+                                  .string_slots = 1u << 13};
+  rank->ring = ring::RingWriter::create(rank->path.c_str(), options, rank->memory);
+  if (!rank->ring) return errnoStatus("create", rank->path);
+  ring::RingHeader& h = rank->ring->header();
+  const int per_node = job_.config().gpus_per_node;
+  h.pid = pidOf(job_, r);
+  h.parent_pid = ::getpid();
+  h.simulated = 1;
+  h.rank = r;
+  h.world_size = job_.config().ranks;
+  h.local_rank = r % per_node;
+  h.mode = 1;
+  h.recording = 1;
+  h.cuda_state = 1;
+  h.reader = config_.reader;
+  h.start_ns = raw(*rank, 0);
+  h.start_unix_ns += start_ns_ - ring::nowNs();
+  std::strncpy(h.command, "python3 train.py (simulated)", sizeof h.command - 1);
+  const std::string host = config_.host.empty() ? "node" + std::to_string(job_.nodeOf(r)) : config_.host;
+  std::strncpy(h.host, host.c_str(), sizeof h.host - 1);
+  rank->ring->addLane(h.pid);
+  rank->kernels.resize(job_.kernels().size());
+  rank->shapes.resize(job_.kernels().size() + 1);
+  rank->apis.resize(kApiCount);
+  rank->ranges.resize(kRangeCount);
+  rank->collective_kernels.resize(job_.collectiveKernels().size());
+  rank->memcpy = rank->ring->intern("Memcpy HtoD (Pinned -> Device)");
+  rank->memset = rank->ring->intern("Memset (Device)");
+  auto comm = [&](bool world, int group_rank, int size) {
+    Record record{};
+    record.kind = Kind::comm;
+    record.name = rank->ring->intern(world ? "world" : "node");
+    record.start = raw(*rank, 0);
+    record.arg[0] = commHash(world, job_.nodeOf(r));
+    record.arg[1] = static_cast<uint32_t>(group_rank) | static_cast<uint64_t>(size) << 32;
+    record.arg[2] = static_cast<uint64_t>(world ? job_.nodes() : 1);
+    rank->ring->writeLane(kHostLane, record);
+  };
+  comm(true, r, job_.config().ranks);
+  comm(false, r % per_node, std::min(per_node, job_.config().ranks - job_.nodeOf(r) * per_node));
+  h.state = ring::State::alive;
+  ranks_.push_back(std::move(rank));
+  return {};
+}
+
+uint64_t LiveJob::commHash(bool world, int node) const {
+  uint64_t h = job_.config().seed * 0x9e3779b97f4a7c15ull + (world ? 1 : 2 + static_cast<uint64_t>(node));
+  h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9ull;
+  return h ^ (h >> 29);
+}
+
+uint64_t LiveJob::raw(const Rank& rank, int64_t t) const {
+  const double reference = static_cast<double>(t) * scale_, drift = rank.clock.drift_ppm * 1e-6;
+  return start_ns_ + static_cast<uint64_t>(static_cast<int64_t>(reference - reference * drift / (1 + drift)) -
+                                           rank.clock.offset);
+}
+
+void LiveJob::simulate(int step) {
+  const size_t collectives = job_.collectives().size();
+  const int ranks = job_.config().ranks;
+  Part part = kCompute;
+  std::vector<int64_t> begin(static_cast<size_t>(ranks));
+  auto forAll = [&](auto work) {
+    for (int r = 0; r < ranks; ++r) {
+      const auto i = static_cast<size_t>(r);
+      Rank* rank = here(r) && !ranks_.empty() ? &local(r) : nullptr;
+      auto sink = [&](const SimEvent& e) {
+        if (rank) take(*rank, e, part);
+      };
+      work(r, states_[i], &times_[i * collectives], random_[i], sink);
+    }
+  };
+  forAll([&](int r, RankState& s, CollectiveTime* t, Random& random, auto& sink) {
+    begin[static_cast<size_t>(r)] = s.host;
+    random = job_.stepRandom(r, step);
+    job_.computePart(r, step, s, t, random, sink);
+  });
+  job_.settle(step, 0, collectives - 1, states_, times_);
+  part = kOptimizer;
+  forAll([&](int r, RankState& s, CollectiveTime* t, Random& random, auto& sink) {
+    job_.optimizerPart(r, step, s, t, random, sink);
+  });
+  job_.settle(step, collectives - 1, collectives, states_, times_);
+  part = kEnd;
+  forAll([&](int r, RankState& s, CollectiveTime* t, Random&, auto& sink) { job_.endPart(r, step, s, t, sink); });
+  const Faults& faults = job_.config().faults;
+  const bool hang = faults.hang_rank >= 0 && step >= faults.hang_step;
+  for (auto& rank : ranks_) {
+    const auto i = static_cast<size_t>(rank->rank);
+    const CollectiveTime* times = &times_[i * collectives];
+    launches(*rank, step, times);
+    Record record{};
+    record.kind = Kind::step;
+    record.arg[0] = static_cast<uint64_t>(step);
+    rank->entries.push_back({states_[i].host, kHostLane, 0, begin[i], states_[i].host, kEnd, false, record});
+    if (hang) cutAtHang(*rank, times);
+    std::stable_sort(rank->entries.begin(), rank->entries.end(),
+                     [](const Entry& a, const Entry& b) { return a.at < b.at; });
+    rank->written = 0;
+  }
+  if (hang) hangs_ = true;
+}
+
+void LiveJob::take(Rank& rank, const SimEvent& e, Part part) {
+  Entry entry{e.end, 0, e.correlation, e.start, e.end, part, e.collective, {}};
+  Record& r = entry.record;
+  r.device = static_cast<uint16_t>(rank.rank % job_.config().gpus_per_node);
+  if (e.correlation != trace::kNull) r.correlation = static_cast<uint32_t>(e.correlation);
+  const auto tid = static_cast<uint64_t>(rank.ring->header().pid + (e.backward_thread ? 64 : 0));
+  switch (e.type) {
+    case EventType::kernel:
+      r.kind = Kind::kernel;
+      r.name = e.collective ? rank.id(rank.collective_kernels, e.name, job_.collectiveKernels()[e.name])
+                            : rank.id(rank.kernels, e.name, job_.kernels()[e.name].name);
+      r.stream = e.collective ? kCommStream : kComputeStream;
+      r.arg[0] = e.collective ? rank.id(rank.shapes, static_cast<uint32_t>(job_.kernels().size()), kCollectiveShape.text())
+                              : rank.id(rank.shapes, e.name, job_.kernels()[e.name].shape.text());
+      r.arg[2] = 1;
+      break;
+    case EventType::memcpy:
+    case EventType::memset:
+      r.kind = e.type == EventType::memcpy ? Kind::memcpy : Kind::memset;
+      r.name = e.type == EventType::memcpy ? rank.memcpy : rank.memset;
+      r.stream = kCopyStream;
+      r.arg[0] = static_cast<uint64_t>(e.bytes);
+      r.arg[2] = 1;
+      break;
+    case EventType::runtime:
+      r.kind = Kind::runtime;
+      r.name = rank.id(rank.apis, e.name, kApiNames[e.name]);
+      r.arg[3] = tid;
+      break;
+    case EventType::sync:
+      r.kind = Kind::sync;
+      r.name = rank.id(rank.apis, e.name, kApiNames[e.name]);
+      r.stream = UINT32_MAX;
+      r.arg[2] = 1;
+      break;
+    case EventType::annotation:
+      r.kind = Kind::range;
+      r.name = rank.id(rank.ranges, e.name, kRangeNames[e.name]);
+      r.arg[3] = tid;
+      entry.lane = kHostLane;
+      break;
+    default:
+      return;  // operators of the framework: the probe does not see them
+  }
+  rank.entries.push_back(entry);
+}
+
+void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
+  const auto& models = job_.collectives();
+  const auto all = static_cast<int64_t>(models.size()), local = (all - 1) / 4;
+  const int node = job_.nodeOf(rank.rank), per_node = job_.config().gpus_per_node;
+  for (size_t k = 0; k < models.size(); ++k) {
+    const CollectiveModel& model = models[k];
+    const CollectiveTime& t = times[k];
+    Record launch{};
+    launch.kind = Kind::nccl_launch;
+    launch.stream = kCommStream;
+    rank.entries.push_back({t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, kCompute, true, launch});
+    Record c{};
+    c.kind = Kind::collective;
+    c.name = rank.ring->intern(functionOf(model));
+    c.stream = static_cast<uint32_t>(model.world ? rank.rank : rank.rank % per_node) + 1;
+    c.correlation = static_cast<uint32_t>(model.world ? job_.config().ranks
+                                                      : std::min(per_node, job_.config().ranks - node * per_node));
+    c.arg[0] = commHash(model.world, node);
+    // Each communicator counts its own operations.
+    c.arg[1] = static_cast<uint64_t>(model.world ? step * (all - local) + static_cast<int64_t>(k - k / 4)
+                                                 : step * local + static_cast<int64_t>(k / 4));
+    c.arg[2] = static_cast<uint64_t>(model.bytes / 2);
+    std::memcpy(&c.arg[3], &kInfo, sizeof kInfo);
+    rank.entries.push_back({t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue, kCompute, true, c});
+  }
+}
+
+/// One rank stops before it launches a collective. The others launch it, and all that comes after, and wait.
+void LiveJob::cutAtHang(Rank& rank, const CollectiveTime* times) {
+  const auto& models = job_.collectives();
+  size_t k = models.size() / 2;
+  while (!models[k].world) ++k;
+  const CollectiveTime& missing = times[k];
+  const bool culprit = rank.rank == job_.config().faults.hang_rank;
+  std::erase_if(rank.entries, [&](const Entry& e) {
+    if (e.record.kind == Kind::step || e.record.kind == Kind::sync) return true;  // does not end
+    const bool on_gpu = e.record.kind == Kind::kernel || e.record.kind == Kind::memcpy || e.record.kind == Kind::memset;
+    if (culprit) return on_gpu ? e.correlation >= missing.correlation : e.end >= missing.enqueue;
+    if (!on_gpu) return false;
+    return e.collective ? e.correlation >= missing.correlation : e.part == kOptimizer;
+  });
+}
+
+bool LiveJob::write(const std::atomic<bool>& stop) {
+  bool done = false;
+  while (!done && !stop) {
+    done = true;
+    const double elapsed = static_cast<double>(static_cast<int64_t>(ring::nowNs() - start_ns_)) * config_.speed;
+    for (auto& rank : ranks_) {
+      while (rank->written < rank->entries.size()) {
+        Entry& e = rank->entries[rank->written];
+        if (config_.speed > 0 ? static_cast<double>(e.at) * scale_ > elapsed : rank->ring->fullLane(e.lane)) break;
+        e.record.start = raw(*rank, e.start);
+        e.record.end = raw(*rank, e.end);
+        if (e.record.kind == Kind::collective) e.record.end = 0;
+        rank->ring->writeLane(e.lane, e.record);
+        ++rank->written;
+      }
+      done &= rank->written == rank->entries.size();
+    }
+    if (!done) std::this_thread::sleep_for(kPeriod);
+  }
+  for (auto& rank : ranks_) rank->entries.clear();
+  return done;
+}
+
+void LiveJob::run(const std::atomic<bool>& stop) {
+  for (uint64_t step = steps_done_; (config_.steps == 0 || step < config_.steps) && !stop; ++step) {
+    simulate(static_cast<int>(step));
+    if (!write(stop)) return;
+    if (hangs_) break;
+    steps_done_ = step + 1;
+  }
+  while (hangs_ && !stop) std::this_thread::sleep_for(kPeriod);
+}
+
+}  // namespace tracesmith::sim
