@@ -125,7 +125,7 @@ TEST_F(ProbeTest, EveryRecordIsInTheTrace) {
     EXPECT_EQ(k.i("context"), 1);
   }
   for (const Row& c : rows(trace(), "events", "name", "Memcpy PtoP (Device -> Device)"))
-    EXPECT_EQ(c.s("args"), "{\"dst_device\":2}");
+    EXPECT_EQ(c.s("args"), "{\"src_device\":1,\"dst_device\":2}");
   const std::vector<Row> processes = rows(trace(), "processes");
   ASSERT_EQ(processes.size(), 1u);
   EXPECT_EQ(processes[0].s("name"), "fake_cuda");

@@ -195,7 +195,9 @@ void Collector::event(Process& p, const Record& r, EventType type) {
       row.bytes = static_cast<int64_t>(r.arg[0]);
       if (uint32_t graph = static_cast<uint32_t>(r.arg[2] >> 32)) row.graph = graph;
       if (r.arg[1]) row.graph_node = static_cast<int64_t>(r.arg[1]);
-      if (r.arg[3]) row.args = out_->text("{\"dst_device\":" + std::to_string(r.arg[3] - 1) + "}");
+      if (r.arg[3])
+        row.args = out_->text("{\"src_device\":" + std::to_string((r.arg[3] >> 32) - 1) +
+                              ",\"dst_device\":" + std::to_string((r.arg[3] & UINT32_MAX) - 1) + "}");
       break;
     case RingKind::graph:
       row.graph = static_cast<int64_t>(r.arg[0] >> 32);

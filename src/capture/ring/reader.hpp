@@ -12,6 +12,12 @@
 
 namespace tracesmith::ring {
 
+/// How far somebody who only looks has read.
+struct Cursors {
+  std::vector<uint64_t> next;  // record, by lane
+  uint64_t missed = 0;         // overwritten before they were read
+};
+
 class RingReader {
  public:
   static Result<std::unique_ptr<RingReader>> open(const std::string& path);
@@ -32,6 +38,8 @@ class RingReader {
 
   /// Hands every record written since the last call to visit(lane, record) and frees its room. Returns how many.
   size_t drain(const std::function<void(uint32_t lane, const Record&)>& visit);
+  /// Hands over what came since the last call with these cursors, without freeing it: any number may follow.
+  size_t follow(Cursors& cursors, const std::function<void(uint32_t lane, const Record&)>& visit) const;
   /// Hands over what the ring holds, oldest first in each lane, without freeing it; records overwritten meanwhile are
   /// left out.
   size_t snapshot(const std::function<void(uint32_t lane, const Record&)>& visit) const;

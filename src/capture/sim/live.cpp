@@ -128,7 +128,7 @@ Status LiveJob::makeRing(int r, const std::string& folder) {
   h.world_size = job_.config().ranks;
   h.local_rank = r % per_node;
   h.mode = 1;
-  h.recording = 1;
+  h.recording = config_.recording;
   h.cuda_state = 1;
   h.reader = config_.reader;
   h.start_ns = raw(*rank, 0);
@@ -169,8 +169,8 @@ uint64_t LiveJob::commHash(bool world, int node) const {
 
 uint64_t LiveJob::raw(const Rank& rank, int64_t t) const {
   const double reference = static_cast<double>(t) * scale_, drift = rank.clock.drift_ppm * 1e-6;
-  return start_ns_ + static_cast<uint64_t>(static_cast<int64_t>(reference - reference * drift / (1 + drift)) -
-                                           rank.clock.offset);
+  return start_ns_ +
+         static_cast<uint64_t>(static_cast<int64_t>(reference - reference * drift / (1 + drift)) - rank.clock.offset);
 }
 
 void LiveJob::simulate(int step) {
@@ -231,8 +231,9 @@ void LiveJob::take(Rank& rank, const SimEvent& e, Part part) {
       r.name = e.collective ? rank.id(rank.collective_kernels, e.name, job_.collectiveKernels()[e.name])
                             : rank.id(rank.kernels, e.name, job_.kernels()[e.name].name);
       r.stream = e.collective ? kCommStream : kComputeStream;
-      r.arg[0] = e.collective ? rank.id(rank.shapes, static_cast<uint32_t>(job_.kernels().size()), kCollectiveShape.text())
-                              : rank.id(rank.shapes, e.name, job_.kernels()[e.name].shape.text());
+      r.arg[0] = e.collective
+                     ? rank.id(rank.shapes, static_cast<uint32_t>(job_.kernels().size()), kCollectiveShape.text())
+                     : rank.id(rank.shapes, e.name, job_.kernels()[e.name].shape.text());
       r.arg[2] = 1;
       break;
     case EventType::memcpy:
@@ -321,7 +322,7 @@ bool LiveJob::write(const std::atomic<bool>& stop) {
         e.record.start = raw(*rank, e.start);
         e.record.end = raw(*rank, e.end);
         if (e.record.kind == Kind::collective) e.record.end = 0;
-        rank->ring->writeLane(e.lane, e.record);
+        if (rank->ring->header().recording.load(std::memory_order_relaxed)) rank->ring->writeLane(e.lane, e.record);
         ++rank->written;
       }
       done &= rank->written == rank->entries.size();

@@ -1,0 +1,52 @@
+// Finds the kernel of each NCCL operation: NCCL tells what it launched, CUPTI what ran, and kernels run on their stream
+// in the order they were launched. One process each.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "capture/ring/layout.hpp"
+
+namespace tracesmith::capture {
+
+class NcclJoin {
+ public:
+  struct Operation {
+    ring::Record record;
+    int64_t tid = 0;
+  };
+  /// One NCCL kernel launch and the operations in it.
+  struct Launch {
+    uint64_t start = 0, end = 0;
+    std::vector<Operation> operations;
+  };
+  /// Called for each operation whose kernel was found, or (nullptr) will not be found any more.
+  using Done = std::function<void(const Operation&, const ring::Record* kernel)>;
+  using Text = std::function<std::string_view(uint32_t)>;  // of a string id of the ring
+
+  void launch(uint32_t lane, const ring::Record& record);
+  void operation(uint32_t lane, const ring::Record& record, int64_t tid, const Done& done);
+  void kernel(const ring::Record& record, const Text& text, const Done& done);
+  /// Kernels launched before are not recorded.
+  void gpuOn(uint64_t ns) { gpu_on_ns_ = ns; }
+  /// Launched, not seen to end: by stream, in the order they were launched.
+  const std::map<uint32_t, std::deque<Launch>>& waiting() const { return launches_; }
+
+ private:
+  static bool fits(const Launch& launch, std::string_view kernel, const Text& text);
+  static void settle(std::deque<Launch>& queue, const ring::Record* kernel, const Done& done);
+
+  std::map<uint32_t, uint32_t> lane_stream_;         // stream of the last launch on a lane
+  std::map<uint32_t, std::deque<Launch>> launches_;  // 0 collects those whose stream is not known
+  uint64_t gpu_on_ns_ = 0;
+};
+
+/// "ncclDevKernel_…", also as the linker spells it: "_Z39ncclDevKernel_…".
+bool isNcclKernel(std::string_view name);
+/// Elements of an operation → bytes; datatype: index in the ring's list.
+int64_t ncclBytes(uint64_t elements, uint16_t datatype);
+
+}  // namespace tracesmith::capture
