@@ -42,7 +42,6 @@ int main(int argc, char** argv) {
     std::printf("in flight: %s %llu of communicator %016llx on rank %u\n", cluster::ncclOpName(o.op_type),
                 static_cast<unsigned long long>(o.op_id), static_cast<unsigned long long>(o.comm_id), o.rank);
   std::printf("%llu operations, the callback saw %llu%s\n", static_cast<unsigned long long>(s.total_operations),
-              static_cast<unsigned long long>(seen.load()),
-              config.platform == PlatformType::Sim ? " (simulated)" : "");
+              static_cast<unsigned long long>(seen.load()), config.platform == PlatformType::Sim ? " (simulated)" : "");
   return 0;
 }

@@ -363,6 +363,7 @@ TEST_F(ProbeTest, AForkedChildLeavesTheParentsRingAlone) {
 struct Death {
   const char* command;
   int rc;
+  friend void PrintTo(const Death& d, std::ostream* out) { *out << d.command; }
 };
 class SuddenEnd : public ProbeTest, public ::testing::WithParamInterface<Death> {};
 

@@ -226,9 +226,10 @@ class CudaApi : public ::testing::Test {
     EXPECT_EQ(std::ranges::count_if(events, [](const std::string& e) { return e.find("|AllReduce|") != e.npos; }), 1)
         << "the NCCL kernel is told by name";
     EXPECT_EQ(lines(out.out, "link"), std::vector<std::string>{"1|0|1048576"});
-    EXPECT_EQ(lines(out.out, "device"), (std::vector<std::string>{"0|Fake GPU 0|75|unknown", "1|Fake GPU 1|75|unknown"}));
+    EXPECT_EQ(lines(out.out, "device"),
+              (std::vector<std::string>{"0|Fake GPU 0|75|unknown", "1|Fake GPU 1|75|unknown"}));
     EXPECT_EQ(lines(out.out, "nccl"), (std::vector<std::string>{"AllReduce|77|0|2|4|1048576|1000|sum",
-                                                               "AllReduce|77|1|2|4|1048576|0|in flight"}));
+                                                                "AllReduce|77|1|2|4|1048576|0|in flight"}));
     EXPECT_EQ(lines(out.out, "lost"), std::vector<std::string>{"0"});
   }
   TempDir dir_;

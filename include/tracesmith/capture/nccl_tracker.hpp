@@ -57,17 +57,17 @@ struct NCCLOperation {
 
   size_t count = 0, data_size = 0;  ///< elements and bytes of this rank's message
 
-  Timestamp enqueue_time = 0;         ///< when the host called it
-  Timestamp start_time = 0;           ///< on the GPU; 0 while in flight
-  Timestamp end_time = 0;             ///< on the GPU; 0 while in flight
-  uint64_t duration_ns = 0;           ///
-  bool in_flight = false;             ///< called, its kernel not seen to end
-  std::optional<double> algbw_gbps;   ///< data_size / duration, GB/s
-  std::optional<double> busbw_gbps;   ///< what the links carried, as nccl-tests counts it, GB/s
-  int32_t peer_rank = -1;             ///< of Send and Recv, or root
-  uint64_t cuda_stream = 0;           ///< CUPTI's stream id
-  uint32_t device_id = 0;             ///
-  uint64_t correlation_id = 0;        ///< of the kernel; 0 while in flight
+  Timestamp enqueue_time = 0;        ///< when the host called it
+  Timestamp start_time = 0;          ///< on the GPU; 0 while in flight
+  Timestamp end_time = 0;            ///< on the GPU; 0 while in flight
+  uint64_t duration_ns = 0;          ///
+  bool in_flight = false;            ///< called, its kernel not seen to end
+  std::optional<double> algbw_gbps;  ///< data_size / duration, GB/s
+  std::optional<double> busbw_gbps;  ///< what the links carried, as nccl-tests counts it, GB/s
+  int32_t peer_rank = -1;            ///< of Send and Recv, or root
+  uint64_t cuda_stream = 0;          ///< CUPTI's stream id
+  uint32_t device_id = 0;            ///
+  uint64_t correlation_id = 0;       ///< of the kernel; 0 while in flight
   bool simulated = false;
 };
 

@@ -36,7 +36,15 @@ const Driver& driver() {
 }
 
 // CUdevice_attribute
-enum Attribute { kWarp = 10, kClock = 13, kMultiprocessors = 16, kMemoryClock = 36, kBusBits = 37, kMajor = 75, kMinor = 76 };
+enum Attribute {
+  kWarp = 10,
+  kClock = 13,
+  kMultiprocessors = 16,
+  kMemoryClock = 36,
+  kBusBits = 37,
+  kMajor = 75,
+  kMinor = 76
+};
 
 }  // namespace
 

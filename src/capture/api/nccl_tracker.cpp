@@ -31,13 +31,10 @@ NCCLOpType opType(std::string_view function) {
 }
 
 NCCLRedOp redOp(std::string_view kernel) {
-  constexpr std::pair<std::string_view, NCCLRedOp> kOps[] = {{"_Sum_", NCCLRedOp::Sum},
-                                                             {"_Prod_", NCCLRedOp::Prod},
-                                                             {"_MinMax_", NCCLRedOp::Unknown},
-                                                             {"_Max_", NCCLRedOp::Max},
-                                                             {"_Min_", NCCLRedOp::Min},
-                                                             {"_Avg_", NCCLRedOp::Avg},
-                                                             {"_SumPostDiv_", NCCLRedOp::Avg}};
+  constexpr std::pair<std::string_view, NCCLRedOp> kOps[] = {
+      {"_Sum_", NCCLRedOp::Sum},       {"_Prod_", NCCLRedOp::Prod}, {"_MinMax_", NCCLRedOp::Unknown},
+      {"_Max_", NCCLRedOp::Max},       {"_Min_", NCCLRedOp::Min},   {"_Avg_", NCCLRedOp::Avg},
+      {"_SumPostDiv_", NCCLRedOp::Avg}};
   for (const auto& [text, op] : kOps)
     if (kernel.find(text) != std::string_view::npos) return op;
   return NCCLRedOp::Unknown;
@@ -140,9 +137,10 @@ struct NCCLTracker::Impl {
         else if (r.kind == Kind::collective || r.kind == Kind::p2p)
           join.operation(lane, r, 0, finished);
         else if (r.kind == Kind::gpu_on)
-          join.gpuOn(r.start);
+          join.gpu_on_ns = r.start;
         else if (r.kind == Kind::kernel)
-          join.kernel(r, [&](uint32_t id) { return source->string(ring, id); }, finished);
+          join.kernel(
+              r, [&](uint32_t id) { return source->string(ring, id); }, finished);
       });
       std::lock_guard lock(mutex);
       for (const NCCLOperation& o : fresh) {
@@ -166,8 +164,8 @@ struct NCCLTracker::Impl {
 
   void loop() {
     std::unique_lock lock(mutex);
-    while (!wake.wait_for(lock, std::chrono::milliseconds(std::max(1u, config.poll_interval_ms)),
-                          [&] { return stop; })) {
+    while (
+        !wake.wait_for(lock, std::chrono::milliseconds(std::max(1u, config.poll_interval_ms)), [&] { return stop; })) {
       lock.unlock();
       poll();
       lock.lock();
@@ -254,7 +252,7 @@ std::vector<NCCLOperation> NCCLTracker::getInFlight() const {
   std::lock_guard reading(impl_->poll_mutex);
   std::vector<NCCLOperation> all;
   for (size_t ring = 0; ring < impl_->joins.size(); ++ring)
-    for (const auto& [stream, queue] : impl_->joins[ring].waiting())
+    for (const auto& [stream, queue] : impl_->joins[ring].launches)
       for (const NcclJoin::Launch& launch : queue)
         for (const NcclJoin::Operation& o : launch.operations) {
           if (!impl_->wanted(o.record.arg[0])) continue;

@@ -19,10 +19,10 @@ using ring::Record;
 
 const char* eventTypeName(EventType type) {
   static constexpr const char* kNames[] = {
-      "Unknown",   "KernelLaunch", "KernelComplete", "MemcpyH2D",     "MemcpyD2H",     "MemcpyD2D",
-      "MemsetDevice", "StreamSync", "DeviceSync",    "EventRecord",   "EventSync",     "StreamCreate",
-      "StreamDestroy", "ContextCreate", "ContextDestroy", "MemAlloc", "MemFree",       "Marker",
-      "RangeStart", "RangeEnd",   "NCCLStart",      "NCCLComplete"};
+      "Unknown",       "KernelLaunch",  "KernelComplete", "MemcpyH2D",   "MemcpyD2H", "MemcpyD2D",
+      "MemsetDevice",  "StreamSync",    "DeviceSync",     "EventRecord", "EventSync", "StreamCreate",
+      "StreamDestroy", "ContextCreate", "ContextDestroy", "MemAlloc",    "MemFree",   "Marker",
+      "RangeStart",    "RangeEnd",      "NCCLStart",      "NCCLComplete"};
   const auto i = static_cast<size_t>(type);
   return i < std::size(kNames) ? kNames[i] : "Custom";
 }
@@ -35,9 +35,7 @@ PlatformType platformFromName(const std::string& s) {
   return s == "cuda" ? PlatformType::CUDA : s == "sim" ? PlatformType::Sim : PlatformType::Unknown;
 }
 
-PlatformType detectPlatform() {
-  return capture::cudaDeviceCount() > 0 ? PlatformType::CUDA : PlatformType::Unknown;
-}
+PlatformType detectPlatform() { return capture::cudaDeviceCount() > 0 ? PlatformType::CUDA : PlatformType::Unknown; }
 
 namespace {
 
@@ -50,8 +48,8 @@ class NameTable {
     it->second = text;
     if (!text.starts_with("_Z")) return it->second;
     int status = 0;
-    std::unique_ptr<char, void (*)(void*)> readable(
-        abi::__cxa_demangle(it->second.c_str(), nullptr, nullptr, &status), std::free);
+    std::unique_ptr<char, void (*)(void*)> readable(abi::__cxa_demangle(it->second.c_str(), nullptr, nullptr, &status),
+                                                    std::free);
     if (status == 0 && readable) it->second = readable.get();
     return it->second;
   }
@@ -87,7 +85,8 @@ KernelParams kernelParams(std::string_view text) {
   p.grid_x = whole(s.grid_x), p.grid_y = whole(s.grid_y), p.grid_z = whole(s.grid_z);
   p.block_x = whole(s.block_x), p.block_y = whole(s.block_y), p.block_z = whole(s.block_z);
   if (s.registers >= 0) p.registers_per_thread = whole(s.registers);
-  if (s.shared_static >= 0 && s.shared_dynamic >= 0) p.shared_mem_bytes = whole(s.shared_static) + whole(s.shared_dynamic);
+  if (s.shared_static >= 0 && s.shared_dynamic >= 0)
+    p.shared_mem_bytes = whole(s.shared_static) + whole(s.shared_dynamic);
   return p;
 }
 

@@ -12,11 +12,10 @@
 
 namespace tracesmith::capture {
 
-class NcclJoin {
- public:
+struct NcclJoin {
   struct Operation {
     ring::Record record;
-    int64_t tid = 0;
+    int64_t tid = 0;  // thread that called it
   };
   /// One NCCL kernel launch and the operations in it.
   struct Launch {
@@ -30,18 +29,12 @@ class NcclJoin {
   void launch(uint32_t lane, const ring::Record& record);
   void operation(uint32_t lane, const ring::Record& record, int64_t tid, const Done& done);
   void kernel(const ring::Record& record, const Text& text, const Done& done);
-  /// Kernels launched before are not recorded.
-  void gpuOn(uint64_t ns) { gpu_on_ns_ = ns; }
-  /// Launched, not seen to end: by stream, in the order they were launched.
-  const std::map<uint32_t, std::deque<Launch>>& waiting() const { return launches_; }
+  /// What still waits: in flight, or its kernel will never come.
+  void giveUp(const Done& done) const;
 
- private:
-  static bool fits(const Launch& launch, std::string_view kernel, const Text& text);
-  static void settle(std::deque<Launch>& queue, const ring::Record* kernel, const Done& done);
-
-  std::map<uint32_t, uint32_t> lane_stream_;         // stream of the last launch on a lane
-  std::map<uint32_t, std::deque<Launch>> launches_;  // 0 collects those whose stream is not known
-  uint64_t gpu_on_ns_ = 0;
+  std::map<uint32_t, std::deque<Launch>> launches;  // by stream, in the order they were launched; 0: stream not known
+  std::map<uint32_t, uint32_t> lane_stream;         // stream of the last launch on a lane
+  uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded
 };
 
 /// "ncclDevKernel_…", also as the linker spells it: "_Z39ncclDevKernel_…".

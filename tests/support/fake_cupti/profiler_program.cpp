@@ -95,7 +95,9 @@ int main() {
     std::printf("nccl|%s|%llu|%llu|%u|%u|%zu|%llu|%s\n", cluster::ncclOpName(o.op_type),
                 static_cast<unsigned long long>(o.comm_id), static_cast<unsigned long long>(o.op_id), o.rank,
                 o.world_size, o.data_size, static_cast<unsigned long long>(o.duration_ns),
-                o.in_flight ? "in flight" : o.red_op == cluster::NCCLRedOp::Sum ? "sum" : "?");
+                o.in_flight                           ? "in flight"
+                : o.red_op == cluster::NCCLRedOp::Sum ? "sum"
+                                                      : "?");
   std::printf("lost|%llu\n", static_cast<unsigned long long>(profiler.totalEventsDropped()));
   return 0;
 }
