@@ -15,7 +15,8 @@ using namespace trace;
 namespace {
 
 constexpr double kLeastSlow = 0.015;
-constexpr double kSure = 5;
+constexpr double kSure = 4.5;       // standard errors
+constexpr size_t kLeastSteps = 12;  // to know how much a single communicator varies
 
 struct Class {
   OpKind op;
@@ -24,6 +25,15 @@ struct Class {
   size_t domains;
   auto operator<=>(const Class&) const = default;
 };
+
+/// Mean without the tenth at either end.
+double trimmedMean(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t cut = values.size() / 10;
+  double sum = 0;
+  for (size_t i = cut; i < values.size() - cut; ++i) sum += values[i];
+  return sum / static_cast<double>(values.size() - 2 * cut);
+}
 
 struct CommStats {
   std::map<Class, std::vector<double>> transfers;
@@ -74,7 +84,9 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
   for (const CommStats& s : stats)
     for (const auto& [key, values] : s.transfers) medians[key].push_back(median(values));
   std::map<Class, std::pair<double, bool>> expected;  // and whether there were peers
-  for (const auto& [key, values] : medians) expected[key] = {median(values), values.size() >= 3};
+  // Of two the faster one is what is normal.
+  for (const auto& [key, values] : medians)
+    expected[key] = {values.size() == 2 ? std::min(values[0], values[1]) : median(values), values.size() >= 2};
 
   // Per communicator and step: how long transfers were against what is expected.
   struct Row {
@@ -101,27 +113,32 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
       row.time += static_cast<double>(in.transferNs());
     }
   }
+  std::vector<std::vector<double>> series(rows.size()), with_peers;
+  for (size_t c = 0; c < rows.size(); ++c) {
+    for (const auto& values : rows[c].by_step) series[c].push_back(median(values));
+    if (rows[c].peers) with_peers.push_back(series[c]);
+  }
+  const double common_noise = noiseOf(with_peers);
   std::vector<LinkEvidence> out;
   for (uint32_t c = 0; c < rows.size(); ++c) {
     const Row& row = rows[c];
     if (row.all.size() < 4) continue;
-    std::vector<double> steps;
-    for (const auto& values : row.by_step) steps.push_back(median(values));
+    const std::vector<double>& steps = series[c];
     LinkResult link;
     link.group = t.comms[c].name;
     for (int32_t process : t.comms[c].members) link.ranks.push_back(job.rankOf(process));
     for (uint32_t d : stats[c].domains) link.nodes.push_back(t.domains[d]);
     link.collectives = row.all.size();
     if (row.time > 0) link.busbw_gbps = row.traffic / row.time;
-    const double middle = median(row.all);
+    const double middle = trimmedMean(row.all);
     std::vector<double> deviations;
     for (double v : row.all) deviations.push_back(std::abs(v - middle));
     const double noise = std::max(1e-3, 1.4826 * median(deviations));
-    const double error = 1.25 * noise / std::sqrt(static_cast<double>(row.all.size()));
+    const double error = 1.05 * noise / std::sqrt(static_cast<double>(row.all.size()));
     double excess = row.peers ? middle : 0, sure = row.peers ? middle / error : 0;
     link.compared_with = row.peers ? "communicators of the same shape" : "its own past";
-    const Trend trend = trendOfOne(steps, noiseOf({steps}));
-    if (trend.changed) {
+    const Trend trend = trendOfOne(steps, row.peers ? common_noise : noiseOf({steps}));
+    if (trend.changed && (row.peers || trend.points >= kLeastSteps)) {
       double before = 0, count = 0;
       for (size_t i = 0; i < trend.since; ++i)
         if (!std::isnan(steps[i])) {

@@ -72,8 +72,7 @@ class Figures {
     for (const DeviceEvent& e : rows_.device) {
       if (e.type != EventType::kernel && e.type != EventType::memcpy && e.type != EventType::memset) continue;
       const HostCall* launch = e.correlation == kNull ? nullptr : launches_.find(e.correlation);
-      if (busy_until != INT64_MIN && e.ts > busy_until && launch && launch->ts > busy_until)
-        if (StepFigures* f = stepAt(busy_until)) f->host_late_ns += std::min(e.ts, f->end) - busy_until;
+      if (busy_until != INT64_MIN && e.ts > busy_until && launch && launch->ts > busy_until) late(busy_until, e.ts);
       busy_until = std::max(busy_until, e.end);
       if (e.type != EventType::kernel) {
         unions_[kCopy].add(e.ts, e.end);
@@ -96,6 +95,15 @@ class Figures {
         }
     }
     unions_[kData] = timeline_.of(Phase::data);
+  }
+
+  /// The device had nothing to do, and nothing was launched yet.
+  void late(int64_t from, int64_t to) {
+    if (out_.steps.empty()) return;
+    stepAt(from);
+    for (size_t s = at_; s < out_.steps.size() && out_.steps[s].ts < to; ++s)
+      out_.steps[s].host_late_ns +=
+          std::max<int64_t>(0, std::min(to, out_.steps[s].end) - std::max(from, out_.steps[s].ts));
   }
 
   /// Collectives whose kernels no rule knows by name: only then is every kernel looked up.
