@@ -7,9 +7,9 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 
 #include "base/text.hpp"
+#include "capture/collect/process.hpp"
 #include "capture/probe/nccl_abi.hpp"
 #include "capture/ring/writer.hpp"
 
@@ -19,36 +19,7 @@ using namespace tracesmith::trace;
 using ring::Record;
 using RingKind = ring::Kind;
 
-struct Collector::Collective {
-  Record record;
-  int64_t tid = kNull;
-};
-
-/// One NCCL kernel launch and the operations in it.
-struct Collector::Launch {
-  uint64_t start = 0, end = 0;
-  std::vector<Collective> operations;
-};
-
-struct Collector::Process {
-  std::unique_ptr<ring::RingReader> ring;
-  std::unordered_map<uint32_t, int64_t> names;  // ring string → trace string
-  std::map<uint32_t, int64_t> lane_tids;
-  std::map<uint32_t, uint32_t> lane_stream;         // stream of the last launch on a lane
-  std::map<uint32_t, std::deque<Launch>> launches;  // by stream, in the order they were launched
-  uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded
-  int64_t node = kNull;
-
-  int64_t rank() const {
-    int32_t r = ring->header().rank.load();
-    return r < 0 ? kNull : r;
-  }
-};
-
 namespace {
-
-constexpr size_t kMostWaiting =
-    4096;  // launches of a stream that wait for their kernels; graph replays may never get one
 
 int64_t orNull(int32_t v) { return v < 0 ? kNull : v; }
 
@@ -89,12 +60,6 @@ std::string demangled(std::string_view name) {
   return status == 0 && readable ? readable.get() : text;
 }
 
-/// "ncclDevKernel_…", also as the linker spells it: "_Z39ncclDevKernel_…".
-bool isNcclKernel(std::string_view name) {
-  if (name.starts_with("_Z")) name.remove_prefix(std::min(name.size(), name.find_first_not_of("0123456789", 2)));
-  return name.starts_with("nccl");
-}
-
 }  // namespace
 
 std::string hostName() {
@@ -118,15 +83,22 @@ bool Collector::follows(const std::string& path) const {
   return std::find(seen_.begin(), seen_.end(), path) != seen_.end();
 }
 
+/// A simulation plays several machines.
+int64_t Collector::nodeOf(const ring::RingHeader& h) {
+  return h.simulated ? writer_.string({h.host, ::strnlen(h.host, sizeof h.host)}) : node_id_;
+}
+
 Status Collector::follow(const std::string& path, bool attach) {
   Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
   if (!reader) return reader.status();
   if (attach) (*reader)->attach();
   auto process = std::make_unique<Process>();
   process->ring = std::move(*reader);
-  // A simulation plays several machines.
+  process->cursors = process->ring->tails();
   const ring::RingHeader& h = process->ring->header();
-  process->node = h.simulated ? writer_.string({h.host, ::strnlen(h.host, sizeof h.host)}) : node_id_;
+  if (h.start_ns < since_ns_)  // what it lost before is not missing here
+    for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) process->losses_told[cause] = h.losses[cause].load();
+  process->node = nodeOf(h);
   processes_.push_back(std::move(process));
   seen_.push_back(path);
   ++stats_.processes;
@@ -195,7 +167,9 @@ void Collector::event(Process& p, const Record& r, EventType type) {
       row.bytes = static_cast<int64_t>(r.arg[0]);
       if (uint32_t graph = static_cast<uint32_t>(r.arg[2] >> 32)) row.graph = graph;
       if (r.arg[1]) row.graph_node = static_cast<int64_t>(r.arg[1]);
-      if (r.arg[3]) row.args = out_->text("{\"dst_device\":" + std::to_string(r.arg[3] - 1) + "}");
+      if (r.arg[3])
+        row.args = out_->text("{\"src_device\":" + std::to_string((r.arg[3] >> 32) - 1) +
+                              ",\"dst_device\":" + std::to_string((r.arg[3] & UINT32_MAX) - 1) + "}");
       break;
     case RingKind::graph:
       row.graph = static_cast<int64_t>(r.arg[0] >> 32);
@@ -215,8 +189,7 @@ void Collector::event(Process& p, const Record& r, EventType type) {
   append(row);
 }
 
-void Collector::collectiveRow(Process& p, const Collective& c, const Record* kernel) {
-  const Record& r = c.record;
+void Collector::collectiveRow(Process& p, const Record& r, const Record* kernel) {
   ring::CollectiveInfo info;
   std::memcpy(&info, &r.arg[3], sizeof info);
   CollectiveRow row;
@@ -239,7 +212,7 @@ void Collector::collectiveRow(Process& p, const Collective& c, const Record* ker
   if (r.correlation) row.group_size = r.correlation;
   row.elements = static_cast<int64_t>(r.arg[2]);
   if (info.datatype < std::size(nccl::kDatatypes)) {
-    row.bytes = row.elements * nccl::kDatatypeBytes[info.datatype];
+    row.bytes = ncclBytes(r.arg[2], info.datatype);
     std::string_view type = nccl::kDatatypes[info.datatype];
     if (info.datatype > 0) row.dtype = writer_.string(lower(type.substr(4)));
   }
@@ -256,47 +229,12 @@ void Collector::collectiveRow(Process& p, const Collective& c, const Record* ker
   ++stats_.collectives;
 }
 
-/// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
-bool Collector::fits(const Process& p, const Launch& launch, std::string_view kernel) {
-  static constexpr std::string_view kFunctions[] = {"AllReduce", "AllGather", "ReduceScatter",
-                                                    "Broadcast", "Reduce_",   "SendRecv"};
-  if (std::none_of(std::begin(kFunctions), std::end(kFunctions),
-                   [&](std::string_view f) { return kernel.find(f) != std::string_view::npos; }))
-    return true;
-  return launch.operations.empty() ||
-         std::any_of(launch.operations.begin(), launch.operations.end(), [&](const Collective& c) {
-           const std::string_view function = p.ring->string(c.record.name);
-           return c.record.kind == RingKind::p2p ? kernel.find("SendRecv") != std::string_view::npos
-                                                 : kernel.find(function) != std::string_view::npos;
-         });
-}
-
-/// Writes the operations of the first launch of a queue and forgets it.
-void Collector::settle(Process& p, std::deque<Launch>& queue, const Record* kernel) {
-  for (const Collective& c : queue.front().operations) collectiveRow(p, c, kernel);
-  queue.pop_front();
-}
-
 void Collector::kernel(Process& p, const Record& r) {
   event(p, r, EventType::kernel);
   ++stats_.kernels;
-  const std::string_view kernel = p.ring->string(r.name);
-  if (!isNcclKernel(kernel)) return;
-  // Kernels run on their stream in the order they were launched. 0 collects launches whose stream is not known.
-  for (uint32_t stream : {r.stream, 0u}) {
-    auto found = p.launches.find(stream);
-    if (found == p.launches.end()) continue;
-    std::deque<Launch>& queue = found->second;
-    while (!queue.empty() && queue.front().end < p.gpu_on_ns)
-      settle(p, queue, nullptr);  // launched while nobody recorded
-    // One whose kernel was lost would shift all after it: it shows where functions alternate.
-    auto fitting = std::find_if(queue.begin(), queue.end(),
-                                [&](const Launch& l) { return l.start <= r.start && fits(p, l, kernel); });
-    if (fitting == queue.end()) continue;
-    for (auto n = fitting - queue.begin(); n > 0; --n) settle(p, queue, nullptr);
-    settle(p, queue, &r);
-    return;
-  }
+  p.nccl.kernel(
+      r, [&](uint32_t id) { return p.ring->string(id); },
+      [&](const NcclJoin::Operation& o, const Record* kernel) { collectiveRow(p, o.record, kernel); });
 }
 
 void Collector::take(Process& p, uint32_t lane, const Record& r) {
@@ -386,22 +324,14 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       return;
     }
     case RingKind::nccl_launch:
-      p.lane_stream[lane] = r.stream;
-      p.launches[r.stream].push_back({r.start, r.end, {}});
-      return;
+      return p.nccl.launch(lane, r);
     case RingKind::gpu_on:
-      p.gpu_on_ns = r.start;
+      p.nccl.gpu_on_ns = r.start;
       return;
     case RingKind::collective:
-    case RingKind::p2p: {
-      // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
-      auto stream = p.lane_stream.find(lane);
-      std::deque<Launch>& queue = p.launches[stream == p.lane_stream.end() ? 0 : stream->second];
-      if (stream == p.lane_stream.end() || queue.empty()) queue.push_back({r.start, r.start, {}});
-      queue.back().operations.push_back({r, tid()});
-      if (queue.size() > kMostWaiting) settle(p, queue, nullptr);
-      return;
-    }
+    case RingKind::p2p:
+      return p.nccl.operation(
+          lane, r, tid(), [&](const NcclJoin::Operation& o, const Record*) { collectiveRow(p, o.record, nullptr); });
     case RingKind::proxy_op: {
       ProxyOpRow row;
       row.ts = static_cast<int64_t>(r.start);
@@ -422,66 +352,75 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
   }
 }
 
+void Collector::processRow(const Process& p) {
+  const ring::RingHeader& h = p.ring->header();
+  ProcessRow row;
+  row.node = p.node;
+  row.pid = h.pid;
+  row.rank = p.rank();
+  row.world_size = orNull(h.world_size.load());
+  row.local_rank = orNull(h.local_rank.load());
+  std::string_view command(h.command, ::strnlen(h.command, sizeof h.command));
+  std::string_view program = command.substr(0, command.find(' '));
+  row.name = writer_.string(h.simulated ? "simulated" : program.substr(program.rfind('/') + 1));
+  row.command = out_->text(command);
+  row.ts_start = static_cast<int64_t>(h.start_ns);
+  if (h.simulated) row.args = out_->text("{\"simulated\":true}");
+  append(row);
+  if (h.simulated) {
+    DeviceRow device;
+    device.node = p.node;
+    device.device = orNull(h.local_rank.load());
+    device.name = writer_.string("Simulated H100");
+    device.vendor = writer_.string("TraceSmith");
+    append(device);
+    stats_.simulated = true;
+  }
+  if (!nodes_.insert(p.node).second || !describe_nodes_) return;
+  ClockRow clock;
+  clock.node = p.node;
+  clock.ts_from = static_cast<int64_t>(h.start_ns);
+  clock.offset_ns = static_cast<int64_t>(h.start_unix_ns - h.start_ns);
+  clock.drift_ppm = real(0);
+  clock.method = writer_.string("system clock");
+  clock.reference = writer_.string("unix");
+  append(clock);
+  NodeRow node;
+  node.node = node.hostname = p.node;
+  if (h.simulated) node.os = writer_.string("simulated");
+  append(node);
+}
+
+void Collector::lossRows(Process& p) {
+  const ring::RingHeader& h = p.ring->header();
+  auto tell = [&](const char* cause, uint64_t count, uint64_t& told) {
+    if (count <= told) return;
+    LossRow loss;
+    loss.node = p.node;
+    loss.rank = p.rank();
+    loss.pid = h.pid;
+    loss.cause = writer_.string(cause);
+    loss.count = static_cast<int64_t>(count - told);
+    append(loss);
+    stats_.losses += count - told;
+    told = count;
+  };
+  for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause)
+    tell(ring::kLossNames[cause], h.losses[cause].load(), p.losses_told[cause]);
+  tell("overwritten", p.skipped, p.skipped_told);
+}
+
 Status Collector::finish() {
-  std::set<int64_t> nodes;
   for (auto& p : processes_) {
     // Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
-    for (auto& [stream, queue] : p->launches)
-      for (const Launch& launch : queue)
-        for (const Collective& c : launch.operations) collectiveRow(*p, c, nullptr);
+    p->nccl.giveUp([&](const NcclJoin::Operation& o, const Record*) { collectiveRow(*p, o.record, nullptr); });
+    processRow(*p);
+    lossRows(*p);
     const ring::RingHeader& h = p->ring->header();
-    ProcessRow row;
-    row.node = p->node;
-    row.pid = h.pid;
-    row.rank = p->rank();
-    row.world_size = orNull(h.world_size.load());
-    row.local_rank = orNull(h.local_rank.load());
-    std::string_view command(h.command, ::strnlen(h.command, sizeof h.command));
-    std::string_view program = command.substr(0, command.find(' '));
-    row.name = writer_.string(h.simulated ? "simulated" : program.substr(program.rfind('/') + 1));
-    row.command = out_->text(command);
-    row.ts_start = static_cast<int64_t>(h.start_ns);
-    if (h.simulated) row.args = out_->text("{\"simulated\":true}");
-    ClockRow clock;
-    clock.node = p->node;
-    clock.ts_from = static_cast<int64_t>(h.start_ns);
-    clock.offset_ns = static_cast<int64_t>(h.start_unix_ns - h.start_ns);
-    clock.drift_ppm = real(0);
-    clock.method = writer_.string("system clock");
-    clock.reference = writer_.string("unix");
-    append(row);
-    if (nodes.insert(p->node).second) {
-      append(clock);
-      NodeRow node;
-      node.node = node.hostname = p->node;
-      if (h.simulated) node.os = writer_.string("simulated");
-      append(node);
-    }
-    if (h.simulated) {
-      DeviceRow device;
-      device.node = p->node;
-      device.device = orNull(h.local_rank.load());
-      device.name = writer_.string("Simulated H100");
-      device.vendor = writer_.string("TraceSmith");
-      append(device);
-      stats_.simulated = true;
-    }
-    for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) {
-      const uint64_t count = h.losses[cause].load();
-      if (count == 0) continue;
-      LossRow loss;
-      loss.node = p->node;
-      loss.rank = p->rank();
-      loss.pid = h.pid;
-      loss.cause = writer_.string(ring::kLossNames[cause]);
-      loss.count = static_cast<int64_t>(count);
-      append(loss);
-      stats_.losses += count;
-    }
     stats_.saw_cuda |= h.cuda_state.load() == 1;
     if (h.note[0]) stats_.notes.emplace_back(h.note, ::strnlen(h.note, sizeof h.note));
   }
-  if (nodes.empty()) {
+  if (nodes_.empty()) {
     NodeRow node;
     node.node = node.hostname = node_id_;
     append(node);
