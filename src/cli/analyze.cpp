@@ -43,6 +43,7 @@ void addAnalyze(CLI::App& app, Run& run_later) {
   command->add_option("file", o->file, "Trace to analyze")->type_name("FILE.sbt");
   command->add_flag("--ranks", o->print.ranks, "Also a line for every rank");
   command->add_flag("--steps", o->print.steps, "Also a line for every step");
+  command->add_flag("--comm", o->print.comm, "Also who sends how much to whom");
   command->add_flag("--json", o->json, "Print everything as JSON (docs/analysis.md)");
   command->add_option("--comm-rules", o->analyze.comm_rules, "More rules that say which kernels are communication")
       ->type_name("FILE");

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "cli/terminal.hpp"
+#include "tracesmith/analysis/comm_matrix.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -116,6 +117,16 @@ void stepTable(const Analysis& a, std::string& out) {
   if (table.size() > 1) out += "\nSteps\n" + alignTable(table, "  ");
 }
 
+void commText(const Analysis& a, std::string& out) {
+  int64_t most = -1;
+  for (const MatrixCell& c : a.matrix) most = std::max({most, c.from, c.to});
+  std::vector<std::vector<uint64_t>> bytes(static_cast<size_t>(most + 1),
+                                           std::vector<uint64_t>(static_cast<size_t>(most + 1), 0));
+  for (const MatrixCell& c : a.matrix)
+    if (c.from >= 0 && c.to >= 0) bytes[static_cast<size_t>(c.from)][static_cast<size_t>(c.to)] = c.bytes;
+  out += "\nWho sends to whom\n" + matrixAscii(bytes);
+}
+
 }  // namespace
 
 std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
@@ -138,6 +149,7 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   breakdownTable(a, print.ranks, out);
   pathText(a, out);
   if (print.steps) stepTable(a, out);
+  if (print.comm) commText(a, out);
   if (!a.losses.empty()) {
     Table table = {{"lost", "count", "rank"}};
     for (const LossResult& l : a.losses) table.push_back({printable(l.cause), humanCount(l.count), id(l.rank)});

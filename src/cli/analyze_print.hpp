@@ -8,7 +8,7 @@
 namespace tracesmith::cli {
 
 struct AnalyzePrint {
-  bool ranks = false, steps = false;
+  bool ranks = false, steps = false, comm = false;
 };
 std::string analyzeText(const analysis::Analysis& analysis, const AnalyzePrint& print);
 
