@@ -49,6 +49,11 @@ class Analyzer {
     matrix();
     say();
     out_.verdict = makeVerdict(job_, out_);
+    if (options_.excerpt) {
+      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, *names, rules, job_, roots_);
+      if (!excerpt) return excerpt.status();
+      out_.excerpt = std::move(*excerpt);
+    }
     return std::move(out_);
   }
 

@@ -41,6 +41,12 @@ int64_t ClockModels::toReference(const std::vector<ClockSegment>* segments, int6
   return ts + s.offset_ns + std::llround(s.drift_ppm * 1e-6 * static_cast<double>(ts - s.from));
 }
 
+int64_t ClockModels::toRaw(const std::vector<ClockSegment>* segments, int64_t reference) {
+  int64_t raw = reference;
+  for (int i = 0; i < 4; ++i) raw += reference - toReference(segments, raw);  // drifts are tiny: it converges at once
+  return raw;
+}
+
 int64_t ClockModels::bound() const {
   int64_t bound = 0;
   for (const auto& [domain, list] : segments_)

@@ -32,6 +32,8 @@ class ClockModels {
   /// The segments of a domain, for many calls of toReference(); nullptr: its clock is the reference.
   const std::vector<ClockSegment>* find(const std::string& domain) const;
   static int64_t toReference(const std::vector<ClockSegment>* segments, int64_t ts);
+  /// The raw time that becomes this reference time, to a few ns.
+  static int64_t toRaw(const std::vector<ClockSegment>* segments, int64_t reference);
   /// Largest bound of any domain; kNull if one is not known.
   int64_t bound() const;
 

@@ -18,6 +18,7 @@ void addImport(CLI::App& app, Run& run);
 void addInfo(CLI::App& app, Run& run);
 void addQuery(CLI::App& app, Run& run);
 void addRecord(CLI::App& app, Run& run);
+void addReport(CLI::App& app, Run& run);
 void addRun(CLI::App& app, Run& run);
 void addSynth(CLI::App& app, Run& run);
 void addView(CLI::App& app, Run& run);

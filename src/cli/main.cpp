@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   addView(app, run);
   addQuery(app, run);
   addAnalyze(app, run);
+  addReport(app, run);
   addSynth(app, run);
   try {
     app.parse(argc, argv);

@@ -19,6 +19,7 @@ struct AnalyzeOptions {
   std::string comm_rules;   ///< file of rules that say which kernels are communication; empty: the built-in ones
   bool hta = true;          ///< HTA's figures too
   bool collectives = true;  ///< fill Analysis::collectives
+  bool excerpt = false;     ///< fill Analysis::excerpt
 };
 
 /// What was not measured is kNull or NaN. Times are of the reference clock.
@@ -131,6 +132,26 @@ struct MatrixCell {
   double latency_us;
 };
 
+/// What ranks did around one collective. Times are µs after the excerpt's start.
+struct Excerpt {
+  struct Bar {
+    double from_us, to_us;
+    std::string name;
+    enum Kind { compute, communication, copy, this_one } kind;
+  };
+  struct Lane {
+    int64_t rank;
+    std::string node;
+    double arrival_us;
+    std::vector<Bar> bars;
+  };
+  std::string group, op;
+  int64_t index = 0, step = trace::kNull, culprit_rank = trace::kNull;
+  double length_us = 0, last_arrival_us = 0, wait_us_total = 0;
+  int ranks = 0;  ///< of the collective; not all need have a lane
+  std::vector<Lane> lanes;
+};
+
 struct Analysis {
   Verdict verdict;
   std::vector<std::string> unknowns;  ///< what the answer cannot know, and why
@@ -146,6 +167,7 @@ struct Analysis {
   std::vector<MatrixCell> matrix;
   std::string pattern;
   std::optional<CriticalPath> critical_path;
+  std::optional<Excerpt> excerpt;  ///< of the collective that cost most
   std::vector<ClockResult> clocks;
   std::vector<LossResult> losses;
   uint64_t incomplete = 0, inconsistent = 0, unmatched = 0;  ///< collectives not all ranks of which are there, …
