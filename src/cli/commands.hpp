@@ -12,11 +12,13 @@ namespace tracesmith::cli {
 /// What to do once the command line was understood; returns the exit code.
 using Run = std::function<int()>;
 
+void addAnalyze(CLI::App& app, Run& run);
 void addExport(CLI::App& app, Run& run);
 void addImport(CLI::App& app, Run& run);
 void addInfo(CLI::App& app, Run& run);
 void addQuery(CLI::App& app, Run& run);
 void addRecord(CLI::App& app, Run& run);
+void addReport(CLI::App& app, Run& run);
 void addRun(CLI::App& app, Run& run);
 void addSynth(CLI::App& app, Run& run);
 void addView(CLI::App& app, Run& run);

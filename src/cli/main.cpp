@@ -18,6 +18,8 @@ int main(int argc, char** argv) {
   addInfo(app, run);
   addView(app, run);
   addQuery(app, run);
+  addAnalyze(app, run);
+  addReport(app, run);
   addSynth(app, run);
   try {
     app.parse(argc, argv);
