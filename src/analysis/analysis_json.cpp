@@ -118,7 +118,11 @@ std::string toJson(const Analysis& a, const std::string& file) {
   std::string out;
   Json j(out);
   j.writer().beginObject();
-  j.field("file", file).field("events", a.events).field("ranks", a.ranks).field("nodes", a.nodes);
+  j.field("file", file)
+      .field("simulated", a.simulated)
+      .field("events", a.events)
+      .field("ranks", a.ranks)
+      .field("nodes", a.nodes);
   j.id("world_size", a.world_size > 0 ? a.world_size : kNull).real("duration_us", a.duration_us);
   j.writer().key("verdict").beginObject();
   j.field("kind", kindName(a.verdict.kind)).field("text", a.verdict.text).id("rank", a.verdict.rank);

@@ -9,6 +9,7 @@
 #include "analysis/hta.hpp"
 #include "analysis/replay.hpp"
 #include "analysis/trends.hpp"
+#include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::analysis {
 
@@ -369,7 +370,9 @@ class Analyzer {
 }  // namespace
 
 Result<Analysis> analyze(const Reader& reader, const AnalyzeOptions& options) {
-  return Analyzer(reader, options).run();
+  Result<Analysis> result = Analyzer(reader, options).run();
+  if (result) result->simulated = trace::isSimulated(reader);
+  return result;
 }
 
 }  // namespace tracesmith::analysis

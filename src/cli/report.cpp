@@ -144,6 +144,7 @@ std::string page(const Analysis& a, const std::string& file) {
          "\"><h1>" + escaped(a.verdict.text) + "</h1>\n";
   if (found) out += "<p class=soft>" + number("%.0f %%", 100 * a.verdict.confidence) + " sure</p>";
   out += "</div>\n";
+  if (a.simulated) out += "<p class=soft>Simulated: no measurement.</p>\n";
   for (const std::string& s : a.unknowns) out += "<p class=soft>Not known: " + escaped(s) + "</p>\n";
   out += "<div class=tiles>";
   auto tile = [&](const std::string& value, const char* name) {

@@ -280,7 +280,8 @@ TEST(Trends, FindTheStepItChanged) {
   Series s;
   for (int r = 0; r < 8; ++r) {
     s.rows.emplace_back();
-    for (int c = 0; c < 40; ++c) s.rows.back().push_back(1 + 0.002 * ((r * 7 + c * 13) % 5) + (r == 3 && c >= 25 ? 0.06 : 0));
+    for (int c = 0; c < 40; ++c)
+      s.rows.back().push_back(1 + 0.002 * ((r * 7 + c * 13) % 5) + (r == 3 && c >= 25 ? 0.06 : 0));
   }
   const std::vector<Trend> t = trendsOf(s, true);
   EXPECT_TRUE(t[3].changed);

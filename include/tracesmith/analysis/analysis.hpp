@@ -154,6 +154,7 @@ struct Excerpt {
 
 struct Analysis {
   Verdict verdict;
+  bool simulated = false;             ///< no measurement
   std::vector<std::string> unknowns;  ///< what the answer cannot know, and why
   uint64_t events = 0;
   int ranks = 0, nodes = 0, world_size = 0;  ///< world_size 0: not known

@@ -54,7 +54,8 @@ std::vector<InFlight> operationsInFlight(const ring::RingReader& reader) {
     else if (r.kind == Kind::gpu_on)
       join.gpu_on_ns = r.start;
     else if (r.kind == Kind::kernel)
-      join.kernel(r, [&](uint32_t id) { return reader.string(id); }, forget);
+      join.kernel(
+          r, [&](uint32_t id) { return reader.string(id); }, forget);
   }
   std::vector<InFlight> all;
   const ring::RingHeader& h = reader.header();
