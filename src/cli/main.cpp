@@ -19,6 +19,11 @@ int main(int argc, char** argv) {
   addView(app, run);
   addQuery(app, run);
   addSynth(app, run);
+  addDevices(app, run);
+  addTopo(app, run);
+  addTop(app, run);
+  addExporter(app, run);
+  addBench(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
