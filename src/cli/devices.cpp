@@ -69,10 +69,12 @@ void print(const Inventory& v) {
                     bytes(g.memory_bytes), orDash(g.pci), pcie(g), number(g.numa), links(g),
                     number(g.multiprocessors)});
     if (!g.problem.empty()) rows.back()[1] += " [does not answer: " + g.problem + "]";
-    for (const MigInstance& m : g.instances)
-      rows.push_back({"",
-                      "  MIG " + number(m.gpu_instance) + "/" + number(m.compute_instance) + " " + printable(m.name),
+    for (const MigInstance& m : g.instances) {
+      const size_t kind = m.name.rfind("MIG ");  // the model stands in the line above
+      const std::string name = kind == std::string::npos ? m.name : m.name.substr(kind + 4);
+      rows.push_back({"", "  MIG " + number(m.gpu_instance) + "/" + number(m.compute_instance) + " " + printable(name),
                       bytes(m.memory_bytes), "", "", "", "", number(m.multiprocessors)});
+    }
   }
   printTable(rows);
   rows = {{"NIC", "kind", "state", "speed", "PCI", "NUMA", "driver"}};

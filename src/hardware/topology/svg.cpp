@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <numbers>
-#include <set>
 
 #include "hardware/inventory.hpp"
 #include "hardware/topology/links.hpp"
@@ -124,10 +124,11 @@ void nicLine(Picture& p, const hardware::Inventory& v, const Gpu& g, double x, d
   p.label(x + kBoxW / 2, at, text, "#0b69a3");
 }
 
-std::string withSwitch(const GPUTopology& t, const hardware::Inventory& v) {
+std::string withSwitch(const hardware::Inventory& v) {
   const size_t n = v.gpus.size(), above = (n + 1) / 2;
   const double width = std::max(560.0, static_cast<double>(above) * (kBoxW + kGap) + 80);
-  const double top = 110, bar = top + kBoxH + 90, bottom = bar + 44 + 90, height = bottom + kBoxH + 90;
+  const double margin = v.nic_nearness.empty() ? 30 : 90, top = 50 + margin, bar = top + kBoxH + 90,
+               bottom = bar + 44 + 90, height = bottom + kBoxH + margin;
   Picture p(width, height);
   p.text(width / 2, 32, title(v), 17, "#1f2933", "bold");
   const double bar_x = 40, bar_w = width - 80;
@@ -154,10 +155,6 @@ std::string withSwitch(const GPUTopology& t, const hardware::Inventory& v) {
   }
   p.box(bar_x, bar, bar_w, 44, "#76b900", kGreen);
   p.text(width / 2, bar + 28, "NVSwitch", 16, "#ffffff", "bold");
-  std::string note = "Bandwidth of a GPU into the switch, one direction, as the driver states it.";
-  for (const Gpu& g : v.gpus)
-    if (g.simulated) note = "Simulated GPUs. " + note, note = note.substr(0, 200);
-  (void)t;
   p.text(width / 2, 54,
          v.gpus[0].simulated ? "Simulated. One direction, as a driver would state it."
                              : "Bandwidth in one direction, as the driver states it.",
@@ -167,8 +164,8 @@ std::string withSwitch(const GPUTopology& t, const hardware::Inventory& v) {
 
 std::string ring(const GPUTopology& t, const hardware::Inventory& v) {
   const size_t n = v.gpus.size();
-  const double radius = n <= 1 ? 0 : std::max(170.0, static_cast<double>(n) * (kBoxW + 40) / (2 * std::numbers::pi));
-  const double width = std::max(520.0, 2 * radius + kBoxW + 120), height = 2 * radius + kBoxH + 230;
+  const double radius = n <= 1 ? 0 : std::max(170.0, static_cast<double>(n) * (kBoxW + 110) / (2 * std::numbers::pi));
+  const double width = std::max(520.0, 2 * radius + kBoxW + 120), height = 2 * radius + kBoxH + 210;
   const double cx = width / 2, cy = 100 + radius + kBoxH / 2 + 10;
   Picture p(width, height);
   p.text(cx, 32, title(v), 17, "#1f2933", "bold");
@@ -177,29 +174,37 @@ std::string ring(const GPUTopology& t, const hardware::Inventory& v) {
   for (size_t i = 0; i < n; ++i) {
     const double angle = -std::numbers::pi / 2 +
                          2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(n) +
-                         (n == 4   ? std::numbers::pi / 4
+                         (n == 4   ? -std::numbers::pi / 4
                           : n == 2 ? std::numbers::pi / 2
                                    : 0);
     at[static_cast<uint32_t>(v.gpus[i].index)] = {cx + radius * std::cos(angle), cy + radius * std::sin(angle)};
   }
-  bool nvlink = false, pcie = false;
+  bool pcie = false;
   const GPUTopologyInfo info = t.getTopology();
   for (const GPULink& l : info.links) {
     if (l.type != GPULinkType::PCIe) continue;
     pcie = true;
     p.line(at[l.gpu_a].first, at[l.gpu_a].second, at[l.gpu_b].first, at[l.gpu_b].second, 1, "#b8c2cc", true);
   }
-  std::set<std::pair<int, int>> places;  // of labels, so that they do not cover each other
+  std::vector<std::pair<double, double>> taken;  // middles of labels
+  auto crowded = [&](double x, double y, double w) {
+    for (const auto& [index, middle] : at)
+      if (std::abs(x - middle.first) < (kBoxW + w) / 2 + 4 && std::abs(y - middle.second) < kBoxH / 2 + 14) return true;
+    for (const auto& [lx, ly] : taken)
+      if (std::abs(x - lx) < w + 4 && std::abs(y - ly) < 17) return true;
+    return false;
+  };
   std::vector<std::pair<const GPULink*, std::pair<double, double>>> labels;
+  const double label_width = n <= 4 ? 96 : 30;
   for (const GPULink& l : info.links) {
     if (l.type == GPULinkType::None || l.type == GPULinkType::PCIe) continue;
-    nvlink = true;
     const auto [x1, y1] = at[l.gpu_a];
     const auto [x2, y2] = at[l.gpu_b];
     p.line(x1, y1, x2, y2, std::min(10.0, 1.0 + 1.3 * l.link_count), l.link_count > 1 ? "#4d8b00" : "#8cbf45");
-    for (double share : {0.5, 0.38, 0.62, 0.3, 0.7}) {
+    for (double share : {0.5, 0.42, 0.58, 0.36, 0.64, 0.3, 0.7, 0.25, 0.75}) {
       const double x = x1 + (x2 - x1) * share, y = y1 + (y2 - y1) * share;
-      if (!places.insert({static_cast<int>(x / 60), static_cast<int>(y / 18)}).second && share != 0.7) continue;
+      if (crowded(x, y, label_width)) continue;
+      taken.push_back({x, y});
       labels.push_back({&l, {x, y}});
       break;
     }
@@ -231,7 +236,6 @@ std::string ring(const GPUTopology& t, const hardware::Inventory& v) {
       if (l.type == GPULinkType::PCIe) speed = std::max(speed, l.bandwidth_gbps);
     p.text(102, y + 4, "PCIe only, up to " + gbps(speed), 11, "#3e4c59", "normal", "start");
   }
-  (void)nvlink;
   return p.end();
 }
 
@@ -243,7 +247,7 @@ std::string GPUTopology::toSVG() const {
     p.text(210, 50, inventory_->node + ": no GPU found", 15);
     return p.end();
   }
-  return topology_.has_nvswitch ? withSwitch(*this, *inventory_) : ring(*this, *inventory_);
+  return topology_.has_nvswitch ? withSwitch(*inventory_) : ring(*this, *inventory_);
 }
 
 }  // namespace tracesmith::cluster
