@@ -274,9 +274,10 @@ std::vector<std::string> topLines(const Latest::State& s, std::vector<TopProcess
     if (std::string cores = coreLine(s, view); !cores.empty() && view.height >= 20) lines.push_back(cores);
   lines.push_back(trafficLine(s, view));
   lines.push_back("");
-  // GPUs may take what processes leave: at least four lines for those.
+  // GPUs may take what processes leave; on a very small screen there are only GPUs.
   const size_t footer = 1, left = view.height > lines.size() + footer ? view.height - lines.size() - footer : 1;
-  const size_t wanted = processes.empty() ? 2 : std::min<size_t>(processes.size(), left / 3) + 2;
+  if (left < 12) processes.clear();
+  const size_t wanted = processes.empty() ? (left < 12 ? 0 : 2) : std::min<size_t>(processes.size(), left / 3) + 2;
   const size_t room = left > wanted + 1 ? left - wanted - 1 : 1;
   const size_t gpus = s.inventory.gpus.size();
   const size_t first = gpus > room ? std::min<size_t>(static_cast<size_t>(view.scroll), gpus - room) : 0;
@@ -299,7 +300,7 @@ std::vector<std::string> topLines(const Latest::State& s, std::vector<TopProcess
     lines.push_back(l.add(processHeading(view), kDim).text());
     for (const TopProcess& p : processes)
       if (lines.size() + footer < view.height) lines.push_back(processLine(p, view));
-  } else if (gpus > 0) {
+  } else if (gpus > 0 && left >= 12) {
     lines.push_back("");
     Line l(view);
     lines.push_back(l.add("no process on the GPUs, or none that may be seen", kDim).text());

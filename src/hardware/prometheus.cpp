@@ -58,7 +58,20 @@ const char* partLabel(const MetricInfo& m) {
   if (n == "gpu_process_memory_bytes") return "pid";
   if (n == "gpu_engine_busy_percent") return "engine";
   if (n == "gpu_throttled_ns") return "reason";
+  if (n.starts_with("gpu_nvlink")) return "link";
   return "part";
+}
+
+/// Of counters of errors the part is where, a blank, and which kind.
+void partLabels(std::string& out, const MetricInfo& m, const std::string& part, bool& first) {
+  if (part.empty()) return;
+  const size_t blank = m.name == "gpu_nvlink_errors" ? part.rfind(' ') : part.find(' ');
+  if (!m.name.ends_with("_errors") || blank == std::string::npos) {
+    label(out, partLabel(m), part, first);
+    return;
+  }
+  label(out, partLabel(m), part.substr(0, blank), first);
+  label(out, "kind", part.substr(blank + 1), first);
 }
 
 void number(std::string& out, double v) {
@@ -75,7 +88,6 @@ std::string prometheusText(const Latest::State& state, int64_t stale_ns) {
   const int64_t now = rawNowNs();
   const MetricInfo* metric = nullptr;
   Name name;
-  std::map<const MetricInfo*, std::map<std::string, double>> events;  // lines would be a label without end
   for (const Latest::Value& v : state.values) {
     if (v.metric->kind == MetricKind::event) continue;
     const bool lasting = v.metric->rate == Rate::rare || v.metric->name == "gpu_up";
@@ -89,11 +101,14 @@ std::string prometheusText(const Latest::State& state, int64_t stale_ns) {
     out += name.name;
     bool first = true;
     if (v.device >= 0) label(out, "gpu", std::to_string(v.device), first);
-    if (!v.part.empty()) label(out, partLabel(*metric), v.part, first);
+    if (const Gpu* gpu = v.device >= 0 ? state.inventory.gpu(v.device) : nullptr; gpu && gpu->simulated)
+      label(out, "simulated", "true", first);
+    partLabels(out, *metric, v.part, first);
     out += first ? " " : "} ";
     number(out, v.value * name.scale);
     out += '\n';
   }
+  // Events are counted: a line of a log, or an XID, would be a label without end.
   for (Metric event : {Metric::gpu_xid, Metric::host_kernel_log}) {
     std::map<int32_t, double> by_device;
     for (const Latest::Value& v : state.values)

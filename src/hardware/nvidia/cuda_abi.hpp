@@ -55,7 +55,7 @@ namespace tracesmith::cublaslt {
 using Handle = void*;
 enum Type : int { kFp32 = 0, kFp64 = 1, kFp16 = 2, kBf16 = 14, kFp8 = 28 };
 enum Compute : int { kCompute32 = 68, kCompute64 = 70, kComputeTf32 = 77 };
-constexpr int kDescTransposeA = 3, kDescScaleA = 17, kDescScaleB = 18, kPreferWorkspace = 1, kTransposed = 1;
+constexpr int kDescTransposeA = 3, kPreferWorkspace = 1, kTransposed = 1;
 
 struct Heuristic {
   uint64_t algorithm[8];
