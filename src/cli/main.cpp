@@ -21,6 +21,11 @@ int main(int argc, char** argv) {
   addAnalyze(app, run);
   addReport(app, run);
   addSynth(app, run);
+  addDevices(app, run);
+  addTopo(app, run);
+  addTop(app, run);
+  addExporter(app, run);
+  addBench(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
