@@ -62,6 +62,8 @@ def work(rank, ranks, what):
     torch.cuda.synchronize()
     if what == "overhead":
         overhead(rank, data)
+        data.fill_(rank + 1)
+        dist.all_reduce(data)
     right = data[0].item() == ranks * (ranks + 1) / 2
     parts = [torch.empty(1024, device="cuda") for _ in range(ranks)]
     for _ in range(3):

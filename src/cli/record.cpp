@@ -44,19 +44,18 @@ std::vector<std::string> rings(const std::string& base) {
 int inFlight(const Options& o) {
   Result<std::string> base = ring::ringFolder();
   if (!base) return fail(base.status());
-  std::vector<capture::InFlight> all;
-  size_t processes = 0;
+  std::vector<std::unique_ptr<ring::RingReader>> followed;
   bool simulated = false;
   for (const std::string& path : rings(*base)) {
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
     if (!reader || (!o.all && (*reader)->header().pid != o.pid) || !(*reader)->alive()) continue;
-    ++processes;
     simulated |= (*reader)->header().simulated != 0;
-    std::vector<capture::InFlight> more = capture::operationsInFlight(**reader);
-    all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    followed.push_back(std::move(*reader));
   }
+  const size_t processes = followed.size();
   if (processes == 0) return fail(Status::notFound("no running process under the probe found"));
   if (simulated) warn("simulated: this is no measurement");
+  const std::vector<capture::InFlight> all = capture::operationsInFlight(followed);
   const uint64_t now = capture::rawNow();
   auto age = [&](const capture::InFlight& f) { return now > f.enqueue_ns ? now - f.enqueue_ns : 0; };
   if (o.json) {
@@ -71,7 +70,8 @@ int inFlight(const Options& o) {
       known("group_rank", f.group_rank);
       known("group_size", f.group_size);
       known("peer", f.peer);
-      w.field("stream", static_cast<uint64_t>(f.stream)).field("age_ns", age(f)).endObject();
+      w.field("stream", static_cast<uint64_t>(f.stream)).field("age_ns", age(f));
+      w.field("stopped", f.stopped).endObject();
     }
     w.endArray().endObject();
     std::printf("%s\n", text.c_str());
@@ -86,7 +86,7 @@ int inFlight(const Options& o) {
   for (const capture::InFlight& f : all)
     table.push_back({f.rank < 0 ? "" : std::to_string(f.rank), std::to_string(f.pid), f.op, f.comm,
                      std::to_string(f.seq), humanBytes(static_cast<uint64_t>(f.bytes)),
-                     humanNs(static_cast<double>(age(f)))});
+                     humanNs(static_cast<double>(age(f))), f.stopped ? "stopped" : ""});
   std::printf("%s", alignTable(table).c_str());
   return 0;
 }
@@ -173,7 +173,9 @@ void addRecord(CLI::App& app, Run& run) {
       "Instead of a trace: print the NCCL operations that were launched and have not ended, with their age");
   command->add_flag("--json", o->json, "Print the summary, or the operations, as JSON");
   command->footer(
-      "An operation that stays in flight on some ranks and is missing on another names the rank all wait for.\n\n"
+      "An operation that stays in flight on some ranks and is missing on another names the rank all wait for. CUPTI "
+      "hands\n"
+      "kernels over late: operations just before the one that waits may be listed too.\n\n"
       "Example:  tracesmith run --flight 30 -- python train.py &\n          tracesmith record --all --last 30 -o "
       "slow-step.sbt\n"
       "          tracesmith record --all --in-flight");

@@ -426,6 +426,10 @@ TEST_F(RunTest, WhatRanksWaitForIsSeenLive) {
   const Output o = test::runWith(environment(), json);
   EXPECT_TRUE(has(o.out, "\"simulated\":true")) << o.out;
   EXPECT_TRUE(has(o.out, "\"age_ns\":")) << o.out;
+  EXPECT_TRUE(has(o.out, "\"stopped\":false")) << o.out;
+  job.signalGroup(SIGSTOP);
+  EXPECT_TRUE(eventually([&] { return has(test::runWith(environment(), json).out, "\"stopped\":true"); }));
+  job.signalGroup(SIGCONT);
   job.signal(SIGTERM);
   job.wait();
   EXPECT_EQ(test::runWith(environment(), look).rc, 1) << "nobody runs any more";

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <set>
+#include <tuple>
 
 #include "capture/collect/nccl_join.hpp"
 
@@ -30,7 +33,20 @@ std::string ncclCommName(uint64_t hash) {
   return text;
 }
 
-std::vector<InFlight> operationsInFlight(const ring::RingReader& reader) {
+namespace {
+
+using Operation = std::tuple<uint64_t, std::string_view, uint64_t>;  // communicator, function, number
+
+bool isStopped(int64_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  return name_end != std::string::npos && name_end + 2 < text.size() && (text[name_end + 2] | 32) == 't';
+}
+
+/// What one process waits for; notes in `ended` which collectives it has seen end.
+void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vector<InFlight>& all) {
   struct Seen {
     uint32_t lane;
     Record record;
@@ -44,21 +60,24 @@ std::vector<InFlight> operationsInFlight(const ring::RingReader& reader) {
   // Of operations older than what the GPU's lane still holds nobody knows whether they ended.
   if (!reader.wrapped(0)) oldest_gpu = 0;
   NcclJoin join;
-  auto forget = [](const NcclJoin::Operation&, const Record*) {};
+  auto done = [&](const NcclJoin::Operation& o, const Record* kernel) {
+    if (kernel && o.record.kind == Kind::collective)
+      ended.insert({o.record.arg[0], reader.string(o.record.name), o.record.arg[1]});
+  };
   for (const Seen& s : records) {
     const Record& r = s.record;
     if (r.kind == Kind::nccl_launch && r.start >= oldest_gpu)
       join.launch(s.lane, r);
     else if ((r.kind == Kind::collective || r.kind == Kind::p2p) && r.start >= oldest_gpu)
-      join.operation(s.lane, r, 0, forget);
+      join.operation(s.lane, r, 0, done);
     else if (r.kind == Kind::gpu_on)
       join.gpu_on_ns = r.start;
     else if (r.kind == Kind::kernel)
       join.kernel(
-          r, [&](uint32_t id) { return reader.string(id); }, forget);
+          r, [&](uint32_t id) { return reader.string(id); }, done);
   }
-  std::vector<InFlight> all;
   const ring::RingHeader& h = reader.header();
+  const bool stopped = isStopped(h.writer_pid);
   for (const auto& [stream, queue] : join.launches)
     for (const NcclJoin::Launch& launch : queue)
       for (const NcclJoin::Operation& o : launch.operations) {
@@ -80,8 +99,20 @@ std::vector<InFlight> operationsInFlight(const ring::RingReader& reader) {
         f.stream = stream;
         f.enqueue_ns = r.start;
         f.simulated = h.simulated;
+        f.stopped = stopped;
         all.push_back(std::move(f));
       }
+}
+
+}  // namespace
+
+std::vector<InFlight> operationsInFlight(const std::vector<std::unique_ptr<ring::RingReader>>& rings) {
+  std::set<Operation> ended;
+  std::vector<InFlight> all;
+  for (const auto& ring : rings) look(*ring, ended, all);
+  std::set<std::tuple<std::string, std::string, uint64_t>> over;
+  for (const auto& [comm, function, seq] : ended) over.insert({ncclCommName(comm), ncclOpName(function), seq});
+  std::erase_if(all, [&](const InFlight& f) { return f.peer < 0 && over.contains({f.comm, f.op, f.seq}); });
   std::stable_sort(all.begin(), all.end(),
                    [](const InFlight& a, const InFlight& b) { return a.enqueue_ns < b.enqueue_ns; });
   return all;

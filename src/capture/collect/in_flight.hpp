@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,12 @@ struct InFlight {
   uint32_t stream = 0;
   uint64_t enqueue_ns = 0;  ///< raw clock
   bool simulated = false;
+  bool stopped = false;  ///< the process is stopped (SIGSTOP, a debugger)
 };
 
-/// From a copy of what the ring holds, oldest first. What the ring does not reach back to is left out.
-std::vector<InFlight> operationsInFlight(const ring::RingReader& ring);
+/// From copies of what the rings hold, oldest first. What a ring does not reach back to is left out, and so is what
+/// another rank has seen end: CUPTI hands kernels over late, and not at all while their neighbour in its buffer runs.
+std::vector<InFlight> operationsInFlight(const std::vector<std::unique_ptr<ring::RingReader>>& rings);
 
 /// "AllReduce" → all_reduce, as in the table collectives.
 std::string ncclOpName(std::string_view function);
