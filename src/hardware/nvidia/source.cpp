@@ -77,19 +77,23 @@ class NvidiaGpu : public Source {
     if (!session) return Status::io("NVML missing: " + session.status().message());
     session_ = *session;
     uint32_t count = 0;
-    Return r = session_->call(&Functions::count, &count);
-    for (uint32_t i = 0; i < count && r == nvml::kSuccess; ++i) {
+    Return r = session_->call(&Functions::count, &count), own = nvml::kSuccess;
+    // Where it was before, then anywhere: another GPU may hang when it is asked.
+    for (uint32_t k = 0; k <= count && r == nvml::kSuccess && !device_; ++k) {
+      const auto i = k == 0 ? static_cast<uint32_t>(gpu_.index) : k - 1;
       Device d = nullptr;
-      if (session_->call(&Functions::handle, i, &d) != nvml::kSuccess) continue;
       char uuid[96] = "";
-      (void)session_->call(&Functions::uuid, d, uuid, uint32_t{sizeof uuid});
-      if (gpu_.uuid.empty() ? static_cast<int32_t>(i) == gpu_.index : gpu_.uuid == uuid) device_ = d;
+      Return h = i < count ? session_->call(&Functions::handle, i, &d) : nvml::kNotFound;
+      if (h == nvml::kSuccess) h = session_->call(&Functions::uuid, d, uuid, uint32_t{sizeof uuid});
+      if (k == 0) own = i < count ? h : own;
+      if (h == nvml::kSuccess && (gpu_.uuid.empty() ? k == 0 : gpu_.uuid == uuid)) device_ = d;
+      if (gpu_.uuid.empty() && k == 0) break;
     }
     if (!device_) {
       if (r != nvml::kSuccess) pool_->broken(session_);
       session_.reset();
-      return r == nvml::kSuccess ? Status::io("GPU gone: " + name() + " is not among the GPUs of NVML any more")
-                                 : nvmlFailure(name(), r);
+      if (r != nvml::kSuccess || own != nvml::kSuccess) return nvmlFailure(name(), r != nvml::kSuccess ? r : own);
+      return Status::io("GPU gone: " + name() + " is not among the GPUs of NVML any more");
     }
     nvml::GpmSupport support{1, 0};
     gpm_ = session_->call(&Functions::gpmSupport, device_, &support) == nvml::kSuccess && support.supported != 0 &&
