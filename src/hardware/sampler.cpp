@@ -57,6 +57,8 @@ struct Sampler::State {
   std::condition_variable wake;
   bool stopping = false, has_inventory = false;  // guarded by mutex
   int64_t start_ns = 0;
+  std::atomic<int64_t> looking_since_ns{0};                                         // for hardware; 0: not
+  bool told_looking = false;                                                        // that it hangs; guarded by mutex
   std::vector<std::shared_ptr<Worker>> workers;                                     // guarded by mutex
   std::vector<std::pair<std::thread, std::shared_ptr<std::atomic<bool>>>> helpers;  // the threads that look and watch
   std::vector<std::thread> threads;                                                 // guarded by mutex; one a worker
@@ -78,7 +80,8 @@ struct Sampler::State {
   void up(const Worker& w, bool is_up, int64_t now);
   void beginGap(Worker& w, int64_t from, const std::string& message, bool hang);
   void endGap(Worker& w, int64_t now);
-  void tellCosts(std::unique_lock<std::mutex>& held);
+  void tellCosts();
+  void endLooking();
 
   static void work(std::shared_ptr<State> state, std::shared_ptr<Worker> worker);
   static void look(std::shared_ptr<State> state);
@@ -226,12 +229,14 @@ void Sampler::State::look(std::shared_ptr<State> state) {
   if (state->options.host) addWorkers(state, state->maker->hostSources());
   for (bool first = true;; first = false) {
     if (first || state->maker->changed()) {
+      state->looking_since_ns = rawNowNs();
       Inventory inventory = state->maker->look();
       keepIndexes(inventory, state->index_of);
       std::vector<KeyedSource> sources;
       if (state->options.gpus) sources = state->maker->gpuSources(inventory);
       {
         std::unique_lock lock(state->mutex);
+        state->endLooking();
         if (state->sink) state->sink->inventory(inventory);
         state->has_inventory = true;
         state->wake.notify_all();
@@ -242,8 +247,17 @@ void Sampler::State::look(std::shared_ptr<State> state) {
   }
 }
 
-void Sampler::State::tellCosts(std::unique_lock<std::mutex>&) {
-  if (!sink) return;
+// Called with the mutex held.
+void Sampler::State::endLooking() {
+  const int64_t since = looking_since_ns.exchange(0);
+  if (told_looking && sink)
+    sink->gap({since, rawNowNs(), -1, "discovery", "hangs", "looking for hardware took long", 1});
+  told_looking = false;
+}
+
+// Called with the mutex held.
+void Sampler::State::tellCosts() {
+  if (!sink || workers.empty()) return;
   const int64_t now = rawNowNs();
   std::vector<CollectorCost> costs;
   std::vector<Sample> samples;
@@ -274,9 +288,15 @@ void Sampler::State::watch(std::shared_ptr<State> state) {
                             std::to_string((now - since) / kMs) + " ms",
                         true);
     }
+    const int64_t looking = state->looking_since_ns;
+    if (looking != 0 && now - looking > state->options.hang_ms * kMs && !state->told_looking) {
+      state->told_looking = true;
+      if (state->sink)
+        state->sink->gap({looking, 0, -1, "discovery", "hangs", "a driver does not say what hardware there is", 0});
+    }
     if (now < costs_at) continue;
     costs_at = now + state->periodNs(Rate::rare);
-    state->tellCosts(lock);
+    state->tellCosts();
   }
 }
 
@@ -336,7 +356,8 @@ void Sampler::stop() {
                                              "longer than a period",
                          w->late});
   }
-  state_->tellCosts(lock);
+  state_->endLooking();
+  state_->tellCosts();
   state_->sink = nullptr;
 }
 

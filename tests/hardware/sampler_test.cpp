@@ -181,6 +181,16 @@ TEST_F(Sampling, ACallThatHangsStopsNobodyElse) {
   sampler.stop();
 }
 
+TEST_F(Sampling, AGpuThatHangsFromTheBeginningIsToldAndTheOthersAreFound) {
+  describe(twoGpus("[gpu 1]\nhang = handle 2500\n"));
+  Sampler sampler(options_, kept_);
+  sampler.start();
+  EXPECT_TRUE(eventually([&] { return kept_.gapBegan("discovery", "hangs"); }));
+  EXPECT_TRUE(eventually([&] { return kept_.gapEnded("discovery", "hangs"); }));
+  EXPECT_TRUE(eventually([&] { return kept_.count(0, "gpu_power_watts") > 2; }));
+  sampler.stop();
+}
+
 TEST_F(Sampling, StopDoesNotWaitForACallThatHangs) {
   describe(twoGpus("[gpu 1]\nhang = power 20000\n"));
   {

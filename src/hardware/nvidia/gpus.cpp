@@ -1,6 +1,7 @@
 #include "hardware/nvidia/gpus.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 namespace tracesmith::hardware {
@@ -101,7 +102,14 @@ void findInstances(const Session& s, Device d, Gpu& gpu) {
   }
 }
 
+/// Asks a GPU what it is. One that hangs is not asked on: it would keep the others waiting.
 void describe(const Session& s, Device d, Gpu& gpu) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto hangs = [&] {
+    if (std::chrono::steady_clock::now() - begin < std::chrono::seconds(2)) return false;
+    gpu.problem = "it answers too slowly";
+    return true;
+  };
   gpu.name = text(s, &Functions::name, d);
   gpu.uuid = text(s, &Functions::uuid, d);
   nvml::PciInfo pci{};
@@ -115,6 +123,7 @@ void describe(const Session& s, Device d, Gpu& gpu) {
     gpu.memory_bytes = static_cast<int64_t>(v1.total);
   else if (!nvml::never(r))
     gpu.problem = nvml::returnText(r);
+  if (hangs()) return;
   int major = 0, minor = 0;
   if (s.call(&Functions::computeCapability, d, &major, &minor) == nvml::kSuccess) {
     gpu.cc_major = major;
@@ -125,6 +134,7 @@ void describe(const Session& s, Device d, Gpu& gpu) {
     gpu.multiprocessors = attributes.multiprocessors;
   gpu.clock_mhz = number(s, &Functions::maxClock, d, 1u);
   gpu.memory_clock_mhz = number(s, &Functions::maxClock, d, 2u);
+  if (hangs()) return;
   gpu.bus_bits = number(s, &Functions::busWidth, d);
   gpu.pcie_generation = number(s, &Functions::maxPcieGeneration, d);
   gpu.pcie_lanes = number(s, &Functions::maxPcieLanes, d);
@@ -133,8 +143,10 @@ void describe(const Session& s, Device d, Gpu& gpu) {
   if (int64_t mw = number(s, &Functions::powerLimit, d); mw != kUnknown) gpu.power_limit_watts = mw / 1000;
   unsigned long cpus[64] = {};
   if (s.call(&Functions::cpuAffinity, d, uint32_t{64}, cpus) == nvml::kSuccess) gpu.cpus = cpuList(cpus, 64);
+  if (hangs()) return;
   findInstances(s, d, gpu);
   findLinks(s, d, gpu);
+  (void)hangs();
 }
 
 Nearness nearness(uint32_t level) {
@@ -183,7 +195,11 @@ void findNvidia(const nvml::Session& s, Inventory& inventory) {
     gpu.vendor = "nvidia";
     gpu.driver = "nvidia";
     Device d = nullptr;
-    if (nvml::Return r = s.call(&Functions::handle, i, &d); r == nvml::kSuccess)
+    const auto begin = std::chrono::steady_clock::now();
+    nvml::Return r = s.call(&Functions::handle, i, &d);
+    if (r == nvml::kSuccess && std::chrono::steady_clock::now() - begin > std::chrono::seconds(2))
+      gpu.problem = "it answers too slowly";
+    else if (r == nvml::kSuccess)
       describe(s, d, gpu);
     else
       gpu.problem = nvml::returnText(r);
@@ -194,7 +210,7 @@ void findNvidia(const nvml::Session& s, Inventory& inventory) {
   }
   for (uint32_t a = 0; a < count; ++a)
     for (uint32_t b = 0; b < count; ++b) {
-      if (a == b || !handles[a] || !handles[b]) continue;
+      if (a == b || !inventory.gpus[a].problem.empty() || !inventory.gpus[b].problem.empty()) continue;
       GpuPair pair;
       pair.a = static_cast<int32_t>(a);
       pair.b = static_cast<int32_t>(b);

@@ -2,9 +2,7 @@
 
 #include <array>
 #include <deque>
-#include <map>
 
-#include "base/text.hpp"
 #include "hardware/nvidia/gpus.hpp"
 
 namespace tracesmith::hardware {
@@ -13,16 +11,6 @@ namespace {
 using nvml::Device;
 using nvml::Functions;
 using nvml::Return;
-
-Status failure(const std::string& gpu, Return r) {
-  const char* cause = r == nvml::kGpuIsLost              ? "GPU lost"
-                      : r == nvml::kResetRequired        ? "GPU needs a reset"
-                      : r == nvml::kUninitialized        ? "driver reloaded"
-                      : r == nvml::kDriverNotLoaded      ? "driver not loaded"
-                      : r == nvml::kLibRmVersionMismatch ? "driver reloaded"
-                                                         : "NVML error";
-  return Status::io(std::string(cause) + ": " + gpu + " does not answer: " + nvml::returnText(r));
-}
 
 /// A field that is read every time, and what becomes of it.
 struct WatchedField {
@@ -89,19 +77,23 @@ class NvidiaGpu : public Source {
     if (!session) return Status::io("NVML missing: " + session.status().message());
     session_ = *session;
     uint32_t count = 0;
-    Return r = session_->call(&Functions::count, &count);
-    for (uint32_t i = 0; i < count && r == nvml::kSuccess; ++i) {
+    Return r = session_->call(&Functions::count, &count), own = nvml::kSuccess;
+    // Where it was before, then anywhere: another GPU may hang when it is asked.
+    for (uint32_t k = 0; k <= count && r == nvml::kSuccess && !device_; ++k) {
+      const auto i = k == 0 ? static_cast<uint32_t>(gpu_.index) : k - 1;
       Device d = nullptr;
-      if (session_->call(&Functions::handle, i, &d) != nvml::kSuccess) continue;
       char uuid[96] = "";
-      (void)session_->call(&Functions::uuid, d, uuid, uint32_t{sizeof uuid});
-      if (gpu_.uuid.empty() ? static_cast<int32_t>(i) == gpu_.index : gpu_.uuid == uuid) device_ = d;
+      Return h = i < count ? session_->call(&Functions::handle, i, &d) : nvml::kNotFound;
+      if (h == nvml::kSuccess) h = session_->call(&Functions::uuid, d, uuid, uint32_t{sizeof uuid});
+      if (k == 0) own = i < count ? h : own;
+      if (h == nvml::kSuccess && (gpu_.uuid.empty() ? k == 0 : gpu_.uuid == uuid)) device_ = d;
+      if (gpu_.uuid.empty() && k == 0) break;
     }
     if (!device_) {
       if (r != nvml::kSuccess) pool_->broken(session_);
       session_.reset();
-      return r == nvml::kSuccess ? Status::io("GPU gone: " + name() + " is not among the GPUs of NVML any more")
-                                 : failure(name(), r);
+      if (r != nvml::kSuccess || own != nvml::kSuccess) return nvmlFailure(name(), r != nvml::kSuccess ? r : own);
+      return Status::io("GPU gone: " + name() + " is not among the GPUs of NVML any more");
     }
     nvml::GpmSupport support{1, 0};
     gpm_ = session_->call(&Functions::gpmSupport, device_, &support) == nvml::kSuccess && support.supported != 0 &&
@@ -123,7 +115,7 @@ class NvidiaGpu : public Source {
     pool_->broken(session_);
     const Return r = last_;
     close();
-    return failure(name(), r);
+    return nvmlFailure(name(), r);
   }
 
  private:
@@ -335,121 +327,11 @@ class NvidiaGpu : public Source {
   std::unique_ptr<nvml::GpmMetrics> gpm_metrics_ = std::make_unique<nvml::GpmMetrics>();
 };
 
-class NvidiaEvents : public Source {
- public:
-  NvidiaEvents(std::shared_ptr<NvmlPool> pool, const Inventory& inventory)
-      : Source("nvidia events", -1, rateBit(Rate::slow)), pool_(std::move(pool)) {
-    for (const Gpu& g : inventory.gpus) index_of_[g.pci] = g.index;
-  }
-  ~NvidiaEvents() override { close(); }
-
-  Status open() override {
-    close();
-    Result<std::shared_ptr<nvml::Session>> session = pool_->get();
-    if (!session) return Status::io("NVML missing: " + session.status().message());
-    session_ = *session;
-    uint32_t count = 0;
-    Return r = session_->call(&Functions::count, &count);
-    if (r == nvml::kSuccess) r = session_->call(&Functions::eventSetCreate, &set_);
-    if (r != nvml::kSuccess) return failure(name(), r);
-    registered_ = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      Device d = nullptr;
-      if (session_->call(&Functions::handle, i, &d) == nvml::kSuccess &&
-          session_->call(&Functions::registerEvents, d, nvml::kEventXid, set_) == nvml::kSuccess)
-        ++registered_;
-    }
-    return {};
-  }
-
-  Status read(Rate, Batch& out) override {
-    if (registered_ == 0) {
-      out.add(Metric::gpu_xid, kNotSupported);
-      return {};
-    }
-    for (;;) {
-      nvml::EventData event{};
-      const Return r = session_->call(&Functions::eventSetWait, set_, &event, 1u);
-      if (r == nvml::kTimeout) return {};
-      if (r != nvml::kSuccess) {
-        pool_->broken(session_);
-        close();
-        return failure(name(), r);
-      }
-      if (!(event.type & nvml::kEventXid)) continue;
-      nvml::PciInfo pci{};
-      int32_t device = -1;
-      if (session_->call(&Functions::pci, event.device, &pci) == nvml::kSuccess)
-        if (auto i = index_of_.find(pciName(pci)); i != index_of_.end()) device = i->second;
-      out.add(Metric::gpu_xid, static_cast<double>(event.data));
-      out.samples().back().device = device;
-    }
-  }
-
- private:
-  void close() {
-    if (session_ && set_) (void)session_->call(&Functions::eventSetFree, set_);
-    set_ = nullptr;
-    session_.reset();
-  }
-
-  std::shared_ptr<NvmlPool> pool_;
-  std::map<std::string, int32_t> index_of_;
-  std::shared_ptr<nvml::Session> session_;
-  nvml::EventSet set_ = nullptr;
-  int registered_ = 0;
-};
-
 }  // namespace
-
-Result<std::shared_ptr<nvml::Session>> NvmlPool::get() {
-  std::unique_lock lock(mutex_);
-  if (session_) return session_;
-  Result<std::shared_ptr<nvml::Session>> opened = nvml::Session::open(library_);
-  if (opened) session_ = *opened;
-  return opened;
-}
-
-void NvmlPool::broken(const std::shared_ptr<nvml::Session>& session) {
-  std::unique_lock lock(mutex_);
-  if (session_ == session) session_.reset();
-}
 
 std::unique_ptr<Source> nvidiaSource(std::shared_ptr<NvmlPool> pool, const Gpu& gpu,
                                      const std::vector<std::string>& fields) {
   return std::make_unique<NvidiaGpu>(std::move(pool), gpu, fields);
-}
-
-std::unique_ptr<Source> nvidiaEventSource(std::shared_ptr<NvmlPool> pool, const Inventory& inventory) {
-  return std::make_unique<NvidiaEvents>(std::move(pool), inventory);
-}
-
-namespace {
-
-const std::map<std::string, int, std::less<>>& fieldNames() {
-  static const std::map<std::string, int, std::less<>> kFields = {
-#define FIELD(name, number) {#name, number},
-#include "hardware/nvidia/fields.def"
-  };
-  return kFields;
-}
-
-}  // namespace
-
-std::string nvmlFieldName(int number) {
-  for (const auto& [name, n] : fieldNames())
-    if (n == number) return name;
-  return "field_" + std::to_string(number);
-}
-
-int nvmlField(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  if (lower.starts_with("nvml_fi_dev_")) lower = lower.substr(12);
-  if (auto i = fieldNames().find(lower); i != fieldNames().end()) return i->second;
-  int64_t number = 0;
-  return parseInt(lower, number) && number > 0 && number < 10000 ? static_cast<int>(number) : -1;
 }
 
 }  // namespace tracesmith::hardware

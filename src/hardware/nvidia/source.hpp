@@ -29,6 +29,8 @@ std::unique_ptr<Source> nvidiaSource(std::shared_ptr<NvmlPool> pool, const Gpu& 
                                      const std::vector<std::string>& fields);
 /// XID errors of all GPUs.
 std::unique_ptr<Source> nvidiaEventSource(std::shared_ptr<NvmlPool> pool, const Inventory& inventory);
+/// "cause: one sentence" for an answer of NVML that ends a reading.
+Status nvmlFailure(const std::string& who, nvml::Return r);
 /// Number of one of NVML's fields by its name, "NVML_FI_DEV_PCIE_COUNT_BAD_TLP" or "pcie_count_bad_tlp"; "176" too.
 /// −1: there is none.
 int nvmlField(std::string_view name);
