@@ -13,6 +13,7 @@ namespace tracesmith::cli {
 using Run = std::function<int()>;
 
 void addAnalyze(CLI::App& app, Run& run);
+void addDiff(CLI::App& app, Run& run);
 void addExport(CLI::App& app, Run& run);
 void addImport(CLI::App& app, Run& run);
 void addInfo(CLI::App& app, Run& run);
