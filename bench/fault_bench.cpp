@@ -1,5 +1,5 @@
 // Faults put into simulated jobs: does the analysis name the right rank or link, and is it quiet when nothing is wrong?
-//   fault_bench [--runs 420] [--seed 1] [--json FILE] [--verbose]
+//   fault_bench [--runs 420] [--first 0] [--seed 1] [--json FILE] [--verbose]
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -90,7 +90,8 @@ int main(int argc, char** argv) {
   std::map<std::string, Score> by_kind;
   std::map<std::string, Score> by_size;
   int confident_wrong = 0;
-  for (int k = 0; k < runs; ++k) {
+  const int first = std::atoi(bench::option(argc, argv, "--first", "0").c_str());
+  for (int k = first; k < first + runs; ++k) {
     const Case c = makeCase(k, seed);
     if (Status s = sim::synthesize(c.job, path, 2); !s) return std::fprintf(stderr, "%s\n", s.message().c_str()), 1;
     auto reader = trace::Reader::open(path);

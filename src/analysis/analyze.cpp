@@ -323,17 +323,31 @@ class Analyzer {
                  ++cell.count;
                });
     }
-    std::map<int64_t, size_t> place;
-    for (const auto& [key, cell] : cells) place.emplace(key.first, 0), place.emplace(key.second, 0);
-    size_t n = 0;
-    for (auto& [rank, at] : place) at = n++;
-    std::vector<std::vector<uint64_t>> bytes(n, std::vector<uint64_t>(n, 0));
-    for (const auto& [key, cell] : cells) {
+    for (const auto& [key, cell] : cells)
       out_.matrix.push_back({key.first, key.second, static_cast<uint64_t>(cell.bytes), cell.count,
                              cell.ns / 1000 / static_cast<double>(cell.count)});
-      bytes[place[key.first]][place[key.second]] = static_cast<uint64_t>(cell.bytes);
+    out_.pattern = pattern();
+  }
+
+  /// Of the communicators, if they all have the same: rings within nodes and over all of them are rings.
+  std::string pattern() const {
+    const PartTable& t = job_.table;
+    std::map<uint32_t, std::vector<std::vector<uint64_t>>> bytes;
+    for (const Instance& in : t.instances) {
+      const size_t n = t.comms[in.comm].members.size();
+      if (in.bytes == kNull || n < 2 || !synchronises(in.op)) continue;
+      auto& matrix = bytes[in.comm];
+      matrix.resize(n, std::vector<uint64_t>(n, 0));
+      std::vector<int32_t> places(n);
+      for (size_t i = 0; i < n; ++i) places[i] = static_cast<int32_t>(i);
+      if (matrix[0][1] == 0)
+        eachEdge(in.op, names_->text(t.comms[in.comm].algo), places, -1, 1000, [&](int64_t from, int64_t to, double) {
+          matrix[static_cast<size_t>(from)][static_cast<size_t>(to)] = 1;
+        });
     }
-    if (n > 0) out_.pattern = patternOf(bytes);
+    std::set<std::string_view> found;
+    for (const auto& [comm, matrix] : bytes) found.insert(patternOf(matrix));
+    return found.empty() ? "" : found.size() == 1 ? std::string(*found.begin()) : "custom";
   }
 
   void say() {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <set>
+#include <tuple>
 
 #include "analysis/each_row.hpp"
 #include "analysis/job_data.hpp"
@@ -14,9 +15,10 @@ using namespace trace;
 
 namespace {
 
-constexpr double kLeastSlow = 0.015;
-constexpr double kSure = 4.5;       // standard errors
-constexpr size_t kLeastSteps = 12;  // to know how much a single communicator varies
+constexpr double kLeastSlow = 0.015;       // of a transfer
+constexpr double kLeastBandwidth = 0.025;  // of its part that grows with the bytes
+constexpr double kSure = 4.5;              // standard errors
+constexpr size_t kLeastSteps = 12;         // to know how much a single communicator varies
 
 struct Class {
   OpKind op;
@@ -33,6 +35,20 @@ double trimmedMean(std::vector<double> values) {
   double sum = 0;
   for (size_t i = cut; i < values.size() - cut; ++i) sum += values[i];
   return sum / static_cast<double>(values.size() - 2 * cut);
+}
+
+/// What a transfer takes with no bytes at all: the intercept of a line through what is usual for each size.
+double latencyOf(const std::vector<std::pair<double, double>>& points) {
+  const auto n = static_cast<double>(points.size());
+  double x = 0, y = 0, xx = 0, xy = 0;
+  for (const auto& [bytes, ns] : points) {
+    x += bytes;
+    y += ns;
+    xx += bytes * bytes;
+    xy += bytes * ns;
+  }
+  const double spread = n * xx - x * x;
+  return points.size() < 3 || spread <= 0 ? 0 : std::max(0.0, (y - (n * xy - x * y) / spread * x) / n);
 }
 
 struct CommStats {
@@ -88,11 +104,19 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
   for (const auto& [key, values] : medians)
     expected[key] = {values.size() == 2 ? std::min(values[0], values[1]) : median(values), values.size() >= 2};
 
+  using Shape = std::tuple<OpKind, int32_t, size_t>;
+  std::map<Shape, std::vector<std::pair<double, double>>> sizes;
+  for (const auto& [key, value] : expected)
+    sizes[{key.op, key.size, key.domains}].emplace_back(static_cast<double>(key.bytes), value.first);
+  std::map<Shape, double> latency;
+  for (const auto& [shape, points] : sizes) latency[shape] = latencyOf(points);
+
   // Per communicator and step: how long transfers were against what is expected.
   struct Row {
     std::vector<double> all;
     std::vector<std::vector<double>> by_step;
     double excess_ns = 0, traffic = 0, time = 0;
+    double over_ns = 0, by_bytes_ns = 0;  // more than usual; what usually grows with the bytes
     bool peers = false;
   };
   std::vector<Row> rows(t.comms.size());
@@ -107,6 +131,8 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
     auto column = std::lower_bound(job.steps.begin(), job.steps.end(), in.step);
     if (column != job.steps.end() && *column == in.step)
       row.by_step[static_cast<size_t>(column - job.steps.begin())].push_back(ratio);
+    row.over_ns += static_cast<double>(in.transferNs()) - usual;
+    row.by_bytes_ns += usual - std::min(0.9 * usual, latency[{in.op, in.group_size, stats[in.comm].domains.size()}]);
     row.excess_ns += std::max(0.0, static_cast<double>(in.transferNs()) - usual) * in.count;
     if (const double factor = busFactor(in.op, in.group_size); factor > 0) {
       row.traffic += trafficBytes(in.op, in.group_size, in.bytes) * factor;
@@ -153,7 +179,9 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
       }
     }
     link.slowdown = 1 + excess;
-    link.significant = excess >= kLeastSlow && sure >= kSure;
+    // Of small messages latency is most: a slow link shows in what the bytes take.
+    const bool narrow = row.peers && row.over_ns >= kLeastBandwidth * row.by_bytes_ns;
+    link.significant = (excess >= kLeastSlow || narrow) && sure >= kSure;
     link.cost_us = link.significant ? row.excess_ns / 1000 : 0;
     link.confidence = link.significant ? std::min(0.99, 1 - std::exp(-sure / 6)) : 0;
     if (!job.clocks_known) link.confidence *= 0.5;

@@ -1,4 +1,5 @@
 // tracesmith analyze: who made everybody wait, and why.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -7,7 +8,9 @@
 #include "cli/analyze_print.hpp"
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
+#include "cli/terminal.hpp"
 #include "tracesmith/analysis/analysis.hpp"
+#include "tracesmith/analysis/hta_critical_path.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -17,7 +20,53 @@ struct Options {
   analysis::AnalyzeOptions analyze;
   AnalyzePrint print;
   bool json = false, strict = false, show_rules = false;
+  bool path = false;
+  analysis::HtaPathOptions path_of;
 };
+
+/// One rank's critical path, as HTA finds it.
+int printPath(const trace::Reader& reader, const Options& o) {
+  Result<analysis::HtaPath> path = analysis::htaCriticalPath(reader, o.path_of);
+  if (!path) return fail(path.status());
+  std::string text;
+  if (o.json) {
+    JsonWriter w(text);
+    w.beginObject().key("rank");
+    path->rank == trace::kNull ? w.null() : w.value(path->rank);
+    w.field("range", path->range).field("instance", path->instance);
+    w.field("nodes", static_cast<uint64_t>(path->nodes)).field("events", static_cast<uint64_t>(path->events));
+    w.field("edges", static_cast<uint64_t>(path->edges))
+        .field("weight_us", path->weight_us)
+        .key("bound_by")
+        .beginObject();
+    for (const auto& [what, us] : path->bound_by) w.field(what, us);
+    w.endObject().key("path").beginArray();
+    for (const auto& step : path->path)
+      w.beginObject().field("name", step.name).field("kind", step.kind).field("us", step.weight_us).endObject();
+    w.endArray().endObject();
+    text += "\n";
+  } else {
+    text = "critical path of " + printable(path->range) + ": " +
+           humanNs(1000.0 * static_cast<double>(path->weight_us)) + " over " + humanCount(path->events) + " events\n";
+    std::vector<std::vector<std::string>> table = {{"time", "share", "bound by"}};
+    for (const auto& [what, us] : path->bound_by) {
+      char share[32];
+      std::snprintf(share, sizeof share, "%.1f %%",
+                    100.0 * static_cast<double>(us) / static_cast<double>(std::max<int64_t>(1, path->weight_us)));
+      table.push_back({humanNs(1000.0 * static_cast<double>(us)), share, what});
+    }
+    text += alignTable(table, "  ");
+    std::stable_sort(path->path.begin(), path->path.end(),
+                     [](const auto& a, const auto& b) { return a.weight_us > b.weight_us; });
+    table = {{"time", "kind", "longest parts"}};
+    for (size_t i = 0; i < path->path.size() && i < 10; ++i)
+      table.push_back({humanNs(1000.0 * static_cast<double>(path->path[i].weight_us)), path->path[i].kind,
+                       shorten(printable(path->path[i].name), 80)});
+    text += "\n" + alignTable(table, "  ");
+  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return finish(reader, o.strict);
+}
 
 int run(Options o) {
   if (o.show_rules) {
@@ -27,6 +76,7 @@ int run(Options o) {
   if (o.file.empty()) return usage("analyze", "say which trace: tracesmith analyze FILE.sbt");
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
+  if (o.path) return printPath(**reader, o);
   Result<analysis::Analysis> result = analysis::analyze(**reader, o.analyze);
   if (!result) return fail(result.status());
   const std::string text = o.json ? analysis::toJson(*result, o.file) + "\n" : analyzeText(*result, o.print);
@@ -48,6 +98,15 @@ void addAnalyze(CLI::App& app, Run& run_later) {
   command->add_option("--comm-rules", o->analyze.comm_rules, "More rules that say which kernels are communication")
       ->type_name("FILE");
   command->add_flag("--show-comm-rules", o->show_rules, "Print the built-in rules and stop");
+  CLI::Option* path =
+      command->add_flag("--critical-path", o->path, "Instead: the critical path of one rank, as HTA finds it");
+  command->add_option("--rank", o->path_of.rank, "Of which rank; the first if not given")->needs(path);
+  command->add_option("--range", o->path_of.range, "Within a range of this name; the middle profiler step if not given")
+      ->needs(path)
+      ->type_name("NAME");
+  command->add_option("--instance", o->path_of.instance, "The how-manieth of these ranges, from 0")
+      ->needs(path)
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--threads", o->analyze.threads, "Threads; 0: all cores")->check(CLI::Range(0, 256));
   command->add_flag("--strict", o->strict, "Fail if a block of the trace is damaged");
   command->footer(

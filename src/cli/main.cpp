@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   addQuery(app, run);
   addAnalyze(app, run);
   addReport(app, run);
+  addDiff(app, run);
   addSynth(app, run);
   addDevices(app, run);
   addTopo(app, run);

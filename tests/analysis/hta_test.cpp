@@ -6,6 +6,7 @@
 #include "support/imported.hpp"
 #include "support/process.hpp"
 #include "tracesmith/analysis/analysis.hpp"
+#include "tracesmith/analysis/hta_critical_path.hpp"
 
 namespace tracesmith::analysis {
 namespace {
@@ -134,6 +135,37 @@ TEST(Hta, TwoOf128RanksBlameNobody) {
   ASSERT_EQ(a.hta.temporal.size(), 2u);
   EXPECT_EQ(a.hta.temporal[0].idle_us, 321378);
   EXPECT_LT(a.verdict.confidence, 0.7) << a.verdict.text;
+}
+
+Result<HtaPath> pathOf(const std::string& file, const HtaPathOptions& options) {
+  test::TempDir dir;
+  EXPECT_EQ(test::tracesmith({"import", test::sharedDir() + "/traces/critical-path/" + file, "-o", dir / "t.sbt"}).rc,
+            0);
+  auto reader = trace::Reader::open(dir / "t.sbt");
+  EXPECT_TRUE(reader);
+  return htaCriticalPath(**reader, options);
+}
+
+TEST(HtaCriticalPath, HasHtasSizeOnItsOwnTrace) {
+  if (test::sharedDir().empty()) GTEST_SKIP() << "the real traces are not here";
+  HtaPathOptions options;
+  options.range = "[param|pytorch.model.alex_net|0|0|0|measure|forward]";
+  options.instance = 1;
+  auto path = pathOf("simple-add.json.gz", options);
+  ASSERT_TRUE(path) << path.status().message();
+  EXPECT_EQ(path->nodes, 315u);
+  EXPECT_EQ(path->events, 159u);
+  EXPECT_EQ(path->edges, 314u);
+  int64_t sum = 0;
+  for (const auto& [what, us] : path->bound_by) sum += us;
+  EXPECT_EQ(sum, path->weight_us);
+  auto alexnet = pathOf("alexnet.json.gz", options);
+  ASSERT_TRUE(alexnet) << alexnet.status().message();
+  EXPECT_GT(alexnet->nodes, 0u);
+  options.instance = 99;
+  EXPECT_FALSE(pathOf("simple-add.json.gz", options));
+  options.range = "nowhere";
+  EXPECT_FALSE(pathOf("simple-add.json.gz", options));
 }
 
 }  // namespace

@@ -1,0 +1,100 @@
+// tracesmith diff: what changed between two traces, on which ranks, how sure.
+#include "tracesmith/analysis/diff.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/outcome.hpp"
+#include "cli/terminal.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+using namespace analysis;
+using trace::kNull;
+
+struct Options {
+  std::string a, b;
+  DiffOptions diff;
+  bool json = false, strict = false;
+};
+
+std::string number(const char* format, double v) {
+  if (!std::isfinite(v)) return "-";
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, format, v);
+  return buffer;
+}
+
+void listNames(const char* what, const std::vector<std::string>& names, std::string& out) {
+  if (names.empty()) return;
+  out += std::string("  ") + what + " ";
+  for (size_t i = 0; i < names.size() && i < 8; ++i) out += (i ? ", " : "") + shorten(printable(names[i]), 60);
+  if (names.size() > 8) out += ", and " + std::to_string(names.size() - 8) + " more";
+  out += "\n";
+}
+
+std::string text(const Diff& d) {
+  std::string out = printable(d.verdict) + "\n";
+  for (const std::string& s : d.unknowns) out += "  not known: " + printable(s) + "\n";
+  std::vector<std::vector<std::string>> table = {{"of a step", "rank", "before", "after", "change", "sure"}};
+  for (const DiffPart& p : d.parts) {
+    if (table.size() > 24) break;
+    table.push_back({p.what, p.rank == kNull ? "all" : std::to_string(p.rank), humanNs(p.before_us * 1000),
+                     humanNs(p.after_us * 1000), number("%+.1f %%", p.change_pct),
+                     p.significant ? number("%.0f %%", 100 * p.confidence) : "-"});
+  }
+  if (table.size() > 1) out += "\n" + alignTable(table, "  ");
+  table = {{"before", "after", "count before", "after", "kernel"}};
+  for (const DiffName& n : d.names) {
+    if (!n.device || table.size() > 12 || std::abs(n.after_us - n.before_us) < 0.001) continue;
+    table.push_back({humanNs(n.before_us * 1000), humanNs(n.after_us * 1000), number("%.1f", n.before_count),
+                     number("%.1f", n.after_count), shorten(printable(n.name), 70)});
+  }
+  if (table.size() > 1) out += "\nKernels, per step and rank\n" + alignTable(table, "  ");
+  const bool device = !(d.gpu.added.empty() && d.gpu.deleted.empty());
+  if (device || !d.cpu.added.empty() || !d.cpu.deleted.empty()) {
+    out += "\nIn one step of one rank\n";
+    listNames("new on the GPU:", d.gpu.added, out);
+    listNames("gone from the GPU:", d.gpu.deleted, out);
+    listNames("new on the host:", d.cpu.added, out);
+    listNames("gone from the host:", d.cpu.deleted, out);
+  }
+  return out;
+}
+
+int run(const Options& o) {
+  Result<std::unique_ptr<trace::Reader>> a = trace::Reader::open(o.a);
+  if (!a) return fail(a.status());
+  Result<std::unique_ptr<trace::Reader>> b = trace::Reader::open(o.b);
+  if (!b) return fail(b.status());
+  Result<Diff> result = diff(**a, **b, o.diff);
+  if (!result) return fail(result.status());
+  const std::string out = o.json ? toJson(*result, o.a, o.b) + "\n" : text(*result);
+  std::fwrite(out.data(), 1, out.size(), stdout);
+  const int first = finish(**a, o.strict), second = finish(**b, o.strict);
+  return first ? first : second;
+}
+
+}  // namespace
+
+void addDiff(CLI::App& app, Run& run_later) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("diff", "Say what changed between two traces");
+  command->add_option("before", o->a, "Trace to compare with")->required()->type_name("A.sbt");
+  command->add_option("after", o->b, "Trace to compare")->required()->type_name("B.sbt");
+  command->add_option("--rank", o->diff.rank, "Rank whose events are compared by name; the first if not given");
+  command->add_option("--step", o->diff.step, "Step in which; the first if not given");
+  command->add_option("--comm-rules", o->diff.comm_rules, "More rules that say which kernels are communication")
+      ->type_name("FILE");
+  command->add_option("--threads", o->diff.threads, "Threads; 0: all cores")->check(CLI::Range(0, 256));
+  command->add_flag("--json", o->json, "Print everything as JSON (docs/analysis.md)");
+  command->add_flag("--strict", o->strict, "Fail if a block of a trace is damaged");
+  command->footer("Example:  tracesmith diff yesterday.sbt today.sbt");
+  command->callback([o, &run_later] { run_later = [o] { return run(*o); }; });
+}
+
+}  // namespace tracesmith::cli
