@@ -7,9 +7,9 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 
 #include "base/text.hpp"
+#include "capture/collect/process.hpp"
 #include "capture/probe/nccl_abi.hpp"
 #include "capture/ring/writer.hpp"
 
@@ -18,32 +18,6 @@ namespace tracesmith::capture {
 using namespace tracesmith::trace;
 using ring::Record;
 using RingKind = ring::Kind;
-
-struct Collector::Collective {
-  Record record;
-  int64_t tid = kNull;
-};
-
-/// One NCCL kernel launch and the operations in it.
-struct Collector::Launch {
-  uint64_t start = 0, end = 0;
-  std::vector<Collective> operations;
-};
-
-struct Collector::Process {
-  std::unique_ptr<ring::RingReader> ring;
-  std::unordered_map<uint32_t, int64_t> names;  // ring string → trace string
-  std::map<uint32_t, int64_t> lane_tids;
-  std::map<uint32_t, uint32_t> lane_stream;         // stream of the last launch on a lane
-  std::map<uint32_t, std::deque<Launch>> launches;  // by stream, in the order they were launched
-  uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded
-  int64_t node = kNull;
-
-  int64_t rank() const {
-    int32_t r = ring->header().rank.load();
-    return r < 0 ? kNull : r;
-  }
-};
 
 namespace {
 
@@ -118,15 +92,22 @@ bool Collector::follows(const std::string& path) const {
   return std::find(seen_.begin(), seen_.end(), path) != seen_.end();
 }
 
+/// A simulation plays several machines.
+int64_t Collector::nodeOf(const ring::RingHeader& h) {
+  return h.simulated ? writer_.string({h.host, ::strnlen(h.host, sizeof h.host)}) : node_id_;
+}
+
 Status Collector::follow(const std::string& path, bool attach) {
   Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
   if (!reader) return reader.status();
   if (attach) (*reader)->attach();
   auto process = std::make_unique<Process>();
   process->ring = std::move(*reader);
-  // A simulation plays several machines.
+  process->cursors = process->ring->tails();
   const ring::RingHeader& h = process->ring->header();
-  process->node = h.simulated ? writer_.string({h.host, ::strnlen(h.host, sizeof h.host)}) : node_id_;
+  if (h.start_ns < since_ns_)  // what it lost before is not missing here
+    for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) process->losses_told[cause] = h.losses[cause].load();
+  process->node = nodeOf(h);
   processes_.push_back(std::move(process));
   seen_.push_back(path);
   ++stats_.processes;
@@ -422,66 +403,77 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
   }
 }
 
+void Collector::processRow(const Process& p) {
+  const ring::RingHeader& h = p.ring->header();
+  ProcessRow row;
+  row.node = p.node;
+  row.pid = h.pid;
+  row.rank = p.rank();
+  row.world_size = orNull(h.world_size.load());
+  row.local_rank = orNull(h.local_rank.load());
+  std::string_view command(h.command, ::strnlen(h.command, sizeof h.command));
+  std::string_view program = command.substr(0, command.find(' '));
+  row.name = writer_.string(h.simulated ? "simulated" : program.substr(program.rfind('/') + 1));
+  row.command = out_->text(command);
+  row.ts_start = static_cast<int64_t>(h.start_ns);
+  if (h.simulated) row.args = out_->text("{\"simulated\":true}");
+  append(row);
+  if (h.simulated) {
+    DeviceRow device;
+    device.node = p.node;
+    device.device = orNull(h.local_rank.load());
+    device.name = writer_.string("Simulated H100");
+    device.vendor = writer_.string("TraceSmith");
+    append(device);
+    stats_.simulated = true;
+  }
+  if (!nodes_.insert(p.node).second || !describe_nodes_) return;
+  ClockRow clock;
+  clock.node = p.node;
+  clock.ts_from = static_cast<int64_t>(h.start_ns);
+  clock.offset_ns = static_cast<int64_t>(h.start_unix_ns - h.start_ns);
+  clock.drift_ppm = real(0);
+  clock.method = writer_.string("system clock");
+  clock.reference = writer_.string("unix");
+  append(clock);
+  NodeRow node;
+  node.node = node.hostname = p.node;
+  if (h.simulated) node.os = writer_.string("simulated");
+  append(node);
+}
+
+void Collector::lossRows(Process& p) {
+  const ring::RingHeader& h = p.ring->header();
+  auto tell = [&](const char* cause, uint64_t count, uint64_t& told) {
+    if (count <= told) return;
+    LossRow loss;
+    loss.node = p.node;
+    loss.rank = p.rank();
+    loss.pid = h.pid;
+    loss.cause = writer_.string(cause);
+    loss.count = static_cast<int64_t>(count - told);
+    append(loss);
+    stats_.losses += count - told;
+    told = count;
+  };
+  for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause)
+    tell(ring::kLossNames[cause], h.losses[cause].load(), p.losses_told[cause]);
+  tell("overwritten", p.skipped, p.skipped_told);
+}
+
 Status Collector::finish() {
-  std::set<int64_t> nodes;
   for (auto& p : processes_) {
     // Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
     for (auto& [stream, queue] : p->launches)
       for (const Launch& launch : queue)
         for (const Collective& c : launch.operations) collectiveRow(*p, c, nullptr);
+    processRow(*p);
+    lossRows(*p);
     const ring::RingHeader& h = p->ring->header();
-    ProcessRow row;
-    row.node = p->node;
-    row.pid = h.pid;
-    row.rank = p->rank();
-    row.world_size = orNull(h.world_size.load());
-    row.local_rank = orNull(h.local_rank.load());
-    std::string_view command(h.command, ::strnlen(h.command, sizeof h.command));
-    std::string_view program = command.substr(0, command.find(' '));
-    row.name = writer_.string(h.simulated ? "simulated" : program.substr(program.rfind('/') + 1));
-    row.command = out_->text(command);
-    row.ts_start = static_cast<int64_t>(h.start_ns);
-    if (h.simulated) row.args = out_->text("{\"simulated\":true}");
-    ClockRow clock;
-    clock.node = p->node;
-    clock.ts_from = static_cast<int64_t>(h.start_ns);
-    clock.offset_ns = static_cast<int64_t>(h.start_unix_ns - h.start_ns);
-    clock.drift_ppm = real(0);
-    clock.method = writer_.string("system clock");
-    clock.reference = writer_.string("unix");
-    append(row);
-    if (nodes.insert(p->node).second) {
-      append(clock);
-      NodeRow node;
-      node.node = node.hostname = p->node;
-      if (h.simulated) node.os = writer_.string("simulated");
-      append(node);
-    }
-    if (h.simulated) {
-      DeviceRow device;
-      device.node = p->node;
-      device.device = orNull(h.local_rank.load());
-      device.name = writer_.string("Simulated H100");
-      device.vendor = writer_.string("TraceSmith");
-      append(device);
-      stats_.simulated = true;
-    }
-    for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) {
-      const uint64_t count = h.losses[cause].load();
-      if (count == 0) continue;
-      LossRow loss;
-      loss.node = p->node;
-      loss.rank = p->rank();
-      loss.pid = h.pid;
-      loss.cause = writer_.string(ring::kLossNames[cause]);
-      loss.count = static_cast<int64_t>(count);
-      append(loss);
-      stats_.losses += count;
-    }
     stats_.saw_cuda |= h.cuda_state.load() == 1;
     if (h.note[0]) stats_.notes.emplace_back(h.note, ::strnlen(h.note, sizeof h.note));
   }
-  if (nodes.empty()) {
+  if (nodes_.empty()) {
     NodeRow node;
     node.node = node.hostname = node_id_;
     append(node);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,8 +34,28 @@ class Collector {
 
   /// From now on records of what ended before `since_ns` (raw clock) are passed over.
   void leaveOutBefore(uint64_t since_ns) { since_ns_ = since_ns; }
+  /// Somebody else writes the tables `nodes` and `clocks`.
+  void leaveOutNodes() { describe_nodes_ = false; }
   /// Takes what came since; returns how many records.
   Result<size_t> drain();
+  /// For a reader that may be killed at any moment: takes what came since but leaves it in the rings until release(),
+  /// which the caller calls when the rows and state() are safe. Another collector goes on with restore().
+  Result<size_t> take();
+  /// What is known beyond the rows: how far each ring was read, operations that wait for their kernel, losses told.
+  std::string state() const;
+  /// Follows the rings of a state that are still there, attached, from where it was.
+  void restore(std::string_view state);
+  void release();
+  /// Rings stay attached when this collector goes.
+  void leaveAttached();
+  /// Writes what is known about processes followed since the last call, and losses that are new.
+  Status describe();
+  Status flush();
+  /// Largest share of a lane taken and not released.
+  double held() const;
+  /// Stops following processes that have ended and were read to their end; returns their rings.
+  std::vector<std::string> dropEnded();
+
   /// Takes a copy of what the rings hold.
   Result<size_t> snapshot();
   /// Number of followed processes that still run.
@@ -49,6 +70,9 @@ class Collector {
   struct Launch;
   struct Process;
 
+  int64_t nodeOf(const ring::RingHeader& header);
+  void processRow(const Process& p);
+  void lossRows(Process& p);
   size_t takeSince(Process& p, uint32_t lane, const ring::Record& record);
   void take(Process& p, uint32_t lane, const ring::Record& record);
   void event(Process& p, const ring::Record& r, trace::EventType type);
@@ -67,7 +91,9 @@ class Collector {
   uint64_t since_ns_ = 0;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<std::string> seen_;
-  Status status_;  // the first write error
+  bool describe_nodes_ = true;
+  std::set<int64_t> nodes_;  // of processes described
+  Status status_;            // the first write error
   CollectorStats stats_;
 };
 

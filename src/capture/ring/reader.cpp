@@ -75,9 +75,11 @@ void RingReader::attach() {
         lanes_[i].tail.store(first, std::memory_order_release);
     }
   };
-  skipOverwritten();
+  // A reader that went without detaching has left nothing to be overwritten.
+  const bool had_reader = header_->reader.load() != 0;
+  if (!had_reader) skipOverwritten();
   header_->reader.store(static_cast<uint32_t>(::getpid()));
-  skipOverwritten();
+  if (!had_reader) skipOverwritten();
   attached_ = true;
 }
 
@@ -112,6 +114,54 @@ size_t RingReader::drain(const std::function<void(uint32_t, const Record&)>& vis
     lane.tail.store(tail, std::memory_order_release);
   }
   return count;
+}
+
+size_t RingReader::read(std::vector<uint64_t>& cursors, uint64_t& skipped,
+                        const std::function<void(uint32_t, const Record&)>& visit) const {
+  size_t count = 0;
+  cursors.resize(lane_count_, 0);
+  const uint64_t gpu_head = lanes_[0].head.load(std::memory_order_acquire);  // the GPU's lane last, as in drain
+  for (uint32_t i = std::min(lane_count_, header_->lanes_used.load(std::memory_order_acquire)); i-- > 0;) {
+    const LaneHeader& lane = lanes_[i];
+    const auto* records = reinterpret_cast<const Record*>(base_ + shapes_[i].offset);
+    const uint64_t head = i == 0 ? gpu_head : lane.head.load(std::memory_order_acquire);
+    uint64_t& cursor = cursors[i];
+    const uint64_t tail = lane.tail.load(std::memory_order_relaxed);
+    if (cursor < tail) {
+      skipped += tail - cursor;
+      cursor = tail;
+    }
+    if (cursor > head) cursor = head;
+    if (head - cursor > shapes_[i].records) {
+      skipped += head - cursor - shapes_[i].records;
+      cursor = head - shapes_[i].records;
+    }
+    for (; cursor != head; ++cursor, ++count) {
+      const Record record = records[cursor & (shapes_[i].records - 1)];
+      visit(i, record);
+    }
+  }
+  return count;
+}
+
+void RingReader::release(const std::vector<uint64_t>& cursors) {
+  for (size_t i = 0; i < lane_count_ && i < cursors.size(); ++i)
+    if (lanes_[i].tail.load(std::memory_order_relaxed) < cursors[i])
+      lanes_[i].tail.store(cursors[i], std::memory_order_release);
+}
+
+std::vector<uint64_t> RingReader::tails() const {
+  std::vector<uint64_t> all;
+  for (uint32_t i = 0; i < lane_count_; ++i) all.push_back(lanes_[i].tail.load(std::memory_order_acquire));
+  return all;
+}
+
+double RingReader::held(const std::vector<uint64_t>& cursors) const {
+  double most = 0;
+  for (size_t i = 0; i < lane_count_ && i < cursors.size(); ++i)
+    most = std::max(most, static_cast<double>(cursors[i] - lanes_[i].tail.load(std::memory_order_relaxed)) /
+                              static_cast<double>(shapes_[i].records));
+  return most;
 }
 
 size_t RingReader::snapshot(const std::function<void(uint32_t, const Record&)>& visit) const {

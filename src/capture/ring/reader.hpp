@@ -27,11 +27,24 @@ class RingReader {
   /// destructor.
   void attach();
   void detach();
+  /// The destructor leaves the ring attached: another reader of this process goes on.
+  void leaveAttached() { attached_ = false; }
   /// Process id of a reader that is attached and alive, this one included; 0 if there is none.
   int64_t attachedReader() const;
 
   /// Hands every record written since the last call to visit(lane, record) and frees its room. Returns how many.
   size_t drain(const std::function<void(uint32_t lane, const Record&)>& visit);
+  /// As drain, but from `cursors` (records read so far, one a lane) on, which it moves; the room is freed by release().
+  /// Records overwritten before they were read are skipped and counted in `skipped`.
+  size_t read(std::vector<uint64_t>& cursors, uint64_t& skipped,
+              const std::function<void(uint32_t lane, const Record&)>& visit) const;
+  /// Frees the room of what was read.
+  void release(const std::vector<uint64_t>& cursors);
+  /// Where a reader that attached starts.
+  std::vector<uint64_t> tails() const;
+  /// Largest share of a lane that is read but not released, 0…1.
+  double held(const std::vector<uint64_t>& cursors) const;
+
   /// Hands over what the ring holds, oldest first in each lane, without freeing it; records overwritten meanwhile are
   /// left out.
   size_t snapshot(const std::function<void(uint32_t lane, const Record&)>& visit) const;

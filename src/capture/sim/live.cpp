@@ -169,8 +169,8 @@ uint64_t LiveJob::commHash(bool world, int node) const {
 
 uint64_t LiveJob::raw(const Rank& rank, int64_t t) const {
   const double reference = static_cast<double>(t) * scale_, drift = rank.clock.drift_ppm * 1e-6;
-  return start_ns_ + static_cast<uint64_t>(static_cast<int64_t>(reference - reference * drift / (1 + drift)) -
-                                           rank.clock.offset);
+  return start_ns_ +
+         static_cast<uint64_t>(static_cast<int64_t>(reference - reference * drift / (1 + drift)) - rank.clock.offset);
 }
 
 void LiveJob::simulate(int step) {
@@ -231,8 +231,9 @@ void LiveJob::take(Rank& rank, const SimEvent& e, Part part) {
       r.name = e.collective ? rank.id(rank.collective_kernels, e.name, job_.collectiveKernels()[e.name])
                             : rank.id(rank.kernels, e.name, job_.kernels()[e.name].name);
       r.stream = e.collective ? kCommStream : kComputeStream;
-      r.arg[0] = e.collective ? rank.id(rank.shapes, static_cast<uint32_t>(job_.kernels().size()), kCollectiveShape.text())
-                              : rank.id(rank.shapes, e.name, job_.kernels()[e.name].shape.text());
+      r.arg[0] = e.collective
+                     ? rank.id(rank.shapes, static_cast<uint32_t>(job_.kernels().size()), kCollectiveShape.text())
+                     : rank.id(rank.shapes, e.name, job_.kernels()[e.name].shape.text());
       r.arg[2] = 1;
       break;
     case EventType::memcpy:

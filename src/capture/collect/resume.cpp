@@ -1,0 +1,190 @@
+// The side of Collector for readers that may be killed at any moment: what they know goes where the rows go.
+#include <cstring>
+#include <type_traits>
+
+#include "capture/collect/collector.hpp"
+#include "capture/collect/process.hpp"
+
+namespace tracesmith::capture {
+namespace {
+
+constexpr uint32_t kStateVersion = 1;
+
+class Out {
+ public:
+  template <typename T>
+  void put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void text(std::string_view s) {
+    put<uint64_t>(s.size());
+    bytes_.append(s);
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class In {
+ public:
+  explicit In(std::string_view bytes) : bytes_(bytes) {}
+  bool ok() const { return ok_; }
+  template <typename T>
+  T get() {
+    T value{};
+    if (bytes_.size() < sizeof value) return ok_ = false, value;
+    std::memcpy(&value, bytes_.data(), sizeof value);
+    bytes_.remove_prefix(sizeof value);
+    return value;
+  }
+  /// A count of things that take at least `least` bytes each.
+  uint64_t count(size_t least) {
+    const auto n = get<uint64_t>();
+    if (n > bytes_.size() / least) return ok_ = false, 0;
+    return n;
+  }
+  std::string text() {
+    const uint64_t n = count(1);
+    std::string s(bytes_.substr(0, n));
+    bytes_.remove_prefix(n);
+    return s;
+  }
+
+ private:
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+}  // namespace
+
+Result<size_t> Collector::take() {
+  size_t count = 0;
+  for (auto& p : processes_)
+    p->ring->read(p->cursors, p->skipped,
+                  [&](uint32_t lane, const ring::Record& r) { count += takeSince(*p, lane, r); });
+  stats_.records += count;
+  if (!status_) return status_;
+  return count;
+}
+
+std::string Collector::state() const {
+  Out out;
+  out.put(kStateVersion);
+  out.put(since_ns_);
+  out.put<uint64_t>(processes_.size());
+  for (const auto& p : processes_) {
+    out.text(p->ring->path());
+    out.put(p->ring->header().start_ns);
+    out.put<uint64_t>(p->cursors.size());
+    for (uint64_t c : p->cursors) out.put(c);
+    out.put(p->gpu_on_ns);
+    out.put(p->skipped);
+    out.put(p->skipped_told);
+    out.put(p->losses_told);
+    out.put<uint64_t>(p->lane_tids.size());
+    for (const auto& lane : p->lane_tids) out.put(lane.first), out.put(lane.second);
+    out.put<uint64_t>(p->lane_stream.size());
+    for (const auto& lane : p->lane_stream) out.put(lane.first), out.put(lane.second);
+    out.put<uint64_t>(p->launches.size());
+    for (const auto& [stream, queue] : p->launches) {
+      out.put(stream);
+      out.put<uint64_t>(queue.size());
+      for (const Launch& launch : queue) {
+        out.put(launch.start);
+        out.put(launch.end);
+        out.put<uint64_t>(launch.operations.size());
+        for (const Collective& c : launch.operations) out.put(c);
+      }
+    }
+  }
+  return out.take();
+}
+
+void Collector::restore(std::string_view state) {
+  In in(state);
+  if (in.get<uint32_t>() != kStateVersion) return;
+  since_ns_ = in.get<uint64_t>();
+  for (uint64_t left = in.count(16); left > 0 && in.ok(); --left) {
+    auto p = std::make_unique<Process>();
+    const std::string path = in.text();
+    const auto start_ns = in.get<uint64_t>();
+    for (uint64_t n = in.count(8); n > 0; --n) p->cursors.push_back(in.get<uint64_t>());
+    p->gpu_on_ns = in.get<uint64_t>();
+    p->skipped = in.get<uint64_t>();
+    p->skipped_told = in.get<uint64_t>();
+    for (uint64_t& told : p->losses_told) told = in.get<uint64_t>();
+    for (uint64_t n = in.count(12); n > 0; --n) {
+      const auto lane = in.get<uint32_t>();
+      p->lane_tids[lane] = in.get<int64_t>();
+    }
+    for (uint64_t n = in.count(8); n > 0; --n) {
+      const auto lane = in.get<uint32_t>();
+      p->lane_stream[lane] = in.get<uint32_t>();
+    }
+    for (uint64_t n = in.count(12); n > 0; --n) {
+      std::deque<Launch>& queue = p->launches[in.get<uint32_t>()];
+      for (uint64_t m = in.count(24); m > 0; --m) {
+        Launch launch;
+        launch.start = in.get<uint64_t>();
+        launch.end = in.get<uint64_t>();
+        for (uint64_t k = in.count(sizeof(Collective)); k > 0; --k) launch.operations.push_back(in.get<Collective>());
+        queue.push_back(std::move(launch));
+      }
+    }
+    Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
+    if (!in.ok() || !reader || (*reader)->header().start_ns != start_ns) continue;  // gone, or another's by now
+    p->ring = std::move(*reader);
+    p->node = nodeOf(p->ring->header());
+    p->ring->attach();
+    processes_.push_back(std::move(p));
+    seen_.push_back(path);
+    ++stats_.processes;
+  }
+}
+
+void Collector::release() {
+  for (auto& p : processes_) p->ring->release(p->cursors);
+}
+
+void Collector::leaveAttached() {
+  for (auto& p : processes_) p->ring->leaveAttached();
+}
+
+Status Collector::describe() {
+  for (auto& p : processes_) {
+    if (!std::exchange(p->described, true)) processRow(*p);
+    lossRows(*p);
+  }
+  return status_;
+}
+
+Status Collector::flush() {
+  TS_TRY(status_);
+  return out_->flush();
+}
+
+double Collector::held() const {
+  double most = 0;
+  for (const auto& p : processes_) most = std::max(most, p->ring->held(p->cursors));
+  return most;
+}
+
+std::vector<std::string> Collector::dropEnded() {
+  std::vector<std::string> dropped;
+  std::erase_if(processes_, [&](const std::unique_ptr<Process>& p) {
+    if (p->ring->alive() || !p->ended) {
+      p->ended = !p->ring->alive();  // what it wrote last is taken once more after it was seen dead
+      return false;
+    }
+    for (auto& [stream, queue] : p->launches)
+      for (const Launch& launch : queue)
+        for (const Collective& c : launch.operations) collectiveRow(*p, c, nullptr);
+    dropped.push_back(p->ring->path());
+    return true;
+  });
+  return dropped;
+}
+
+}  // namespace tracesmith::capture
