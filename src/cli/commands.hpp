@@ -12,6 +12,7 @@ namespace tracesmith::cli {
 /// What to do once the command line was understood; returns the exit code.
 using Run = std::function<int()>;
 
+void addCluster(CLI::App& app, Run& run);
 void addExport(CLI::App& app, Run& run);
 void addImport(CLI::App& app, Run& run);
 void addInfo(CLI::App& app, Run& run);

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   addView(app, run);
   addQuery(app, run);
   addSynth(app, run);
+  addCluster(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

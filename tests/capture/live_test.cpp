@@ -190,7 +190,8 @@ TEST(Faults, AreReadAsUsersWriteThem) {
   EXPECT_EQ(f.hang_step, 40);
   EXPECT_EQ(f.jitter, 0.05);
   EXPECT_EQ(f.slow_node, 1);
-  for (const char* wrong : {"", "slow-gpu", "slow-gpu=", "slow-gpu=x", "slow-gpu=1:", "slow-gpu=-1", "fast=1", "jitter=1:2"})
+  for (const char* wrong :
+       {"", "slow-gpu", "slow-gpu=", "slow-gpu=x", "slow-gpu=1:", "slow-gpu=-1", "fast=1", "jitter=1:2"})
     EXPECT_FALSE(addFault(f, wrong)) << wrong;
   EXPECT_TRUE(addFault(f, "none"));
   EXPECT_EQ(f.slow_rank, Faults::kNone);
