@@ -125,7 +125,7 @@ TEST_F(ProbeTest, EveryRecordIsInTheTrace) {
     EXPECT_EQ(k.i("context"), 1);
   }
   for (const Row& c : rows(trace(), "events", "name", "Memcpy PtoP (Device -> Device)"))
-    EXPECT_EQ(c.s("args"), "{\"dst_device\":2}");
+    EXPECT_EQ(c.s("args"), "{\"src_device\":1,\"dst_device\":2}");
   const std::vector<Row> processes = rows(trace(), "processes");
   ASSERT_EQ(processes.size(), 1u);
   EXPECT_EQ(processes[0].s("name"), "fake_cuda");
@@ -363,6 +363,7 @@ TEST_F(ProbeTest, AForkedChildLeavesTheParentsRingAlone) {
 struct Death {
   const char* command;
   int rc;
+  friend void PrintTo(const Death& d, std::ostream* out) { *out << d.command; }
 };
 class SuddenEnd : public ProbeTest, public ::testing::WithParamInterface<Death> {};
 

@@ -25,6 +25,7 @@ struct Configuration {
   uint32_t block_rows;
   int files;
   EngineOptions engine;
+  friend void PrintTo(const Configuration& c, std::ostream* out) { *out << c.name; }
 };
 
 constexpr uint32_t kBlockRows = 32768;

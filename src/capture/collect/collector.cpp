@@ -21,9 +21,6 @@ using RingKind = ring::Kind;
 
 namespace {
 
-constexpr size_t kMostWaiting =
-    4096;  // launches of a stream that wait for their kernels; graph replays may never get one
-
 int64_t orNull(int32_t v) { return v < 0 ? kNull : v; }
 
 std::string lower(std::string_view s) {
@@ -61,12 +58,6 @@ std::string demangled(std::string_view name) {
   std::unique_ptr<char, void (*)(void*)> readable(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status),
                                                   std::free);
   return status == 0 && readable ? readable.get() : text;
-}
-
-/// "ncclDevKernel_…", also as the linker spells it: "_Z39ncclDevKernel_…".
-bool isNcclKernel(std::string_view name) {
-  if (name.starts_with("_Z")) name.remove_prefix(std::min(name.size(), name.find_first_not_of("0123456789", 2)));
-  return name.starts_with("nccl");
 }
 
 }  // namespace
@@ -176,7 +167,9 @@ void Collector::event(Process& p, const Record& r, EventType type) {
       row.bytes = static_cast<int64_t>(r.arg[0]);
       if (uint32_t graph = static_cast<uint32_t>(r.arg[2] >> 32)) row.graph = graph;
       if (r.arg[1]) row.graph_node = static_cast<int64_t>(r.arg[1]);
-      if (r.arg[3]) row.args = out_->text("{\"dst_device\":" + std::to_string(r.arg[3] - 1) + "}");
+      if (r.arg[3])
+        row.args = out_->text("{\"src_device\":" + std::to_string((r.arg[3] >> 32) - 1) +
+                              ",\"dst_device\":" + std::to_string((r.arg[3] & UINT32_MAX) - 1) + "}");
       break;
     case RingKind::graph:
       row.graph = static_cast<int64_t>(r.arg[0] >> 32);
@@ -196,8 +189,7 @@ void Collector::event(Process& p, const Record& r, EventType type) {
   append(row);
 }
 
-void Collector::collectiveRow(Process& p, const Collective& c, const Record* kernel) {
-  const Record& r = c.record;
+void Collector::collectiveRow(Process& p, const Record& r, const Record* kernel) {
   ring::CollectiveInfo info;
   std::memcpy(&info, &r.arg[3], sizeof info);
   CollectiveRow row;
@@ -220,7 +212,7 @@ void Collector::collectiveRow(Process& p, const Collective& c, const Record* ker
   if (r.correlation) row.group_size = r.correlation;
   row.elements = static_cast<int64_t>(r.arg[2]);
   if (info.datatype < std::size(nccl::kDatatypes)) {
-    row.bytes = row.elements * nccl::kDatatypeBytes[info.datatype];
+    row.bytes = ncclBytes(r.arg[2], info.datatype);
     std::string_view type = nccl::kDatatypes[info.datatype];
     if (info.datatype > 0) row.dtype = writer_.string(lower(type.substr(4)));
   }
@@ -237,47 +229,12 @@ void Collector::collectiveRow(Process& p, const Collective& c, const Record* ker
   ++stats_.collectives;
 }
 
-/// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
-bool Collector::fits(const Process& p, const Launch& launch, std::string_view kernel) {
-  static constexpr std::string_view kFunctions[] = {"AllReduce", "AllGather", "ReduceScatter",
-                                                    "Broadcast", "Reduce_",   "SendRecv"};
-  if (std::none_of(std::begin(kFunctions), std::end(kFunctions),
-                   [&](std::string_view f) { return kernel.find(f) != std::string_view::npos; }))
-    return true;
-  return launch.operations.empty() ||
-         std::any_of(launch.operations.begin(), launch.operations.end(), [&](const Collective& c) {
-           const std::string_view function = p.ring->string(c.record.name);
-           return c.record.kind == RingKind::p2p ? kernel.find("SendRecv") != std::string_view::npos
-                                                 : kernel.find(function) != std::string_view::npos;
-         });
-}
-
-/// Writes the operations of the first launch of a queue and forgets it.
-void Collector::settle(Process& p, std::deque<Launch>& queue, const Record* kernel) {
-  for (const Collective& c : queue.front().operations) collectiveRow(p, c, kernel);
-  queue.pop_front();
-}
-
 void Collector::kernel(Process& p, const Record& r) {
   event(p, r, EventType::kernel);
   ++stats_.kernels;
-  const std::string_view kernel = p.ring->string(r.name);
-  if (!isNcclKernel(kernel)) return;
-  // Kernels run on their stream in the order they were launched. 0 collects launches whose stream is not known.
-  for (uint32_t stream : {r.stream, 0u}) {
-    auto found = p.launches.find(stream);
-    if (found == p.launches.end()) continue;
-    std::deque<Launch>& queue = found->second;
-    while (!queue.empty() && queue.front().end < p.gpu_on_ns)
-      settle(p, queue, nullptr);  // launched while nobody recorded
-    // One whose kernel was lost would shift all after it: it shows where functions alternate.
-    auto fitting = std::find_if(queue.begin(), queue.end(),
-                                [&](const Launch& l) { return l.start <= r.start && fits(p, l, kernel); });
-    if (fitting == queue.end()) continue;
-    for (auto n = fitting - queue.begin(); n > 0; --n) settle(p, queue, nullptr);
-    settle(p, queue, &r);
-    return;
-  }
+  p.nccl.kernel(
+      r, [&](uint32_t id) { return p.ring->string(id); },
+      [&](const NcclJoin::Operation& o, const Record* kernel) { collectiveRow(p, o.record, kernel); });
 }
 
 void Collector::take(Process& p, uint32_t lane, const Record& r) {
@@ -367,22 +324,14 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       return;
     }
     case RingKind::nccl_launch:
-      p.lane_stream[lane] = r.stream;
-      p.launches[r.stream].push_back({r.start, r.end, {}});
-      return;
+      return p.nccl.launch(lane, r);
     case RingKind::gpu_on:
-      p.gpu_on_ns = r.start;
+      p.nccl.gpu_on_ns = r.start;
       return;
     case RingKind::collective:
-    case RingKind::p2p: {
-      // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
-      auto stream = p.lane_stream.find(lane);
-      std::deque<Launch>& queue = p.launches[stream == p.lane_stream.end() ? 0 : stream->second];
-      if (stream == p.lane_stream.end() || queue.empty()) queue.push_back({r.start, r.start, {}});
-      queue.back().operations.push_back({r, tid()});
-      if (queue.size() > kMostWaiting) settle(p, queue, nullptr);
-      return;
-    }
+    case RingKind::p2p:
+      return p.nccl.operation(
+          lane, r, tid(), [&](const NcclJoin::Operation& o, const Record*) { collectiveRow(p, o.record, nullptr); });
     case RingKind::proxy_op: {
       ProxyOpRow row;
       row.ts = static_cast<int64_t>(r.start);
@@ -464,9 +413,7 @@ void Collector::lossRows(Process& p) {
 Status Collector::finish() {
   for (auto& p : processes_) {
     // Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
-    for (auto& [stream, queue] : p->launches)
-      for (const Launch& launch : queue)
-        for (const Collective& c : launch.operations) collectiveRow(*p, c, nullptr);
+    p->nccl.giveUp([&](const NcclJoin::Operation& o, const Record*) { collectiveRow(*p, o.record, nullptr); });
     processRow(*p);
     lossRows(*p);
     const ring::RingHeader& h = p->ring->header();

@@ -66,8 +66,6 @@ class Collector {
   const CollectorStats& stats() const { return stats_; }
 
  private:
-  struct Collective;
-  struct Launch;
   struct Process;
 
   int64_t nodeOf(const ring::RingHeader& header);
@@ -77,9 +75,7 @@ class Collector {
   void take(Process& p, uint32_t lane, const ring::Record& record);
   void event(Process& p, const ring::Record& r, trace::EventType type);
   void kernel(Process& p, const ring::Record& r);
-  static bool fits(const Process& p, const Launch& launch, std::string_view kernel);
-  void settle(Process& p, std::deque<Launch>& queue, const ring::Record* kernel);
-  void collectiveRow(Process& p, const Collective& c, const ring::Record* kernel);
+  void collectiveRow(Process& p, const ring::Record& operation, const ring::Record* kernel);
   int64_t name(Process& p, uint32_t id);
   template <typename Row>
   void append(const Row& row);

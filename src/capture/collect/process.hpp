@@ -1,34 +1,21 @@
 // What a Collector knows about each process it follows. Only for the files of Collector itself.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "capture/collect/collector.hpp"
+#include "capture/collect/nccl_join.hpp"
 
 namespace tracesmith::capture {
-
-struct Collector::Collective {
-  ring::Record record;
-  int64_t tid = trace::kNull;
-};
-
-/// One NCCL kernel launch and the operations in it.
-struct Collector::Launch {
-  uint64_t start = 0, end = 0;
-  std::vector<Collective> operations;
-};
 
 struct Collector::Process {
   std::unique_ptr<ring::RingReader> ring;
   std::unordered_map<uint32_t, int64_t> names;  // ring string → trace string
   std::map<uint32_t, int64_t> lane_tids;
-  std::map<uint32_t, uint32_t> lane_stream;         // stream of the last launch on a lane
-  std::map<uint32_t, std::deque<Launch>> launches;  // by stream, in the order they were launched
-  uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded
+  NcclJoin nccl;
   int64_t node = trace::kNull;
   std::vector<uint64_t> cursors;           // of take(): records read, by lane
   uint64_t skipped = 0, skipped_told = 0;  // overwritten before take() came

@@ -79,23 +79,23 @@ std::string Collector::state() const {
     out.put(p->ring->header().start_ns);
     out.put<uint64_t>(p->cursors.size());
     for (uint64_t c : p->cursors) out.put(c);
-    out.put(p->gpu_on_ns);
+    out.put(p->nccl.gpu_on_ns);
     out.put(p->skipped);
     out.put(p->skipped_told);
     out.put(p->losses_told);
     out.put<uint64_t>(p->lane_tids.size());
     for (const auto& lane : p->lane_tids) out.put(lane.first), out.put(lane.second);
-    out.put<uint64_t>(p->lane_stream.size());
-    for (const auto& lane : p->lane_stream) out.put(lane.first), out.put(lane.second);
-    out.put<uint64_t>(p->launches.size());
-    for (const auto& [stream, queue] : p->launches) {
+    out.put<uint64_t>(p->nccl.lane_stream.size());
+    for (const auto& lane : p->nccl.lane_stream) out.put(lane.first), out.put(lane.second);
+    out.put<uint64_t>(p->nccl.launches.size());
+    for (const auto& [stream, queue] : p->nccl.launches) {
       out.put(stream);
       out.put<uint64_t>(queue.size());
-      for (const Launch& launch : queue) {
+      for (const NcclJoin::Launch& launch : queue) {
         out.put(launch.start);
         out.put(launch.end);
         out.put<uint64_t>(launch.operations.size());
-        for (const Collective& c : launch.operations) out.put(c);
+        for (const NcclJoin::Operation& o : launch.operations) out.put(o);
       }
     }
   }
@@ -111,7 +111,7 @@ void Collector::restore(std::string_view state) {
     const std::string path = in.text();
     const auto start_ns = in.get<uint64_t>();
     for (uint64_t n = in.count(8); n > 0; --n) p->cursors.push_back(in.get<uint64_t>());
-    p->gpu_on_ns = in.get<uint64_t>();
+    p->nccl.gpu_on_ns = in.get<uint64_t>();
     p->skipped = in.get<uint64_t>();
     p->skipped_told = in.get<uint64_t>();
     for (uint64_t& told : p->losses_told) told = in.get<uint64_t>();
@@ -121,15 +121,16 @@ void Collector::restore(std::string_view state) {
     }
     for (uint64_t n = in.count(8); n > 0; --n) {
       const auto lane = in.get<uint32_t>();
-      p->lane_stream[lane] = in.get<uint32_t>();
+      p->nccl.lane_stream[lane] = in.get<uint32_t>();
     }
     for (uint64_t n = in.count(12); n > 0; --n) {
-      std::deque<Launch>& queue = p->launches[in.get<uint32_t>()];
+      std::deque<NcclJoin::Launch>& queue = p->nccl.launches[in.get<uint32_t>()];
       for (uint64_t m = in.count(24); m > 0; --m) {
-        Launch launch;
+        NcclJoin::Launch launch;
         launch.start = in.get<uint64_t>();
         launch.end = in.get<uint64_t>();
-        for (uint64_t k = in.count(sizeof(Collective)); k > 0; --k) launch.operations.push_back(in.get<Collective>());
+        for (uint64_t k = in.count(sizeof(NcclJoin::Operation)); k > 0; --k)
+          launch.operations.push_back(in.get<NcclJoin::Operation>());
         queue.push_back(std::move(launch));
       }
     }
@@ -178,9 +179,7 @@ std::vector<std::string> Collector::dropEnded() {
       p->ended = !p->ring->alive();  // what it wrote last is taken once more after it was seen dead
       return false;
     }
-    for (auto& [stream, queue] : p->launches)
-      for (const Launch& launch : queue)
-        for (const Collective& c : launch.operations) collectiveRow(*p, c, nullptr);
+    p->nccl.giveUp([&](const NcclJoin::Operation& o, const ring::Record*) { collectiveRow(*p, o.record, nullptr); });
     dropped.push_back(p->ring->path());
     return true;
   });

@@ -292,6 +292,7 @@ void comeBack(RingWriter& r) {
   g_return_ns = 0;
   g_cupti.ActivityRegisterCallbacks(onBufferRequested, onBufferCompleted);
   if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);
+  flush(false);  // the other's half-full buffer goes to the other, before our records can come into it
   g_aside = false;
   writeMark(r, "tracesmith: back");
 }

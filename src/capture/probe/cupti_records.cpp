@@ -136,7 +136,7 @@ void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
       out.stream = m.stream;
       out.arg[0] = m.bytes;
       out.arg[2] = m.context;
-      out.arg[3] = m.dst_device + 1ull;
+      out.arg[3] = (m.dst_device + 1ull) | (m.src_device + 1ull) << 32;
       break;
     }
     case kMemset: {

@@ -23,24 +23,24 @@ constexpr uint32_t kMaxLanes = 128;
 
 enum class Kind : uint8_t {
   none = 0,
-  kernel,  // name, device, stream, correlation; arg0 launch string | graph << 32, arg1 graph node, arg2 context
-  memcpy,  // name says from where to where; arg0 bytes, arg1 graph node, arg2 context | graph << 32, arg3 peer device +
-           // 1
-  memset,  // as memcpy
-  runtime,      // name = API call, arg3 thread
-  driver,       // as runtime
-  sync,         // name, stream, arg2 context
-  overhead,     // name, arg3 thread
-  graph,        // one launch of a graph: arg0 graph id << 32, arg2 context
-  range,        // name; arg3 thread, arg0 domain string: an NVTX or tracesmith.h range
-  mark,         // name; start only; arg3 thread, arg0 domain string
-  step,         // arg0 step number
-  counter,      // name; arg0 bits of a double
-  metadata,     // name = key, arg0 string
-  comm,         // arg0 communicator hash, arg1 rank | ranks << 32, arg2 nodes, name
-  collective,   // name = function; arg0 communicator hash, arg1 sequence, arg2 count, arg3 packed (see CollectiveInfo);
-                // stream = rank in the communicator + 1, correlation = its ranks; 0 = not known
-  p2p,          // as collective; peer in `device`
+  kernel,      // name, device, stream, correlation; arg0 launch string | graph << 32, arg1 graph node, arg2 context
+  memcpy,      // name says from where to where; arg0 bytes, arg1 graph node, arg2 context | graph << 32, arg3 of a copy
+               // between GPUs: (to + 1) | (from + 1) << 32
+  memset,      // as memcpy
+  runtime,     // name = API call, arg3 thread
+  driver,      // as runtime
+  sync,        // name, stream, arg2 context
+  overhead,    // name, arg3 thread
+  graph,       // one launch of a graph: arg0 graph id << 32, arg2 context
+  range,       // name; arg3 thread, arg0 domain string: an NVTX or tracesmith.h range
+  mark,        // name; start only; arg3 thread, arg0 domain string
+  step,        // arg0 step number
+  counter,     // name; arg0 bits of a double
+  metadata,    // name = key, arg0 string
+  comm,        // arg0 communicator hash, arg1 rank | ranks << 32, arg2 nodes, name
+  collective,  // name = function; arg0 communicator hash, arg1 sequence, arg2 count, arg3 packed (see CollectiveInfo);
+               // stream = rank in the communicator + 1, correlation = its ranks; 0 = not known
+  p2p,         // as collective; peer in `device`
   nccl_launch,  // start…end of the launch call; stream; the collectives after it on this lane were in it
   proxy_op,     // arg0 communicator hash, arg1 channel | peer << 32, arg2 bytes, arg3 steps | is_send << 32
   api,          // an NCCL API call on the host: name; arg0 communicator hash

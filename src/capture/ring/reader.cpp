@@ -164,25 +164,35 @@ double RingReader::held(const std::vector<uint64_t>& cursors) const {
   return most;
 }
 
-size_t RingReader::snapshot(const std::function<void(uint32_t, const Record&)>& visit) const {
+size_t RingReader::follow(Cursors& cursors, const std::function<void(uint32_t, const Record&)>& visit) const {
   size_t count = 0;
+  cursors.next.resize(lane_count_);
   const uint32_t used = std::min(lane_count_, header_->lanes_used.load(std::memory_order_acquire));
+  const uint64_t gpu_head = lanes_[0].head.load(std::memory_order_acquire);  // the GPU's lane last, as in drain
   std::vector<Record> copy;
-  for (uint32_t i = used; i-- > 0;) {  // the GPU's lane last, as in drain
+  for (uint32_t i = used; i-- > 0;) {
     const LaneHeader& lane = lanes_[i];
     const uint32_t capacity = shapes_[i].records;
     const auto* records = reinterpret_cast<const Record*>(base_ + shapes_[i].offset);
-    const uint64_t head = lane.head.load(std::memory_order_acquire);
-    const uint64_t first = head > capacity ? head - capacity : 0;
+    const uint64_t head = i == 0 ? gpu_head : lane.head.load(std::memory_order_acquire);
+    uint64_t& next = cursors.next[i];
+    const uint64_t first = std::min(head, std::max(next, head > capacity ? head - capacity : 0));
     copy.clear();
     for (uint64_t r = first; r != head; ++r) copy.push_back(records[r & (capacity - 1)]);
     std::atomic_thread_fence(std::memory_order_acquire);
     // Records the writer reached while they were copied may be torn: one more than it has finished.
     const uint64_t after = lane.head.load(std::memory_order_acquire) + 1;
-    const uint64_t safe = std::max(first, after > capacity ? after - capacity : 0);
+    const uint64_t safe = std::min(head, std::max(first, after > capacity ? after - capacity : 0));
+    cursors.missed += safe > next ? safe - next : 0;
     for (uint64_t r = safe; r < head; ++r, ++count) visit(i, copy[r - first]);
+    next = head;
   }
   return count;
+}
+
+size_t RingReader::snapshot(const std::function<void(uint32_t, const Record&)>& visit) const {
+  Cursors everything;
+  return follow(everything, visit);
 }
 
 std::string_view RingReader::string(uint32_t id) const {

@@ -12,6 +12,12 @@
 
 namespace tracesmith::ring {
 
+/// How far somebody who only looks has read.
+struct Cursors {
+  std::vector<uint64_t> next;  // record, by lane
+  uint64_t missed = 0;         // overwritten before they were read
+};
+
 class RingReader {
  public:
   static Result<std::unique_ptr<RingReader>> open(const std::string& path);
@@ -44,7 +50,8 @@ class RingReader {
   std::vector<uint64_t> tails() const;
   /// Largest share of a lane that is read but not released, 0…1.
   double held(const std::vector<uint64_t>& cursors) const;
-
+  /// Hands over what came since the last call with these cursors, without freeing it: any number may follow.
+  size_t follow(Cursors& cursors, const std::function<void(uint32_t lane, const Record&)>& visit) const;
   /// Hands over what the ring holds, oldest first in each lane, without freeing it; records overwritten meanwhile are
   /// left out.
   size_t snapshot(const std::function<void(uint32_t lane, const Record&)>& visit) const;

@@ -128,7 +128,7 @@ Status LiveJob::makeRing(int r, const std::string& folder) {
   h.world_size = job_.config().ranks;
   h.local_rank = r % per_node;
   h.mode = 1;
-  h.recording = 1;
+  h.recording = config_.recording;
   h.cuda_state = 1;
   h.reader = config_.reader;
   h.start_ns = raw(*rank, 0);
@@ -322,7 +322,7 @@ bool LiveJob::write(const std::atomic<bool>& stop) {
         e.record.start = raw(*rank, e.start);
         e.record.end = raw(*rank, e.end);
         if (e.record.kind == Kind::collective) e.record.end = 0;
-        rank->ring->writeLane(e.lane, e.record);
+        if (rank->ring->header().recording.load(std::memory_order_relaxed)) rank->ring->writeLane(e.lane, e.record);
         ++rank->written;
       }
       done &= rank->written == rank->entries.size();

@@ -30,6 +30,7 @@ struct LiveConfig {
   std::string host;                  ///< name of the node; empty: node0, node1, …
   uint32_t reader = 0;               ///< process that waits for the rings and will read them; 0: none
   uint32_t ring_records = 1u << 14;  ///< room in each ring's lane for the GPU
+  bool recording = true;             ///< false: only once somebody sets the rings' control word
   bool keep_rings = false;           ///< leave the files when the job ends: somebody still reads them
 };
 

@@ -1,0 +1,130 @@
+// NCCL operations of this process: what was called, and when it ran on the GPU.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tracesmith/capture/profiler.hpp"
+
+namespace tracesmith::cluster {
+
+enum class NCCLOpType {
+  AllReduce,
+  AllGather,
+  ReduceScatter,
+  Broadcast,
+  Reduce,
+  AllToAll,  ///< NCCL runs it as sends and receives; newer versions say so themselves
+  Send,
+  Recv,
+  GroupStart,
+  GroupEnd,
+  Unknown
+};
+const char* ncclOpName(NCCLOpType type);
+
+enum class NCCLRedOp { Sum, Prod, Max, Min, Avg, Unknown };
+
+enum class NCCLDataType {
+  Int8,
+  Uint8,
+  Int32,
+  Uint32,
+  Int64,
+  Uint64,
+  Float16,
+  Float32,
+  Float64,
+  BFloat16,
+  Float8e4m3,
+  Float8e5m2,
+  Unknown
+};
+
+struct NCCLOperation {
+  uint64_t op_id = 0;  ///< sequence number within its communicator
+  NCCLOpType op_type = NCCLOpType::Unknown;
+  NCCLRedOp red_op = NCCLRedOp::Unknown;  ///< from the kernel's name, where it says so
+  NCCLDataType data_type = NCCLDataType::Unknown;
+
+  uint64_t comm_id = 0;
+  uint32_t rank = 0, world_size = 0;  ///< within the communicator
+
+  size_t count = 0, data_size = 0;  ///< elements and bytes of this rank's message
+
+  Timestamp enqueue_time = 0;        ///< when the host called it
+  Timestamp start_time = 0;          ///< on the GPU; 0 while in flight
+  Timestamp end_time = 0;            ///< on the GPU; 0 while in flight
+  uint64_t duration_ns = 0;          ///
+  bool in_flight = false;            ///< called, its kernel not seen to end
+  std::optional<double> algbw_gbps;  ///< data_size / duration, GB/s
+  std::optional<double> busbw_gbps;  ///< what the links carried, as nccl-tests counts it, GB/s
+  int32_t peer_rank = -1;            ///< of Send and Recv, or root
+  uint64_t cuda_stream = 0;          ///< CUPTI's stream id
+  uint32_t device_id = 0;            ///
+  uint64_t correlation_id = 0;       ///< of the kernel; 0 while in flight
+  bool simulated = false;
+};
+
+struct NCCLTrackerConfig {
+  bool hook_enabled = true;
+  bool track_all_comms = true;
+  std::vector<uint64_t> comm_filter;  ///< with track_all_comms false: only these
+  size_t max_operations = 100000;     ///< kept; older ones go, and are counted
+  uint32_t poll_interval_ms = 20;
+  PlatformType platform = PlatformType::CUDA;
+  ProfilerConfig profiler;
+};
+
+class NCCLTracker {
+ public:
+  explicit NCCLTracker(const NCCLTrackerConfig& config = {});
+  ~NCCLTracker();
+  NCCLTracker(const NCCLTracker&) = delete;
+  NCCLTracker& operator=(const NCCLTracker&) = delete;
+
+  /// Makes the probe NCCL's profiler plugin: before the first communicator is made. False with a reason in lastError().
+  bool installHooks();
+  void removeHooks();
+  bool isHooked() const;
+  std::string lastError() const;
+
+  void startCapture();
+  void stopCapture();
+  void clear();
+
+  /// Finished ones in the order they ended, then those in flight.
+  std::vector<NCCLOperation> getOperations() const;
+  std::vector<NCCLOperation> getOperationsByType(NCCLOpType type) const;
+  std::vector<NCCLOperation> getOperationsByComm(uint64_t comm_id) const;
+  std::vector<NCCLOperation> getInFlight() const;
+  uint64_t operationsDropped() const;
+
+  std::vector<TraceEvent> toTraceEvents() const;
+  /// Writes into the NCCL kernels among the events (metadata nccl_op, nccl_comm, nccl_seq, nccl_bytes) what they did.
+  void correlateWithGPUEvents(std::vector<TraceEvent>& gpu_events) const;
+
+  struct Statistics {
+    uint64_t total_operations = 0;
+    uint64_t total_bytes_transferred = 0;
+    uint64_t total_duration_ns = 0;
+    std::map<NCCLOpType, uint64_t> ops_by_type, bytes_by_type, duration_by_type;
+  };
+  /// Of all finished operations since clear(), also those no longer kept.
+  Statistics getStatistics() const;
+
+  /// Called for each operation that ended, from the tracker's own thread and without a lock held.
+  using OperationCallback = std::function<void(const NCCLOperation&)>;
+  void setOperationCallback(OperationCallback callback);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tracesmith::cluster

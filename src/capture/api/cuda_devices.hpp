@@ -1,0 +1,14 @@
+// The GPUs of this process, asked of libcuda.
+#pragma once
+
+#include <vector>
+
+#include "tracesmith/common/types.hpp"
+
+namespace tracesmith::capture {
+
+/// 0 without a driver or without a GPU.
+int cudaDeviceCount();
+std::vector<DeviceInfo> cudaDevices();
+
+}  // namespace tracesmith::capture

@@ -1,0 +1,343 @@
+#include "tracesmith/capture/nccl_tracker.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <tuple>
+
+#include "capture/api/ring_source.hpp"
+#include "capture/collect/nccl_join.hpp"
+
+namespace tracesmith::cluster {
+
+using capture::NcclJoin;
+using ring::Kind;
+using ring::Record;
+
+namespace {
+
+constexpr const char* kOpNames[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllToAll",
+                                    "Send",      "Recv",      "GroupStart",    "GroupEnd",  "Unknown"};
+
+NCCLOpType opType(std::string_view function) {
+  if (function == "AlltoAll") return NCCLOpType::AllToAll;
+  for (size_t i = 0; i < std::size(kOpNames); ++i)
+    if (function == kOpNames[i]) return static_cast<NCCLOpType>(i);
+  return NCCLOpType::Unknown;
+}
+
+NCCLRedOp redOp(std::string_view kernel) {
+  constexpr std::pair<std::string_view, NCCLRedOp> kOps[] = {
+      {"_Sum_", NCCLRedOp::Sum},       {"_Prod_", NCCLRedOp::Prod}, {"_MinMax_", NCCLRedOp::Unknown},
+      {"_Max_", NCCLRedOp::Max},       {"_Min_", NCCLRedOp::Min},   {"_Avg_", NCCLRedOp::Avg},
+      {"_SumPostDiv_", NCCLRedOp::Avg}};
+  for (const auto& [text, op] : kOps)
+    if (kernel.find(text) != std::string_view::npos) return op;
+  return NCCLRedOp::Unknown;
+}
+
+/// Share of a message that each link carries, as nccl-tests counts it.
+double busFactor(NCCLOpType type, uint32_t ranks) {
+  if (ranks < 2) return 1;
+  const double n = ranks;
+  switch (type) {
+    case NCCLOpType::AllReduce:
+      return 2 * (n - 1) / n;
+    case NCCLOpType::AllGather:
+    case NCCLOpType::ReduceScatter:
+      return n - 1;  // data_size is one rank's part
+    case NCCLOpType::AllToAll:
+      return (n - 1) / n;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
+const char* ncclOpName(NCCLOpType type) { return kOpNames[static_cast<size_t>(type)]; }
+
+struct NCCLTracker::Impl {
+  NCCLTrackerConfig config;
+  std::unique_ptr<capture::RingSource> source;
+  mutable std::mutex poll_mutex;   // guards source and joins: one polls at a time
+  std::vector<NcclJoin> joins;     // by ring
+  mutable std::mutex mutex;        // guards what follows
+  std::deque<NCCLOperation> done;  // the last ones
+  uint64_t dropped = 0;
+  Statistics statistics;
+  OperationCallback callback;
+  std::string error;
+  std::thread thread;
+  std::condition_variable wake;
+  bool stop = false;
+
+  bool wanted(uint64_t comm) const {
+    return config.track_all_comms || std::ranges::count(config.comm_filter, comm) > 0;
+  }
+
+  NCCLOperation operation(size_t ring, const Record& r, const Record* kernel) const {
+    NCCLOperation o;
+    const std::string_view function = source->string(ring, r.name);
+    ring::CollectiveInfo info;
+    std::memcpy(&info, &r.arg[3], sizeof info);
+    o.op_id = r.arg[1];
+    o.op_type = opType(function);
+    o.comm_id = r.arg[0];
+    o.rank = r.stream ? r.stream - 1 : 0;
+    o.world_size = r.correlation;
+    o.count = r.arg[2];
+    o.data_size = static_cast<size_t>(capture::ncclBytes(r.arg[2], info.datatype));
+    // The ring's list begins with "unknown" and then has our order.
+    o.data_type = info.datatype == 0 || info.datatype > static_cast<uint16_t>(NCCLDataType::Unknown)
+                      ? NCCLDataType::Unknown
+                      : static_cast<NCCLDataType>(info.datatype - 1);
+    o.enqueue_time = r.start;
+    o.simulated = source->simulated();
+    if (r.kind == Kind::p2p)
+      o.peer_rank = static_cast<int16_t>(r.device);
+    else if (o.op_type == NCCLOpType::Broadcast || o.op_type == NCCLOpType::Reduce)
+      o.peer_rank = info.root;
+    if (!kernel) return o;
+    o.start_time = kernel->start;
+    o.end_time = kernel->end;
+    o.duration_ns = kernel->end - kernel->start;
+    o.cuda_stream = kernel->stream;
+    o.device_id = kernel->device;
+    o.correlation_id = kernel->correlation;
+    o.red_op = redOp(source->string(ring, kernel->name));
+    if (o.duration_ns > 0 && o.data_size > 0) {
+      // As nccl-tests: the whole result counts, of which a rank of these two holds one part.
+      const bool part = o.op_type == NCCLOpType::AllGather || o.op_type == NCCLOpType::ReduceScatter;
+      const double bytes = static_cast<double>(o.data_size), ns = static_cast<double>(o.duration_ns);
+      o.algbw_gbps = bytes * (part ? std::max(1u, o.world_size) : 1) / ns;
+      o.busbw_gbps = bytes * busFactor(o.op_type, o.world_size) / ns;
+    }
+    return o;
+  }
+
+  void poll() {
+    std::vector<NCCLOperation> fresh;
+    OperationCallback tell;
+    {
+      std::lock_guard reading(poll_mutex);
+      if (!source) return;
+      source->poll([&](size_t ring, uint32_t lane, const Record& r) {
+        auto finished = [&](const NcclJoin::Operation& o, const Record* kernel) {
+          // Without a kernel (a graph replay, a lost record) nothing is known of when it ran: it is done, and not kept.
+          if (kernel && wanted(o.record.arg[0])) fresh.push_back(operation(ring, o.record, kernel));
+        };
+        NcclJoin& join = joins[ring];
+        if (r.kind == Kind::nccl_launch)
+          join.launch(lane, r);
+        else if (r.kind == Kind::collective || r.kind == Kind::p2p)
+          join.operation(lane, r, 0, finished);
+        else if (r.kind == Kind::gpu_on)
+          join.gpu_on_ns = r.start;
+        else if (r.kind == Kind::kernel)
+          join.kernel(
+              r, [&](uint32_t id) { return source->string(ring, id); }, finished);
+      });
+      std::lock_guard lock(mutex);
+      for (const NCCLOperation& o : fresh) {
+        ++statistics.total_operations;
+        ++statistics.ops_by_type[o.op_type];
+        statistics.total_bytes_transferred += o.data_size;
+        statistics.bytes_by_type[o.op_type] += o.data_size;
+        statistics.total_duration_ns += o.duration_ns;
+        statistics.duration_by_type[o.op_type] += o.duration_ns;
+        done.push_back(o);
+        if (done.size() > config.max_operations) {
+          done.pop_front();
+          ++dropped;
+        }
+      }
+      tell = callback;
+    }
+    if (tell)
+      for (const NCCLOperation& o : fresh) tell(o);
+  }
+
+  void loop() {
+    std::unique_lock lock(mutex);
+    while (
+        !wake.wait_for(lock, std::chrono::milliseconds(std::max(1u, config.poll_interval_ms)), [&] { return stop; })) {
+      lock.unlock();
+      poll();
+      lock.lock();
+    }
+  }
+
+  void endLoop() {
+    {
+      std::lock_guard lock(mutex);
+      stop = true;
+    }
+    wake.notify_all();
+    if (thread.joinable()) thread.join();
+    stop = false;
+  }
+};
+
+NCCLTracker::NCCLTracker(const NCCLTrackerConfig& config) : impl_(std::make_unique<Impl>()) { impl_->config = config; }
+NCCLTracker::~NCCLTracker() { removeHooks(); }
+
+std::string NCCLTracker::lastError() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->error;
+}
+
+bool NCCLTracker::installHooks() {
+  auto fail = [&](const std::string& why) {
+    std::lock_guard lock(impl_->mutex);
+    impl_->error = why;
+    return false;
+  };
+  if (!impl_->config.hook_enabled) return fail("hook_enabled is false");
+  if (isHooked()) return true;
+  if (impl_->config.platform == PlatformType::CUDA)
+    if (Status s = capture::RingSource::hookNccl(); !s) return fail(s.message());
+  Result<std::unique_ptr<capture::RingSource>> source =
+      capture::RingSource::open(impl_->config.platform, impl_->config.profiler);
+  if (!source) return fail(source.status().message());
+  std::lock_guard reading(impl_->poll_mutex);
+  impl_->source = std::move(*source);
+  impl_->joins.resize(impl_->source->rings());
+  return true;
+}
+
+void NCCLTracker::removeHooks() {
+  stopCapture();
+  std::lock_guard reading(impl_->poll_mutex);
+  impl_->source.reset();
+  impl_->joins.clear();
+}
+
+bool NCCLTracker::isHooked() const {
+  std::lock_guard reading(impl_->poll_mutex);
+  return impl_->source != nullptr;
+}
+
+void NCCLTracker::startCapture() {
+  {
+    std::lock_guard reading(impl_->poll_mutex);
+    if (!impl_->source || impl_->source->recording()) return;
+    impl_->source->setRecording(true);
+  }
+  impl_->thread = std::thread([this] { impl_->loop(); });
+}
+
+void NCCLTracker::stopCapture() {
+  {
+    std::lock_guard reading(impl_->poll_mutex);
+    if (!impl_->source || !impl_->source->recording()) return;
+    impl_->source->setRecording(false);
+  }
+  impl_->endLoop();
+  impl_->poll();
+}
+
+void NCCLTracker::clear() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->done.clear();
+  impl_->statistics = {};
+  impl_->dropped = 0;
+}
+
+std::vector<NCCLOperation> NCCLTracker::getInFlight() const {
+  std::lock_guard reading(impl_->poll_mutex);
+  std::vector<NCCLOperation> all;
+  for (size_t ring = 0; ring < impl_->joins.size(); ++ring)
+    for (const auto& [stream, queue] : impl_->joins[ring].launches)
+      for (const NcclJoin::Launch& launch : queue)
+        for (const NcclJoin::Operation& o : launch.operations) {
+          if (!impl_->wanted(o.record.arg[0])) continue;
+          all.push_back(impl_->operation(ring, o.record, nullptr));
+          all.back().in_flight = true;
+          all.back().cuda_stream = stream;
+        }
+  return all;
+}
+
+std::vector<NCCLOperation> NCCLTracker::getOperations() const {
+  impl_->poll();
+  std::vector<NCCLOperation> all;
+  {
+    std::lock_guard lock(impl_->mutex);
+    all.assign(impl_->done.begin(), impl_->done.end());
+  }
+  std::vector<NCCLOperation> pending = getInFlight();
+  all.insert(all.end(), pending.begin(), pending.end());
+  return all;
+}
+
+std::vector<NCCLOperation> NCCLTracker::getOperationsByType(NCCLOpType type) const {
+  std::vector<NCCLOperation> all = getOperations();
+  std::erase_if(all, [&](const NCCLOperation& o) { return o.op_type != type; });
+  return all;
+}
+
+std::vector<NCCLOperation> NCCLTracker::getOperationsByComm(uint64_t comm) const {
+  std::vector<NCCLOperation> all = getOperations();
+  std::erase_if(all, [&](const NCCLOperation& o) { return o.comm_id != comm; });
+  return all;
+}
+
+uint64_t NCCLTracker::operationsDropped() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->dropped;
+}
+
+std::vector<TraceEvent> NCCLTracker::toTraceEvents() const {
+  std::vector<TraceEvent> events;
+  for (const NCCLOperation& o : getOperations()) {
+    TraceEvent e;
+    e.type = o.in_flight ? EventType::NCCLStart : EventType::NCCLComplete;
+    e.timestamp = o.in_flight ? o.enqueue_time : o.start_time;
+    e.duration = o.duration_ns;
+    e.device_id = o.device_id;
+    e.stream_id = static_cast<uint32_t>(o.cuda_stream);
+    e.correlation_id = o.correlation_id;
+    e.name = std::string("nccl") + ncclOpName(o.op_type);
+    e.memory_params = MemoryParams{o.data_size, {}, {}};
+    e.metadata["nccl_comm"] = std::to_string(o.comm_id);
+    e.metadata["nccl_seq"] = std::to_string(o.op_id);
+    e.metadata["rank"] = std::to_string(o.rank);
+    if (o.simulated) e.metadata["simulated"] = "true";
+    events.push_back(std::move(e));
+  }
+  return events;
+}
+
+void NCCLTracker::correlateWithGPUEvents(std::vector<TraceEvent>& events) const {
+  // A kernel may run several operations: the first stands for it.
+  std::map<std::tuple<uint32_t, uint64_t, Timestamp>, NCCLOperation> by_kernel;
+  for (const NCCLOperation& o : getOperations())
+    if (!o.in_flight) by_kernel.try_emplace({o.device_id, o.correlation_id, o.start_time}, o);
+  for (TraceEvent& e : events) {
+    if (e.type != EventType::KernelComplete) continue;
+    auto found = by_kernel.find({e.device_id, e.correlation_id, e.timestamp});
+    if (found == by_kernel.end()) continue;
+    e.metadata["nccl_op"] = ncclOpName(found->second.op_type);
+    e.metadata["nccl_comm"] = std::to_string(found->second.comm_id);
+    e.metadata["nccl_seq"] = std::to_string(found->second.op_id);
+    e.metadata["nccl_bytes"] = std::to_string(found->second.data_size);
+  }
+}
+
+NCCLTracker::Statistics NCCLTracker::getStatistics() const {
+  impl_->poll();
+  std::lock_guard lock(impl_->mutex);
+  return impl_->statistics;
+}
+
+void NCCLTracker::setOperationCallback(OperationCallback callback) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->callback = std::move(callback);
+}
+
+}  // namespace tracesmith::cluster

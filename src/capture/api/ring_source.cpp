@@ -1,0 +1,240 @@
+#include "capture/api/ring_source.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "capture/collect/collector.hpp"
+#include "capture/sim/live.hpp"
+
+namespace tracesmith::capture {
+
+namespace fs = std::filesystem;
+
+/// What all sources of a platform in this process have in common.
+struct RingSource::Shared {
+  ~Shared() {
+    stop = true;
+    if (player.joinable()) player.join();
+  }
+  std::vector<std::string> paths;
+  std::unique_ptr<sim::LiveJob> job;
+  std::thread player;
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  int wanting = 0;  // sources that record; guarded by mutex
+};
+
+Result<std::string> findProbe() {
+  if (const char* set = std::getenv("TRACESMITH_PROBE"); set && *set) return std::string(set);
+  std::vector<fs::path> folders;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (fs::path p = program; p.has_relative_path() && folders.size() < 4; p = p.parent_path())
+    folders.push_back(p / "lib");  // build/bin/tracesmith, build/bin/examples/…
+  Dl_info self{};
+  if (::dladdr(reinterpret_cast<void*>(&findProbe), &self) && self.dli_fname)
+    folders.push_back(fs::path(self.dli_fname).parent_path());
+  for (const fs::path& folder : folders)
+    if (fs::path probe = folder / "libtracesmith_probe.so"; fs::exists(probe, error)) return probe.string();
+  return Status::notFound("libtracesmith_probe.so not found: set TRACESMITH_PROBE to its path");
+}
+
+namespace {
+
+/// The ring the probe made in this process.
+std::string ownRing() {
+  Result<std::string> folder = ring::ringFolder();
+  if (!folder) return {};
+  std::string newest;
+  for (const std::string& path : ring::findRings(*folder))
+    if (auto reader = ring::RingReader::open(path))
+      if ((*reader)->header().pid == ::getpid() && !(*reader)->header().simulated && (*reader)->alive()) newest = path;
+  return newest;
+}
+
+bool taken(const char* variable, const std::string& probe) {
+  const char* value = std::getenv(variable);
+  return value && *value && probe != value;
+}
+
+Status loadProbe(const ProfilerConfig& config) {
+  Result<std::string> folder = ring::ringFolder();
+  if (!folder) return folder.status();
+  Result<std::string> probe = findProbe();
+  if (!probe) return probe.status();
+  ::setenv("TRACESMITH_DIR", folder->c_str(), 1);
+  ::setenv("TRACESMITH_PROBE", probe->c_str(), 1);
+  ::setenv("TRACESMITH_MODE", config.mode.c_str(), 0);
+  if (!std::getenv("TRACESMITH_READER")) ::setenv("TRACESMITH_PAUSED", "1", 0);  // else `tracesmith run` records
+  ::setenv("TRACESMITH_RING_MB", std::to_string(std::max<size_t>(1, config.buffer_size >> 14)).c_str(), 0);
+  void* library = ::dlopen(probe->c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) return Status::io(std::string("cannot load the probe: ") + ::dlerror());
+  // Where CUDA is not up yet the driver calls the probe itself, early enough to see everything.
+  if (!taken("CUDA_INJECTION64_PATH", *probe)) ::setenv("CUDA_INJECTION64_PATH", probe->c_str(), 1);
+  if (!taken("NVTX_INJECTION64_PATH", *probe)) ::setenv("NVTX_INJECTION64_PATH", probe->c_str(), 1);
+  void* start = ::dlsym(library, "InitializeInjection");
+  if (!start) return Status::io(*probe + " is no probe of TraceSmith");
+  reinterpret_cast<int (*)()>(start)();
+  return {};
+}
+
+uint64_t losses(const ring::RingHeader& h) {
+  uint64_t all = 0;
+  for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) all += h.losses[cause].load();
+  return all;
+}
+
+}  // namespace
+
+Status RingSource::hookNccl() {
+  Result<std::string> probe = findProbe();
+  if (!probe) return probe.status();
+  if (taken("NCCL_PROFILER_PLUGIN", *probe))
+    return Status::invalid("NCCL_PROFILER_PLUGIN names another plugin: " +
+                           std::string(std::getenv("NCCL_PROFILER_PLUGIN")));
+  ::setenv("NCCL_PROFILER_PLUGIN", probe->c_str(), 1);
+  return {};
+}
+
+std::shared_ptr<RingSource::Shared> RingSource::shared(PlatformType platform, const ProfilerConfig& config,
+                                                       Status& status) {
+  static std::mutex mutex;
+  static std::weak_ptr<Shared> sim;
+  static std::shared_ptr<Shared> cuda;
+  std::lock_guard lock(mutex);
+  if (platform == PlatformType::CUDA) {
+    if (cuda) return cuda;
+    auto fresh = std::make_shared<Shared>();
+    std::string path = ownRing();  // under `tracesmith run` it is there already
+    if (path.empty()) {
+      status = loadProbe(config);
+      if (!status) return nullptr;
+      path = ownRing();
+    }
+    if (path.empty()) {
+      status = Status::io("the probe could make no ring");
+      return nullptr;
+    }
+    fresh->paths = {path};
+    return cuda = fresh;
+  }
+  if (auto there = sim.lock()) return there;
+  auto fresh = std::make_shared<Shared>();
+  sim::LiveConfig live;
+  live.job.ranks = static_cast<int>(config.sim.gpus);
+  live.job.gpus_per_node = live.job.ranks;
+  live.job.seed = config.sim.seed;
+  live.step_ms = config.sim.step_ms;
+  live.speed = config.sim.speed;
+  live.steps = config.sim.steps;
+  live.host = hostName();
+  live.ring_records = 1024;
+  while (live.ring_records < config.buffer_size && live.ring_records < (1u << 20)) live.ring_records *= 2;
+  live.recording = false;
+  for (const std::string& fault : config.sim.faults) {
+    status = sim::addFault(live.job.faults, fault);
+    if (!status) return nullptr;
+  }
+  if (config.sim.gpus == 0 || config.sim.gpus > 65536 || !(config.sim.speed > 0) || !(config.sim.step_ms > 0)) {
+    status = Status::invalid("SimConfig: gpus, speed and step_ms must be above 0");
+    return nullptr;
+  }
+  Result<std::unique_ptr<sim::LiveJob>> job = sim::LiveJob::create(live);
+  if (!job) {
+    status = job.status();
+    return nullptr;
+  }
+  fresh->job = std::move(*job);
+  fresh->paths = fresh->job->ringPaths();
+  Shared* raw = fresh.get();
+  fresh->player = std::thread([raw] { raw->job->run(raw->stop); });
+  sim = fresh;
+  return fresh;
+}
+
+Result<std::unique_ptr<RingSource>> RingSource::open(PlatformType platform, const ProfilerConfig& config) {
+  if (platform != PlatformType::CUDA && platform != PlatformType::Sim)
+    return Status::unsupported("this platform has no profiler: use cuda or sim");
+  std::unique_ptr<RingSource> source(new RingSource());
+  source->platform_ = platform;
+  Status status;
+  source->shared_ = shared(platform, config, status);
+  if (!source->shared_) return status;
+  for (const std::string& path : source->shared_->paths) {
+    Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
+    if (!reader) return reader.status();
+    Ring ring{std::move(*reader), {}, 0};
+    ring.lost_before = losses(ring.reader->header());
+    source->rings_.push_back(std::move(ring));
+  }
+  return source;
+}
+
+RingSource::~RingSource() { setRecording(false); }
+
+void RingSource::setRecording(bool on) {
+  if (!shared_ || on == recording_) return;
+  recording_ = on;
+  {
+    std::lock_guard lock(shared_->mutex);
+    shared_->wanting += on ? 1 : -1;
+    for (Ring& ring : rings_) {
+      // `tracesmith run` records too: then it is not ours to stop.
+      if (on || (shared_->wanting == 0 && ring.reader->attachedReader() == 0))
+        ring.reader->header().recording = shared_->wanting > 0;
+    }
+  }
+  const uint64_t now = ring::nowNs();
+  if (on) {
+    poll([](size_t, uint32_t, const ring::Record&) {});  // what lies there is the past
+    from_ns_ = now;
+    to_ns_ = UINT64_MAX;
+  } else {
+    to_ns_ = now;
+  }
+  waitForProbe(now);
+}
+
+/// CUPTI is turned on and off, and hands over what it has, by the probe's own thread: waits until that was there.
+void RingSource::waitForProbe(uint64_t since_ns) const {
+  for (const Ring& ring : rings_) {
+    const ring::RingHeader& h = ring.reader->header();
+    if (h.simulated || h.cuda_state.load() != 1) continue;
+    for (int turns = 0, i = 0; turns < 2 && i < 1000; ++i) {
+      const uint64_t seen = h.heartbeat_ns.load();
+      if (seen > since_ns) {
+        ++turns;
+        since_ns = seen;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+}
+
+size_t RingSource::poll(const Visit& visit) {
+  size_t count = 0;
+  for (size_t i = 0; i < rings_.size(); ++i)
+    rings_[i].reader->follow(rings_[i].cursors, [&](uint32_t lane, const ring::Record& r) {
+      const bool context = r.kind == ring::Kind::thread || r.kind == ring::Kind::comm || r.kind == ring::Kind::gpu_on;
+      // Simulated time may run faster than ours: there the control word alone says what is recorded.
+      if (!context && !simulated() && (r.start < from_ns_ || r.start >= to_ns_)) return;
+      ++count;
+      visit(i, lane, r);
+    });
+  return count;
+}
+
+uint64_t RingSource::lost() const {
+  uint64_t all = 0;
+  for (const Ring& ring : rings_) all += ring.cursors.missed + losses(ring.reader->header()) - ring.lost_before;
+  return all;
+}
+
+}  // namespace tracesmith::capture

@@ -1,0 +1,86 @@
+#include "capture/collect/nccl_join.hpp"
+
+#include <algorithm>
+
+#include "capture/probe/nccl_abi.hpp"
+
+namespace tracesmith::capture {
+
+using ring::Kind;
+using ring::Record;
+
+namespace {
+
+constexpr size_t kMostWaiting = 4096;  // launches of a stream; graph replays may never get a kernel
+
+/// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
+bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoin::Text& text) {
+  static constexpr std::string_view kFunctions[] = {"AllReduce", "AllGather", "ReduceScatter",
+                                                    "Broadcast", "Reduce_",   "SendRecv"};
+  if (std::none_of(std::begin(kFunctions), std::end(kFunctions),
+                   [&](std::string_view f) { return kernel.find(f) != std::string_view::npos; }))
+    return true;
+  return launch.operations.empty() ||
+         std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
+           return kernel.find(o.record.kind == Kind::p2p ? "SendRecv" : text(o.record.name)) != std::string_view::npos;
+         });
+}
+
+/// Hands out the operations of the first launch of a queue and forgets it.
+void settle(std::deque<NcclJoin::Launch>& queue, const Record* kernel, const NcclJoin::Done& done) {
+  for (const NcclJoin::Operation& o : queue.front().operations) done(o, kernel);
+  queue.pop_front();
+}
+
+}  // namespace
+
+bool isNcclKernel(std::string_view name) {
+  if (name.starts_with("_Z")) name.remove_prefix(std::min(name.size(), name.find_first_not_of("0123456789", 2)));
+  return name.starts_with("nccl");
+}
+
+int64_t ncclBytes(uint64_t elements, uint16_t datatype) {
+  return static_cast<int64_t>(elements) *
+         (datatype < std::size(nccl::kDatatypeBytes) ? nccl::kDatatypeBytes[datatype] : 1);
+}
+
+void NcclJoin::launch(uint32_t lane, const Record& r) {
+  lane_stream[lane] = r.stream;
+  launches[r.stream].push_back({r.start, r.end, {}});
+}
+
+void NcclJoin::operation(uint32_t lane, const Record& r, int64_t tid, const Done& done) {
+  // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
+  auto stream = lane_stream.find(lane);
+  std::deque<Launch>& queue = launches[stream == lane_stream.end() ? 0 : stream->second];
+  if (stream == lane_stream.end() || queue.empty()) queue.push_back({r.start, r.start, {}});
+  queue.back().operations.push_back({r, tid});
+  if (queue.size() > kMostWaiting) settle(queue, nullptr, done);
+}
+
+void NcclJoin::kernel(const Record& r, const Text& text, const Done& done) {
+  const std::string_view name = text(r.name);
+  if (!isNcclKernel(name)) return;
+  for (uint32_t stream : {r.stream, 0u}) {
+    auto found = launches.find(stream);
+    if (found == launches.end()) continue;
+    std::deque<Launch>& queue = found->second;
+    while (!queue.empty() && queue.front().end < gpu_on_ns)
+      settle(queue, nullptr, done);  // launched while nobody recorded
+    // One whose kernel was lost would shift all after it: it shows where functions alternate.
+    auto fitting = std::find_if(queue.begin(), queue.end(),
+                                [&](const Launch& l) { return l.start <= r.start && fits(l, name, text); });
+    if (fitting == queue.end()) continue;
+    for (auto n = fitting - queue.begin(); n > 0; --n) settle(queue, nullptr, done);
+    settle(queue, &r, done);
+    return;
+  }
+}
+
+void NcclJoin::giveUp(const Done& done) const {
+  for (const auto& [stream, queue] : launches)
+    for (const Launch& launch : queue)
+      for (const Operation& o : launch.operations) done(o, nullptr);
+}
+
+}  // namespace tracesmith::capture

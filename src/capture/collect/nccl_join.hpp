@@ -1,0 +1,45 @@
+// Finds the kernel of each NCCL operation: NCCL tells what it launched, CUPTI what ran, and kernels run on their stream
+// in the order they were launched. One process each.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "capture/ring/layout.hpp"
+
+namespace tracesmith::capture {
+
+struct NcclJoin {
+  struct Operation {
+    ring::Record record;
+    int64_t tid = 0;  // thread that called it
+  };
+  /// One NCCL kernel launch and the operations in it.
+  struct Launch {
+    uint64_t start = 0, end = 0;
+    std::vector<Operation> operations;
+  };
+  /// Called for each operation whose kernel was found, or (nullptr) will not be found any more.
+  using Done = std::function<void(const Operation&, const ring::Record* kernel)>;
+  using Text = std::function<std::string_view(uint32_t)>;  // of a string id of the ring
+
+  void launch(uint32_t lane, const ring::Record& record);
+  void operation(uint32_t lane, const ring::Record& record, int64_t tid, const Done& done);
+  void kernel(const ring::Record& record, const Text& text, const Done& done);
+  /// What still waits: in flight, or its kernel will never come.
+  void giveUp(const Done& done) const;
+
+  std::map<uint32_t, std::deque<Launch>> launches;  // by stream, in the order they were launched; 0: stream not known
+  std::map<uint32_t, uint32_t> lane_stream;         // stream of the last launch on a lane
+  uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded
+};
+
+/// "ncclDevKernel_…", also as the linker spells it: "_Z39ncclDevKernel_…".
+bool isNcclKernel(std::string_view name);
+/// Elements of an operation → bytes; datatype: index in the ring's list.
+int64_t ncclBytes(uint64_t elements, uint16_t datatype);
+
+}  // namespace tracesmith::capture

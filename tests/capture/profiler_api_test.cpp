@@ -1,0 +1,261 @@
+// The C++ API: profiling from inside a program, on simulated GPUs and with stand-ins for CUDA's libraries.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "support/child.hpp"
+#include "support/process.hpp"
+#include "tracesmith/cluster/multi_gpu_profiler.hpp"
+#include "tracesmith/cluster/nccl_tracker.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+using test::eventually;
+using test::Output;
+using test::TempDir;
+
+const std::string kBuild = TRACESMITH_BUILD_DIR;
+
+class SimApi : public ::testing::Test {
+ protected:
+  SimApi() {
+    ::setenv("TRACESMITH_DIR", (dir_ / "rings").c_str(), 1);
+    sim_.sim.gpus = 3;
+    sim_.sim.step_ms = 5;
+    sim_.buffer_size = 1 << 14;
+  }
+  ~SimApi() override { ::unsetenv("TRACESMITH_DIR"); }
+  MultiGPUConfig config() const {
+    MultiGPUConfig c;
+    c.platform = PlatformType::Sim;
+    c.profiler = sim_;
+    c.aggregation_interval_ms = 5;
+    return c;
+  }
+  NCCLTrackerConfig ncclConfig() const {
+    NCCLTrackerConfig c;
+    c.platform = PlatformType::Sim;
+    c.profiler = sim_;
+    c.poll_interval_ms = 5;
+    return c;
+  }
+  TempDir dir_;
+  ProfilerConfig sim_;
+};
+
+TEST_F(SimApi, EveryGpuGivesEventsMarkedAsSimulated) {
+  MultiGPUProfiler profiler(config());
+  ASSERT_TRUE(profiler.initialize()) << profiler.lastError();
+  EXPECT_EQ(profiler.getActiveGPUs(), (std::vector<uint32_t>{0, 1, 2}));
+  EXPECT_EQ(profiler.getAllDeviceInfo().size(), 3u);
+  EXPECT_TRUE(profiler.getDeviceInfo(2).simulated);
+  EXPECT_FALSE(profiler.isCapturing());
+  ASSERT_TRUE(profiler.startCapture());
+  EXPECT_FALSE(profiler.startCapture()) << "twice";
+  EXPECT_TRUE(eventually([&] { return profiler.eventsPerGPU(2) > 500 && profiler.eventsPerGPU(0) > 500; }));
+  ASSERT_TRUE(profiler.stopCapture());
+  std::vector<TraceEvent> events;
+  const size_t first = profiler.getEvents(events, 100);
+  EXPECT_EQ(first, 100u);
+  profiler.getEvents(events);
+  EXPECT_EQ(events.size() + profiler.totalEventsDropped(), profiler.totalEventsCaptured());
+  std::set<uint32_t> gpus;
+  for (const TraceEvent& e : events) {
+    EXPECT_EQ(e.metadata.at("simulated"), "true");
+    if (e.type == EventType::KernelComplete) {
+      gpus.insert(e.device_id);
+      EXPECT_GT(e.duration, 0u);
+      EXPECT_TRUE(e.kernel_params && e.kernel_params->grid_x > 0);
+    }
+  }
+  EXPECT_EQ(gpus.size(), 3u);
+  events.clear();
+  EXPECT_EQ(profiler.getEvents(events), 0u) << "fetched is gone, and nothing comes after the stop";
+}
+
+TEST_F(SimApi, GpusAreAddedAndRemoved) {
+  MultiGPUConfig c = config();
+  c.gpu_ids = {1};
+  MultiGPUProfiler profiler(c);
+  ASSERT_TRUE(profiler.initialize());
+  EXPECT_EQ(profiler.getActiveGPUs(), std::vector<uint32_t>{1});
+  EXPECT_TRUE(profiler.addGPU(2));
+  EXPECT_FALSE(profiler.addGPU(2));
+  EXPECT_FALSE(profiler.addGPU(9));
+  EXPECT_EQ(profiler.lastError(), "there is no GPU 9");
+  EXPECT_TRUE(profiler.removeGPU(1));
+  EXPECT_FALSE(profiler.removeGPU(1));
+  ASSERT_TRUE(profiler.startCapture());
+  EXPECT_TRUE(eventually([&] { return profiler.eventsPerGPU(2) > 100; }));
+  EXPECT_EQ(profiler.eventsPerGPU(1), 0u);
+  std::vector<TraceEvent> events;
+  EXPECT_EQ(profiler.getEventsFromGPU(1, events), 0u);
+  EXPECT_GT(profiler.getEventsFromGPU(2, events), 0u);
+  c.gpu_ids = {7};
+  MultiGPUProfiler wrong(c);
+  EXPECT_FALSE(wrong.initialize());
+}
+
+TEST_F(SimApi, AFullBufferCountsWhatItDrops) {
+  MultiGPUConfig c = config();
+  c.per_gpu_buffer_size = 10;
+  MultiGPUProfiler profiler(c);
+  ASSERT_TRUE(profiler.initialize());
+  ASSERT_TRUE(profiler.startCapture());
+  EXPECT_TRUE(eventually([&] { return profiler.eventsPerGPU(0) > 50; }));
+  profiler.stopCapture();
+  std::vector<TraceEvent> events;
+  profiler.getEvents(events);
+  EXPECT_LE(events.size(), 40u);
+  EXPECT_EQ(events.size() + profiler.totalEventsDropped(), profiler.totalEventsCaptured());
+}
+
+TEST_F(SimApi, NcclOperationsComeWithGpuTimesAndBandwidth) {
+  NCCLTracker tracker(ncclConfig());
+  EXPECT_FALSE(tracker.isHooked());
+  ASSERT_TRUE(tracker.installHooks()) << tracker.lastError();
+  std::atomic<uint64_t> called{0};
+  tracker.setOperationCallback([&](const NCCLOperation&) {
+    ++called;
+    (void)tracker.getStatistics();  // no lock is held
+  });
+  tracker.startCapture();
+  EXPECT_TRUE(eventually([&] { return called > 100; }));
+  tracker.stopCapture();
+  const std::vector<NCCLOperation> all = tracker.getOperations();
+  const NCCLTracker::Statistics s = tracker.getStatistics();
+  EXPECT_EQ(s.total_operations, called);
+  uint64_t finished = 0;
+  for (const NCCLOperation& o : all) {
+    EXPECT_TRUE(o.simulated);
+    EXPECT_EQ(o.world_size, 3u);
+    EXPECT_EQ(o.data_type, NCCLDataType::BFloat16);
+    if (o.in_flight) continue;
+    ++finished;
+    EXPECT_GE(o.start_time, o.enqueue_time);
+    EXPECT_GT(o.end_time, o.start_time);
+    ASSERT_TRUE(o.algbw_gbps && o.busbw_gbps);
+    if (o.op_type == NCCLOpType::AllReduce) {
+      EXPECT_NEAR(*o.busbw_gbps / *o.algbw_gbps, 4.0 / 3, 1e-9);
+      EXPECT_EQ(o.red_op, NCCLRedOp::Sum);
+    }
+  }
+  EXPECT_EQ(finished, s.total_operations);
+  EXPECT_EQ(tracker.getOperationsByType(NCCLOpType::Send).size(), 0u);
+  EXPECT_EQ(tracker.getOperationsByComm(all[0].comm_id).empty(), false);
+  EXPECT_EQ(tracker.toTraceEvents().size(), all.size());
+  tracker.clear();
+  EXPECT_EQ(tracker.getStatistics().total_operations, 0u);
+}
+
+TEST_F(SimApi, AHangShowsAsOperationsInFlight) {
+  NCCLTrackerConfig c = ncclConfig();
+  c.profiler.sim.faults = {"hang=1:3"};
+  NCCLTracker tracker(c);
+  ASSERT_TRUE(tracker.installHooks());
+  tracker.startCapture();
+  std::set<uint32_t> waiting;
+  EXPECT_TRUE(eventually([&] {
+    std::vector<NCCLOperation> pending = tracker.getInFlight();
+    waiting.clear();
+    const uint64_t now_done = tracker.getStatistics().total_operations;
+    for (const NCCLOperation& o : pending) waiting.insert(o.rank);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return !pending.empty() && now_done == tracker.getStatistics().total_operations;
+  }));
+  EXPECT_EQ(waiting, (std::set<uint32_t>{0, 2})) << "rank 1 never came";
+}
+
+TEST_F(SimApi, OldOperationsGoAndAreCounted) {
+  NCCLTrackerConfig c = ncclConfig();
+  c.max_operations = 20;
+  NCCLTracker tracker(c);
+  ASSERT_TRUE(tracker.installHooks());
+  tracker.startCapture();
+  EXPECT_TRUE(eventually([&] { return tracker.operationsDropped() > 0; }));
+  tracker.stopCapture();
+  std::vector<NCCLOperation> all = tracker.getOperations();
+  std::erase_if(all, [](const NCCLOperation& o) { return o.in_flight; });
+  EXPECT_EQ(all.size(), 20u);
+  EXPECT_EQ(tracker.getStatistics().total_operations, 20 + tracker.operationsDropped());
+}
+
+TEST_F(SimApi, WrongUseSaysWhy) {
+  EXPECT_EQ(createProfiler(PlatformType::Unknown), nullptr);
+  EXPECT_EQ(platformFromName("metal"), PlatformType::Unknown);
+  auto profiler = createProfiler(PlatformType::Sim);
+  EXPECT_FALSE(profiler->startCapture());
+  EXPECT_EQ(profiler->lastError(), "not initialized");
+  sim_.sim.faults = {"nonsense"};
+  EXPECT_FALSE(profiler->initialize(sim_));
+  EXPECT_NE(profiler->lastError().find("'nonsense' is no fault"), std::string::npos);
+}
+
+/// The lines of a program's output that begin with a word.
+std::vector<std::string> lines(const std::string& text, const std::string& word) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with(word + "|")) out.push_back(line.substr(word.size() + 1));
+  return out;
+}
+
+class CudaApi : public ::testing::Test {
+ protected:
+  Output run(const std::vector<std::string>& command) {
+    return test::runWith({{"TRACESMITH_DIR", dir_ / "rings"},
+                          {"TRACESMITH_CUPTI", kBuild + "/lib/tests/libcupti.so.13"},
+                          {"LD_LIBRARY_PATH", kBuild + "/lib/tests/driver"}},
+                         command);
+  }
+  void check(const Output& out) {
+    ASSERT_EQ(out.rc, 0) << out.out << out.err;
+    const std::vector<std::string> events = lines(out.out, "event");
+    int kernels = 0;
+    for (const std::string& e : events) {
+      kernels += e.starts_with("KernelComplete|kernel_");
+      EXPECT_EQ(e.find("before"), std::string::npos) << e;
+      EXPECT_EQ(e.find("after"), std::string::npos) << e;
+    }
+    EXPECT_EQ(kernels, 10) << out.out;
+    EXPECT_EQ(std::ranges::count(events, "MemcpyH2D|Memcpy HtoD (Pageable -> Device)|300||4096"), 1) << out.out;
+    EXPECT_EQ(std::ranges::count_if(events, [](const std::string& e) { return e.find("|AllReduce|") != e.npos; }), 1)
+        << "the NCCL kernel is told by name";
+    EXPECT_EQ(lines(out.out, "link"), std::vector<std::string>{"1|0|1048576"});
+    EXPECT_EQ(lines(out.out, "device"),
+              (std::vector<std::string>{"0|Fake GPU 0|75|unknown", "1|Fake GPU 1|75|unknown"}));
+    EXPECT_EQ(lines(out.out, "nccl"), (std::vector<std::string>{"AllReduce|77|0|2|4|1048576|1000|sum",
+                                                                "AllReduce|77|1|2|4|1048576|0|in flight"}));
+    EXPECT_EQ(lines(out.out, "lost"), std::vector<std::string>{"0"});
+  }
+  TempDir dir_;
+};
+
+TEST_F(CudaApi, AProgramProfilesItself) { check(run({kBuild + "/bin/tests/profiler_program"})); }
+
+TEST_F(CudaApi, UnderRunBothGetEverything) {
+  Output out = run({TRACESMITH_BIN, "run", "-o", dir_ / "t.sbt", "--", kBuild + "/bin/tests/profiler_program"});
+  check(out);
+  EXPECT_NE(out.err.find(" 13 kernels"), std::string::npos) << "before, after and the NCCL kernel too: " << out.err;
+}
+
+TEST(Examples, Run) {
+  TempDir dir;
+  const test::Environment environment = {{"TRACESMITH_DIR", dir / "rings"}};
+  Output gpus = test::runWith(environment, {kBuild + "/bin/examples/multi_gpu_example", "sim", "0.5"});
+  EXPECT_EQ(gpus.rc, 0) << gpus.err;
+  EXPECT_NE(gpus.out.find("GPU 3  Simulated H100"), std::string::npos) << gpus.out;
+  EXPECT_NE(gpus.out.find(", 0 lost,"), std::string::npos) << gpus.out;
+  Output nccl = test::runWith(environment, {kBuild + "/bin/examples/nccl_tracking_example", "sim", "1.5"});
+  EXPECT_EQ(nccl.rc, 0) << nccl.err;
+  EXPECT_NE(nccl.out.find("AllReduce"), std::string::npos) << nccl.out;
+  EXPECT_NE(nccl.out.find("on rank 3"), std::string::npos) << nccl.out;
+  EXPECT_EQ(nccl.out.find("on rank 1\n"), std::string::npos) << "the one that hangs: " << nccl.out;
+}
+
+}  // namespace
+}  // namespace tracesmith::cluster
