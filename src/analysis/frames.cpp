@@ -23,9 +23,9 @@ constexpr int64_t kDefaultMs = 500;
 constexpr double kUnknown = NAN;
 
 enum Value { kUtil, kUsed, kTotal, kPcieRx, kPcieTx, kNvlinkRx, kNvlinkTx, kValues };
-constexpr const char* kMetrics[kValues] = {
-    "gpu_utilization_percent", "gpu_memory_used_bytes", "gpu_memory_total_bytes", "gpu_pcie_rx_bytes",
-    "gpu_pcie_tx_bytes",       "gpu_nvlink_rx_bytes",   "gpu_nvlink_tx_bytes"};
+constexpr const char* kMetrics[kValues] = {"gpu_utilization_percent", "gpu_memory_used_bytes", "gpu_memory_total_bytes",
+                                           "gpu_pcie_rx_bytes",       "gpu_pcie_tx_bytes",     "gpu_nvlink_rx_bytes",
+                                           "gpu_nvlink_tx_bytes"};
 
 struct Sample {
   int64_t time;  // reference
@@ -194,7 +194,8 @@ class Frames {
       if (s.value == kTotal) gpu.total = number;
       if (s.value >= kPcieRx) {  // a growing total: what counts is its rate, in GB/s
         Counter& counter = last_[s.gpu][s.value];
-        number = s.time > counter.time ? (number - counter.total) / static_cast<double>(s.time - counter.time) : kUnknown;
+        number =
+            s.time > counter.time ? (number - counter.total) / static_cast<double>(s.time - counter.time) : kUnknown;
         counter = {s.time, s.number};
       }
       rows[s.gpu][s.value] = number;

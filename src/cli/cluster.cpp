@@ -17,8 +17,9 @@ void addSecurity(CLI::App& command, cluster::SecurityOptions& s, bool server) {
   command.add_option("--tls-cert", s.tls_cert, "Own certificate (PEM)")->type_name("FILE");
   command.add_option("--tls-key", s.tls_key, "Its key (PEM)")->type_name("FILE");
   command
-      .add_option("--tls-ca", s.tls_ca,
-                  server ? "Clients must have a certificate of this authority (PEM)" : "Authority of the other side (PEM)")
+      .add_option(
+          "--tls-ca", s.tls_ca,
+          server ? "Clients must have a certificate of this authority (PEM)" : "Authority of the other side (PEM)")
       ->type_name("FILE");
 }
 

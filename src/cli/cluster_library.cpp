@@ -16,7 +16,8 @@ Result<cluster::Library*> loadCluster() {
   void* library = ::dlopen(there ? beside.c_str() : kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* reason = ::dlerror();
-    return Status::unsupported(std::string("cluster commands need ") + kLibrary + ": " + (reason ? reason : "not found"));
+    return Status::unsupported(std::string("cluster commands need ") + kLibrary + ": " +
+                               (reason ? reason : "not found"));
   }
   auto* create = reinterpret_cast<cluster::CreateLibrary*>(::dlsym(library, cluster::kCreateLibraryName));
   cluster::Library* created = create ? create(cluster::kLibraryVersion) : nullptr;

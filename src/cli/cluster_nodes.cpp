@@ -17,9 +17,14 @@ void nodeJson(JsonWriter& w, const NodeStatus& n) {
   n.silent_s < 0 ? w.null() : w.value(n.silent_s);
   w.key("gpus").beginArray();
   for (const cluster::DeviceStatus& gpu : n.gpus)
-    w.beginObject().field("index", static_cast<int64_t>(gpu.index)).field("name", gpu.name).field("memory_bytes", gpu.memory_bytes).endObject();
+    w.beginObject()
+        .field("index", static_cast<int64_t>(gpu.index))
+        .field("name", gpu.name)
+        .field("memory_bytes", gpu.memory_bytes)
+        .endObject();
   w.endArray().key("clock").beginObject().field("method", n.clock_method);
-  for (auto [key, value] : {std::pair{"offset_ns", n.clock_offset_ns}, {"bound_ns", n.clock_bound_ns}, {"delay_ns", n.clock_delay_ns}}) {
+  for (auto [key, value] :
+       {std::pair{"offset_ns", n.clock_offset_ns}, {"bound_ns", n.clock_bound_ns}, {"delay_ns", n.clock_delay_ns}}) {
     w.key(key);
     n.clock_known ? w.value(value) : w.null();
   }
@@ -28,7 +33,10 @@ void nodeJson(JsonWriter& w, const NodeStatus& n) {
   w.field("faults", n.clock_faults).endObject();
   w.field("processes", static_cast<int64_t>(n.processes)).field("captures", static_cast<int64_t>(n.captures));
   w.field("records", n.records).field("lost", n.losses).field("spool_bytes", n.spool_bytes);
-  w.field("stored_bytes", n.stored_bytes).field("stored_events", n.stored_events).field("problem", n.problem).endObject();
+  w.field("stored_bytes", n.stored_bytes)
+      .field("stored_events", n.stored_events)
+      .field("problem", n.problem)
+      .endObject();
 }
 
 std::string stateOf(const NodeStatus& n) {
@@ -37,16 +45,16 @@ std::string stateOf(const NodeStatus& n) {
 }
 
 void printNodes(const ClusterStatus& status) {
-  std::vector<std::vector<std::string>> rows = {
-      {"node", "state", "GPUs", "processes", "clock offset", "drift ppm", "error at most", "spooled", "stored", "events", "lost"}};
+  std::vector<std::vector<std::string>> rows = {{"node", "state", "GPUs", "processes", "clock offset", "drift ppm",
+                                                 "error at most", "spooled", "stored", "events", "lost"}};
   char drift[32];
   for (const NodeStatus& n : status.nodes) {
     std::snprintf(drift, sizeof drift, "%.3f", n.clock_drift_ppm);
-    rows.push_back({n.node, stateOf(n), std::to_string(n.gpus.size()), std::to_string(n.processes),
-                    n.clock_known ? humanNs(static_cast<double>(n.clock_offset_ns)) : "unknown",
-                    n.clock_known ? drift : "unknown",
-                    n.clock_known ? humanNs(static_cast<double>(n.clock_bound_ns)) : "unknown", humanBytes(n.spool_bytes),
-                    humanBytes(n.stored_bytes), humanCount(n.stored_events), humanCount(n.losses)});
+    rows.push_back(
+        {n.node, stateOf(n), std::to_string(n.gpus.size()), std::to_string(n.processes),
+         n.clock_known ? humanNs(static_cast<double>(n.clock_offset_ns)) : "unknown", n.clock_known ? drift : "unknown",
+         n.clock_known ? humanNs(static_cast<double>(n.clock_bound_ns)) : "unknown", humanBytes(n.spool_bytes),
+         humanBytes(n.stored_bytes), humanCount(n.stored_events), humanCount(n.losses)});
   }
   std::printf("%s", alignTable(rows).c_str());
   for (const NodeStatus& n : status.nodes)

@@ -26,7 +26,11 @@ int serve(const char* what, const std::string& listen, bool json,
   if (json) {
     std::string text;
     JsonWriter w(text);
-    w.beginObject().field("role", what).field("name", (*server)->name()).field("port", static_cast<int64_t>((*server)->port())).endObject();
+    w.beginObject()
+        .field("role", what)
+        .field("name", (*server)->name())
+        .field("port", static_cast<int64_t>((*server)->port()))
+        .endObject();
     std::printf("%s\n", text.c_str());
   } else {
     std::printf("%s %s listens on %s:%u\n", what, (*server)->name().c_str(), listen.c_str(), (*server)->port());
@@ -52,7 +56,9 @@ void addClusterServers(CLI::App& cluster, Run& run) {
         ->capture_default_str();
     command->add_option("--data-dir", o->data_dir, "Where the spool is")->type_name("FOLDER")->capture_default_str();
     command->add_option("--node-id", o->node_id, "Name of this node; default: the host name")->type_name("NAME");
-    command->add_option("--sim", o->sim_gpus, "Simulate this many GPUs at work")->type_name("GPUS")->check(CLI::Range(1, 64));
+    command->add_option("--sim", o->sim_gpus, "Simulate this many GPUs at work")
+        ->type_name("GPUS")
+        ->check(CLI::Range(1, 64));
     command->add_option("--freq", o->freq_ms, "Telemetry every MS milliseconds, where a session does not say")
         ->type_name("MS")
         ->capture_default_str()
@@ -73,7 +79,9 @@ void addClusterServers(CLI::App& cluster, Run& run) {
   command->add_option("--listen", o->listen, "Address to listen on; beyond this machine it needs a token or TLS")
       ->type_name("ADDRESS")
       ->capture_default_str();
-  command->add_option("--data-dir", o->data_dir, "Where everything is stored")->type_name("FOLDER")->capture_default_str();
+  command->add_option("--data-dir", o->data_dir, "Where everything is stored")
+      ->type_name("FOLDER")
+      ->capture_default_str();
   command->add_option("--freq", o->freq_ms, "Telemetry of sessions every MS milliseconds, where they do not say")
       ->type_name("MS")
       ->capture_default_str()
@@ -88,7 +96,8 @@ void addClusterServers(CLI::App& cluster, Run& run) {
       ->check(CLI::Range(100, 3600000));
   addSecurity(*command, o->security, true);
   command->add_flag("--json", *json, "Print where it listens as JSON");
-  command->footer("Example:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith");
+  command->footer(
+      "Example:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith");
   command->callback([o, json, &run] {
     run = [o, json] {
       return serve("master", o->listen, *json, [&](cluster::Library& l) { return l.startMaster(*o); });

@@ -99,7 +99,8 @@ int record(const Options& o) {
     const auto span = std::chrono::duration<double>(o.start.duration_s);
     while (!g_stop && Clock::now() - began < span) {
       progress.update(static_cast<uint64_t>((Clock::now() - began).count()), static_cast<uint64_t>(span.count() * 1e9));
-      std::this_thread::sleep_for(std::min<Clock::duration>(kPoll, std::chrono::duration_cast<Clock::duration>(span) - (Clock::now() - began)));
+      std::this_thread::sleep_for(
+          std::min<Clock::duration>(kPoll, std::chrono::duration_cast<Clock::duration>(span) - (Clock::now() - began)));
     }
   }
   if (g_stop.exchange(false)) (void)(*client)->stop(session->id);
@@ -124,7 +125,8 @@ int stop(const Options& o) {
   Result<std::vector<SessionInfo>> stopped = (*client)->stop(o.name);
   if (!stopped) return fail(stopped.status());
   if (!o.output.empty() && stopped->size() != 1)
-    return fail(Status::invalid("several sessions were stopped: fetch each with `cluster recover --name S --export FILE`"));
+    return fail(
+        Status::invalid("several sessions were stopped: fetch each with `cluster recover --name S --export FILE`"));
   for (const SessionInfo& s : *stopped) {
     Progress progress("collecting");
     Result<SessionInfo> settled = settle(**client, s.id, o.wait_s, progress);
@@ -185,7 +187,9 @@ int recover(const Options& o) {
 
 void addStart(CLI::App& command, Options& o) {
   command.add_option("--name", o.start.name, "Name of the session; default: one is made up")->type_name("NAME");
-  command.add_option("--freq", o.start.freq_ms, "Telemetry every MS milliseconds")->type_name("MS")->check(CLI::Range(10, 3600000));
+  command.add_option("--freq", o.start.freq_ms, "Telemetry every MS milliseconds")
+      ->type_name("MS")
+      ->check(CLI::Range(10, 3600000));
 }
 
 }  // namespace
@@ -201,10 +205,18 @@ void addClusterSessions(CLI::App& cluster, Run& run) {
   {
     auto [command, o] = make("record", "Record all nodes and write one trace", record);
     addStart(*command, *o);
-    command->add_option("-o,--output", o->output, "Trace to write (.sbt), or frames (.json)")->required()->type_name("FILE");
-    command->add_option("-d,--duration", o->start.duration_s, "Record the next SECONDS")->type_name("SECONDS")->check(CLI::Range(0.001, 1e8));
-    command->add_option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach")->type_name("SECONDS")->check(CLI::Range(0.001, 1e6));
-    command->add_option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver")->type_name("SECONDS")->capture_default_str();
+    command->add_option("-o,--output", o->output, "Trace to write (.sbt), or frames (.json)")
+        ->required()
+        ->type_name("FILE");
+    command->add_option("-d,--duration", o->start.duration_s, "Record the next SECONDS")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.001, 1e8));
+    command->add_option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.001, 1e6));
+    command->add_option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver")
+        ->type_name("SECONDS")
+        ->capture_default_str();
     command->footer("Example:  tracesmith cluster record -o job.sbt -d 10 --last 30");
     command->callback([o = o, &run] {
       if (o->start.duration_s == 0 && o->start.last_s == 0)
@@ -215,7 +227,8 @@ void addClusterSessions(CLI::App& cluster, Run& run) {
   {
     auto [command, o] = make("start", "Start a named session", start);
     addStart(*command, *o);
-    command->add_option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach")->type_name("SECONDS");
+    command->add_option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach")
+        ->type_name("SECONDS");
     command->add_option("--max-age", o->start.max_age_s, "Keep only the last SECONDS of it")->type_name("SECONDS");
     command->add_option("--max-bytes", o->start.max_bytes, "Keep only about the last BYTES of it")->type_name("BYTES");
     command->footer("Example:  tracesmith cluster start --name epoch-1 --freq 100");
@@ -224,7 +237,9 @@ void addClusterSessions(CLI::App& cluster, Run& run) {
     auto [command, o] = make("stop", "Stop a session, or all", stop);
     command->add_option("--name", o->name, "Session to stop; default: all that record")->type_name("NAME");
     command->add_option("-o,--output", o->output, "Write its trace (.sbt) or frames (.json) too")->type_name("FILE");
-    command->add_option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver")->type_name("SECONDS")->capture_default_str();
+    command->add_option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver")
+        ->type_name("SECONDS")
+        ->capture_default_str();
     command->footer("Example:  tracesmith cluster stop --name epoch-1 -o epoch-1.json");
   }
   {

@@ -15,7 +15,8 @@ namespace tracesmith::cluster {
 
 class SimulatedNode {
  public:
-  static Result<std::unique_ptr<SimulatedNode>> start(int gpus, const std::string& node, const std::string& ring_folder);
+  static Result<std::unique_ptr<SimulatedNode>> start(int gpus, const std::string& node,
+                                                      const std::string& ring_folder);
   ~SimulatedNode();
 
   std::vector<DeviceStatus> gpus() const;

@@ -48,16 +48,32 @@ class ClusterFixture : public ::testing::Test {
   test::Environment environment() const { return {{"TRACESMITH_DIR", rings()}}; }
 
   void startMaster(std::vector<std::string> more = {}) {
-    std::vector<std::string> argv = {TRACESMITH_BIN, "cluster", "master", "--port", std::to_string(port_), "--heartbeat", "100",
-                                     "--data-dir", master_data_.empty() ? dir_ / "m" : master_data_};
+    std::vector<std::string> argv = {TRACESMITH_BIN,
+                                     "cluster",
+                                     "master",
+                                     "--port",
+                                     std::to_string(port_),
+                                     "--heartbeat",
+                                     "100",
+                                     "--data-dir",
+                                     master_data_.empty() ? dir_ / "m" : master_data_};
     argv.insert(argv.end(), more.begin(), more.end());
     master_ = std::make_unique<Child>(argv, environment());
     ASSERT_TRUE(eventually([&] { return master_->out().find("listens") != std::string::npos || !master_->running(); }));
     ASSERT_TRUE(master_->running()) << master_->err();
   }
   std::unique_ptr<Child> agent(const std::string& node, std::vector<std::string> more = {}) {
-    std::vector<std::string> argv = {TRACESMITH_BIN, "cluster", "agent", "--port", "0", "--master", address(), "--node-id", node,
-                                     "--data-dir", agent_data_.empty() ? dir_ / ("a-" + node) : agent_data_};
+    std::vector<std::string> argv = {TRACESMITH_BIN,
+                                     "cluster",
+                                     "agent",
+                                     "--port",
+                                     "0",
+                                     "--master",
+                                     address(),
+                                     "--node-id",
+                                     node,
+                                     "--data-dir",
+                                     agent_data_.empty() ? dir_ / ("a-" + node) : agent_data_};
     argv.insert(argv.end(), more.begin(), more.end());
     auto child = std::make_unique<Child>(argv, environment());
     EXPECT_TRUE(eventually([&] { return child->out().find("listens") != std::string::npos || !child->running(); }));
@@ -83,9 +99,9 @@ class ClusterFixture : public ::testing::Test {
     });
   }
   std::unique_ptr<Child> job(uint64_t count, uint64_t per_second, uint64_t ring_records = 1 << 20) const {
-    auto child = std::make_unique<Child>(std::vector<std::string>{
-        std::string(TRACESMITH_BUILD_DIR) + "/bin/tests/numbered_job", rings(), std::to_string(count),
-        std::to_string(per_second), std::to_string(ring_records)});
+    auto child = std::make_unique<Child>(
+        std::vector<std::string>{std::string(TRACESMITH_BUILD_DIR) + "/bin/tests/numbered_job", rings(),
+                                 std::to_string(count), std::to_string(per_second), std::to_string(ring_records)});
     EXPECT_TRUE(eventually([&] { return has(child->out(), "ready"); }));
     return child;
   }

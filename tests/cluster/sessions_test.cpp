@@ -36,7 +36,8 @@ std::vector<double> times(const std::string& trace, const std::string& table) {
     for (const test::Row& c : clocks)
       if (c.s("node") == row.s("node") && (!clock || c.i("ts_from") <= row.i("ts"))) clock = &c;
     const auto raw = static_cast<double>(row.i("ts") - clock->i("ts_from"));
-    all.push_back(static_cast<double>(clock->i("ts_from") + clock->i("offset_ns")) + raw * (1 + clock->d("drift_ppm") / 1e6));
+    all.push_back(static_cast<double>(clock->i("ts_from") + clock->i("offset_ns")) +
+                  raw * (1 + clock->d("drift_ppm") / 1e6));
   }
   return all;
 }
@@ -127,7 +128,8 @@ TEST_F(Sessions, MistakesAreOneClearLine) {
   startMaster();
   EXPECT_TRUE(has(command({"record", "-o", dir_ / "x.sbt", "-d", "1"}).err, "no healthy node"));
   EXPECT_FALSE(test::exists(dir_ / "x.sbt"));
-  const Output busy = test::tracesmith({"cluster", "master", "--port", std::to_string(port_), "--data-dir", dir_ / "other"});
+  const Output busy =
+      test::tracesmith({"cluster", "master", "--port", std::to_string(port_), "--data-dir", dir_ / "other"});
   EXPECT_EQ(busy.rc, 1);
   EXPECT_TRUE(has(busy.err, "cannot listen on")) << busy.err;
   const Output same = test::tracesmith({"cluster", "master", "--port", "0", "--data-dir", dir_ / "m"});
@@ -140,7 +142,8 @@ TEST_F(Sessions, MistakesAreOneClearLine) {
 TEST_F(Sessions, AnAgentThatWasAddedComesBackByItself) {
   startMaster();
   const std::string port = std::to_string(freePort());
-  const std::vector<std::string> argv = {TRACESMITH_BIN, "cluster", "agent", "--port", port, "--data-dir", dir_ / "a", "--node-id", "added"};
+  const std::vector<std::string> argv = {TRACESMITH_BIN, "cluster",  "agent",     "--port", port,
+                                         "--data-dir",   dir_ / "a", "--node-id", "added"};
   auto a = std::make_unique<Child>(argv, environment());
   ASSERT_TRUE(eventually([&] { return has(a->out(), "listens"); }));
   const Output o = command({"add-node", "--address", "127.0.0.1:" + port});
