@@ -12,7 +12,7 @@ void addSecurity(CLI::App& command, cluster::SecurityOptions& s, bool server) {
   command
       .add_option("--token-file", s.token_file,
                   server ? "Tokens that are let in, a line each: ROLE TOKEN (viewer, operator, admin)"
-                         : "File with the token to show, in its first line")
+                         : "File with the token to show")
       ->type_name("FILE");
   command.add_option("--tls-cert", s.tls_cert, "Own certificate (PEM)")->type_name("FILE");
   command.add_option("--tls-key", s.tls_key, "Its key (PEM)")->type_name("FILE");

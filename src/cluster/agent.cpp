@@ -41,6 +41,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   }
   uint16_t port() const override { return port_; }
   std::string name() const override { return node_; }
+  NodeStatus status() const override;
 
  private:
   grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
@@ -82,6 +83,28 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::unique_ptr<MasterLink> link_;
   std::unique_ptr<grpc::Server> server_;
 };
+
+NodeStatus AgentServer::status() const {
+  NodeStatus s;
+  s.node = node_;
+  s.hostname = capture::hostName();
+  if (simulation_) s.gpus = simulation_->gpus();
+  s.connected = link_->connected();
+  const RecorderStats recorded = recorder_->stats();
+  s.processes = recorded.processes;
+  s.captures = recorded.captures;
+  s.records = recorded.records;
+  s.losses = recorded.losses;
+  s.problem = recorded.problem.empty() ? link_->problem() : recorded.problem;
+  s.spool_bytes = spool_->unacknowledged();
+  const ClockReport clock = clock_->now();
+  s.clock_known = clock.model.valid();
+  s.clock_method = clock.method;
+  s.clock_offset_ns = clock.model.offset_ns;
+  s.clock_bound_ns = clock.model.bound_ns;
+  s.clock_drift_ppm = clock.model.drift_ppm;
+  return s;
+}
 
 Status AgentServer::start(AgentOptions options) {
   TS_TRY(checkListen(options.listen, options.security));
@@ -127,7 +150,7 @@ Status AgentServer::start(AgentOptions options) {
   spool_ = std::move(*spool);
   clock_ = std::make_unique<ClockKeeper>(folder_ + "/clock");
 
-  NodeInfo info;
+  NodeRegistration info;
   info.node = node_;
   info.hostname = capture::hostName();
   info.agent_id = *agent_id;

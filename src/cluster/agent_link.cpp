@@ -53,8 +53,8 @@ struct MasterLink::Call {
   std::atomic<int64_t> not_before{0};  // steady clock, ns: the master had no room
 };
 
-MasterLink::MasterLink(NodeInfo info, uint16_t agent_port, SecurityOptions security, Spool& spool, Recorder& recorder,
-                       ClockKeeper& clock)
+MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, SecurityOptions security, Spool& spool,
+                       Recorder& recorder, ClockKeeper& clock)
     : info_(std::move(info)),
       agent_port_(agent_port),
       security_(std::move(security)),

@@ -18,7 +18,7 @@ namespace tracesmith::cluster {
 /// Runs in its own threads from construction to destruction.
 class MasterLink {
  public:
-  MasterLink(NodeInfo info, uint16_t agent_port, SecurityOptions security, Spool& spool, Recorder& recorder,
+  MasterLink(NodeRegistration info, uint16_t agent_port, SecurityOptions security, Spool& spool, Recorder& recorder,
              ClockKeeper& clock);
   ~MasterLink();
 
@@ -33,7 +33,7 @@ class MasterLink {
   void loop();
   Status talk(const std::string& address);
 
-  const NodeInfo info_;
+  const NodeRegistration info_;
   const uint16_t agent_port_;
   const SecurityOptions security_;
   Spool& spool_;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sync/clock_fit.hpp"
 #include "tracesmith/common/status.hpp"
 
 namespace tracesmith::cluster {
@@ -119,6 +120,8 @@ class Client {
   /// Goes on with a session that has ended.
   virtual Result<SessionInfo> resume(const std::string& name_or_id) = 0;
   virtual Result<std::vector<SessionInfo>> sessions() = 0;
+  /// Exchanges of timestamps with the master's clock, over the connection.
+  virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
   /// The session as one trace, whole or absent. `progress` gets the bytes so far.
   virtual Status fetch(const std::string& name_or_id, const std::string& path,
                        const std::function<void(uint64_t)>& progress) = 0;
@@ -130,6 +133,8 @@ class Server {
   virtual ~Server() = default;
   virtual uint16_t port() const = 0;
   virtual std::string name() const = 0;  ///< of the node, or "master"
+  /// An agent's own view of itself; empty for a master.
+  virtual NodeStatus status() const = 0;
 };
 
 class Library {
@@ -141,7 +146,7 @@ class Library {
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "cluster 1, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kLibraryVersion = "cluster 2, tracesmith " TRACESMITH_VERSION;
 using CreateLibrary = Library*(const char* version);
 constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
 

@@ -4,6 +4,7 @@
 #include "cluster/convert.hpp"
 #include "cluster/guard.hpp"
 #include "cluster/rpc.hpp"
+#include "sync/exchange.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -91,6 +92,18 @@ class RpcClient final : public Client {
     std::vector<SessionInfo> all;
     for (const pb::Session& session : response.sessions()) all.push_back(fromMessage(session));
     return all;
+  }
+
+  Result<std::vector<sync::Exchange>> syncTime(int count) override {
+    std::vector<sync::Exchange> burst;
+    for (int i = 0; i < count; ++i) {
+      pb::SyncTimeRequest request;
+      pb::SyncTimeResponse response;
+      request.set_t1(sync::rawClock());
+      TS_TRY(call(&pb::ClusterService::Stub::SyncTime, request, response));
+      burst.push_back({request.t1(), response.t2(), response.t3(), sync::rawClock()});
+    }
+    return burst;
   }
 
   Status fetch(const std::string& name_or_id, const std::string& path,

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -53,17 +54,41 @@ Status checkListen(const std::string& host, const SecurityOptions& security) {
                          " is open to other machines: give --token-file, or --tls-ca to ask clients for certificates");
 }
 
-Result<std::string> readToken(const std::string& file) {
-  if (file.empty()) return std::string();
+Result<std::vector<TokenEntry>> readTokens(const std::string& file) {
   TS_TRY(checkPrivate(file));
   std::ifstream in(file);
-  std::string line, word, token;
-  std::getline(in, line);
-  std::istringstream words(line);
-  while (words >> word) token = word;
-  if (token.size() < kLeastToken)
-    return Status::invalid(file + " has no token of at least 16 characters in its first line");
-  return token;
+  std::string line;
+  std::vector<TokenEntry> entries;
+  for (int number = 1; std::getline(in, line); ++number) {
+    std::istringstream words(line);
+    std::string first, second;
+    if (!(words >> first) || first[0] == '#') continue;
+    TokenEntry entry{Role::kAdmin, first};
+    if (words >> second) {
+      entry.token = second;
+      if (first == "viewer")
+        entry.role = Role::kViewer;
+      else if (first == "operator")
+        entry.role = Role::kOperator;
+      else if (first != "admin")
+        return Status::invalid(file + " line " + std::to_string(number) +
+                               ": a line is ROLE TOKEN, with the role viewer, operator or admin");
+    }
+    if (entry.token.size() < kLeastToken)
+      return Status::invalid(file + " line " + std::to_string(number) + ": a token has at least 16 characters");
+    entries.push_back(entry);
+  }
+  if (entries.empty()) return Status::invalid(file + " has no token in it");
+  return entries;
+}
+
+Result<std::string> readToken(const std::string& file) {
+  if (file.empty()) return std::string();
+  Result<std::vector<TokenEntry>> entries = readTokens(file);
+  if (!entries) return entries.status();
+  const auto best = std::max_element(entries->begin(), entries->end(),
+                                     [](const TokenEntry& a, const TokenEntry& b) { return a.role < b.role; });
+  return best->token;
 }
 
 Status Guard::open(const SecurityOptions& security, const std::string& audit_file) {
@@ -72,30 +97,9 @@ Status Guard::open(const SecurityOptions& security, const std::string& audit_fil
   audit_ = std::move(*audit);
   open_ = security.token_file.empty();
   if (open_) return {};
-  TS_TRY(checkPrivate(security.token_file));
-  std::ifstream in(security.token_file);
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    std::istringstream words(line);
-    std::string first, second;
-    if (!(words >> first) || first[0] == '#') continue;
-    Entry entry{Role::kAdmin, first};
-    if (words >> second) {
-      entry.token = second;
-      if (first == "viewer")
-        entry.role = Role::kViewer;
-      else if (first == "operator")
-        entry.role = Role::kOperator;
-      else if (first != "admin")
-        return Status::invalid(security.token_file + " line " + std::to_string(number) +
-                               ": a line is ROLE TOKEN, with the role viewer, operator or admin");
-    }
-    if (entry.token.size() < kLeastToken)
-      return Status::invalid(security.token_file + " line " + std::to_string(number) +
-                             ": a token has at least 16 characters");
-    entries_.push_back(entry);
-  }
-  if (entries_.empty()) return Status::invalid(security.token_file + " has no token in it");
+  Result<std::vector<TokenEntry>> entries = readTokens(security.token_file);
+  if (!entries) return entries.status();
+  entries_ = std::move(*entries);
   return {};
 }
 
@@ -112,7 +116,7 @@ Role Guard::check(const std::string& peer, const std::string& token, std::string
     }
   }
   Role role = Role::kNone;
-  for (const Entry& e : entries_)
+  for (const TokenEntry& e : entries_)
     if (same(e.token, token)) role = std::max(role, e.role);
   if (role != Role::kNone) return role;
   if (failures_.size() >= kMostPeers) failures_.clear();

@@ -17,7 +17,13 @@ const char* roleName(Role role);
 
 /// A server may leave loopback only with a token file or a certificate authority for its clients.
 Status checkListen(const std::string& host, const SecurityOptions& security);
-/// The token a client or agent presents: the last word of the first line. Empty without a file.
+/// A line of a token file: "ROLE TOKEN", or "TOKEN" for admin; # begins a comment.
+struct TokenEntry {
+  Role role;
+  std::string token;
+};
+Result<std::vector<TokenEntry>> readTokens(const std::string& file);
+/// The token to present: the one of the file that may do most. Empty without a file.
 Result<std::string> readToken(const std::string& file);
 
 /// Thread safe.
@@ -36,12 +42,8 @@ class Guard {
     int count = 0;
     std::chrono::steady_clock::time_point since{};
   };
-  struct Entry {
-    Role role;
-    std::string token;
-  };
   bool open_ = false;  // no tokens asked for
-  std::vector<Entry> entries_;
+  std::vector<TokenEntry> entries_;
   std::mutex mutex_;  // guards what follows
   std::map<std::string, Failures> failures_;
   File audit_;

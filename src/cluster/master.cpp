@@ -80,7 +80,7 @@ Status Master::openReference() {
 
 int64_t Master::referenceNow() const { return sync::rawClock() + anchor_ns_; }
 
-Status Master::saveNode(const NodeInfo& info) const {
+Status Master::saveNode(const NodeRegistration& info) const {
   const std::string folder = options_.data_dir + "/nodes/" + info.node;
   std::error_code error;
   fs::create_directories(folder, error);
@@ -120,7 +120,7 @@ bool Master::healthy(const Node& node) const {
   return node.known && Clock::now() - node.heard <= std::chrono::milliseconds(options_.timeout_ms);
 }
 
-Status Master::registerNode(const NodeInfo& info) {
+Status Master::registerNode(const NodeRegistration& info) {
   TS_TRY(checkName("node", info.node));
   for (const std::string* text : {&info.hostname, &info.agent_id, &info.boot_id, &info.version, &info.address})
     if (text->size() > 256 || text->find('\n') != std::string::npos)

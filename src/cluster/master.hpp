@@ -20,7 +20,7 @@
 namespace tracesmith::cluster {
 
 /// What an agent says when it registers.
-struct NodeInfo {
+struct NodeRegistration {
   std::string node, hostname, agent_id, boot_id, version, address;
   std::vector<DeviceStatus> gpus;
 };
@@ -45,7 +45,7 @@ class Master {
   int64_t referenceNow() const;
 
   /// Fails if the name belongs to another agent that is alive.
-  Status registerNode(const NodeInfo& info);
+  Status registerNode(const NodeRegistration& info);
   Status removeNode(const std::string& node);
   void heartbeat(const NodeStatus& status);
   /// A new link takes the place of an older one. Unlink only removes the link it is given.
@@ -65,7 +65,7 @@ class Master {
 
  private:
   struct Node {
-    NodeInfo info;
+    NodeRegistration info;
     NodeStatus last;
     std::chrono::steady_clock::time_point heard{};
     std::shared_ptr<AgentLink> link;  // shared with the connection, which may end at any time
@@ -78,7 +78,7 @@ class Master {
   void keepHouse();
   SessionInfo describe(const SessionRecord& session);
   bool healthy(const Node& node) const;
-  Status saveNode(const NodeInfo& info) const;
+  Status saveNode(const NodeRegistration& info) const;
   void loadNodes();
 
   MasterOptions options_;

@@ -187,7 +187,7 @@ class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::Clu
                             pb::RegisterNodeResponse* response) override {
     Role role;
     if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
-    NodeInfo info;
+    NodeRegistration info;
     info.node = request->node_id();
     info.hostname = request->hostname();
     info.agent_id = request->agent_id();
@@ -395,6 +395,7 @@ class MasterServer final : public Server {
   }
   uint16_t port() const override { return port_; }
   std::string name() const override { return "master"; }
+  NodeStatus status() const override { return {}; }
 
  private:
   /// Every agent takes a connection and an open file.

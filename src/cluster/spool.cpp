@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kReadBytes = 1u << 20;
+constexpr size_t kLeastPiece = 4096;  // a file header and a block header fit in any case
 
 /// Time first, so that names sort as they were made.
 std::string newEpoch(const std::string& after) {
@@ -210,7 +211,7 @@ Result<bool> Spool::next(size_t most, Piece& piece) {
   if (!in) return in.status();
   // Whole blocks: as many as fit, at least one.
   size_t got;
-  piece.data.resize(std::min<uint64_t>(left, most));
+  piece.data.resize(std::min<uint64_t>(left, std::max(most, kLeastPiece)));
   TS_TRY(in->readAt(piece.offset, piece.data.data(), piece.data.size(), got));
   size_t whole = piece.offset == 0 ? sizeof(trace::FileHeader) : 0;
   for (;;) {

@@ -121,7 +121,8 @@ TEST(ClockFit, NothingKnownIsSaid) {
 
 TEST(ClockModel, GoesThereAndBack) {
   const ClockModel m{.at_ns = 1000, .offset_ns = 5'000'000'000, .drift_ppm = -123.4, .bound_ns = 1};
-  for (int64_t t : {int64_t{0}, int64_t{1000}, 3600 * kS}) EXPECT_NEAR(static_cast<double>(m.toRaw(m.toReference(t)) - t), 0, 1);
+  for (int64_t t : {int64_t{0}, int64_t{1000}, 3600 * kS})
+    EXPECT_NEAR(static_cast<double>(m.toRaw(m.toReference(t)) - t), 0, 1);
 }
 
 }  // namespace
