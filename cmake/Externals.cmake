@@ -29,3 +29,4 @@ ts_external(simdjson simdjson.h simdjson)
 ts_external(xxhash xxhash.h)
 target_compile_definitions(ext_xxhash INTERFACE "XXH_INLINE_ALL=")  # the header alone
 ts_external(cli11 CLI/CLI.hpp)
+ts_external(yaml yaml-cpp/yaml.h yaml-cpp)

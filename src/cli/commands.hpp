@@ -12,14 +12,21 @@ namespace tracesmith::cli {
 /// What to do once the command line was understood; returns the exit code.
 using Run = std::function<int()>;
 
+void addAnalyze(CLI::App& app, Run& run);
+void addBench(CLI::App& app, Run& run);
 void addCluster(CLI::App& app, Run& run);
+void addDevices(CLI::App& app, Run& run);
 void addExport(CLI::App& app, Run& run);
+void addExporter(CLI::App& app, Run& run);
 void addImport(CLI::App& app, Run& run);
 void addInfo(CLI::App& app, Run& run);
 void addQuery(CLI::App& app, Run& run);
 void addRecord(CLI::App& app, Run& run);
+void addReport(CLI::App& app, Run& run);
 void addRun(CLI::App& app, Run& run);
 void addSynth(CLI::App& app, Run& run);
+void addTop(CLI::App& app, Run& run);
+void addTopo(CLI::App& app, Run& run);
 void addView(CLI::App& app, Run& run);
 
 /// Prints "tracesmith: <message>" and returns exit code 1.

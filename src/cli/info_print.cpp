@@ -141,6 +141,15 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   }
   list("clocks", clocks);
 
+  std::vector<std::vector<std::string>> collectors = {{"", "of one core", "time in calls", "readings", "values"}};
+  for (const Summary::Collector& c : s.collectors) {
+    char percent[32];
+    std::snprintf(percent, sizeof percent, "%.3f %%", c.elapsed_s > 0 ? 100 * c.cpu_s / c.elapsed_s : 0.0);
+    collectors.push_back({"  " + (s.nodes.size() > 1 ? c.node + " " : "") + c.name, percent, humanNs(c.wall_s * 1e9),
+                          humanCount(c.readings), humanCount(c.samples)});
+  }
+  list("collectors", collectors, 12);
+
   std::vector<std::vector<std::string>> losses = {{"", "records", "what happened"}};
   for (const Summary::Loss& l : s.losses) losses.push_back({"  " + l.cause, humanCount(l.count), l.detail});
   if (s.losses.empty()) std::printf("\nlosses      none recorded\n");

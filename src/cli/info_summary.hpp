@@ -41,6 +41,13 @@ struct Summary {
     uint64_t count = 0, rows = 0;
   };
 
+  /// What watching the hardware has cost, from the recorder's own account.
+  struct Collector {
+    std::string node, name;
+    double cpu_s = 0, wall_s = 0, elapsed_s = 0;
+    uint64_t readings = 0, samples = 0;
+  };
+
   std::vector<Table> tables;  ///< those that have rows
   uint64_t other_bytes = 0;   ///< strings, schema, file header, damage
   std::optional<int64_t> start_ns, end_ns;
@@ -55,6 +62,7 @@ struct Summary {
   std::vector<Clock> clocks;
   std::vector<Loss> losses;
   bool simulated = false;
+  std::vector<Collector> collectors;
   std::vector<std::string> sources;  ///< what wrote the recordings: run, import, synth, …
   bool verified = false;
 };
@@ -62,6 +70,8 @@ struct Summary {
 /// `full`: counts that need decoding too, however large the trace is.
 Result<Summary> summarize(const trace::Reader& reader, bool full);
 
+/// Reads the account of hardware collectors: the last one of each node, dearest first.
+Status addCollectors(const trace::Reader& reader, Summary& s);
 /// "0-3,7,12-15" for ascending numbers.
 std::string numberRanges(const std::vector<int64_t>& numbers);
 /// "2025-11-15 08:30:00 UTC".

@@ -18,7 +18,14 @@ int main(int argc, char** argv) {
   addInfo(app, run);
   addView(app, run);
   addQuery(app, run);
+  addAnalyze(app, run);
+  addReport(app, run);
   addSynth(app, run);
+  addDevices(app, run);
+  addTopo(app, run);
+  addTop(app, run);
+  addExporter(app, run);
+  addBench(app, run);
   addCluster(app, run);
   try {
     app.parse(argc, argv);

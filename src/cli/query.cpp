@@ -211,6 +211,7 @@ void addQuery(CLI::App& app, Run& run) {
   command->footer(
       "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Only reading statements "
       "are allowed.\n"
+      "Of a row of collectives: algbw_gbps(op, bytes, group_size, dur), busbw_gbps(op, bytes, group_size, dur).\n"
       "Example:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
       "LIMIT 10\"");
   command->callback([args, &run] { run = [args] { return runQuery(*args); }; });

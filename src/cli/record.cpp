@@ -11,6 +11,7 @@
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
+#include "capture/collect/in_flight.hpp"
 #include "cli/commands.hpp"
 
 namespace tracesmith::cli {
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::string output;
   int64_t pid = 0;
-  bool all = false, json = false;
+  bool all = false, json = false, in_flight = false;
   double last_s = 0, duration_s = 0;
 };
 
@@ -37,6 +38,57 @@ std::vector<std::string> rings(const std::string& base) {
       found.insert(found.end(), more.begin(), more.end());
     }
   return found;
+}
+
+/// What the processes wait for right now.
+int inFlight(const Options& o) {
+  Result<std::string> base = ring::ringFolder();
+  if (!base) return fail(base.status());
+  std::vector<capture::InFlight> all;
+  size_t processes = 0;
+  bool simulated = false;
+  for (const std::string& path : rings(*base)) {
+    Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
+    if (!reader || (!o.all && (*reader)->header().pid != o.pid) || !(*reader)->alive()) continue;
+    ++processes;
+    simulated |= (*reader)->header().simulated != 0;
+    std::vector<capture::InFlight> more = capture::operationsInFlight(**reader);
+    all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+  if (processes == 0) return fail(Status::notFound("no running process under the probe found"));
+  if (simulated) warn("simulated: this is no measurement");
+  const uint64_t now = capture::rawNow();
+  auto age = [&](const capture::InFlight& f) { return now > f.enqueue_ns ? now - f.enqueue_ns : 0; };
+  if (o.json) {
+    std::string text;
+    JsonWriter w(text);
+    auto known = [&](const char* key, int32_t v) { v >= 0 ? w.field(key, v) : w.key(key).null(); };
+    w.beginObject().field("processes", processes).field("simulated", simulated).key("in_flight").beginArray();
+    for (const capture::InFlight& f : all) {
+      w.beginObject().field("node", f.node).field("pid", f.pid);
+      known("rank", f.rank);
+      w.field("op", f.op).field("comm", f.comm).field("seq", f.seq).field("bytes", f.bytes);
+      known("group_rank", f.group_rank);
+      known("group_size", f.group_size);
+      known("peer", f.peer);
+      w.field("stream", static_cast<uint64_t>(f.stream)).field("age_ns", age(f)).endObject();
+    }
+    w.endArray().endObject();
+    std::printf("%s\n", text.c_str());
+    return 0;
+  }
+  if (all.empty()) {
+    std::printf("%zu processes, no operation in flight\n", processes);
+    return 0;
+  }
+  std::vector<std::vector<std::string>> table = {
+      {"rank", "pid", "operation", "communicator", "number", "bytes", "age"}};
+  for (const capture::InFlight& f : all)
+    table.push_back({f.rank < 0 ? "" : std::to_string(f.rank), std::to_string(f.pid), f.op, f.comm,
+                     std::to_string(f.seq), humanBytes(static_cast<uint64_t>(f.bytes)),
+                     humanNs(static_cast<double>(age(f)))});
+  std::printf("%s", alignTable(table).c_str());
+  return 0;
 }
 
 int record(const Options& o) {
@@ -107,7 +159,7 @@ void addRecord(CLI::App& app, Run& run) {
   auto o = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("record", "Save the last seconds, or the next ones, of processes that run under the probe");
-  command->add_option("-o,--output", o->output, "Trace to write")->required()->type_name("FILE.sbt");
+  command->add_option("-o,--output", o->output, "Trace to write")->type_name("FILE.sbt");
   command->add_option("--pid", o->pid, "This process");
   command->add_flag("--all", o->all, "Every process of this user under the probe");
   command->add_option("--last", o->last_s, "What happened in the last SECONDS (as far as the ring reaches)")
@@ -116,15 +168,23 @@ void addRecord(CLI::App& app, Run& run) {
   command->add_option("-d,--duration", o->duration_s, "What happens in the next SECONDS")
       ->type_name("SECONDS")
       ->check(CLI::PositiveNumber);
-  command->add_flag("--json", o->json, "Print the summary as JSON");
+  command->add_flag(
+      "--in-flight", o->in_flight,
+      "Instead of a trace: print the NCCL operations that were launched and have not ended, with their age");
+  command->add_flag("--json", o->json, "Print the summary, or the operations, as JSON");
   command->footer(
+      "An operation that stays in flight on some ranks and is missing on another names the rank all wait for.\n\n"
       "Example:  tracesmith run --flight 30 -- python train.py &\n          tracesmith record --all --last 30 -o "
-      "slow-step.sbt");
+      "slow-step.sbt\n"
+      "          tracesmith record --all --in-flight");
   command->callback([o, &run] {
     auto wrong = [](const char* what) { throw CLI::ParseError(what, CLI::ExitCodes::ValidationError); };
-    if ((o->last_s > 0) == (o->duration_s > 0)) wrong("give either --last SECONDS or --duration SECONDS");
+    const int ways = (o->last_s > 0) + (o->duration_s > 0) + o->in_flight;
+    if (ways != 1) wrong("give one of --last SECONDS, --duration SECONDS and --in-flight");
+    if (o->in_flight != o->output.empty())
+      wrong(o->in_flight ? "--in-flight writes no trace" : "-o FILE.sbt is required");
     if (o->all == (o->pid != 0)) wrong("give either --pid PID or --all");
-    run = [o] { return record(*o); };
+    run = [o] { return o->in_flight ? inFlight(*o) : record(*o); };
   });
 }
 

@@ -27,7 +27,7 @@ constexpr auto kPeriod = std::chrono::milliseconds(20);
 
 struct Options {
   std::string output, mode = "default";
-  bool proxy = false, graph_nodes = false, json = false;
+  bool proxy = false, graph_nodes = false, per_step = false, json = false;
   int flight_s = 0;
   std::vector<std::string> command;
 };
@@ -193,6 +193,51 @@ void tellFailures(const std::string& folder) {
   }
 }
 
+/// One step over all ranks that ended it.
+struct Step {
+  int64_t step = 0, busiest = -1;                                            // rank
+  uint64_t ranks = 0, took = 0, computing = 0, most = 0, communicating = 0;  // ns; medians, but for `most`
+};
+
+std::vector<Step> sumUp(const capture::CollectorStats& s) {
+  std::vector<Step> all;
+  for (const auto& [number, ranks] : s.steps) {
+    Step step;
+    step.step = number;
+    std::vector<uint64_t> took, computing, communicating;
+    for (const auto& [rank, stats] : ranks) {
+      if (stats.ns == 0) continue;
+      took.push_back(stats.ns);
+      computing.push_back(stats.computing_ns);
+      communicating.push_back(stats.communicating_ns);
+      if (stats.computing_ns >= step.most) step.most = stats.computing_ns, step.busiest = rank;
+    }
+    if (took.empty()) continue;
+    auto median = [](std::vector<uint64_t>& v) {
+      std::sort(v.begin(), v.end());
+      return v[v.size() / 2];
+    };
+    step.ranks = took.size();
+    step.took = median(took);
+    step.computing = median(computing);
+    step.communicating = median(communicating);
+    all.push_back(step);
+  }
+  return all;
+}
+
+void printSteps(const std::vector<Step>& steps) {
+  if (steps.empty())
+    return warn("no steps were seen: mark them with tracesmith.h, or with NVTX ranges named \"step 12\"");
+  std::vector<std::vector<std::string>> table = {
+      {"step", "ranks", "took", "computing", "most", "rank", "communicating"}};
+  auto time = [](uint64_t ns) { return humanNs(static_cast<double>(ns)); };
+  for (const Step& s : steps)
+    table.push_back({std::to_string(s.step), std::to_string(s.ranks), time(s.took), time(s.computing), time(s.most),
+                     s.busiest < 0 ? "" : std::to_string(s.busiest), time(s.communicating)});
+  std::fprintf(stderr, "%s", alignTable(table).c_str());
+}
+
 void summary(const Options& o, const capture::CollectorStats& s) {
   for (const std::string& n : s.notes) warn(n);
   if (s.processes == 0)
@@ -209,10 +254,23 @@ void summary(const Options& o, const capture::CollectorStats& s) {
         .field("processes", s.processes)
         .field("records", s.records)
         .field("kernels", s.kernels);
-    w.field("collectives", s.collectives).field("lost", s.losses).endObject();
+    w.field("collectives", s.collectives).field("lost", s.losses);
+    if (o.per_step) {
+      w.key("steps").beginArray();
+      for (const Step& step : sumUp(s)) {
+        w.beginObject().field("step", step.step).field("ranks", step.ranks).field("median_ns", step.took);
+        w.field("median_computing_ns", step.computing).field("most_computing_ns", step.most);
+        w.key("most_computing_rank");
+        step.busiest < 0 ? w.null() : w.value(step.busiest);
+        w.field("median_communicating_ns", step.communicating).endObject();
+      }
+      w.endArray();
+    }
+    w.endObject();
     std::fprintf(stderr, "%s\n", text.c_str());
     return;
   }
+  if (o.per_step) printSteps(sumUp(s));
   std::fprintf(stderr, "tracesmith: %s: %s records of %s processes, %s kernels, %s collectives%s\n", o.output.c_str(),
                humanCount(s.records).c_str(), humanCount(s.processes).c_str(), humanCount(s.kernels).c_str(),
                humanCount(s.collectives).c_str(),
@@ -247,6 +305,7 @@ int run(Options o) {
 
   const bool flight = o.flight_s > 0;
   capture::Collector collector(**writer, capture::hostName());
+  if (o.per_step) collector.sumUpSteps();
   Status collecting;
   auto collect = [&] {
     followNew(collector, folder.path(), !flight);
@@ -305,6 +364,11 @@ void addRun(CLI::App& app, Run& r) {
           "Keep only the last SECONDS in memory; written at the end, or any time by `tracesmith record --last`")
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 3600));
+  command->add_flag(
+      "--per-step", o->per_step,
+      "Print a line for each training step: what it took, computing (of the median rank, and of the one that computed "
+      "most) and communicating. "
+      "Steps are marked by tracesmith.h or by NVTX ranges named like \"step 12\"");
   command->add_flag("--json", o->json, "Print the summary (on standard error) as JSON");
   command->add_option("command", o->command, "Command to run, after --")->required()->type_name("CMD...");
   command->positionals_at_end();

@@ -10,6 +10,7 @@
 #include "capture/ring/reader.hpp"
 #include "cluster/agent_link.hpp"
 #include "cluster/guard.hpp"
+#include "cluster/hardware_source.hpp"
 #include "cluster/rpc.hpp"
 #include "cluster/sim_source.hpp"
 
@@ -75,6 +76,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::string folder_, node_;
   uint16_t port_ = 0;
   int lock_ = -1;
+  std::vector<DeviceStatus> gpus_;
   Guard guard_;
   std::unique_ptr<SimulatedNode> simulation_;
   std::unique_ptr<Spool> spool_;
@@ -88,7 +90,7 @@ NodeStatus AgentServer::status() const {
   NodeStatus s;
   s.node = node_;
   s.hostname = capture::hostName();
-  if (simulation_) s.gpus = simulation_->gpus();
+  s.gpus = gpus_;
   s.connected = link_->connected();
   const RecorderStats recorded = recorder_->stats();
   s.processes = recorded.processes;
@@ -156,21 +158,25 @@ Status AgentServer::start(AgentOptions options) {
   info.agent_id = *agent_id;
   info.boot_id = kernelBootId();
   info.version = TRACESMITH_VERSION;
-  std::unique_ptr<NodeSource> source;
+  hardware::Places places = hardware::Places::fromEnvironment();
+  places.node = node_;
+  if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
+  for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
+    gpus_.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
+                     gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
+  info.gpus = gpus_;
   if (options.sim_gpus > 0) {
     Result<std::unique_ptr<SimulatedNode>> simulation =
         SimulatedNode::start(options.sim_gpus, node_, options.ring_folder);
     if (!simulation) return simulation.status();
     simulation_ = std::move(*simulation);
-    info.gpus = simulation_->gpus();
-    source = simulation_->source();
   }
   RecorderOptions recording;
   recording.node = node_;
   recording.ring_folder = options.ring_folder;
   recording.captures_file = folder_ + "/captures";
   recording.freq_ms = options.freq_ms;
-  recorder_ = std::make_unique<Recorder>(recording, *spool_, *clock_, std::move(source));
+  recorder_ = std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places));
   port_ = options.port;
   Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
   if (!server) return server.status();

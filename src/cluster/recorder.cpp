@@ -136,11 +136,11 @@ Status Recorder::tick() {
     stats_.losses = losses_ + collector_->stats().losses;
     stats_.problem.clear();
   }
-  if (source_ && now - sample_raw_ >= freq_ms * kMs) {
-    TS_TRY(source_->sample(spool_.writer(), *out_, node_id_, now));
-    // A late tick does not shift those after it.
-    sample_raw_ = now - sample_raw_ < 2 * freq_ms * kMs ? sample_raw_ + freq_ms * kMs : now;
-    dirty_ = true;
+  if (source_) {
+    source_->watch(freq_ms);
+    Result<size_t> sampled = source_->take(spool_.writer(), *out_);
+    if (!sampled) return sampled.status();
+    dirty_ |= *sampled > 0;
   }
   const bool due = dirty_ && (now - checkpoint_raw_ >= kCheckpointNs || collector_->held() > kHeldMost);
   if (due || ended) TS_TRY(checkpoint());
@@ -164,7 +164,6 @@ Status Recorder::tick() {
 Status Recorder::begin(const std::string& state, int64_t since_raw) {
   TS_TRY(beginSegment(state));
   collector_->leaveOutBefore(static_cast<uint64_t>(std::max<int64_t>(since_raw, 0)));
-  sample_raw_ = 0;
   return {};
 }
 
@@ -177,7 +176,7 @@ Status Recorder::beginSegment(const std::string& state) {
   collector_->restore(state);
   out_ = writer.appender();
   node_id_ = writer.string(options_.node);
-  if (source_) TS_TRY(source_->describe(writer, *out_, node_id_));
+  if (source_) source_->newSegment();
   clockRow(true);
   segment_raw_ = sync::rawClock();
   return checkpoint();
@@ -230,6 +229,7 @@ void Recorder::drop() {
 
 Status Recorder::end() {
   TS_TRY(checkpoint());
+  if (source_) source_->watch(0);
   drop();  // rings are flight recorders again
   state_.clear();
   TS_TRY(spool_.checkpoint({}));  // the next run starts anew

@@ -29,10 +29,12 @@ struct CaptureSpan {
 /// What else a node has to tell: its devices, and telemetry. Called by the recorder's thread only.
 struct NodeSource {
   virtual ~NodeSource() = default;
-  /// Rows about the node itself, at the start of every segment.
-  virtual Status describe(trace::Writer& writer, trace::Appender& out, int64_t node) = 0;
-  /// One sample of everything; `raw_ns` is now.
-  virtual Status sample(trace::Writer& writer, trace::Appender& out, int64_t node, int64_t raw_ns) = 0;
+  /// Samples are wanted this often from now on; 0: none.
+  virtual void watch(uint32_t freq_ms) = 0;
+  /// A segment begins: what describes the node is wanted again.
+  virtual void newSegment() = 0;
+  /// Appends what was sampled since; returns how many rows.
+  virtual Result<size_t> take(trace::Writer& writer, trace::Appender& out) = 0;
 };
 
 struct RecorderOptions {
@@ -86,7 +88,7 @@ class Recorder {
   sync::ClockModel written_clock_;
   std::string state_;   // at the last checkpoint
   bool dirty_ = false;  // rows since the last checkpoint
-  int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, sample_raw_ = 0, retry_raw_ = 0;
+  int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, retry_raw_ = 0;
   uint64_t records_ = 0, losses_ = 0;  // of collectors that are gone
   std::set<std::string> done_;         // captures that are complete here
   std::vector<std::string> ended_rings_;

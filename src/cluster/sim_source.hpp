@@ -1,15 +1,13 @@
-// Simulated GPUs of an agent (D10): a live simulated job in rings of its own, and telemetry that fits it.
+// Simulated GPUs of an agent (D10): a live simulated job in rings of its own.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "capture/sim/live.hpp"
-#include "cluster/api.hpp"
-#include "cluster/recorder.hpp"
+#include "tracesmith/common/status.hpp"
 
 namespace tracesmith::cluster {
 
@@ -19,12 +17,8 @@ class SimulatedNode {
                                                       const std::string& ring_folder);
   ~SimulatedNode();
 
-  std::vector<DeviceStatus> gpus() const;
-  std::unique_ptr<NodeSource> source() const;
-
  private:
   SimulatedNode() = default;
-  int gpus_ = 0;
   std::unique_ptr<sim::LiveJob> job_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

@@ -51,6 +51,17 @@ Status guarded(Body body) {
   }
 }
 
+/// Bandwidth of a row of `collectives`, GB/s, as nccl-tests counts it: of the algorithm (bytes of the whole operation
+/// over time) and of the bus (what each rank's link carried). A rank's own time: waiting for others is in it.
+constexpr const char* kMacros[] = {
+    "CREATE MACRO algbw_gbps(op, bytes, group_size, dur) AS CASE WHEN dur > 0 THEN bytes::DOUBLE * "
+    "CASE WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') THEN group_size ELSE 1 END / "
+    "dur END",
+    "CREATE MACRO busbw_gbps(op, bytes, group_size, dur) AS algbw_gbps(op, bytes, group_size, dur) * "
+    "CASE WHEN op = 'all_reduce' THEN 2.0 * (group_size - 1) / group_size "
+    "WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') "
+    "THEN (group_size - 1.0) / group_size ELSE 1 END"};
+
 /// A folder for what does not fit in memory, removed at the end.
 class SpillFolder {
  public:
@@ -139,6 +150,7 @@ class DuckEngine : public Engine {
       database_ = std::make_unique<duckdb::DuckDB>(nullptr, &config);
       connection_ = std::make_unique<duckdb::Connection>(*database_);
       registerTables(*connection_, traces_);
+      for (const char* macro : kMacros) TS_TRY(setUp(macro));
       // From here on nobody reaches another file, another setting or another extension.
       TS_TRY(setUp("SET allow_community_extensions = false"));
       TS_TRY(setUp("SET enable_external_access = false"));

@@ -146,7 +146,7 @@ TEST_F(Annotations, TheProbeIsFoundWithoutPreloading) {
   auto reader = ring::RingReader::open(rings[0]);
   ASSERT_TRUE(reader) << reader.status().message();
   size_t steps = 0;
-  (*reader)->snapshot([&](uint32_t, const ring::Record& r) { steps += r.kind == ring::Kind::step; });
+  (*reader)->snapshot([&](uint32_t, const ring::Record& r) { steps += r.kind == ring::Kind::step && r.end > 0; });
   EXPECT_EQ(steps, 5u);
 }
 
@@ -179,7 +179,21 @@ TEST_F(Annotations, NvtxRangesAndMarksAreRows) {
   EXPECT_LE(named("in alpha")[0].i("ts_end"), beta[0].i("ts_end")) << "alpha was popped first";
   EXPECT_EQ(named("(wide text)").size(), 1u);
   for (const Row& r : rows(trace(), "events")) EXPECT_GT(r.i("ts"), 0);
-  EXPECT_EQ(rows(trace(), "events").size(), 5u + 2 + 1 + 3 + 2) << "and a mark without a name";
+  EXPECT_EQ(rows(trace(), "events").size(), 5u + 2 + 1 + 3 + 2 + 4) << "and a mark without a name";
+}
+
+TEST_F(Annotations, NvtxRangesNamedLikeStepsAreSteps) {
+  const Output o = run({kPrograms + "nvtx_program"}, {"--per-step"});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  const std::vector<Row> steps = rows(trace(), "steps");
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].i("step"), 7);
+  EXPECT_EQ(steps[1].i("step"), 8);
+  ASSERT_EQ(named("in a step").size(), 1u);
+  EXPECT_EQ(named("in a step")[0].i("step"), 7);
+  EXPECT_GE(steps[0].i("ts_end"), named("in a step")[0].i("ts_end"));
+  EXPECT_TRUE(named("step by step")[0].null("step"));
+  EXPECT_NE(o.err.find("step  ranks"), std::string::npos) << o.err;
 }
 
 TEST_F(Annotations, LightModeLeavesNvtxOutButNotTheApi) {

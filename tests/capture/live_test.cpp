@@ -97,6 +97,7 @@ TEST_F(Live, EveryRankIsRecordedWholeAndSaidToBeSimulated) {
     if (!isDeviceType(type)) return;
     EXPECT_EQ(launches[key], 1) << "a launch is written before its kernel";
     EXPECT_EQ(row(events::device), row(events::rank) % 3);
+    EXPECT_NE(row(events::step), kNull);
     ++kernels[row(events::rank)];
   });
   ASSERT_EQ(kernels.size(), 6u);

@@ -159,13 +159,14 @@ TEST_F(SimApi, AHangShowsAsOperationsInFlight) {
   ASSERT_TRUE(tracker.installHooks());
   tracker.startCapture();
   std::set<uint32_t> waiting;
+  uint64_t done = 0, quiet = 0;  // looks at which nothing had ended since the last one
   EXPECT_TRUE(eventually([&] {
-    std::vector<NCCLOperation> pending = tracker.getInFlight();
     waiting.clear();
-    const uint64_t now_done = tracker.getStatistics().total_operations;
-    for (const NCCLOperation& o : pending) waiting.insert(o.rank);
+    for (const NCCLOperation& o : tracker.getInFlight()) waiting.insert(o.rank);
+    const uint64_t before = std::exchange(done, tracker.getStatistics().total_operations);
+    quiet = done == before && !waiting.empty() ? quiet + 1 : 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    return !pending.empty() && now_done == tracker.getStatistics().total_operations;
+    return quiet > 10;
   }));
   EXPECT_EQ(waiting, (std::set<uint32_t>{0, 2})) << "rank 1 never came";
 }

@@ -306,7 +306,12 @@ TEST_F(RunTest, WrongUsageIsToldAndExits2) {
                                {"record", "-o", "x.sbt", "--all", "--pid", "3", "--last", "3"},
                                {"record", "-o", "x.sbt", "--all", "--last", "3", "-d", "3"},
                                {"record", "-o", "x.sbt", "--all", "--last", "-1"},
-                               {"record", "-o", "x.sbt", "--all", "--last", "many"}}) {
+                               {"record", "-o", "x.sbt", "--all", "--last", "many"},
+                               {"record", "-o", "x.sbt", "--all", "--in-flight"},
+                               {"record", "--all", "--last", "3"},
+                               {"synth"},
+                               {"synth", "--live", "-o", "x.sbt"},
+                               {"synth", "--live", "--fault", "slow-gpu=x"}}) {
     Command argv = {TRACESMITH_BIN};
     argv.insert(argv.end(), wrong.begin(), wrong.end());
     const Output o = test::runWith(environment(), argv);
@@ -403,6 +408,39 @@ TEST_F(RunTest, AJobThatIsRecordedIsNotRecordedTwice) {
   test::writeFile(dir_ / "end", "");
   EXPECT_EQ(job.wait().rc, 0);
   EXPECT_EQ(kernels(), 5u);
+}
+
+TEST_F(RunTest, WhatRanksWaitForIsSeenLive) {
+  Child job(underRun({TRACESMITH_BIN, "synth", "--live", "--ranks", "3", "--operations", "40", "--step-ms", "5",
+                      "--fault", "hang=1:4"}),
+            environment());
+  const Command look = {TRACESMITH_BIN, "record", "--all", "--in-flight"};
+  // Rank 1 never comes to the operation the others wait for; its own earlier ones have ended.
+  EXPECT_TRUE(eventually([&] {
+    const Output o = test::runWith(environment(), look);
+    const bool waiting = has(o.out, "\n   0  ") && has(o.out, "\n   2  ");
+    return o.rc == 0 && waiting && !has(o.out, "\n   1  ");
+  }));
+  Command json = look;
+  json.push_back("--json");
+  const Output o = test::runWith(environment(), json);
+  EXPECT_TRUE(has(o.out, "\"simulated\":true")) << o.out;
+  EXPECT_TRUE(has(o.out, "\"age_ns\":")) << o.out;
+  job.signal(SIGTERM);
+  job.wait();
+  EXPECT_EQ(test::runWith(environment(), look).rc, 1) << "nobody runs any more";
+}
+
+TEST_F(RunTest, StepsAreSummedUp) {
+  const Output o = run({TRACESMITH_BIN, "synth", "--live", "--ranks", "3", "--steps", "4", "--operations", "60",
+                        "--step-ms", "10", "--fault", "slow-gpu=2:2"},
+                       {"--per-step", "--json"});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  for (int step = 0; step < 4; ++step)
+    EXPECT_TRUE(has(o.err, "{\"step\":" + std::to_string(step) + ",\"ranks\":3,")) << o.err;
+  EXPECT_TRUE(has(o.err, "\"most_computing_rank\":2")) << o.err;
+  EXPECT_FALSE(has(o.err, "\"most_computing_rank\":1")) << o.err;
+  EXPECT_TRUE(has(run({"true"}, {"--per-step"}).err, "no steps were seen"));
 }
 
 }  // namespace

@@ -80,6 +80,20 @@ TEST(Engine, TellsLosses) {
             std::vector<std::string>{"t.sbt lost 12 records: see the table losses"});
 }
 
+TEST(Engine, KnowsBandwidth) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  auto engine = openEngine({dir / "t.sbt"});
+  auto value = [&](const std::string& sql) { return ask(*engine, "SELECT " + sql); };
+  EXPECT_EQ(value("algbw_gbps('all_reduce', 8000, 4, 1000)"), "8.0\n");
+  EXPECT_EQ(value("busbw_gbps('all_reduce', 8000, 4, 1000)"), "12.0\n");
+  EXPECT_EQ(value("algbw_gbps('all_gather', 8000, 4, 1000)"), "32.0\n");
+  EXPECT_EQ(value("busbw_gbps('all_gather', 8000, 4, 1000)"), "24.0\n");
+  EXPECT_EQ(value("busbw_gbps('send', 8000, 4, 1000)"), "8.0\n");
+  EXPECT_EQ(value("busbw_gbps('send', 8000, 4, 0) IS NULL"), "true\n");
+  EXPECT_EQ(value("busbw_gbps('send', 8000, 4, NULL) IS NULL"), "true\n");
+}
+
 TEST(Engine, ReadsOddValues) {
   TempDir dir;
   {

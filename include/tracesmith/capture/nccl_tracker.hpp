@@ -62,8 +62,8 @@ struct NCCLOperation {
   Timestamp end_time = 0;            ///< on the GPU; 0 while in flight
   uint64_t duration_ns = 0;          ///
   bool in_flight = false;            ///< called, its kernel not seen to end
-  std::optional<double> algbw_gbps;  ///< data_size / duration, GB/s
-  std::optional<double> busbw_gbps;  ///< what the links carried, as nccl-tests counts it, GB/s
+  std::optional<double> algbw_gbps;  ///< bytes of the whole operation over time, GB/s, as nccl-tests counts it
+  std::optional<double> busbw_gbps;  ///< what a link carried, GB/s
   int32_t peer_rank = -1;            ///< of Send and Recv, or root
   uint64_t cuda_stream = 0;          ///< CUPTI's stream id
   uint32_t device_id = 0;            ///

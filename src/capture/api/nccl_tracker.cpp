@@ -40,21 +40,9 @@ NCCLRedOp redOp(std::string_view kernel) {
   return NCCLRedOp::Unknown;
 }
 
-/// Share of a message that each link carries, as nccl-tests counts it.
-double busFactor(NCCLOpType type, uint32_t ranks) {
-  if (ranks < 2) return 1;
-  const double n = ranks;
-  switch (type) {
-    case NCCLOpType::AllReduce:
-      return 2 * (n - 1) / n;
-    case NCCLOpType::AllGather:
-    case NCCLOpType::ReduceScatter:
-      return n - 1;  // data_size is one rank's part
-    case NCCLOpType::AllToAll:
-      return (n - 1) / n;
-    default:
-      return 1;
-  }
+/// Whether a rank's message is one part of what the operation moves, as nccl-tests counts it.
+bool isPart(NCCLOpType type) {
+  return type == NCCLOpType::AllGather || type == NCCLOpType::ReduceScatter || type == NCCLOpType::AllToAll;
 }
 
 }  // namespace
@@ -111,11 +99,12 @@ struct NCCLTracker::Impl {
     o.correlation_id = kernel->correlation;
     o.red_op = redOp(source->string(ring, kernel->name));
     if (o.duration_ns > 0 && o.data_size > 0) {
-      // As nccl-tests: the whole result counts, of which a rank of these two holds one part.
-      const bool part = o.op_type == NCCLOpType::AllGather || o.op_type == NCCLOpType::ReduceScatter;
-      const double bytes = static_cast<double>(o.data_size), ns = static_cast<double>(o.duration_ns);
-      o.algbw_gbps = bytes * (part ? std::max(1u, o.world_size) : 1) / ns;
-      o.busbw_gbps = bytes * busFactor(o.op_type, o.world_size) / ns;
+      const double n = std::max(1u, o.world_size);
+      o.algbw_gbps =
+          static_cast<double>(o.data_size) * (isPart(o.op_type) ? n : 1) / static_cast<double>(o.duration_ns);
+      o.busbw_gbps = *o.algbw_gbps * (o.op_type == NCCLOpType::AllReduce ? 2 * (n - 1) / n
+                                      : isPart(o.op_type)                ? (n - 1) / n
+                                                                         : 1);
     }
     return o;
   }

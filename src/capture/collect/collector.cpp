@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/text.hpp"
+#include "capture/collect/in_flight.hpp"
 #include "capture/collect/process.hpp"
 #include "capture/probe/nccl_abi.hpp"
 #include "capture/ring/writer.hpp"
@@ -21,6 +22,8 @@ using RingKind = ring::Kind;
 
 namespace {
 
+constexpr size_t kSteps = 64;  // of a process, to tell which one a row belongs to
+
 int64_t orNull(int32_t v) { return v < 0 ? kNull : v; }
 
 std::string lower(std::string_view s) {
@@ -28,26 +31,6 @@ std::string lower(std::string_view s) {
   for (char& c : out)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return out;
-}
-
-/// "AllReduce" → all_reduce.
-std::string opName(std::string_view function) {
-  std::string out;
-  for (char c : function) {
-    if (c >= 'A' && c <= 'Z') {
-      if (!out.empty()) out += '_';
-      out += static_cast<char>(c - 'A' + 'a');
-    } else {
-      out += c;
-    }
-  }
-  return out == "allto_all" ? "all_to_all" : out;
-}
-
-std::string hex(uint64_t v) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(v));
-  return text;
 }
 
 /// CUPTI gives kernels by their linker names; people know them by their C++ names.
@@ -188,6 +171,7 @@ void Collector::event(Process& p, const Record& r, EventType type) {
     row.device = r.device;
     row.stream = r.stream;
   }
+  row.step = p.stepAt(r.start, isDeviceType(type));
   if (isDeviceType(type) || type == EventType::sync) row.context = context ? static_cast<int64_t>(context) : kNull;
   append(row);
 }
@@ -204,9 +188,10 @@ void Collector::collectiveRow(Process& p, const Record& r, const Record* kernel)
     row.correlation = kernel->correlation;
     row.name = name(p, kernel->name);
   }
+  row.step = p.stepAt(r.start, false);
   row.ts_enqueue = static_cast<int64_t>(r.start);
-  row.op = writer_.string(opName(p.ring->string(r.name)));
-  if (r.arg[0]) row.comm = writer_.string(hex(r.arg[0]));
+  row.op = writer_.string(ncclOpName(p.ring->string(r.name)));
+  if (r.arg[0]) row.comm = writer_.string(ncclCommName(r.arg[0]));
   row.seq = static_cast<int64_t>(r.arg[1]);
   row.node = p.node;
   row.rank = p.rank();
@@ -235,6 +220,12 @@ void Collector::collectiveRow(Process& p, const Record& r, const Record* kernel)
 void Collector::kernel(Process& p, const Record& r) {
   event(p, r, EventType::kernel);
   ++stats_.kernels;
+  if (const int64_t step = sum_up_steps_ ? p.stepAt(r.start, true) : kNull; step != kNull) {
+    StepStats& s = stats_.steps[step][p.ring->header().rank.load()];
+    const bool nccl = isNcclKernel(p.ring->string(r.name));
+    ++(nccl ? s.collectives : s.kernels);
+    (nccl ? s.communicating_ns : s.computing_ns) += r.end - r.start;
+  }
   p.nccl.kernel(
       r, [&](uint32_t id) { return p.ring->string(id); },
       [&](const NcclJoin::Operation& o, const Record* kernel) { collectiveRow(p, o.record, kernel); });
@@ -276,6 +267,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.rank = p.rank();
       row.pid = p.ring->header().pid;
       row.tid = r.arg[3] ? static_cast<int64_t>(r.arg[3]) : tid();
+      row.step = p.stepAt(r.start, false);
       if (std::string_view domain = p.ring->string(static_cast<uint32_t>(r.arg[0])); !domain.empty()) {
         std::string args = "{\"domain\":";
         appendJsonString(args, domain);
@@ -285,6 +277,13 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       return;
     }
     case RingKind::step: {
+      if (r.end == 0) {
+        p.steps.push_back({static_cast<int64_t>(r.arg[0]), r.start, 0});
+        if (p.steps.size() > kSteps) p.steps.pop_front();
+        return;
+      }
+      for (Process::Step& step : p.steps)
+        if (step.start == r.start) step.end = r.end;
       StepRow row;
       row.ts = static_cast<int64_t>(r.start);
       row.dur = static_cast<int64_t>(r.end - r.start);
@@ -293,6 +292,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.pid = p.ring->header().pid;
       row.step = static_cast<int64_t>(r.arg[0]);
       append(row);
+      if (sum_up_steps_) stats_.steps[row.step][p.ring->header().rank.load()].ns = r.end - r.start;
       return;
     }
     case RingKind::counter: {
@@ -319,7 +319,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       GroupRow row;
       row.node = p.node;
       row.rank = p.rank();
-      row.comm = writer_.string(hex(r.arg[0]));
+      row.comm = writer_.string(ncclCommName(r.arg[0]));
       row.description = name(p, r.name);
       row.backend = writer_.string("nccl");
       row.size = static_cast<int64_t>(r.arg[1] >> 32);
@@ -342,7 +342,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.node = p.node;
       row.rank = p.rank();
       row.pid = p.ring->header().pid;
-      if (r.arg[0]) row.comm = writer_.string(hex(r.arg[0]));
+      if (r.arg[0]) row.comm = writer_.string(ncclCommName(r.arg[0]));
       row.channel = static_cast<int64_t>(r.arg[1] & 0xff);
       row.peer = static_cast<int32_t>(r.arg[1] >> 32);
       row.direction = writer_.string(r.arg[3] >> 32 ? "send" : "recv");

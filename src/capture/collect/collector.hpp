@@ -15,10 +15,17 @@
 
 namespace tracesmith::capture {
 
+/// What one rank did in one step. Communication: NCCL's kernels; they last until the slowest rank has come.
+struct StepStats {
+  uint64_t ns = 0;  ///< 0: the step was not seen to end
+  uint64_t kernels = 0, computing_ns = 0, collectives = 0, communicating_ns = 0;
+};
+
 struct CollectorStats {
   uint64_t processes = 0, records = 0, kernels = 0, collectives = 0, losses = 0;
   bool saw_cuda = false, simulated = false;
-  std::vector<std::string> notes;  // what probes said is off
+  std::vector<std::string> notes;                         // what probes said is off
+  std::map<int64_t, std::map<int64_t, StepStats>> steps;  // by step and rank (-1: not known), with sumUpSteps()
 };
 
 /// One job's records into one trace. Not thread safe.
@@ -36,6 +43,8 @@ class Collector {
   void leaveOutBefore(uint64_t since_ns) { since_ns_ = since_ns; }
   /// Somebody else writes the tables `nodes` and `clocks`.
   void leaveOutNodes() { describe_nodes_ = false; }
+  /// From now on stats() tells about steps.
+  void sumUpSteps() { sum_up_steps_ = true; }
   /// Takes what came since; returns how many records.
   Result<size_t> drain();
   /// For a reader that may be killed at any moment: takes what came since but leaves it in the rings until release(),
@@ -89,7 +98,8 @@ class Collector {
   std::vector<std::string> seen_;
   bool describe_nodes_ = true;
   std::set<int64_t> nodes_;  // of processes described
-  Status status_;            // the first write error
+  bool sum_up_steps_ = false;
+  Status status_;  // the first write error
   CollectorStats stats_;
 };
 

@@ -1,6 +1,7 @@
 // What a Collector knows about each process it follows. Only for the files of Collector itself.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -16,12 +17,24 @@ struct Collector::Process {
   std::unordered_map<uint32_t, int64_t> names;  // ring string → trace string
   std::map<uint32_t, int64_t> lane_tids;
   NcclJoin nccl;
+  struct Step {
+    int64_t step;
+    uint64_t start, end;  // end: 0 while it runs
+  };
+  std::deque<Step> steps;  // the last ones
   int64_t node = trace::kNull;
   std::vector<uint64_t> cursors;           // of take(): records read, by lane
   uint64_t skipped = 0, skipped_told = 0;  // overwritten before take() came
   uint64_t losses_told[ring::kLossCauses] = {};
   bool described = false;
   bool ended = false;  // seen dead at the last dropEnded()
+
+  /// The step a row belongs to: the GPU works for the last one that began, the host only within it.
+  int64_t stepAt(uint64_t ns, bool on_gpu) const {
+    for (auto s = steps.rbegin(); s != steps.rend(); ++s)
+      if (s->start <= ns) return on_gpu || s->end == 0 || ns < s->end ? s->step : trace::kNull;
+    return trace::kNull;
+  }
 
   int64_t rank() const {
     int32_t r = ring->header().rank.load();

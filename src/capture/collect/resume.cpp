@@ -8,7 +8,7 @@
 namespace tracesmith::capture {
 namespace {
 
-constexpr uint32_t kStateVersion = 1;
+constexpr uint32_t kStateVersion = 2;
 
 class Out {
  public:
@@ -83,6 +83,8 @@ std::string Collector::state() const {
     out.put(p->skipped);
     out.put(p->skipped_told);
     out.put(p->losses_told);
+    out.put<uint64_t>(p->steps.size());
+    for (const Process::Step& step : p->steps) out.put(step);
     out.put<uint64_t>(p->lane_tids.size());
     for (const auto& lane : p->lane_tids) out.put(lane.first), out.put(lane.second);
     out.put<uint64_t>(p->nccl.lane_stream.size());
@@ -115,6 +117,7 @@ void Collector::restore(std::string_view state) {
     p->skipped = in.get<uint64_t>();
     p->skipped_told = in.get<uint64_t>();
     for (uint64_t& told : p->losses_told) told = in.get<uint64_t>();
+    for (uint64_t n = in.count(sizeof(Process::Step)); n > 0; --n) p->steps.push_back(in.get<Process::Step>());
     for (uint64_t n = in.count(12); n > 0; --n) {
       const auto lane = in.get<uint32_t>();
       p->lane_tids[lane] = in.get<int64_t>();

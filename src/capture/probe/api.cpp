@@ -14,6 +14,7 @@ namespace {
 struct OpenStep {
   std::atomic<int64_t> step{-1};
   std::atomic<uint64_t> start{0};
+  std::atomic<int64_t> range{0};  // thread << 8 | depth of the NVTX range that is the step; 0: none is
 };
 OpenStep g_step;  // one loop steps at a time; a second one would only disturb its own picture
 
@@ -36,8 +37,33 @@ void stepEnd() {
 }
 void stepBegin(int64_t step) {
   stepEnd();  // one that was left open ends where the next begins
+  RingWriter* r = ringOrNull();
+  const uint64_t now = ring::nowNs();
   g_step.step = step;
-  g_step.start = ring::nowNs();
+  g_step.start = now;
+  if (!r || !recording(*r)) return;
+  Record record{};
+  record.kind = ring::Kind::step;
+  record.start = now;
+  record.arg[0] = static_cast<uint64_t>(step);
+  r->write(record);
+}
+
+/// Frameworks call their steps "ProfilerStep#12", "step 12", "iteration_12", …: the number, or -1.
+int64_t stepNumber(const char* name) {
+  if (!name || (*name != 'P' && (*name | 32) != 's' && (*name | 32) != 'i')) return -1;
+  static const char* const kWords[] = {"ProfilerStep", "step", "iteration", "iter"};
+  for (const char* word : kWords) {
+    const char* s = name;
+    for (; *word && (*s | 32) == (*word | 32); ++word) ++s;
+    if (*word || (*s != '#' && *s != ' ' && *s != '_' && *s != ':' && *s != '=')) continue;
+    while (*s == '#' || *s == ' ' || *s == '_' || *s == ':' || *s == '=') ++s;
+    int64_t number = 0;
+    const char* digits = s;
+    for (; *s >= '0' && *s <= '9' && s - digits < 18; ++s) number = number * 10 + (*s - '0');
+    if (s > digits && !*s) return number;
+  }
+  return -1;
 }
 void counter(const char* name, double value) {
   RingWriter* r = ringOrNull();
@@ -77,6 +103,10 @@ static_assert(offsetof(NvtxAttributes, message) == 40);
 // Handles are string ids: registered strings and domains need no memory of their own.
 void* asHandle(uint32_t id) { return reinterpret_cast<void*>(static_cast<uintptr_t>(id)); }
 uint32_t asId(const void* handle) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(handle)); }
+
+const char* asciiOf(const NvtxAttributes* a) {
+  return a && a->message && a->message_type == 1 ? static_cast<const char*>(a->message) : nullptr;
+}
 
 uint32_t messageOf(RingWriter& r, const NvtxAttributes* a) {
   if (!a || !a->message) return 0;
@@ -155,19 +185,34 @@ uint64_t rangeStartA(const char* s) {
 void nvtxRangeEnd(uint64_t id) {
   if (RingWriter* r = nvtxRing()) endRange(*r, id);
 }
+/// A range with a name like a step's is one.
+void pushNamed(RingWriter& r, uint32_t id, const char* name) {
+  const int64_t step = stepNumber(name);
+  if (step >= 0) stepBegin(step);
+  const int depth = pushRange(r, id, 0);
+  if (step >= 0 && depth > 0 && depth < 256) g_step.range = ring::threadId() << 8 | depth;
+}
 int rangePushEx(const NvtxAttributes* a) {
   RingWriter* r = nvtxRing();
-  if (r) pushRange(*r, messageOf(*r, a), 0);
+  if (!r) return 0;
+  pushNamed(*r, messageOf(*r, a), asciiOf(a));
   return 0;
 }
 int rangePushA(const char* s) {
   RingWriter* r = nvtxRing();
-  if (r) pushRange(*r, r->intern(s), 0);
+  if (!r) return 0;
+  pushNamed(*r, r->intern(s), s);
   return 0;
 }
 int rangePop() {
   RingWriter* r = nvtxRing();
-  return r ? popRange(*r, 0) : -1;
+  if (!r) return -1;
+  const int depth = popRange(*r, 0);
+  int64_t step = ring::threadId() << 8 | (depth + 1);
+  if (depth >= 0 && g_step.range.load(std::memory_order_relaxed) == step &&
+      g_step.range.compare_exchange_strong(step, 0))
+    stepEnd();
+  return depth;
 }
 void domainMarkEx(void* d, const NvtxAttributes* a) {
   if (RingWriter* r = nvtxRing()) markId(*r, messageOf(*r, a), asId(d));

@@ -299,6 +299,10 @@ void comeBack(RingWriter& r) {
 
 void* loop(void*) {
   pthread_setname_np(pthread_self(), "tracesmith");
+  const char* every = getenv("TRACESMITH_FLUSH_MS");
+  const uint64_t flush_ns = static_cast<uint64_t>(every && atoi(every) > 0 ? atoi(every) : kPeriodMs) * 1'000'000;
+  uint64_t flushed = 0;
+  bool was_recording = false;
   while (g_running.load()) {
     RingWriter* r = ring::g_ring.load();
     if (!r) return nullptr;
@@ -307,7 +311,13 @@ void* loop(void*) {
     if (uint64_t at = g_return_ns.load(); g_aside.load() && at != 0 && ring::nowNs() > at) comeBack(*r);
     follow(*r);
     pthread_mutex_unlock(&g_kinds_mutex);
-    if (!g_aside.load()) flush(false);  // when paused too: what was recorded before is still in CUPTI
+    // When paused too, and at once: what was recorded before is still in CUPTI.
+    const bool ended = was_recording && !recording(*r);
+    was_recording = recording(*r);
+    if (const uint64_t now = ring::nowNs(); !g_aside.load() && (ended || now - flushed + 1'000'000 >= flush_ns)) {
+      flush(false);
+      flushed = now;
+    }
     drain(*r);
     timespec pause{0, kPeriodMs * 1'000'000};
     nanosleep(&pause, nullptr);

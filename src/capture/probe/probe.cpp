@@ -176,11 +176,11 @@ static RangeStack* stackOfThread(RingWriter& r) {
   return &s;
 }
 
-void pushRange(RingWriter& r, uint32_t name, uint32_t domain) {
+int pushRange(RingWriter& r, uint32_t name, uint32_t domain) {
   RangeStack* s = stackOfThread(r);
-  if (!s) return;
+  if (!s) return 0;
   if (s->depth < kMaxDepth) s->open[s->depth] = {ring::nowNs(), name, domain};
-  ++s->depth;
+  return ++s->depth;
 }
 
 int popRange(RingWriter& r, uint32_t domain) {

@@ -114,6 +114,7 @@ struct RingHeader {
   char note[256];  // why something is off, one line
 };
 static_assert(sizeof(RingHeader) <= 4096);
+static_assert(offsetof(RingHeader, recording) == 120);  // scripts/gpu/training.py sets it
 
 struct alignas(64) LaneHeader {
   std::atomic<uint64_t> head;  // records written

@@ -56,6 +56,9 @@ class RingReader {
   /// left out.
   size_t snapshot(const std::function<void(uint32_t lane, const Record&)>& visit) const;
 
+  /// Whether records of a lane were overwritten.
+  bool wrapped(uint32_t lane) const { return lanes_[lane].head.load() > shapes_[lane].records; }
+
   /// Empty for an id that is no string.
   std::string_view string(uint32_t id) const;
 

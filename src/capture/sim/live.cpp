@@ -210,6 +210,7 @@ void LiveJob::simulate(int step) {
     Record record{};
     record.kind = Kind::step;
     record.arg[0] = static_cast<uint64_t>(step);
+    rank->entries.push_back({begin[i], kHostLane, 0, begin[i], begin[i], kCompute, false, record});
     rank->entries.push_back({states_[i].host, kHostLane, 0, begin[i], states_[i].host, kEnd, false, record});
     if (hang) cutAtHang(*rank, times);
     std::stable_sort(rank->entries.begin(), rank->entries.end(),
@@ -302,7 +303,7 @@ void LiveJob::cutAtHang(Rank& rank, const CollectiveTime* times) {
   const CollectiveTime& missing = times[k];
   const bool culprit = rank.rank == job_.config().faults.hang_rank;
   std::erase_if(rank.entries, [&](const Entry& e) {
-    if (e.record.kind == Kind::step || e.record.kind == Kind::sync) return true;  // does not end
+    if (e.record.kind == Kind::sync || (e.record.kind == Kind::step && e.end > e.start)) return true;  // does not end
     const bool on_gpu = e.record.kind == Kind::kernel || e.record.kind == Kind::memcpy || e.record.kind == Kind::memset;
     if (culprit) return on_gpu ? e.correlation >= missing.correlation : e.end >= missing.enqueue;
     if (!on_gpu) return false;
@@ -321,7 +322,7 @@ bool LiveJob::write(const std::atomic<bool>& stop) {
         if (config_.speed > 0 ? static_cast<double>(e.at) * scale_ > elapsed : rank->ring->fullLane(e.lane)) break;
         e.record.start = raw(*rank, e.start);
         e.record.end = raw(*rank, e.end);
-        if (e.record.kind == Kind::collective) e.record.end = 0;
+        if (e.record.kind == Kind::collective || e.end == e.start) e.record.end = 0;  // begins
         if (rank->ring->header().recording.load(std::memory_order_relaxed)) rank->ring->writeLane(e.lane, e.record);
         ++rank->written;
       }

@@ -105,6 +105,15 @@ int main() {
   pop();
   pop();
   std::printf("pop of nothing %d\n", pop());
+  Attributes step = message("Step 8");
+  pushA("iteration_7");
+  pushA("in a step");
+  pop();
+  pop();
+  pushA("step by step");  // is none
+  pop();
+  pushEx(&step);
+  pop();
 
   const uint64_t across = startA("across threads");
   std::thread([&] { end(across); }).join();

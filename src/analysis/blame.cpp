@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "analysis/job_data.hpp"
+
+namespace tracesmith::analysis {
+
+using trace::kNull;
+
+namespace {
+
+constexpr size_t kLookBack = 64;       // parts of the culprit before the late one
+constexpr int64_t kQueuedNs = 10'000;  // starts this soon after another: it had queued behind it
+
+}  // namespace
+
+std::vector<int32_t> rootsOf(const JobData& job) {
+  const PartTable& t = job.table;
+  std::vector<int32_t> roots(t.instances.size(), kNobody);
+  for (size_t i = 0; i < t.instances.size(); ++i) {
+    const Instance& in = t.instances[i];
+    if (in.last_part < 0 || in.count < 2) continue;
+    // With half of the ranks missing the last of the others says nothing.
+    if (2 * static_cast<int32_t>(in.count) < in.group_size) continue;
+    const auto at = static_cast<size_t>(in.last_part);
+    const Part& late = t.parts[at];
+    roots[i] = late.process;
+    const double lateness = static_cast<double>(in.wait_ns) / (in.count - 1);
+    const size_t begin = t.of_process.at(late.process).first;
+    double inherited = 0, most = 0;
+    int32_t source = kNobody;
+    for (size_t k = at; k-- > begin && at - k <= kLookBack;) {
+      const Part& q = t.parts[k];
+      if (q.instance == UINT32_MAX) continue;
+      const Instance& other = t.instances[q.instance];
+      if (other.comm == in.comm) break;  // met the group here: what was before is evened out
+      if (q.end > late.ts || roots[q.instance] == kNobody || roots[q.instance] == late.process) continue;
+      const auto wait = static_cast<double>(std::min(q.end, other.last_start) - q.ts);
+      const bool queued = k + 1 == at && late.ts - q.end < kQueuedNs;
+      if (wait <= 0 || (!q.blocks && !queued)) continue;
+      const double held =
+          queued ? wait
+                 : wait * static_cast<double>(q.exposed_ns) / static_cast<double>(std::max<int64_t>(1, q.end - q.ts));
+      inherited += held;
+      if (held > most) {
+        most = held;
+        source = roots[q.instance];
+      }
+    }
+    if (inherited >= lateness / 2 && source != kNobody) roots[i] = source;
+  }
+  return roots;
+}
+
+std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence>& evidence,
+                              const std::vector<int32_t>& roots) {
+  struct Sum {
+    double cost = 0, lost = 0, present = 0, size = 0;
+    uint64_t count = 0;
+  };
+  std::unordered_map<int32_t, Sum> sums;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    if (roots[i] == kNobody) continue;
+    const Instance& in = job.table.instances[i];
+    Sum& s = sums[roots[i]];
+    s.cost += static_cast<double>(in.wait_ns) / 1000;
+    s.lost += static_cast<double>(in.exposed_wait_ns) / 1000;
+    s.present += in.count;
+    s.size += in.group_size;
+    ++s.count;
+  }
+  std::vector<Blame> out;
+  const int64_t bound = job.clocks.bound();
+  for (size_t r = 0; r < job.ranks.size(); ++r) {
+    const auto process = static_cast<int32_t>(job.ranks[r].process);
+    const Sum s = sums.contains(process) ? sums[process] : Sum();
+    const RankEvidence& e = evidence[r];
+    if (s.count == 0 && !e.significant) continue;
+    Blame b;
+    b.rank = job.rankOf(process);
+    b.node = job.nodeOf(process);
+    b.cost_us = s.cost;
+    b.lost_us = s.lost;
+    b.collectives = s.count;
+    b.cause = e.cause;
+    b.evidence = e.sentence;
+    b.significant = e.significant;
+    b.since_step = e.since_step;
+    if (e.significant) {
+      b.slowdown = 1 + e.excess;
+      b.confidence = 1 - std::exp(-e.sureness / 6);
+      // Two or three ranks have no majority that says what is normal.
+      if (job.ranks.size() < 4) b.confidence *= 0.7;
+      if (!job.clocks_known) b.confidence *= 0.8;
+      if (s.size > 0) b.confidence *= 0.5 + 0.5 * s.present / s.size;
+      if (auto lost = job.lost.find(process); lost != job.lost.end() && lost->second > 0) b.confidence *= 0.8;
+      b.confidence = std::min(b.confidence, 0.99);
+    } else if (s.count > 0) {
+      const double mean_wait_ns = 1000 * s.cost / static_cast<double>(s.count);
+      b.evidence = "last to arrive in " + std::to_string(s.count) + " collectives; nothing in its own work explains it";
+      b.confidence = !job.clocks_known || bound == kNull || static_cast<double>(bound) > mean_wait_ns ? 0.1 : 0.3;
+    }
+    if (e.significant && (e.cause == "compute" || e.cause == "jitter")) {
+      auto device = job.device_of.find(process);
+      int64_t from = INT64_MIN;
+      for (const StepFigures& f : job.ranks[r].steps)
+        if (e.since_step != kNull && f.step == e.since_step) from = f.ts;
+      if (device != job.device_of.end()) {
+        const Finding finding = job.telemetry.explain(b.node, device->second, from);
+        if (!finding.sentence.empty()) b.evidence += "; " + finding.sentence;
+        if (!finding.cause.empty()) b.cause = finding.cause;
+      }
+    }
+    out.push_back(std::move(b));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Blame& a, const Blame& b) { return a.cost_us > b.cost_us; });
+  return out;
+}
+
+}  // namespace tracesmith::analysis

@@ -1,0 +1,72 @@
+// Sets of time as sorted, disjoint intervals.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace tracesmith::analysis {
+
+struct Interval {
+  int64_t from, to;
+};
+
+/// A union that grows by intervals in the order of their start. An interval that touches the last one joins it.
+class Union {
+ public:
+  void add(int64_t from, int64_t to) {
+    if (parts_.empty() || from > parts_.back().to)
+      parts_.push_back({from, to});
+    else
+      parts_.back().to = std::max(parts_.back().to, to);
+  }
+  const std::vector<Interval>& parts() const { return parts_; }
+  bool empty() const { return parts_.empty(); }
+  int64_t length() const {
+    int64_t sum = 0;
+    for (const Interval& i : parts_) sum += i.to - i.from;
+    return sum;
+  }
+  void clear() { parts_.clear(); }
+
+ private:
+  std::vector<Interval> parts_;
+};
+
+/// Length of what two unions have in common.
+inline int64_t commonLength(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  int64_t sum = 0;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    sum += std::max<int64_t>(0, std::min(a[i].to, b[j].to) - std::max(a[i].from, b[j].from));
+    (a[i].to < b[j].to ? i : j)++;
+  }
+  return sum;
+}
+
+/// Calls visit(mask, from, to) for every stretch covered by at least one of the unions; bit u of mask stands for union
+/// u.
+template <typename Visit>
+void sweep(const std::vector<const std::vector<Interval>*>& unions, Visit visit) {
+  std::vector<size_t> at(unions.size(), 0);
+  int64_t now = INT64_MIN;
+  for (;;) {
+    unsigned mask = 0;
+    int64_t next = INT64_MAX;
+    for (size_t u = 0; u < unions.size(); ++u) {
+      while (at[u] < unions[u]->size() && (*unions[u])[at[u]].to <= now) ++at[u];
+      if (at[u] == unions[u]->size()) continue;
+      const Interval& i = (*unions[u])[at[u]];
+      if (i.from <= now) {
+        mask |= 1u << u;
+        next = std::min(next, i.to);
+      } else {
+        next = std::min(next, i.from);
+      }
+    }
+    if (next == INT64_MAX) return;
+    if (mask) visit(mask, now, next);
+    now = next;
+  }
+}
+
+}  // namespace tracesmith::analysis

@@ -1,0 +1,91 @@
+// Is a rank's own work slower than that of its peers, and in which way? Needs no common clock.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "analysis/job_data.hpp"
+#include "analysis/trends.hpp"
+
+namespace tracesmith::analysis {
+
+using trace::kNull;
+
+namespace {
+
+// Ranks differ by one or two per cent in any cluster: less than this is no finding.
+constexpr double kLeastCompute = 0.025;
+constexpr double kLeastHost = 0.015;
+constexpr double kSure = 5;       // standard errors
+constexpr double kJittery = 2.5;  // times the usual variation from step to step
+
+std::string text(const char* format, double value) {
+  char buffer[160];
+  std::snprintf(buffer, sizeof buffer, format, value);
+  return buffer;
+}
+
+template <typename Value>
+Series seriesOf(const JobData& job, Value value) {
+  Series out;
+  for (const RankFigures& rank : job.ranks) {
+    std::vector<double> row(job.steps.size(), kUnknown);
+    for (const StepFigures& f : rank.steps) {
+      auto column = std::lower_bound(job.steps.begin(), job.steps.end(), f.step);
+      if (column != job.steps.end() && *column == f.step)
+        row[static_cast<size_t>(column - job.steps.begin())] = value(f);
+    }
+    out.rows.push_back(std::move(row));
+  }
+  // The first step warms up, and ranks do not begin together; the last may be cut.
+  if (job.steps.size() >= 6)
+    for (auto& row : out.rows) row.front() = row.back() = kUnknown;
+  return out;
+}
+
+}  // namespace
+
+std::vector<RankEvidence> rankEvidence(const JobData& job) {
+  std::vector<RankEvidence> out(job.ranks.size());
+  if (job.ranks.empty()) return out;
+  auto part = [](int64_t ns, const StepFigures& f) {
+    return f.end > f.ts ? static_cast<double>(ns) / static_cast<double>(f.end - f.ts) : kUnknown;
+  };
+  const Series ratios =
+      seriesOf(job, [](const StepFigures& f) { return f.expected_ns > 0 ? f.actual_ns / f.expected_ns : kUnknown; });
+  const Series late = seriesOf(job, [&](const StepFigures& f) { return part(f.host_late_ns, f); });
+  const Series data = seriesOf(job, [&](const StepFigures& f) { return part(f.data_ns, f); });
+  const std::vector<Trend> compute = trendsOf(ratios, true), host = trendsOf(late, false),
+                           loader = trendsOf(data, false);
+  for (size_t r = 0; r < out.size(); ++r) {
+    RankEvidence& e = out[r];
+    const bool slow = compute[r].excess >= kLeastCompute && compute[r].sureness >= kSure;
+    const bool tardy = host[r].excess >= kLeastHost && host[r].sureness >= kSure;
+    auto take = [&](const char* cause, const Trend& t, std::string sentence) {
+      e.cause = cause;
+      e.excess = t.excess;
+      e.sureness = t.sureness;
+      e.significant = t.points >= 3;
+      if (t.changed) {
+        e.since_step = job.steps[t.since];
+        if (e.since_step != kNull) sentence += " since step " + std::to_string(e.since_step);
+      }
+      e.sentence = std::move(sentence);
+    };
+    if (slow && (!tardy || compute[r].excess >= host[r].excess)) {
+      const bool jittery = compute[r].spread > kJittery && !compute[r].changed;
+      take(jittery ? "jitter" : "compute", compute[r],
+           text(jittery ? "its kernels take %.2f × as long on average, by fits and starts"
+                        : "its kernels run %.2f × longer",
+                1 + compute[r].excess));
+    } else if (tardy) {
+      const bool loading = loader[r].excess >= host[r].excess / 2;
+      take(loading ? "data_loading" : "host", host[r],
+           text(loading ? "it waits for its data loader for %.1f %% of a step more than the others"
+                        : "its host launches late: the GPU idles %.1f %% of a step more than the others'",
+                100 * host[r].excess));
+    }
+  }
+  return out;
+}
+
+}  // namespace tracesmith::analysis

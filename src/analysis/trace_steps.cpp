@@ -1,0 +1,41 @@
+#include "analysis/trace_steps.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "analysis/each_row.hpp"
+
+namespace tracesmith::analysis {
+
+using namespace trace;
+
+Result<TraceSteps> TraceSteps::load(const Reader& reader, const Names& names) {
+  TraceSteps out;
+  std::set<uint32_t> profiler;
+  const std::vector<int> columns = {steps::ts, steps::dur, steps::rank, steps::pid, steps::step, steps::name};
+  TS_TRY(eachRow<StepRow>(reader, names, columns, [&](const StepRow& row, auto&&) {
+    int64_t end;
+    if (row.ts == kNull || row.dur == kNull || row.step == kNull || __builtin_add_overflow(row.ts, row.dur, &end))
+      return;
+    const int64_t process = processOf(row.rank, row.pid);
+    out.by_process[process].push_back({row.ts, end, row.step});
+    if (row.name == kNull || !names.text(static_cast<uint32_t>(row.name)).starts_with("ProfilerStep#")) return;
+    profiler.insert(static_cast<uint32_t>(row.name));
+    out.profiler_steps[process].push_back({row.ts, end, row.step});
+    auto [it, fresh] = out.last_profiler_step.try_emplace(process, row.ts);
+    if (!fresh) it->second = std::max(it->second, row.ts);
+  }));
+  out.profiler_names = profiler.size();
+  for (auto* map : {&out.by_process, &out.profiler_steps})
+    for (auto& [process, list] : *map)
+      std::stable_sort(list.begin(), list.end(), [](const RankStep& a, const RankStep& b) { return a.ts < b.ts; });
+  return out;
+}
+
+const std::vector<RankStep>& TraceSteps::of(int64_t process) const {
+  static const std::vector<RankStep> none;
+  auto it = by_process.find(process);
+  return it == by_process.end() ? none : it->second;
+}
+
+}  // namespace tracesmith::analysis

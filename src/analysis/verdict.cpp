@@ -1,0 +1,106 @@
+// One sentence a person can act on.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "analysis/job_data.hpp"
+#include "base/text.hpp"
+
+namespace tracesmith::analysis {
+
+using trace::kNull;
+
+namespace {
+
+std::string percent(double value) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, value >= 10 ? "%.0f %%" : "%.1f %%", value);
+  return buffer;
+}
+
+std::string rankText(int64_t rank, const std::string& node) {
+  return (rank == kNull ? std::string("the process") : "rank " + std::to_string(rank)) +
+         (node.empty() ? "" : " on " + node);
+}
+
+/// Where the time of a job with nobody to wait for goes.
+std::string alone(const Analysis& a) {
+  double wall = 0, idle = 0, compute = 0, comm = 0, data = 0;
+  for (const Breakdown& b : a.breakdown) {
+    wall += b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;
+    idle += b.idle_us;
+    compute += b.compute_us;
+    comm += b.exposed_comm_us;
+    data += b.data_us;
+  }
+  if (wall <= 0) return "";
+  return ": the GPU computes " + percent(100 * compute / wall) + " of the time, communicates alone " +
+         percent(100 * comm / wall) + ", copies or waits for data " + percent(100 * data / wall) + ", idles " +
+         percent(100 * idle / wall);
+}
+
+}  // namespace
+
+Verdict makeVerdict(const JobData& job, const Analysis& a) {
+  Verdict v;
+  const Blame* rank = nullptr;
+  auto weight = [](const Blame& b) { return std::isnan(b.saved_pct) ? 0.0 : b.saved_pct; };
+  for (const Blame& b : a.blame)
+    if (b.significant &&
+        (!rank || weight(b) > weight(*rank) || (weight(b) == weight(*rank) && b.slowdown > rank->slowdown)))
+      rank = &b;
+  const LinkResult* link = nullptr;
+  auto linkWeight = [](const LinkResult& l) { return std::isnan(l.saved_pct) ? 0.0 : l.saved_pct; };
+  for (const LinkResult& l : a.links)
+    if (l.significant && (!link || linkWeight(l) > linkWeight(*link))) link = &l;
+  if (rank && link && linkWeight(*link) > weight(*rank)) rank = nullptr;
+  if (rank) {
+    v.kind = VerdictKind::rank;
+    v.rank = rank->rank;
+    v.node = rank->node;
+    v.cause = rank->cause;
+    v.cost_pct = weight(*rank);
+    v.confidence = rank->confidence;
+    v.text = rankText(rank->rank, rank->node) +
+             (v.cost_pct >= 0.1 ? " cost the job " + percent(v.cost_pct) + " of its time: "
+                                : " is slower than its peers, at no cost to the job so far: ") +
+             rank->evidence;
+    return v;
+  }
+  if (link) {
+    v.kind = VerdictKind::link;
+    v.group = link->group;
+    v.cause = "slow_link";
+    if (link->nodes.size() == 1) v.node = link->nodes[0];
+    v.cost_pct = linkWeight(*link);
+    v.confidence = link->confidence;
+    std::string where = "communicator " + link->group;
+    if (link->group.find("→") != std::string::npos) where = "the link of ranks " + link->group;
+    if (!v.node.empty()) where += " on " + v.node;
+    v.text = where +
+             (v.cost_pct >= 0.1 ? " cost the job " + percent(v.cost_pct) + " of its time: "
+                                : " is slower than its peers, at no cost to the job so far: ") +
+             link->evidence;
+    return v;
+  }
+  if (a.ranks == 0) {
+    v.text = "no events of any rank in this trace";
+    return v;
+  }
+  if (a.ranks == 1) {
+    v.text = "one rank only: nobody to compare it with" + alone(a);
+    return v;
+  }
+  if (job.table.instances.empty()) {
+    v.kind = VerdictKind::none;
+    v.text = "no collectives between the " + std::to_string(a.ranks) + " ranks: who waited for whom cannot be said" +
+             alone(a);
+    return v;
+  }
+  v.kind = VerdictKind::none;
+  v.confidence = job.clocks_known ? 0.8 : 0.4;
+  v.text = "no rank or link stands out" + alone(a);
+  return v;
+}
+
+}  // namespace tracesmith::analysis

@@ -1,0 +1,90 @@
+#include "capture/collect/in_flight.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "capture/collect/nccl_join.hpp"
+
+namespace tracesmith::capture {
+
+using ring::Kind;
+using ring::Record;
+
+std::string ncclOpName(std::string_view function) {
+  std::string out;
+  for (char c : function) {
+    if (c >= 'A' && c <= 'Z') {
+      if (!out.empty()) out += '_';
+      out += static_cast<char>(c - 'A' + 'a');
+    } else {
+      out += c;
+    }
+  }
+  return out == "allto_all" ? "all_to_all" : out;
+}
+
+std::string ncclCommName(uint64_t hash) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+std::vector<InFlight> operationsInFlight(const ring::RingReader& reader) {
+  struct Seen {
+    uint32_t lane;
+    Record record;
+  };
+  std::vector<Seen> records;
+  uint64_t oldest_gpu = UINT64_MAX;
+  reader.snapshot([&](uint32_t lane, const Record& r) {
+    if (lane == 0) oldest_gpu = std::min(oldest_gpu, r.start);
+    records.push_back({lane, r});
+  });
+  // Of operations older than what the GPU's lane still holds nobody knows whether they ended.
+  if (!reader.wrapped(0)) oldest_gpu = 0;
+  NcclJoin join;
+  auto forget = [](const NcclJoin::Operation&, const Record*) {};
+  for (const Seen& s : records) {
+    const Record& r = s.record;
+    if (r.kind == Kind::nccl_launch && r.start >= oldest_gpu)
+      join.launch(s.lane, r);
+    else if ((r.kind == Kind::collective || r.kind == Kind::p2p) && r.start >= oldest_gpu)
+      join.operation(s.lane, r, 0, forget);
+    else if (r.kind == Kind::gpu_on)
+      join.gpu_on_ns = r.start;
+    else if (r.kind == Kind::kernel)
+      join.kernel(
+          r, [&](uint32_t id) { return reader.string(id); }, forget);
+  }
+  std::vector<InFlight> all;
+  const ring::RingHeader& h = reader.header();
+  for (const auto& [stream, queue] : join.launches)
+    for (const NcclJoin::Launch& launch : queue)
+      for (const NcclJoin::Operation& o : launch.operations) {
+        const Record& r = o.record;
+        if (launch.end < join.gpu_on_ns) continue;  // launched while nobody recorded
+        ring::CollectiveInfo info;
+        std::memcpy(&info, &r.arg[3], sizeof info);
+        InFlight f;
+        f.node.assign(h.host, ::strnlen(h.host, sizeof h.host));
+        f.pid = h.pid;
+        f.rank = h.rank.load();
+        f.op = ncclOpName(reader.string(r.name));
+        f.comm = ncclCommName(r.arg[0]);
+        f.seq = r.arg[1];
+        f.group_rank = r.stream ? static_cast<int32_t>(r.stream - 1) : -1;
+        f.group_size = r.correlation ? static_cast<int32_t>(r.correlation) : -1;
+        f.peer = r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1;
+        f.bytes = ncclBytes(r.arg[2], info.datatype);
+        f.stream = stream;
+        f.enqueue_ns = r.start;
+        f.simulated = h.simulated;
+        all.push_back(std::move(f));
+      }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const InFlight& a, const InFlight& b) { return a.enqueue_ns < b.enqueue_ns; });
+  return all;
+}
+
+}  // namespace tracesmith::capture

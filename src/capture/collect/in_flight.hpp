@@ -1,0 +1,33 @@
+// What a process under the probe waits for right now: NCCL operations launched whose kernels have not ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "capture/ring/reader.hpp"
+
+namespace tracesmith::capture {
+
+struct InFlight {
+  std::string node;
+  int64_t pid = 0;
+  int32_t rank = -1;  ///< of the job; -1: not known
+  std::string op, comm;
+  uint64_t seq = 0;
+  int32_t group_rank = -1, group_size = -1, peer = -1;
+  int64_t bytes = 0;
+  uint32_t stream = 0;
+  uint64_t enqueue_ns = 0;  ///< raw clock
+  bool simulated = false;
+};
+
+/// From a copy of what the ring holds, oldest first. What the ring does not reach back to is left out.
+std::vector<InFlight> operationsInFlight(const ring::RingReader& ring);
+
+/// "AllReduce" → all_reduce, as in the table collectives.
+std::string ncclOpName(std::string_view function);
+/// A communicator's name in the table collectives.
+std::string ncclCommName(uint64_t hash);
+
+}  // namespace tracesmith::capture

@@ -1,0 +1,161 @@
+#include "cli/analyze_print.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cli/terminal.hpp"
+#include "tracesmith/analysis/comm_matrix.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+using namespace analysis;
+using trace::kNull;
+using Table = std::vector<std::vector<std::string>>;
+
+std::string number(const char* format, double v) {
+  if (!std::isfinite(v)) return "-";
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, format, v);
+  return buffer;
+}
+std::string id(int64_t v) { return v == kNull ? "-" : std::to_string(v); }
+std::string time(double us) { return std::isfinite(us) ? humanNs(us * 1000) : "-"; }
+std::string percent(double part, double whole) { return whole > 0 ? number("%.1f %%", 100 * part / whole) : "-"; }
+
+/// Sums over steps.
+struct Total {
+  double wall = 0, forward = 0, backward = 0, optimizer = 0, other = 0, data = 0, exposed = 0, hidden = 0, idle = 0;
+  bool phases = false;
+  void add(const Breakdown& b) {
+    wall += b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;
+    phases = phases || std::isfinite(b.forward_us);
+    if (std::isfinite(b.forward_us)) forward += b.forward_us, backward += b.backward_us, optimizer += b.optimizer_us;
+    other += b.other_us;
+    data += b.data_us;
+    exposed += b.exposed_comm_us;
+    hidden += b.hidden_comm_us;
+    idle += b.idle_us;
+  }
+  std::vector<std::string> cells() const {
+    auto phase = [&](double v) { return phases ? percent(v, wall) : std::string("-"); };
+    return {phase(forward),      phase(backward),        phase(optimizer),      percent(other, wall),
+            percent(data, wall), percent(exposed, wall), percent(hidden, wall), percent(idle, wall)};
+  }
+};
+
+void blameTable(const Analysis& a, size_t most, std::string& out) {
+  if (a.blame.empty()) return;
+  Table table = {{"rank", "node", "others waited", "exposed", "collectives", "slowdown", "cause", "sure"}};
+  for (size_t i = 0; i < a.blame.size() && i < most; ++i) {
+    const Blame& b = a.blame[i];
+    table.push_back({id(b.rank), printable(b.node.empty() ? "-" : b.node), time(b.cost_us), time(b.lost_us),
+                     humanCount(b.collectives), number("%.2f ×", b.slowdown), b.cause,
+                     number("%.0f %%", 100 * b.confidence)});
+  }
+  out += "\nWho the others waited for (sum over the waiting ranks)\n" + alignTable(table, "  ");
+  for (const Blame& b : a.blame)
+    if (b.significant) out += "  rank " + id(b.rank) + ": " + printable(b.evidence) + "\n";
+  for (const LinkResult& l : a.links)
+    if (l.significant) out += "  " + printable(l.group) + ": " + printable(l.evidence) + "\n";
+}
+
+void linkTable(const Analysis& a, size_t most, std::string& out) {
+  Table table = {{"group", "ranks", "collectives", "slowdown", "GB/s", "sure", "compared with"}};
+  for (const LinkResult& l : a.links) {
+    if (table.size() > most) break;
+    table.push_back({printable(l.group), std::to_string(l.ranks.size()), humanCount(l.collectives),
+                     number("%.2f ×", l.slowdown), number("%.1f", l.busbw_gbps),
+                     l.significant ? number("%.0f %%", 100 * l.confidence) : "-", l.compared_with});
+  }
+  if (table.size() > 1) out += "\nTransfers (slowest first)\n" + alignTable(table, "  ");
+}
+
+void breakdownTable(const Analysis& a, bool ranks, std::string& out) {
+  if (a.breakdown.empty()) return;
+  Total all;
+  std::map<int64_t, Total> by_rank;
+  for (const Breakdown& b : a.breakdown) {
+    all.add(b);
+    by_rank[b.rank].add(b);
+  }
+  Table table = {{"rank", "forward", "backward", "optimizer", "other", "data", "exposed comm", "hidden comm", "idle"}};
+  auto row = [&](const std::string& name, const Total& t) {
+    std::vector<std::string> cells = t.cells();
+    cells.insert(cells.begin(), name);
+    table.push_back(std::move(cells));
+  };
+  row("all", all);
+  if (ranks)
+    for (const auto& [rank, total] : by_rank) row(id(rank), total);
+  out += "\nWhere the time goes\n" + alignTable(table, "  ");
+}
+
+void pathText(const Analysis& a, std::string& out) {
+  if (!a.critical_path) return;
+  const CriticalPath& p = *a.critical_path;
+  out += "\nCritical path over all ranks: " + time(p.total_us) + ", of it work " + percent(p.work_us, p.total_us) +
+         ", transfers " + percent(p.transfer_us, p.total_us) + "\n";
+  std::string ranks;
+  for (size_t i = 0; i < p.ranks.size() && i < 5; ++i)
+    ranks += (i ? ", " : "") + std::string("rank ") + id(p.ranks[i].rank) + " " + percent(p.ranks[i].us, p.total_us);
+  if (!ranks.empty()) out += "  through " + ranks + (p.ranks.size() > 5 ? ", …" : "") + "\n";
+  Table table = {{"if", "job", "saved", "step"}};
+  for (const WhatIf& w : p.what_if)
+    table.push_back({printable(w.what), time(w.job_us), number("%.1f %%", w.saved_pct), time(w.step_us)});
+  out += "\nWhat would be if (replay of the job; it gives the job as it was to " +
+         number("%.1f %%", std::abs(p.replay_error_pct)) + ")\n" + alignTable(table, "  ");
+}
+
+void stepTable(const Analysis& a, std::string& out) {
+  Table table = {{"step", "ranks", "duration", "slowest", "rank"}};
+  for (const StepResult& s : a.steps)
+    table.push_back({id(s.step), std::to_string(s.ranks), time(s.duration_us), time(s.slowest_us), id(s.slowest_rank)});
+  if (table.size() > 1) out += "\nSteps\n" + alignTable(table, "  ");
+}
+
+void commText(const Analysis& a, std::string& out) {
+  int64_t most = -1;
+  for (const MatrixCell& c : a.matrix) most = std::max({most, c.from, c.to});
+  std::vector<std::vector<uint64_t>> bytes(static_cast<size_t>(most + 1),
+                                           std::vector<uint64_t>(static_cast<size_t>(most + 1), 0));
+  for (const MatrixCell& c : a.matrix)
+    if (c.from >= 0 && c.to >= 0) bytes[static_cast<size_t>(c.from)][static_cast<size_t>(c.to)] = c.bytes;
+  out += "\nWho sends to whom\n" + matrixAscii(bytes);
+}
+
+}  // namespace
+
+std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
+  std::string out = printable(a.verdict.text);
+  if (a.verdict.kind == VerdictKind::rank || a.verdict.kind == VerdictKind::link)
+    out += " (" + number("%.0f %%", 100 * a.verdict.confidence) + " sure)";
+  out += "\n";
+  for (const std::string& s : a.unknowns) out += "  not known: " + printable(s) + "\n";
+  out += "\n" + humanCount(a.events) + " events of " + std::to_string(a.ranks) + " ranks" +
+         (a.nodes > 0 ? " on " + std::to_string(a.nodes) + " nodes" : "") + ", " + time(a.duration_us);
+  if (!a.steps.empty()) {
+    double sum = 0;
+    for (const StepResult& s : a.steps) sum += s.duration_us;
+    out += ", " + std::to_string(a.steps.size()) + " steps of " + time(sum / static_cast<double>(a.steps.size()));
+  }
+  if (!a.pattern.empty()) out += ", communication pattern: " + a.pattern;
+  out += "\n";
+  blameTable(a, print.ranks ? SIZE_MAX : 5, out);
+  linkTable(a, print.ranks ? SIZE_MAX : 5, out);
+  breakdownTable(a, print.ranks, out);
+  pathText(a, out);
+  if (print.steps) stepTable(a, out);
+  if (print.comm) commText(a, out);
+  if (!a.losses.empty()) {
+    Table table = {{"lost", "count", "rank"}};
+    for (const LossResult& l : a.losses) table.push_back({printable(l.cause), humanCount(l.count), id(l.rank)});
+    out += "\nLosses\n" + alignTable(table, "  ");
+  }
+  return out;
+}
+
+}  // namespace tracesmith::cli

@@ -1,0 +1,82 @@
+// tracesmith exporter: this node's hardware for Prometheus.
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "base/http_get.hpp"
+#include "cli/commands.hpp"
+#include "cli/outcome.hpp"
+#include "cli/places.hpp"
+#include "hardware/latest.hpp"
+#include "hardware/nvidia/source.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+struct Options {
+  hardware::SamplerOptions sampler;
+  std::string bind = "127.0.0.1";
+  int port = 9835;
+};
+
+HttpGetServer* g_server = nullptr;  // for the signal handler
+
+int run(const Options& o) {
+  for (const std::string& name : o.sampler.nvml_fields)
+    if (hardware::nvmlField(name) < 0) return usage("exporter", "NVML has no field '" + name + "'");
+  hardware::Latest latest;
+  const int64_t stale_ns = std::max<int64_t>(5, 3 * o.sampler.slow_ms / 1000) * 1'000'000'000;
+  HttpGetServer server([&](const std::string& path) -> HttpAnswer {
+    if (path == "/metrics")
+      return {200, "text/plain; version=0.0.4; charset=utf-8", hardware::prometheusText(latest.state(), stale_ns)};
+    if (path == "/healthz") return {200, "text/plain", latest.state().found ? "ok\n" : "starting\n"};
+    if (path == "/") return {200, "text/html", "<h1>TraceSmith exporter</h1><p><a href=\"/metrics\">metrics</a></p>\n"};
+    return {404, "text/plain", "there is /metrics and /healthz\n"};
+  });
+  if (Status s = server.listen(o.bind, o.port); !s) return fail(s);
+  hardware::Sampler sampler(o.sampler, latest);
+  g_server = &server;
+  for (int n : {SIGINT, SIGTERM})
+    ::signal(n, [](int) {
+      if (g_server) g_server->stop();
+    });
+  sampler.start();
+  (void)sampler.waitForInventory(o.sampler.hang_ms);
+  std::printf("listening on http://%s:%d/metrics\n", o.bind.c_str(), server.port());
+  std::fflush(stdout);
+  const Status served = server.serve();
+  g_server = nullptr;
+  sampler.stop();
+  return served ? 0 : fail(served);
+}
+
+}  // namespace
+
+void addExporter(CLI::App& app, Run& r) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("exporter", "Serve this machine's telemetry to Prometheus");
+  addPlaces(*command, o->sampler.places);
+  command->add_option("--port", o->port, "Port to listen on; 0: any free one")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 65535));
+  command->add_option("--bind", o->bind, "Address to listen on; 0.0.0.0 for all: anybody can read then")
+      ->capture_default_str();
+  o->sampler.fast_ms = 1000;  // Prometheus scrapes every 15 s or so
+  command->add_option("--interval", o->sampler.fast_ms, "ms between readings of cheap metrics")
+      ->capture_default_str()
+      ->check(CLI::Range(20, 60000));
+  command->add_option("--slow-interval", o->sampler.slow_ms, "ms between readings of dear ones")
+      ->capture_default_str()
+      ->check(CLI::Range(100, 600000));
+  command->add_option("--nvml-field", o->sampler.nvml_fields, "More of NVML's fields, by name; repeat it for several")
+      ->type_name("NAME");
+  command->footer(
+      "Names are tracesmith_gpu_…, tracesmith_host_…, tracesmith_rdma_… in base units; tracesmith_gpu_info has model,\n"
+      "vendor and whether a GPU is simulated. deploy/grafana has a dashboard.\n\n"
+      "Example:  tracesmith exporter --port 9835 &\n          curl -s localhost:9835/metrics | grep gpu_power");
+  command->callback([o, &r] { r = [o] { return run(*o); }; });
+}
+
+}  // namespace tracesmith::cli
