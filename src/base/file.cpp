@@ -44,6 +44,14 @@ Result<File> File::create(const std::string& path) {
   return file;
 }
 
+Result<File> File::openAppend(const std::string& path) {
+  File file;
+  file.path_ = path;
+  file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file.fd_ < 0) return errnoStatus("open", path);
+  return file;
+}
+
 Result<File> File::standardOutput() {
   File file;
   file.path_ = "standard output";

@@ -21,6 +21,8 @@ class File {
   static Result<File> openRead(const std::string& path);
   /// Creates or truncates.
   static Result<File> create(const std::string& path);
+  /// Writes go to the end; created if it is not there.
+  static Result<File> openAppend(const std::string& path);
   /// The standard output of this process, wherever it leads.
   static Result<File> standardOutput();
 

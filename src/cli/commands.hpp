@@ -14,6 +14,7 @@ using Run = std::function<int()>;
 
 void addAnalyze(CLI::App& app, Run& run);
 void addBench(CLI::App& app, Run& run);
+void addCluster(CLI::App& app, Run& run);
 void addDevices(CLI::App& app, Run& run);
 void addDiff(CLI::App& app, Run& run);
 void addExport(CLI::App& app, Run& run);

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   addTop(app, run);
   addExporter(app, run);
   addBench(app, run);
+  addCluster(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trace/block_bytes.hpp"
+
 namespace tracesmith::trace {
 namespace {
 
@@ -10,29 +12,6 @@ constexpr size_t kPeekBytes = 4096;  // a block header and its directory, usuall
 
 bool allZero(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
-}
-
-/// What is wrong with a block header, or nullptr.
-const char* headerProblem(const BlockHeader& h) {
-  if (std::memcmp(h.magic, kBlockMagic, sizeof h.magic) != 0) return "no block here";
-  if (h.block_size % 8 != 0 || h.block_size > kMaxBlockBytes) return "impossible block size";
-  if (h.directory_size != h.columns * sizeof(ColumnEntry)) return "impossible directory size";
-  if (h.block_size < sizeof h + h.directory_size) return "block smaller than its directory";
-  if (h.rows > (1u << 20)) return "impossible row count";
-  return nullptr;
-}
-
-/// Column slices must lie in the payload; shared validity must point back to an owner.
-bool directoryOk(const BlockHeader& h, const ColumnEntry* entries) {
-  uint64_t payload = h.block_size - sizeof h - h.directory_size;
-  for (size_t i = 0; i < h.columns; ++i) {
-    const ColumnEntry& e = entries[i];
-    if (e.offset > payload || e.size > payload - e.offset || e.values > h.rows || e.values == 0) return false;
-    if (i > 0 && entries[i - 1].column >= e.column) return false;
-    if ((e.flags & kSharedValidity) && (e.validity_index >= i || !(entries[e.validity_index].flags & kOwnValidity)))
-      return false;
-  }
-  return true;
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 #include "tracesmith/trace/writer.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <mutex>
-#include <random>
 
 #include "base/file.hpp"
 #include "trace/batch.hpp"
+#include "trace/block_bytes.hpp"
 #include "trace/layout.hpp"
 #include "trace/string_table.hpp"
 
@@ -122,23 +121,9 @@ Result<std::unique_ptr<Writer>> Writer::create(const std::string& path, const Wr
     if (!file) return file.status();
     impl->file = std::move(*file);
   }
-  FileHeader header{};
-  std::memcpy(header.magic, kFileMagic, sizeof header.magic);
-  header.major = kMajorVersion;
-  header.header_size = sizeof header;
-  header.created_ns = options.created_ns;
-  if (header.created_ns == 0)
-    header.created_ns =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-            .count();
-  std::memcpy(header.trace_id, options.trace_id.data(), sizeof header.trace_id);
-  if (options.trace_id == std::array<uint8_t, 16>{}) {
-    std::random_device random;
-    for (uint8_t& b : header.trace_id) b = static_cast<uint8_t>(random());
-  }
-  header.checksum = hash64(&header, offsetof(FileHeader, checksum));
-  TS_TRY(impl->out().write(&header, sizeof header));
-  impl->bytes = sizeof header;
+  const std::string header = newFileHeader(options.created_ns, options.trace_id);
+  TS_TRY(impl->out().write(header));
+  impl->bytes = header.size();
   std::string block = schemaBlock(impl->encoder);
   TS_TRY(impl->writeLocked(block));
   return std::unique_ptr<Writer>(new Writer(std::move(impl)));

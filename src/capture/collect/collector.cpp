@@ -82,6 +82,9 @@ Status Collector::follow(const std::string& path, bool attach) {
   if (h.start_ns < since_ns_)  // what it lost before is not missing here
     for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) process->losses_told[cause] = h.losses[cause].load();
   process->node = nodeOf(h);
+  // One that was born since and has begun to overwrite has lost what we were to take.
+  if (attach && since_ns_ > 0 && h.start_ns >= since_ns_)
+    for (uint64_t tail : process->cursors) process->skipped += tail;
   processes_.push_back(std::move(process));
   seen_.push_back(path);
   ++stats_.processes;

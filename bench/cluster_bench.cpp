@@ -1,0 +1,200 @@
+// What a cluster costs, with real processes on this machine.
+//   cluster_bench [--smoke] [--seconds S] [--ranks N] [--nodes N]
+// Part 1: a master, an agent and a simulated job whose ranks write as fast as they are read; events a second from ring to
+// durable store, per core of agent and master, bytes an event on the wire (the spool's bytes are the wire's). Part 2: an
+// agent while nothing records. Part 3: N registered nodes of 8 GPUs, `cluster status` against them, and the master's
+// memory.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cluster/client.hpp"
+#include "cluster/guard.hpp"
+#include "cluster/rpc.hpp"
+#include "measure.hpp"
+
+namespace tracesmith::bench {
+namespace {
+
+using namespace cluster;
+using Clock = std::chrono::steady_clock;
+
+class Process {
+ public:
+  explicit Process(std::vector<std::string> argv) {
+    argv.insert(argv.begin(), TRACESMITH_BIN);
+    std::vector<char*> args;
+    for (std::string& a : argv) args.push_back(a.data());
+    args.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(::open("/dev/null", O_WRONLY), 1);
+      ::dup2(::open("/dev/null", O_WRONLY), 2);
+      ::execv(args[0], args.data());
+      ::_exit(127);
+    }
+  }
+  ~Process() { end(); }
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGTERM);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  /// CPU seconds so far.
+  double cpu() const {
+    std::ifstream in("/proc/" + std::to_string(pid_) + "/stat");
+    std::string text;
+    std::getline(in, text);
+    std::istringstream words(text.substr(text.rfind(')') + 2));
+    std::string skip;
+    for (int i = 0; i < 11; ++i) words >> skip;
+    double user = 0, system = 0;
+    words >> user >> system;
+    return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  }
+  double memoryMb() const {
+    std::ifstream in("/proc/" + std::to_string(pid_) + "/status");
+    std::string key;
+    double kb = 0;
+    while (in >> key)
+      if (key == "VmRSS:") in >> kb;
+    return kb / 1024;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+uint16_t freePort() {
+  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof a;
+  ::bind(fd, reinterpret_cast<sockaddr*>(&a), size);
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &size);
+  ::close(fd);
+  return ntohs(a.sin_port);
+}
+
+[[noreturn]] void give_up(const Status& s) {
+  std::fprintf(stderr, "%s\n", s.message().c_str());
+  std::exit(1);
+}
+
+ClusterStatus statusWhen(Client& client, const std::function<bool(const ClusterStatus&)>& good) {
+  const auto deadline = Clock::now() + std::chrono::seconds(60);
+  for (;;) {
+    Result<ClusterStatus> s = client.status();
+    if (s && good(*s)) return *s;
+    if (Clock::now() > deadline) give_up(Status::io("the cluster does not get there"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+int main(int argc, char** argv) {
+  const bool smoke = flag(argc, argv, "--smoke");
+  const double seconds = std::stod(option(argc, argv, "--seconds", smoke ? "1" : "20"));
+  const std::string ranks = option(argc, argv, "--ranks", "2");
+  const int nodes = std::stoi(option(argc, argv, "--nodes", smoke ? "16" : "512"));
+  char pattern[] = "/tmp/tracesmith-bench-XXXXXX";
+  const std::string dir = ::mkdtemp(pattern);
+  ::mkdir((dir + "/rings").c_str(), 0700);
+  ::setenv("TRACESMITH_DIR", (dir + "/rings").c_str(), 1);
+  const std::string port = std::to_string(freePort()), address = "127.0.0.1:" + port;
+  {
+    Process master({"cluster", "master", "--port", port, "--data-dir", dir + "/m", "--heartbeat", "200"});
+    Process agent({"cluster", "agent", "--port", "0", "--master", address, "--data-dir", dir + "/a", "--node-id", "node0"});
+    Result<std::unique_ptr<Client>> client = connectClient({.master = address, .security = {}});
+    if (!client) give_up(client.status());
+    statusWhen(**client, [](const ClusterStatus& s) { return s.nodes.size() == 1 && s.nodes[0].connected; });
+    // Part 2 first: nothing has happened yet.
+    std::this_thread::sleep_for(std::chrono::seconds(smoke ? 1 : 15));  // the clock's first bursts are over
+    const double idle_before = agent.cpu();
+    std::this_thread::sleep_for(std::chrono::duration<double>(smoke ? 1 : 20));
+    const double idle = (agent.cpu() - idle_before) / (smoke ? 1 : 20);
+    const double idle_mb = agent.memoryMb();
+
+    Result<SessionInfo> session = (*client)->start({.name = "load"});
+    if (!session) give_up(session.status());
+    Process job({"synth", "--live", "--ranks", ranks, "--gpus-per-node", ranks, "--speed", "0"});
+    const ClusterStatus before = statusWhen(**client, [](const ClusterStatus& s) { return s.nodes[0].stored_events > 0; });
+    const double agent_cpu = agent.cpu(), master_cpu = master.cpu(), job_cpu = job.cpu();
+    const auto began = Clock::now();
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    Result<ClusterStatus> after = (*client)->status();
+    if (!after) give_up(after.status());
+    const double wall = std::chrono::duration<double>(Clock::now() - began).count();
+    const auto events = static_cast<double>(after->nodes[0].stored_events - before.nodes[0].stored_events);
+    const auto bytes = static_cast<double>(after->nodes[0].stored_bytes - before.nodes[0].stored_bytes);
+    const double a = agent.cpu() - agent_cpu, m = master.cpu() - master_cpu, j = job.cpu() - job_cpu;
+    std::printf("ring to durable store: %.2f million events/s; %.2f million per core (agent %.2f, master %.2f, job %.2f cores)\n",
+                events / wall / 1e6, events / (a + m) / 1e6, a / wall, m / wall, j / wall);
+    std::printf("on the wire: %.2f bytes/event; memory: agent %.0f MB, master %.0f MB; lost %llu\n", bytes / events,
+                agent.memoryMb(), master.memoryMb(), static_cast<unsigned long long>(after->nodes[0].losses));
+    std::printf("agent while nothing records: %.2f %% of a core, %.1f MB\n", idle * 100, idle_mb);
+  }
+  {
+    Process master({"cluster", "master", "--port", port, "--data-dir", dir + "/m2"});
+    Result<std::unique_ptr<Client>> client = connectClient({.master = address, .security = {}});
+    if (!client) give_up(client.status());
+    statusWhen(**client, [](const ClusterStatus&) { return true; });
+    auto channel = openChannel(address, {});
+    auto stub = pb::ClusterService::NewStub(*channel);
+    const auto began = Clock::now();
+    for (int n = 0; n < nodes; ++n) {
+      pb::RegisterNodeRequest request;
+      request.set_node_id("node" + std::to_string(n));
+      request.set_hostname("node" + std::to_string(n));
+      request.set_agent_id("agent" + std::to_string(n));
+      for (uint32_t gpu = 0; gpu < 8; ++gpu) {
+        pb::DeviceInfo& d = *request.add_gpus();
+        d.set_device_index(gpu);
+        d.set_name("Simulated H100");
+        d.set_total_memory(80'000'000'000);
+      }
+      pb::RegisterNodeResponse response;
+      grpc::ClientContext context;
+      if (!stub->RegisterNode(&context, request, &response).ok() || !response.success()) give_up(Status::io("a node was refused"));
+      pb::HeartbeatRequest beat;
+      beat.set_node_id(request.node_id());
+      pb::HeartbeatResponse answer;
+      grpc::ClientContext other;
+      if (!stub->Heartbeat(&other, beat, &answer).ok()) give_up(Status::io("a heartbeat was refused"));
+    }
+    const double each = std::chrono::duration<double>(Clock::now() - began).count() / nodes;
+    std::vector<double> times;
+    for (int i = 0; i < 5; ++i) {
+      const Cost cost = measure([&] {
+        ::close(1);
+        ::execl(TRACESMITH_BIN, TRACESMITH_BIN, "cluster", "status", "--master", address.c_str(), nullptr);
+        return 127;
+      });
+      times.push_back(cost.wall_s);
+    }
+    std::sort(times.begin(), times.end());
+    std::printf("%d nodes x 8 GPUs: registration and heartbeat %.2f ms each; `cluster status` %.3f s (median of 5); master %.0f MB\n",
+                nodes, each * 1e3, times[2], master.memoryMb());
+  }
+  std::filesystem::remove_all(dir);
+  return 0;
+}
+
+}  // namespace
+}  // namespace tracesmith::bench
+
+int main(int argc, char** argv) { return tracesmith::bench::main(argc, argv); }

@@ -1,0 +1,80 @@
+// The master of a cluster, inside a program: what `tracesmith cluster master` runs, with what its commands can ask.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tracesmith/cluster/node_aggregator.hpp"
+#include "tracesmith/common/types.hpp"
+
+namespace tracesmith::cluster {
+
+struct NodeConnection {
+  std::string node_id;
+  std::string address;  ///< HOST:PORT
+  bool connected = false;
+  bool healthy = false;  ///< heard of within node_timeout_ms
+  NodeInfo info;
+  int64_t time_offset = 0;   ///< ns; see time_error_bound
+  int64_t time_error_bound = -1;  ///< ns; −1: not known
+  double silent_seconds = 0;
+};
+
+struct ClusterMasterConfig {
+  std::string listen = "127.0.0.1";  ///< beyond this machine a token file is needed
+  uint16_t listen_port = 50051;      ///< 0: any
+  uint32_t heartbeat_interval_ms = 5000;
+  uint32_t node_timeout_ms = 30000;
+  std::string data_dir = "tracesmith-data";
+  std::string token_file;
+};
+
+class ClusterMaster {
+ public:
+  explicit ClusterMaster(const ClusterMasterConfig& config = {});
+  ~ClusterMaster();
+
+  bool start();  ///< false with a reason in lastError()
+  void stop();
+  bool isRunning() const;
+  uint16_t port() const;
+  std::string lastError() const;
+
+  /// Dials an agent and takes it in.
+  bool registerNode(const std::string& address, uint16_t port);
+  /// Forgets a node that is not connected.
+  bool unregisterNode(const std::string& node_id);
+  std::vector<NodeConnection> getConnectedNodes() const;
+  bool isNodeConnected(const std::string& node_id) const;
+
+  /// One capture at a time by these two; sessions by name are the commands' way.
+  bool startClusterCapture();
+  /// Waits until every node has delivered, at most `wait_seconds`.
+  bool stopClusterCapture(double wait_seconds = 30);
+
+  std::map<std::string, int64_t> getNodeTimeOffsets() const;
+
+  struct ClusterStatistics {
+    uint32_t total_nodes = 0;
+    uint32_t total_gpus = 0;
+    uint64_t total_events = 0;  ///< stored
+    uint64_t total_bytes = 0;   ///< stored
+    std::map<std::string, NodeAggregator::Statistics> per_node_stats;
+  };
+  ClusterStatistics getClusterStatistics() const;
+
+  /// The last capture, all nodes in one file.
+  bool exportToSBT(const std::string& filename);
+  bool exportToPerfetto(const std::string& filename);
+  /// Chrome trace JSON.
+  bool exportToJSON(const std::string& filename);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tracesmith::cluster

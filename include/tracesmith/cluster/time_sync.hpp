@@ -1,0 +1,70 @@
+// This machine's clock against another: the system clock, an NTP server, a PTP hardware clock, the GPU's clock, or a
+// TraceSmith master. A method that cannot measure says so; nothing is made up.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tracesmith/common/types.hpp"
+
+namespace tracesmith::cluster {
+
+enum class TimeSyncMethod {
+  SystemClock,  ///< CLOCK_REALTIME; its own error as the kernel states it (adjtimex), where it is synchronised
+  NTP,          ///< an NTP server, asked by our own SNTP client
+  PTP,          ///< the hardware clock of a network interface, or of the hypervisor
+  CUDA,         ///< fails: the probe compares GPU clocks inside the recorded process, its records are on ours
+  Custom        ///< our own exchange with a TraceSmith master
+};
+
+struct TimeSyncConfig {
+  TimeSyncMethod method = TimeSyncMethod::SystemClock;
+  std::string ntp_server = "pool.ntp.org";  ///< HOST or HOST:PORT
+  std::string ptp_interface = "eth0";       ///< a network interface, or a device: /dev/ptp0
+  std::string master = "127.0.0.1:50051";   ///< Custom: HOST:PORT
+  std::string token_file = "";              ///< Custom: for a master that asks for one
+  uint32_t sync_interval_ms = 1000;
+  int64_t max_acceptable_offset_ns = 1'000'000;  ///< a larger uncertainty is no success
+};
+
+struct SyncResult {
+  bool success = false;
+  int64_t offset_ns = 0;       ///< reference − local clock (CLOCK_MONOTONIC_RAW)
+  int64_t round_trip_ns = 0;   ///< of network methods
+  double uncertainty_ns = -1;  ///< the error is at most this; −1: not known
+  Timestamp sync_time = 0;     ///< local clock
+  std::string message;         ///< why there was no success
+};
+
+/// Thread safe.
+class TimeSync {
+ public:
+  explicit TimeSync(const TimeSyncConfig& config = {});
+  ~TimeSync();
+
+  /// Opens what the method needs. With sync_interval_ms > 0 a thread synchronises from then on.
+  bool initialize();
+  void finalize();
+
+  SyncResult synchronize();
+  /// Against the master at HOST:PORT, whatever the method.
+  SyncResult synchronizeWithNode(const std::string& node_address);
+
+  Timestamp toSynchronizedTime(Timestamp local_time) const;
+  Timestamp toLocalTime(Timestamp sync_time) const;
+
+  int64_t getCurrentOffset() const;
+  /// From now on this offset holds, whatever is measured.
+  void setManualOffset(int64_t offset_ns);
+
+  /// Over the results that succeeded.
+  double getAverageOffset() const;
+  double getOffsetStdDev() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,74 @@
+// tracesmith cluster: agents on nodes, a master, and what users ask of them.
+#include "cli/cluster.hpp"
+
+#include <ctime>
+
+#include "base/text.hpp"
+#include "cli/cluster_library.hpp"
+
+namespace tracesmith::cli {
+
+void addSecurity(CLI::App& command, cluster::SecurityOptions& s, bool server) {
+  command
+      .add_option("--token-file", s.token_file,
+                  server ? "Tokens that are let in, a line each: ROLE TOKEN (viewer, operator, admin)"
+                         : "File with the token to show")
+      ->type_name("FILE");
+  command.add_option("--tls-cert", s.tls_cert, "Own certificate (PEM)")->type_name("FILE");
+  command.add_option("--tls-key", s.tls_key, "Its key (PEM)")->type_name("FILE");
+  command
+      .add_option(
+          "--tls-ca", s.tls_ca,
+          server ? "Clients must have a certificate of this authority (PEM)" : "Authority of the other side (PEM)")
+      ->type_name("FILE");
+}
+
+void ClientCommand::add(CLI::App& command) {
+  command.add_option("--master", client.master, "Master to ask")->type_name("HOST:PORT")->capture_default_str();
+  addSecurity(command, client.security, false);
+  command.add_flag("--json", json, "Print JSON");
+}
+
+Result<std::unique_ptr<cluster::Client>> ClientCommand::connect() const {
+  Result<cluster::Library*> library = loadCluster();
+  if (!library) return library.status();
+  return (*library)->connect(client);
+}
+
+std::string timeText(int64_t unix_ns) {
+  const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
+  std::tm tm{};
+  ::localtime_r(&seconds, &tm);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
+  return text;
+}
+
+std::string sessionJson(const cluster::SessionInfo& s) {
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().field("id", s.id).field("name", s.name).field("state", s.state).field("start_ns", s.start_ns);
+  w.key("end_ns");
+  s.end_ns ? w.value(s.end_ns) : w.null();
+  w.field("freq_ms", static_cast<int64_t>(s.freq_ms)).field("bytes", s.bytes);
+  w.key("nodes").beginArray();
+  for (const cluster::SessionNode& n : s.nodes)
+    w.beginObject().field("node", n.node).field("complete", n.complete).field("healthy", n.healthy).endObject();
+  w.endArray().endObject();
+  return text;
+}
+
+void addCluster(CLI::App& app, Run& run) {
+  CLI::App* cluster = app.add_subcommand("cluster", "Many nodes: agents, a master, named sessions, one clock");
+  cluster->require_subcommand(1);
+  addClusterServers(*cluster, run);
+  addClusterNodes(*cluster, run);
+  addClusterSessions(*cluster, run);
+  addClusterStat(*cluster, run);
+  cluster->footer(
+      "Example:  tracesmith cluster master &\n"
+      "          tracesmith cluster agent --master 127.0.0.1:50051 --sim 4 &\n"
+      "          tracesmith cluster record -o job.sbt -d 10");
+}
+
+}  // namespace tracesmith::cli

@@ -1,0 +1,28 @@
+#include "cli/cluster_library.hpp"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+namespace tracesmith::cli {
+
+Result<cluster::Library*> loadCluster() {
+  constexpr const char* kLibrary = "libtracesmith_cluster.so";
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path beside = program.parent_path().parent_path() / "lib" / kLibrary;
+  const bool there = !error && std::filesystem::exists(beside, error);
+  // Never unloaded: gRPC's threads and statics live until the process ends.
+  void* library = ::dlopen(there ? beside.c_str() : kLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char* reason = ::dlerror();
+    return Status::unsupported(std::string("cluster commands need ") + kLibrary + ": " +
+                               (reason ? reason : "not found"));
+  }
+  auto* create = reinterpret_cast<cluster::CreateLibrary*>(::dlsym(library, cluster::kCreateLibraryName));
+  cluster::Library* created = create ? create(cluster::kLibraryVersion) : nullptr;
+  if (!created) return Status::unsupported(std::string(kLibrary) + " is of another version of tracesmith");
+  return created;
+}
+
+}  // namespace tracesmith::cli

@@ -1,0 +1,108 @@
+// tracesmith cluster agent, cluster master: run until they are told to stop.
+#include <signal.h>
+
+#include <cstdio>
+
+#include "base/text.hpp"
+#include "cli/cluster.hpp"
+#include "cli/cluster_library.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+/// Prints where it listens and waits for SIGINT or SIGTERM.
+int serve(const char* what, const std::string& listen, bool json,
+          const std::function<Result<std::unique_ptr<cluster::Server>>(cluster::Library&)>& start) {
+  // Blocked before there are threads: only sigwait below gets them.
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (int n : {SIGINT, SIGTERM}) ::sigaddset(&signals, n);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  Result<cluster::Library*> library = loadCluster();
+  if (!library) return fail(library.status());
+  Result<std::unique_ptr<cluster::Server>> server = start(**library);
+  if (!server) return fail(server.status());
+  if (json) {
+    std::string text;
+    JsonWriter w(text);
+    w.beginObject()
+        .field("role", what)
+        .field("name", (*server)->name())
+        .field("port", static_cast<int64_t>((*server)->port()))
+        .endObject();
+    std::printf("%s\n", text.c_str());
+  } else {
+    std::printf("%s %s listens on %s:%u\n", what, (*server)->name().c_str(), listen.c_str(), (*server)->port());
+  }
+  std::fflush(stdout);
+  int number;
+  ::sigwait(&signals, &number);
+  return 0;
+}
+
+}  // namespace
+
+void addClusterServers(CLI::App& cluster, Run& run) {
+  {
+    auto o = std::make_shared<cluster::AgentOptions>();
+    auto json = std::make_shared<bool>(false);
+    CLI::App* command = cluster.add_subcommand("agent", "Collect what happens on this node and send it to a master");
+    command->add_option("--master", o->master, "Master to connect to; without it the agent waits for add-node")
+        ->type_name("HOST:PORT");
+    command->add_option("--port", o->port, "Port to listen on; 0: any")->capture_default_str();
+    command->add_option("--listen", o->listen, "Address to listen on; beyond this machine it needs a token or TLS")
+        ->type_name("ADDRESS")
+        ->capture_default_str();
+    command->add_option("--data-dir", o->data_dir, "Where the spool is")->type_name("FOLDER")->capture_default_str();
+    command->add_option("--node-id", o->node_id, "Name of this node; default: the host name")->type_name("NAME");
+    command->add_option("--sim", o->sim_gpus, "Simulate this many GPUs at work")
+        ->type_name("GPUS")
+        ->check(CLI::Range(1, 64));
+    command->add_option("--freq", o->freq_ms, "Telemetry every MS milliseconds, where a session does not say")
+        ->type_name("MS")
+        ->capture_default_str()
+        ->check(CLI::Range(10, 3600000));
+    addSecurity(*command, o->security, true);
+    command->add_flag("--json", *json, "Print where it listens as JSON");
+    command->footer("Example:  tracesmith cluster agent --master head:50051 --data-dir /var/lib/tracesmith");
+    command->callback([o, json, &run] {
+      run = [o, json] {
+        return serve("agent", o->listen, *json, [&](cluster::Library& l) { return l.startAgent(*o); });
+      };
+    });
+  }
+  auto o = std::make_shared<cluster::MasterOptions>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = cluster.add_subcommand("master", "Hold the cluster together: nodes, sessions, clock, store");
+  command->add_option("--port", o->port, "Port to listen on, TCP and UDP; 0: any")->capture_default_str();
+  command->add_option("--listen", o->listen, "Address to listen on; beyond this machine it needs a token or TLS")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  command->add_option("--data-dir", o->data_dir, "Where everything is stored")
+      ->type_name("FOLDER")
+      ->capture_default_str();
+  command->add_option("--freq", o->freq_ms, "Telemetry of sessions every MS milliseconds, where they do not say")
+      ->type_name("MS")
+      ->capture_default_str()
+      ->check(CLI::Range(10, 3600000));
+  command->add_option("--heartbeat", o->heartbeat_ms, "Agents report every MS milliseconds")
+      ->type_name("MS")
+      ->capture_default_str()
+      ->check(CLI::Range(50, 60000));
+  command->add_option("--node-timeout", o->timeout_ms, "A node silent for MS milliseconds is unhealthy")
+      ->type_name("MS")
+      ->capture_default_str()
+      ->check(CLI::Range(100, 3600000));
+  addSecurity(*command, o->security, true);
+  command->add_flag("--json", *json, "Print where it listens as JSON");
+  command->footer(
+      "Example:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith");
+  command->callback([o, json, &run] {
+    run = [o, json] {
+      return serve("master", o->listen, *json, [&](cluster::Library& l) { return l.startMaster(*o); });
+    };
+  });
+}
+
+}  // namespace tracesmith::cli

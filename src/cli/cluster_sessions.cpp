@@ -1,0 +1,264 @@
+// tracesmith cluster record, start, stop, sessions, recover.
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "analysis/frames.hpp"
+#include "base/progress.hpp"
+#include "base/text.hpp"
+#include "cli/cluster.hpp"
+#include "cli/outcome.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+using cluster::Client;
+using cluster::SessionInfo;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPoll = std::chrono::milliseconds(50);
+
+std::atomic<bool> g_stop{false};  // Ctrl-C: what was recorded so far is kept
+
+struct Options : ClientCommand {
+  cluster::StartOptions start;
+  std::string output, name, id, keep_bytes;
+  double wait_s = 30;
+  bool list = false;
+};
+
+void print(const SessionInfo& s) {
+  std::printf("session %s (%s): %s since %s, %zu nodes\n", s.name.c_str(), s.id.c_str(), s.state.c_str(),
+              timeText(s.start_ns).c_str(), s.nodes.size());
+}
+
+/// Waits until every node has delivered, or the time is over. What is missing is named.
+Result<SessionInfo> settle(Client& client, const std::string& id, double wait_s, Progress& progress) {
+  const auto began = Clock::now();
+  for (;;) {
+    Result<std::vector<SessionInfo>> all = client.sessions();
+    if (!all) return all.status();
+    for (const SessionInfo& s : *all) {
+      if (s.id != id) continue;
+      const double waited = std::chrono::duration<double>(Clock::now() - began).count();
+      // An unhealthy node may come back, but nobody knows when.
+      if (s.state == "complete" || s.state == "incomplete" || waited > wait_s || g_stop) return s;
+      progress.update(static_cast<uint64_t>(waited * 10), static_cast<uint64_t>(wait_s * 10));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+void warnIncomplete(const SessionInfo& s) {
+  for (const cluster::SessionNode& n : s.nodes)
+    if (!n.complete)
+      warn("node " + n.node + (n.healthy ? " has not delivered everything yet" : " does not answer") +
+           ": its data is incomplete");
+}
+
+/// Fetches a session as .sbt, or as frames where the file is called .json.
+Status save(Client& client, const SessionInfo& s, const std::string& path) {
+  Progress progress("fetching");
+  auto update = [&](uint64_t bytes) { progress.update(bytes, std::max<uint64_t>(s.bytes, bytes + 1)); };
+  if (!path.ends_with(".json")) return client.fetch(s.id, path, update);
+  const std::string trace = path + ".sbt.part";
+  Status status = client.fetch(s.id, trace, update);
+  if (status) status = analysis::writeFrames(trace, path);
+  std::remove(trace.c_str());
+  return status;
+}
+
+int finish(const Options& o, const SessionInfo& s) {
+  warnIncomplete(s);
+  if (o.json)
+    std::printf("%s\n", sessionJson(s).c_str());
+  else if (o.output.empty())
+    print(s);
+  else
+    std::printf("%s: session %s, %s, %zu nodes, %s\n", o.output.c_str(), s.name.c_str(),
+                humanNs(static_cast<double>(s.end_ns - s.start_ns)).c_str(), s.nodes.size(), s.state.c_str());
+  return 0;
+}
+
+int record(const Options& o) {
+  Result<std::unique_ptr<Client>> client = o.connect();
+  if (!client) return fail(client.status());
+  Result<SessionInfo> session = (*client)->start(o.start);
+  if (!session) return fail(session.status());
+  if (session->nodes.empty()) {
+    (void)(*client)->stop(session->id);
+    return fail(Status::notFound("the cluster has no healthy node to record"));
+  }
+  for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
+  {
+    Progress progress("recording");
+    const auto began = Clock::now();
+    const auto span = std::chrono::duration<double>(o.start.duration_s);
+    while (!g_stop && Clock::now() - began < span) {
+      progress.update(static_cast<uint64_t>((Clock::now() - began).count()), static_cast<uint64_t>(span.count() * 1e9));
+      std::this_thread::sleep_for(
+          std::min<Clock::duration>(kPoll, std::chrono::duration_cast<Clock::duration>(span) - (Clock::now() - began)));
+    }
+  }
+  if (g_stop.exchange(false)) (void)(*client)->stop(session->id);
+  Progress progress("collecting");
+  Result<SessionInfo> settled = settle(**client, session->id, o.wait_s, progress);
+  if (!settled) return fail(settled.status());
+  if (Status s = save(**client, *settled, o.output); !s) return fail(s);
+  return finish(o, *settled);
+}
+
+int start(const Options& o) {
+  Result<std::unique_ptr<Client>> client = o.connect();
+  if (!client) return fail(client.status());
+  Result<SessionInfo> session = (*client)->start(o.start);
+  if (!session) return fail(session.status());
+  return finish(o, *session);
+}
+
+int stop(const Options& o) {
+  Result<std::unique_ptr<Client>> client = o.connect();
+  if (!client) return fail(client.status());
+  Result<std::vector<SessionInfo>> stopped = (*client)->stop(o.name);
+  if (!stopped) return fail(stopped.status());
+  if (!o.output.empty() && stopped->size() != 1)
+    return fail(
+        Status::invalid("several sessions were stopped: fetch each with `cluster recover --name S --export FILE`"));
+  for (const SessionInfo& s : *stopped) {
+    Progress progress("collecting");
+    Result<SessionInfo> settled = settle(**client, s.id, o.wait_s, progress);
+    if (!settled) return fail(settled.status());
+    if (!o.output.empty())
+      if (Status status = save(**client, *settled, o.output); !status) return fail(status);
+    if (int code = finish(o, *settled)) return code;
+  }
+  return 0;
+}
+
+int sessions(const Options& o) {
+  Result<std::unique_ptr<Client>> client = o.connect();
+  if (!client) return fail(client.status());
+  Result<std::vector<SessionInfo>> all = (*client)->sessions();
+  if (!all) return fail(all.status());
+  if (o.json) {
+    std::string text;
+    JsonWriter w(text);
+    w.beginObject().key("sessions").beginArray();
+    for (const SessionInfo& s : *all) w.raw(sessionJson(s));
+    w.endArray().endObject();
+    std::printf("%s\n", text.c_str());
+    return 0;
+  }
+  if (all->empty()) {
+    std::printf("no sessions yet: start one with `tracesmith cluster start --name NAME`\n");
+    return 0;
+  }
+  std::vector<std::vector<std::string>> rows = {{"name", "id", "state", "start", "length", "nodes", "stored"}};
+  for (const SessionInfo& s : *all)
+    rows.push_back({s.name, s.id, s.state, timeText(s.start_ns),
+                    s.end_ns ? humanNs(static_cast<double>(s.end_ns - s.start_ns)) : "recording",
+                    std::to_string(s.nodes.size()), humanBytes(s.bytes)});
+  std::printf("%s", alignTable(rows).c_str());
+  return 0;
+}
+
+int recover(const Options& o) {
+  if (o.list) return sessions(o);
+  Result<std::unique_ptr<Client>> client = o.connect();
+  if (!client) return fail(client.status());
+  const std::string& wanted = o.id.empty() ? o.name : o.id;
+  if (o.output.empty()) {
+    Result<SessionInfo> resumed = (*client)->resume(wanted);
+    if (!resumed) return fail(resumed.status());
+    return finish(o, *resumed);
+  }
+  Result<std::vector<SessionInfo>> all = (*client)->sessions();
+  if (!all) return fail(all.status());
+  const SessionInfo* found = nullptr;
+  for (const SessionInfo& s : *all)
+    if (s.id == wanted || (s.name == wanted && (!found || found->start_ns < s.start_ns))) found = &s;
+  if (!found) return fail(Status::notFound("there is no session " + wanted));
+  if (Status s = save(**client, *found, o.output); !s) return fail(s);
+  return finish(o, *found);
+}
+
+void addStart(CLI::App& command, Options& o) {
+  command.add_option("--name", o.start.name, "Name of the session; default: one is made up")->type_name("NAME");
+  command.add_option("--freq", o.start.freq_ms, "Telemetry every MS milliseconds")
+      ->type_name("MS")
+      ->check(CLI::Range(10, 3600000));
+}
+
+}  // namespace
+
+void addClusterSessions(CLI::App& cluster, Run& run) {
+  auto make = [&](const char* name, const char* text, int (*work)(const Options&)) {
+    auto o = std::make_shared<Options>();
+    CLI::App* command = cluster.add_subcommand(name, text);
+    o->add(*command);
+    command->callback([o, work, &run] { run = [o, work] { return work(*o); }; });
+    return std::pair(command, o);
+  };
+  {
+    auto [command, o] = make("record", "Record all nodes and write one trace", record);
+    addStart(*command, *o);
+    command->add_option("-o,--output", o->output, "Trace to write (.sbt), or frames (.json)")
+        ->required()
+        ->type_name("FILE");
+    command->add_option("-d,--duration", o->start.duration_s, "Record the next SECONDS")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.001, 1e8));
+    command->add_option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.001, 1e6));
+    command->add_option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver")
+        ->type_name("SECONDS")
+        ->capture_default_str();
+    command->footer("Example:  tracesmith cluster record -o job.sbt -d 10 --last 30");
+    command->callback([o = o, &run] {
+      if (o->start.duration_s == 0 && o->start.last_s == 0)
+        throw CLI::ParseError("give --duration SECONDS, --last SECONDS, or both", CLI::ExitCodes::ValidationError);
+      run = [o] { return record(*o); };
+    });
+  }
+  {
+    auto [command, o] = make("start", "Start a named session", start);
+    addStart(*command, *o);
+    command->add_option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach")
+        ->type_name("SECONDS");
+    command->add_option("--max-age", o->start.max_age_s, "Keep only the last SECONDS of it")->type_name("SECONDS");
+    command->add_option("--max-bytes", o->start.max_bytes, "Keep only about the last BYTES of it")->type_name("BYTES");
+    command->footer("Example:  tracesmith cluster start --name epoch-1 --freq 100");
+  }
+  {
+    auto [command, o] = make("stop", "Stop a session, or all", stop);
+    command->add_option("--name", o->name, "Session to stop; default: all that record")->type_name("NAME");
+    command->add_option("-o,--output", o->output, "Write its trace (.sbt) or frames (.json) too")->type_name("FILE");
+    command->add_option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver")
+        ->type_name("SECONDS")
+        ->capture_default_str();
+    command->footer("Example:  tracesmith cluster stop --name epoch-1 -o epoch-1.json");
+  }
+  {
+    auto [command, o] = make("sessions", "List the sessions", sessions);
+    command->footer("Example:  tracesmith cluster sessions --json");
+  }
+  auto [command, o] = make("recover", "List sessions, go on with one, or export its data", recover);
+  command->add_flag("--list", o->list, "List all sessions");
+  command->add_option("--name", o->name, "Session by name")->type_name("NAME");
+  command->add_option("--id,--session-id", o->id, "Session by id")->type_name("ID");
+  command->add_option("--export", o->output, "Write its trace (.sbt) or frames (.json)")->type_name("FILE");
+  command->footer(
+      "Without --export the session records again.\n\n"
+      "Example:  tracesmith cluster recover --name epoch-1 --export epoch-1.sbt");
+  command->callback([o = o, &run] {
+    if (o->list + !o->name.empty() + !o->id.empty() != 1)
+      throw CLI::ParseError("give one of --list, --name NAME, --id ID", CLI::ExitCodes::ValidationError);
+    run = [o] { return recover(*o); };
+  });
+}
+
+}  // namespace tracesmith::cli

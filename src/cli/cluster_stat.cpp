@@ -1,0 +1,76 @@
+// tracesmith cluster stat: what the frames of a session say, and a picture of them. Needs no cluster.
+#include <cmath>
+#include <cstdio>
+
+#include "analysis/frame_stats.hpp"
+#include "base/file.hpp"
+#include "base/text.hpp"
+#include "cli/cluster.hpp"
+#include "cli/outcome.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+struct Options {
+  std::string data, plot;
+  bool json = false;
+};
+
+std::string percent(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", v);
+  return std::isnan(v) ? "unknown" : text;
+}
+
+int stat(const Options& o) {
+  Result<analysis::FrameData> data = analysis::readFrames(o.data);
+  if (!data) return fail(data.status());
+  if (!o.plot.empty()) {
+    Result<OutputFile> out = OutputFile::create(o.plot);
+    if (!out) return fail(out.status());
+    if (Status s = out->write(analysis::plotFrames(*data)); !s) return fail(s);
+    if (Status s = out->commit(); !s) return fail(s);
+  }
+  if (o.json) {
+    std::string text;
+    JsonWriter w(text);
+    w.beginObject().field("session_name", data->session).field("frames", static_cast<uint64_t>(data->seconds.size()));
+    w.key("gpus").beginArray();
+    for (const analysis::FrameGpu& gpu : data->gpus) {
+      w.beginObject().field("gpu_id", gpu.id);
+      w.field("avg_gpu_util", gpu.util.average).field("avg_gpu_memory", gpu.memory.average);
+      w.field("max_gpu_util", gpu.util.measured ? gpu.util.most : NAN);
+      w.field("measured", static_cast<uint64_t>(gpu.util.measured)).endObject();
+    }
+    w.endArray().endObject();
+    std::printf("%s\n", text.c_str());
+    return 0;
+  }
+  std::printf("session %s: %zu frames over %s\n", data->session.c_str(), data->seconds.size(),
+              humanNs(data->seconds.empty() ? 0 : data->seconds.back() * 1e9).c_str());
+  std::vector<std::vector<std::string>> rows = {{"GPU", "util %", "least", "most", "memory %", "measured"}};
+  for (const analysis::FrameGpu& gpu : data->gpus)
+    rows.push_back({gpu.id, percent(gpu.util.average), percent(gpu.util.measured ? gpu.util.least : NAN),
+                    percent(gpu.util.measured ? gpu.util.most : NAN), percent(gpu.memory.average),
+                    std::to_string(gpu.util.measured)});
+  std::printf("%s", alignTable(rows).c_str());
+  return 0;
+}
+
+}  // namespace
+
+void addClusterStat(CLI::App& cluster, Run& run) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = cluster.add_subcommand("stat", "Statistics and a picture of a session's frames (.json)");
+  command->add_option("--data", o->data, "Frames, as `cluster stop -o NAME.json` writes them")->required()->type_name("FILE.json");
+  command->add_option("--plot", o->plot, "Picture to draw")->type_name("FILE.svg");
+  command->add_flag("--json", o->json, "Print JSON");
+  command->footer("Example:  tracesmith cluster stat --data epoch-1.json --plot epoch-1.svg");
+  command->callback([o, &run] {
+    if (!o->plot.empty() && !o->plot.ends_with(".svg"))
+      throw CLI::ParseError("--plot draws SVG: give FILE.svg", CLI::ExitCodes::ValidationError);
+    run = [o] { return stat(*o); };
+  });
+}
+
+}  // namespace tracesmith::cli

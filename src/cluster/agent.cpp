@@ -1,0 +1,201 @@
+#include "cluster/agent.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "capture/ring/reader.hpp"
+#include "cluster/agent_link.hpp"
+#include "cluster/guard.hpp"
+#include "cluster/hardware_source.hpp"
+#include "cluster/rpc.hpp"
+#include "cluster/sim_source.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A word kept in a file: the same after every start.
+Result<std::string> keptWord(const std::string& path, const std::string& fresh) {
+  std::ifstream in(path);
+  std::string word;
+  if (in >> word) return word;
+  Result<OutputFile> out = OutputFile::create(path);
+  if (!out) return out.status();
+  TS_TRY(out->write(fresh + "\n"));
+  TS_TRY(out->commit());
+  return fresh;
+}
+
+class AgentServer final : public Server, private pb::ClusterService::Service {
+ public:
+  Status start(AgentOptions options);
+  ~AgentServer() override {
+    if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    link_.reset();
+    recorder_.reset();
+    if (lock_ >= 0) ::close(lock_);
+  }
+  uint16_t port() const override { return port_; }
+  std::string name() const override { return node_; }
+  NodeStatus status() const override;
+
+ private:
+  grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
+                      pb::InviteResponse* response) override {
+    std::string token, why;
+    const auto& metadata = context->client_metadata();
+    if (auto it = metadata.find("authorization"); it != metadata.end())
+      token = std::string(it->second.data(), it->second.size()).substr(std::min<size_t>(7, it->second.size()));
+    const Role role = guard_.check(peerHost(context->peer()), token, why);
+    if (role < Role::kOperator) return {grpc::StatusCode::UNAUTHENTICATED, why};
+    std::string host = request->master_host();
+    if (host.empty()) host = peerHost(context->peer());
+    const std::string text = Address{host, static_cast<uint16_t>(request->master_port())}.text();
+    Result<Address> address = parseAddress(text, kMasterPort);
+    guard_.audit(context->peer(), role, "invite", text.substr(0, 256), address.status());
+    if (!address) return toGrpc(address.status());
+    if (Status s = keepMaster(text); !s) return toGrpc(s);
+    link_->dial(text);
+    response->set_node_id(node_);
+    return grpc::Status::OK;
+  }
+
+  /// The master of an invitation is still ours after a restart.
+  Status keepMaster(const std::string& address) {
+    Result<OutputFile> out = OutputFile::create(folder_ + "/master-address");
+    if (!out) return out.status();
+    TS_TRY(out->write(address + "\n"));
+    return out->commit();
+  }
+
+  std::string folder_, node_;
+  uint16_t port_ = 0;
+  int lock_ = -1;
+  std::vector<DeviceStatus> gpus_;
+  Guard guard_;
+  std::unique_ptr<SimulatedNode> simulation_;
+  std::unique_ptr<Spool> spool_;
+  std::unique_ptr<ClockKeeper> clock_;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<MasterLink> link_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+NodeStatus AgentServer::status() const {
+  NodeStatus s;
+  s.node = node_;
+  s.hostname = capture::hostName();
+  s.gpus = gpus_;
+  s.connected = link_->connected();
+  const RecorderStats recorded = recorder_->stats();
+  s.processes = recorded.processes;
+  s.captures = recorded.captures;
+  s.records = recorded.records;
+  s.losses = recorded.losses;
+  s.problem = recorded.problem.empty() ? link_->problem() : recorded.problem;
+  s.spool_bytes = spool_->unacknowledged();
+  const ClockReport clock = clock_->now();
+  s.clock_known = clock.model.valid();
+  s.clock_method = clock.method;
+  s.clock_offset_ns = clock.model.offset_ns;
+  s.clock_bound_ns = clock.model.bound_ns;
+  s.clock_drift_ppm = clock.model.drift_ppm;
+  return s;
+}
+
+Status AgentServer::start(AgentOptions options) {
+  TS_TRY(checkListen(options.listen, options.security));
+  if (!options.master.empty()) {
+    Result<Address> master = parseAddress(options.master, kMasterPort);
+    if (!master) return master.status();
+    options.master = master->text();
+  }
+  folder_ = options.data_dir + "/agent";
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) return Status::io("cannot create " + folder_ + ": " + error.message());
+  const std::string lock = folder_ + "/agent.lock";
+  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ < 0) return errnoStatus("create", lock);
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
+    return Status::invalid("another agent uses " + options.data_dir + ": give this one its own --data-dir");
+  TS_TRY(guard_.open(options.security, folder_ + "/audit.log"));
+  Result<std::string> agent_id = keptWord(folder_ + "/id", randomHex(16));
+  if (!agent_id) return agent_id.status();
+  if (!options.node_id.empty()) {
+    TS_TRY(checkName("node", options.node_id));
+    node_ = options.node_id;
+  } else {
+    // Two agents on one host have two ports, so they are two nodes.
+    std::string name = capture::hostName();
+    if (options.port == 0)
+      name += "-" + agent_id->substr(0, 4);
+    else if (options.port != kAgentPort)
+      name += "-" + std::to_string(options.port);
+    Result<std::string> kept = keptWord(folder_ + "/name", name);
+    if (!kept) return kept.status();
+    TS_TRY(checkName("node", *kept));
+    node_ = *kept;
+  }
+  if (options.ring_folder.empty()) {
+    Result<std::string> rings = ring::ringFolder();
+    if (!rings) return rings.status();
+    options.ring_folder = *rings;
+  }
+  Result<std::unique_ptr<Spool>> spool = Spool::open(folder_ + "/spool");
+  if (!spool) return spool.status();
+  spool_ = std::move(*spool);
+  clock_ = std::make_unique<ClockKeeper>(folder_ + "/clock");
+
+  NodeRegistration info;
+  info.node = node_;
+  info.hostname = capture::hostName();
+  info.agent_id = *agent_id;
+  info.boot_id = kernelBootId();
+  info.version = TRACESMITH_VERSION;
+  hardware::Places places = hardware::Places::fromEnvironment();
+  places.node = node_;
+  if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
+  for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
+    gpus_.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
+                     gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
+  info.gpus = gpus_;
+  if (options.sim_gpus > 0) {
+    Result<std::unique_ptr<SimulatedNode>> simulation =
+        SimulatedNode::start(options.sim_gpus, node_, options.ring_folder);
+    if (!simulation) return simulation.status();
+    simulation_ = std::move(*simulation);
+  }
+  RecorderOptions recording;
+  recording.node = node_;
+  recording.ring_folder = options.ring_folder;
+  recording.captures_file = folder_ + "/captures";
+  recording.freq_ms = options.freq_ms;
+  recorder_ = std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places));
+  port_ = options.port;
+  Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
+  if (!server) return server.status();
+  server_ = std::move(*server);
+  link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_);
+  if (options.master.empty()) {
+    std::ifstream in(folder_ + "/master-address");
+    in >> options.master;
+  }
+  link_->dial(options.master);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> startAgentServer(const AgentOptions& options) {
+  auto server = std::make_unique<AgentServer>();
+  TS_TRY(server->start(options));
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace tracesmith::cluster

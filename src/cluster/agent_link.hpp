@@ -1,0 +1,51 @@
+// An agent's connection to its master: registers, sends the spool, takes captures; comes back whatever happens.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "cluster/clock_keeper.hpp"
+#include "cluster/master.hpp"
+#include "cluster/recorder.hpp"
+#include "cluster/spool.hpp"
+
+namespace tracesmith::cluster {
+
+/// Runs in its own threads from construction to destruction.
+class MasterLink {
+ public:
+  MasterLink(NodeRegistration info, uint16_t agent_port, SecurityOptions security, Spool& spool, Recorder& recorder,
+             ClockKeeper& clock);
+  ~MasterLink();
+
+  /// HOST:PORT to keep a connection to; takes the place of the one before. Empty: none.
+  void dial(const std::string& address);
+  bool connected() const { return connected_; }
+  /// Why there is no connection; empty if there is one.
+  std::string problem() const;
+
+ private:
+  struct Call;
+  void loop();
+  Status talk(const std::string& address);
+
+  const NodeRegistration info_;
+  const uint16_t agent_port_;
+  const SecurityOptions security_;
+  Spool& spool_;
+  Recorder& recorder_;
+  ClockKeeper& clock_;
+  std::atomic<bool> connected_{false}, stop_{false};
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::string address_, problem_;
+  Call* call_ = nullptr;  // of the connection there is
+  std::thread thread_;
+};
+
+}  // namespace tracesmith::cluster

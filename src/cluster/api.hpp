@@ -1,0 +1,153 @@
+// The cluster as the rest of the program sees it: no gRPC in here. The code behind it is in libtracesmith_cluster.so,
+// which src/cli/cluster_library.cpp loads when a cluster command is given.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sync/clock_fit.hpp"
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith::cluster {
+
+constexpr uint16_t kMasterPort = 50051, kAgentPort = 50052;
+constexpr const char* kDefaultData = "tracesmith-data";
+
+/// How a server or client proves who it is, and with whom it speaks.
+struct SecurityOptions {
+  std::string token_file;                 ///< server: lines "ROLE TOKEN" (or one token: admin); client: its token
+  std::string tls_cert, tls_key, tls_ca;  ///< PEM files; a server with a CA asks clients for certificates
+};
+
+struct AgentOptions {
+  std::string listen = "127.0.0.1";
+  uint16_t port = kAgentPort;  ///< 0: any
+  std::string master;          ///< HOST:PORT; empty: wait for an invitation
+  std::string data_dir = kDefaultData;
+  std::string node_id;      ///< empty: the host name (with the port, unless it is the usual one)
+  std::string ring_folder;  ///< empty: as ring::ringFolder()
+  int sim_gpus = 0;         ///< simulated GPUs
+  uint32_t freq_ms = 500;   ///< of telemetry, where a session does not say
+  SecurityOptions security;
+};
+
+struct MasterOptions {
+  std::string listen = "127.0.0.1";
+  uint16_t port = kMasterPort;  ///< 0: any
+  std::string data_dir = kDefaultData;
+  uint32_t heartbeat_ms = 5000;
+  uint32_t timeout_ms = 30000;  ///< a node silent for longer is unhealthy
+  uint32_t freq_ms = 500;
+  SecurityOptions security;
+};
+
+struct ClientOptions {
+  std::string master = "127.0.0.1:50051";
+  SecurityOptions security;
+};
+
+struct DeviceStatus {
+  uint32_t index = 0;
+  std::string name;
+  uint64_t memory_bytes = 0;
+};
+
+struct NodeStatus {
+  std::string node, hostname, address, version, boot_id;
+  std::vector<DeviceStatus> gpus;
+  bool connected = false, healthy = false;
+  double silent_s = 0;
+  // as of the last heartbeat
+  bool clock_known = false;
+  int64_t clock_offset_ns = 0, clock_bound_ns = 0, clock_delay_ns = 0;
+  double clock_drift_ppm = 0;
+  std::string clock_method;
+  uint64_t clock_faults = 0;
+  uint32_t processes = 0, captures = 0;
+  uint64_t records = 0, losses = 0, spool_bytes = 0;
+  std::string problem;
+  // in the store
+  uint64_t stored_bytes = 0, stored_events = 0;
+};
+
+struct SessionNode {
+  std::string node;
+  bool complete = false, healthy = false;
+  int64_t covered_ns = 0;
+};
+
+struct SessionInfo {
+  std::string id, name;
+  int64_t start_ns = 0, end_ns = 0;  ///< Unix ns of the master; end 0: still recording
+  std::string state;                 ///< recording, collecting, complete, incomplete
+  std::vector<SessionNode> nodes;
+  uint32_t freq_ms = 0;
+  uint64_t bytes = 0;
+  uint64_t max_bytes = 0;  ///< retention; 0: no limit
+  double max_age_s = 0;
+};
+
+struct ClusterStatus {
+  std::vector<NodeStatus> nodes;
+  std::vector<SessionInfo> sessions;
+  int64_t now_ns = 0;
+  uint64_t stored_bytes = 0, memory_bytes = 0;
+  std::string problem, version;
+};
+
+struct StartOptions {
+  std::string name;
+  double last_s = 0, duration_s = 0;
+  uint32_t freq_ms = 0;
+  uint64_t max_bytes = 0;
+  double max_age_s = 0;
+};
+
+/// A user's connection to a master. One thread at a time.
+class Client {
+ public:
+  virtual ~Client() = default;
+  virtual Result<ClusterStatus> status() = 0;
+  virtual Result<std::string> addNode(const std::string& address) = 0;
+  virtual Status removeNode(const std::string& node) = 0;
+  virtual Result<SessionInfo> start(const StartOptions& options) = 0;
+  /// Empty name: all that are recording.
+  virtual Result<std::vector<SessionInfo>> stop(const std::string& name) = 0;
+  /// Goes on with a session that has ended.
+  virtual Result<SessionInfo> resume(const std::string& name_or_id) = 0;
+  virtual Result<std::vector<SessionInfo>> sessions() = 0;
+  /// Exchanges of timestamps with the master's clock, over the connection.
+  virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
+  /// The session as one trace, whole or absent. `progress` gets the bytes so far.
+  virtual Status fetch(const std::string& name_or_id, const std::string& path,
+                       const std::function<void(uint64_t)>& progress) = 0;
+};
+
+/// A server in this process: an agent or a master.
+class Server {
+ public:
+  virtual ~Server() = default;
+  virtual uint16_t port() const = 0;
+  virtual std::string name() const = 0;  ///< of the node, or "master"
+  /// An agent's own view of itself; empty for a master.
+  virtual NodeStatus status() const = 0;
+};
+
+class Library {
+ public:
+  virtual ~Library() = default;
+  virtual Result<std::unique_ptr<Server>> startAgent(const AgentOptions& options) = 0;
+  virtual Result<std::unique_ptr<Server>> startMaster(const MasterOptions& options) = 0;
+  virtual Result<std::unique_ptr<Client>> connect(const ClientOptions& options) = 0;
+};
+
+/// Changes with every change of what is declared above. Program and library must agree on it.
+constexpr const char* kLibraryVersion = "cluster 2, tracesmith " TRACESMITH_VERSION;
+using CreateLibrary = Library*(const char* version);
+constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
+
+}  // namespace tracesmith::cluster

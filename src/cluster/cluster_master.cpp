@@ -1,0 +1,224 @@
+#include "tracesmith/cluster/cluster_master.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+
+#include "base/file.hpp"
+#include "base/progress.hpp"
+#include "cluster/client.hpp"
+#include "cluster/service.hpp"
+#include "trace/export/export.hpp"
+#include "tracesmith/trace/reader.hpp"
+
+namespace tracesmith::cluster {
+
+struct ClusterMaster::Impl {
+  ClusterMasterConfig config;
+  std::unique_ptr<Server> server;
+  mutable std::mutex mutex;  // guards what follows: a client is for one thread at a time
+  std::unique_ptr<Client> client;
+  std::string session;  // of the last capture
+  mutable std::string error;
+
+  bool note(const Status& status) const {
+    if (!status) error = status.message();
+    return status.ok();
+  }
+  ClusterStatus status() const {
+    if (!client) return {};
+    Result<ClusterStatus> s = client->status();
+    if (!s) (void)note(s.status());
+    return s ? *s : ClusterStatus{};
+  }
+};
+
+ClusterMaster::ClusterMaster(const ClusterMasterConfig& config) : impl_(std::make_unique<Impl>()) {
+  impl_->config = config;
+}
+ClusterMaster::~ClusterMaster() { stop(); }
+
+bool ClusterMaster::start() {
+  std::lock_guard lock(impl_->mutex);
+  if (impl_->server) return true;
+  const ClusterMasterConfig& c = impl_->config;
+  MasterOptions options;
+  options.listen = c.listen;
+  options.port = c.listen_port;
+  options.heartbeat_ms = c.heartbeat_interval_ms;
+  options.timeout_ms = c.node_timeout_ms;
+  options.data_dir = c.data_dir;
+  options.security.token_file = c.token_file;
+  Result<std::unique_ptr<Server>> server = startMasterServer(options);
+  if (!server) return impl_->note(server.status());
+  impl_->server = std::move(*server);
+  ClientOptions own;
+  const bool any = c.listen == "0.0.0.0" || c.listen == "::";
+  own.master = (any ? "127.0.0.1" : c.listen) + ":" + std::to_string(impl_->server->port());
+  own.security = options.security;
+  Result<std::unique_ptr<Client>> client = connectClient(own);
+  if (!client) return impl_->note(client.status());
+  impl_->client = std::move(*client);
+  return true;
+}
+
+void ClusterMaster::stop() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->client.reset();
+  impl_->server.reset();
+}
+
+bool ClusterMaster::isRunning() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->server != nullptr;
+}
+
+uint16_t ClusterMaster::port() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->server ? impl_->server->port() : 0;
+}
+
+std::string ClusterMaster::lastError() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->error;
+}
+
+bool ClusterMaster::registerNode(const std::string& address, uint16_t port) {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->client) return false;
+  Result<std::string> node = impl_->client->addNode(address + ":" + std::to_string(port));
+  return impl_->note(node.status());
+}
+
+bool ClusterMaster::unregisterNode(const std::string& node_id) {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->client && impl_->note(impl_->client->removeNode(node_id));
+}
+
+std::vector<NodeConnection> ClusterMaster::getConnectedNodes() const {
+  std::lock_guard lock(impl_->mutex);
+  std::vector<NodeConnection> all;
+  for (const NodeStatus& n : impl_->status().nodes) {
+    if (!n.connected) continue;
+    NodeConnection c;
+    c.node_id = n.node;
+    c.address = n.address;
+    c.connected = n.connected;
+    c.healthy = n.healthy;
+    c.silent_seconds = n.silent_s;
+    c.time_offset = n.clock_offset_ns;
+    if (n.clock_known) c.time_error_bound = n.clock_bound_ns;
+    c.info.node_id = n.node;
+    c.info.hostname = n.hostname;
+    c.info.ip_address = n.address.substr(0, n.address.rfind(':'));
+    c.info.gpu_count = static_cast<uint32_t>(n.gpus.size());
+    for (const DeviceStatus& gpu : n.gpus) {
+      DeviceInfo& device = c.info.gpus.emplace_back();
+      device.device_id = gpu.index;
+      device.name = gpu.name;
+      device.total_memory = gpu.memory_bytes;
+    }
+    all.push_back(std::move(c));
+  }
+  return all;
+}
+
+bool ClusterMaster::isNodeConnected(const std::string& node_id) const {
+  for (const NodeConnection& c : getConnectedNodes())
+    if (c.node_id == node_id) return true;
+  return false;
+}
+
+bool ClusterMaster::startClusterCapture() {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->client) return false;
+  Result<SessionInfo> session = impl_->client->start({});
+  if (session) impl_->session = session->id;
+  return impl_->note(session.status());
+}
+
+bool ClusterMaster::stopClusterCapture(double wait_seconds) {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->client || impl_->session.empty()) return impl_->note(Status::invalid("nothing is being captured"));
+  if (Result<std::vector<SessionInfo>> stopped = impl_->client->stop(impl_->session); !stopped)
+    return impl_->note(stopped.status());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(wait_seconds);
+  for (;;) {
+    Result<std::vector<SessionInfo>> all = impl_->client->sessions();
+    if (!all) return impl_->note(all.status());
+    for (const SessionInfo& s : *all)
+      if (s.id == impl_->session && s.state == "complete") return true;
+    if (std::chrono::steady_clock::now() > deadline)
+      return impl_->note(Status::io("not every node has delivered its data"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+std::map<std::string, int64_t> ClusterMaster::getNodeTimeOffsets() const {
+  std::map<std::string, int64_t> offsets;
+  for (const NodeConnection& c : getConnectedNodes())
+    if (c.time_error_bound >= 0) offsets[c.node_id] = c.time_offset;
+  return offsets;
+}
+
+ClusterMaster::ClusterStatistics ClusterMaster::getClusterStatistics() const {
+  std::lock_guard lock(impl_->mutex);
+  ClusterStatistics s;
+  for (const NodeStatus& n : impl_->status().nodes) {
+    ++s.total_nodes;
+    s.total_gpus += static_cast<uint32_t>(n.gpus.size());
+    s.total_events += n.stored_events;
+    s.total_bytes += n.stored_bytes;
+    NodeAggregator::Statistics& node = s.per_node_stats[n.node];
+    node.total_events = n.records;
+    node.lost_events = n.losses;
+    node.processes = n.processes;
+    node.spooled_bytes = n.spool_bytes;
+    if (n.clock_known) node.clock_error_bound_ns = n.clock_bound_ns;
+  }
+  return s;
+}
+
+bool ClusterMaster::exportToSBT(const std::string& filename) {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->client || impl_->session.empty()) return impl_->note(Status::invalid("nothing was captured"));
+  return impl_->note(impl_->client->fetch(impl_->session, filename, {}));
+}
+
+namespace {
+
+Status convert(const std::string& sbt, const std::string& filename, Status (*format)(trace::Export&)) {
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(sbt);
+  if (!reader) return reader.status();
+  Result<OutputFile> out = OutputFile::create(filename);
+  if (!out) return out.status();
+  BufferedWriter writer(out->file());
+  Progress progress("exporting");
+  trace::Export e{**reader, {}, writer, progress};
+  TS_TRY(format(e));
+  TS_TRY(writer.flush());
+  return out->commit();
+}
+
+}  // namespace
+
+bool ClusterMaster::exportToPerfetto(const std::string& filename) {
+  const std::string sbt = filename + ".sbt.part";
+  if (!exportToSBT(sbt)) return false;
+  const Status status = convert(sbt, filename, trace::exportPerfetto);
+  std::remove(sbt.c_str());
+  std::lock_guard lock(impl_->mutex);
+  return impl_->note(status);
+}
+
+bool ClusterMaster::exportToJSON(const std::string& filename) {
+  const std::string sbt = filename + ".sbt.part";
+  if (!exportToSBT(sbt)) return false;
+  const Status status = convert(sbt, filename, trace::exportChrome);
+  std::remove(sbt.c_str());
+  std::lock_guard lock(impl_->mutex);
+  return impl_->note(status);
+}
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,53 @@
+// The node's hardware as an agent records it: a sampler that works while somebody captures.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cluster/recorder.hpp"
+#include "hardware/sampler.hpp"
+
+namespace tracesmith::cluster {
+
+class HardwareSource final : public NodeSource, private hardware::SampleSink {
+ public:
+  explicit HardwareSource(hardware::Places places) : places_(std::move(places)) {}
+  ~HardwareSource() override { watch(0); }
+
+  void watch(uint32_t freq_ms) override;
+  void newSegment() override;
+  Result<size_t> take(trace::Writer& writer, trace::Appender& out) override;
+
+ private:
+  struct Value {
+    int64_t ts_ns;
+    int32_t device;
+    const hardware::MetricInfo* metric;  // lives as long as the program
+    std::string part;
+    double value;
+  };
+  // From the sampler's threads.
+  void inventory(const hardware::Inventory& inventory) override;
+  void samples(std::span<const hardware::Sample> samples) override;
+  void gap(const hardware::Gap& gap) override;
+
+  const hardware::Places places_;
+  uint32_t freq_ms_ = 0;
+  std::set<std::string> described_;  // GPUs, in the segment at hand
+  bool node_described_ = false;
+
+  std::mutex mutex_;  // guards what follows
+  std::vector<Value> values_;
+  std::vector<hardware::Gap> gaps_;
+  std::optional<hardware::Inventory> inventory_;
+  bool inventory_new_ = false;
+  uint64_t dropped_ = 0;
+
+  std::unique_ptr<hardware::Sampler> sampler_;  // last: its threads use what is above
+};
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,30 @@
+// Names and addresses that come from users and from other machines (D9: they never become paths unchecked).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith::cluster {
+
+/// Letters, digits, '.', '_', '-'; at most 64; begins with a letter or digit. `what` is for the message.
+Status checkName(std::string_view what, std::string_view name);
+
+struct Address {
+  std::string host;
+  uint16_t port = 0;
+  std::string text() const;  ///< host:port, [host]:port for IPv6
+};
+/// "node1:50051", "node1" (with the default port), "[::1]:50051".
+Result<Address> parseAddress(std::string_view text, uint16_t default_port);
+/// 127.0.0.0/8, ::1, localhost.
+bool isLoopback(std::string_view host);
+
+/// `digits` random hexadecimal digits.
+std::string randomHex(size_t digits);
+/// This kernel's boot id.
+std::string kernelBootId();
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,79 @@
+#include "tracesmith/cluster/node_aggregator.hpp"
+
+#include "cluster/agent.hpp"
+
+namespace tracesmith::cluster {
+
+struct NodeAggregator::Impl {
+  NodeAggregatorConfig config;
+  std::unique_ptr<Server> server;
+  std::string error;
+};
+
+NodeAggregator::NodeAggregator(const NodeAggregatorConfig& config) : impl_(std::make_unique<Impl>()) {
+  impl_->config = config;
+}
+NodeAggregator::~NodeAggregator() = default;
+
+bool NodeAggregator::initialize() {
+  if (impl_->server) return true;
+  const NodeAggregatorConfig& c = impl_->config;
+  AgentOptions options;
+  options.node_id = c.node_id;
+  options.master = c.master;
+  options.listen = c.listen;
+  options.port = c.port;
+  options.data_dir = c.data_dir;
+  options.security.token_file = c.token_file;
+  options.freq_ms = c.sample_interval_ms;
+  options.sim_gpus = c.simulated_gpus;
+  Result<std::unique_ptr<Server>> server = startAgentServer(options);
+  if (!server) {
+    impl_->error = server.status().message();
+    return false;
+  }
+  impl_->server = std::move(*server);
+  return true;
+}
+
+void NodeAggregator::finalize() { impl_->server.reset(); }
+
+std::string NodeAggregator::lastError() const {
+  return impl_->server ? impl_->server->status().problem : impl_->error;
+}
+
+NodeInfo NodeAggregator::getNodeInfo() const {
+  NodeInfo info;
+  if (!impl_->server) return info;
+  const NodeStatus status = impl_->server->status();
+  info.node_id = status.node;
+  info.hostname = status.hostname;
+  info.ip_address = impl_->config.listen;
+  info.gpu_count = static_cast<uint32_t>(status.gpus.size());
+  for (const DeviceStatus& gpu : status.gpus) {
+    DeviceInfo& device = info.gpus.emplace_back();
+    device.device_id = gpu.index;
+    device.name = gpu.name;
+    device.total_memory = gpu.memory_bytes;
+    device.simulated = impl_->config.simulated_gpus > 0;
+  }
+  return info;
+}
+
+bool NodeAggregator::isConnected() const { return impl_->server && impl_->server->status().connected; }
+bool NodeAggregator::isCapturing() const { return impl_->server && impl_->server->status().captures > 0; }
+int64_t NodeAggregator::getTimeOffset() const { return impl_->server ? impl_->server->status().clock_offset_ns : 0; }
+
+NodeAggregator::Statistics NodeAggregator::getStatistics() const {
+  Statistics s;
+  if (!impl_->server) return s;
+  const NodeStatus status = impl_->server->status();
+  s.total_events = status.records;
+  s.lost_events = status.losses;
+  s.processes = status.processes;
+  s.spooled_bytes = status.spool_bytes;
+  if (status.clock_known) s.clock_error_bound_ns = status.clock_bound_ns;
+  return s;
+}
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,104 @@
+// The agent's recording side: one thread that takes records from the rings of the node's processes and telemetry, and
+// puts them into the spool while somebody captures.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "capture/collect/collector.hpp"
+#include "cluster/clock_keeper.hpp"
+#include "cluster/spool.hpp"
+
+namespace tracesmith::cluster {
+
+/// What the master wants recorded: [start, end) of the reference clock; end 0 = until told.
+struct CaptureSpan {
+  std::string id;
+  int64_t start_ns = 0, end_ns = 0;
+  uint32_t freq_ms = 0;
+  bool operator==(const CaptureSpan&) const = default;
+};
+
+/// What else a node has to tell: its devices, and telemetry. Called by the recorder's thread only.
+struct NodeSource {
+  virtual ~NodeSource() = default;
+  /// Samples are wanted this often from now on; 0: none.
+  virtual void watch(uint32_t freq_ms) = 0;
+  /// A segment begins: what describes the node is wanted again.
+  virtual void newSegment() = 0;
+  /// Appends what was sampled since; returns how many rows.
+  virtual Result<size_t> take(trace::Writer& writer, trace::Appender& out) = 0;
+};
+
+struct RecorderOptions {
+  std::string node;
+  std::string ring_folder;
+  std::string captures_file;  ///< keeps the captures for the next run
+  uint32_t freq_ms = 500;
+  uint64_t segment_bytes = 32u << 20;
+};
+
+struct RecorderStats {
+  uint32_t processes = 0, captures = 0;
+  uint64_t records = 0, losses = 0;
+  std::string problem;
+};
+
+class Recorder {
+ public:
+  Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clock, std::unique_ptr<NodeSource> source);
+  /// Stops after a last checkpoint. Captures go on with the next run.
+  ~Recorder();
+
+  /// All captures there are. From any thread.
+  void setCaptures(std::vector<CaptureSpan> captures);
+  RecorderStats stats() const;
+
+ private:
+  void loop();
+  Status tick();
+  bool wanted(int64_t raw_ns, int64_t& since_raw, bool& ended);
+  Status begin(const std::string& state, int64_t since_raw);
+  Status beginSegment(const std::string& state);
+  Status checkpoint();
+  void drop();
+  Status end();
+  void fail(const Status& status);
+  void followRings();
+  void clockRow(bool always);
+  void saveCaptures() const;
+  void loadCaptures();
+
+  const RecorderOptions options_;
+  Spool& spool_;
+  const ClockKeeper& clock_;
+  std::unique_ptr<NodeSource> source_;
+
+  // of the thread
+  std::unique_ptr<capture::Collector> collector_;
+  std::unique_ptr<trace::Appender> out_;
+  int64_t node_id_ = 0;
+  sync::ClockModel written_clock_;
+  std::string state_;   // at the last checkpoint
+  bool dirty_ = false;  // rows since the last checkpoint
+  int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, retry_raw_ = 0;
+  uint64_t records_ = 0, losses_ = 0;  // of collectors that are gone
+  std::set<std::string> done_;         // captures that are complete here
+  std::vector<std::string> ended_rings_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<CaptureSpan> captures_;
+  RecorderStats stats_;
+  bool stop_ = false, woken_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,138 @@
+#include "sync/clock_fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tracesmith::sync {
+namespace {
+
+constexpr double kMaxDrift = 1e-3;   // 1000 ppm: no working clock is that bad
+constexpr double kWander = 2e-8;     // a crystal's rate is constant to 0.02 ppm within minutes
+constexpr double kStampNoise = 50;   // ns: reading a clock is not instantaneous
+constexpr size_t kMostPoints = 512;  // kept, at most
+constexpr int kSteps = 64;           // of a search by thirds: 1000 ppm / 1.5^64 is nothing
+
+/// Argument of the largest value of a concave function.
+template <typename F>
+double largest(double low, double high, F f) {
+  for (int i = 0; i < kSteps; ++i) {
+    const double third = (high - low) / 3;
+    if (f(low + third) < f(high - third))
+      low += third;
+    else
+      high -= third;
+  }
+  return (low + high) / 2;
+}
+
+}  // namespace
+
+int64_t ClockModel::toReference(int64_t ts) const {
+  return ts + offset_ns + std::llround(drift_ppm * static_cast<double>(ts - at_ns) / 1e6);
+}
+
+int64_t ClockModel::toRaw(int64_t reference) const {
+  const int64_t since = reference - offset_ns - at_ns;  // of the reference clock
+  return at_ns + std::llround(static_cast<double>(since) / (1 + drift_ppm / 1e6));
+}
+
+ClockFit::Line ClockFit::limits(double b) const {
+  Line line{-INFINITY, INFINITY};
+  const int64_t last = points_.back().t;
+  for (const Point& p : points_) {
+    const auto t = static_cast<double>(p.t - origin_t_);
+    const double loose = kStampNoise + kWander * static_cast<double>(last - p.t);
+    line.low = std::max(line.low, static_cast<double>(p.lower - origin_offset_) - loose - b * t);
+    line.high = std::min(line.high, static_cast<double>(p.upper - origin_offset_) + loose - b * t);
+  }
+  return line;
+}
+
+double ClockFit::best(double& margin) const {
+  const double b = largest(-kMaxDrift, kMaxDrift, [&](double x) { return limits(x).margin(); });
+  margin = limits(b).margin();
+  return b;
+}
+
+bool ClockFit::add(std::span<const Exchange> burst) {
+  std::deque<Point> fresh;
+  for (const Exchange& e : burst) {
+    if (e.t4 < e.t1 || e.t3 < e.t2) continue;
+    // The offset is meant at the middle; until t1 and t4 it may drift a little.
+    const auto drift = static_cast<int64_t>(kMaxDrift * static_cast<double>(e.t4 - e.t1) / 2);
+    fresh.push_back({e.t1 + (e.t4 - e.t1) / 2, e.t3 - e.t4 - drift, e.t2 - e.t1 + drift});
+    origin_offset_ = e.offset();
+  }
+  if (fresh.empty()) return true;
+  bool fits = points_.empty() || fresh.front().t >= points_.back().t;  // else our own clock went back
+  if (!fits) points_.clear();
+  points_.insert(points_.end(), fresh.begin(), fresh.end());
+  origin_t_ = points_.back().t;
+  while (points_.front().t < origin_t_ - window_ns_) points_.pop_front();
+  if (points_.size() > kMostPoints) thin();
+  double margin;
+  best(margin);
+  if (margin < 0) {
+    points_ = fresh;
+    fits = false;
+    best(margin);
+    if (margin < 0) points_ = {fresh.back()};  // it was set within the burst
+  }
+  faults_ += !fits;
+  solve();
+  return fits;
+}
+
+/// Of neighbouring pairs only what limits the line stays.
+void ClockFit::thin() {
+  std::deque<Point> kept;
+  const double b = b_;
+  for (size_t i = 0; i + 1 < points_.size(); i += 2) {
+    const Point &x = points_[i], &y = points_[i + 1];
+    const auto move = static_cast<int64_t>(b * static_cast<double>(y.t - x.t));
+    // Both limits of the pair at the later time, loosened by what the rate may have been off.
+    const auto loose = static_cast<int64_t>(kWander * 5 * static_cast<double>(y.t - x.t));
+    kept.push_back({y.t, std::max(y.lower, x.lower + move - loose), std::min(y.upper, x.upper + move + loose)});
+  }
+  if (points_.size() % 2) kept.push_back(points_.back());
+  points_ = std::move(kept);
+}
+
+void ClockFit::solve() {
+  double margin;
+  b_ = best(margin);
+  auto fits = [&](double b) { return limits(b).margin() >= 0; };
+  auto edge = [&](double inside, double outside) {
+    if (fits(outside)) return outside;
+    for (int i = 0; i < kSteps; ++i) {
+      const double middle = (inside + outside) / 2;
+      (fits(middle) ? inside : outside) = middle;
+    }
+    return inside;
+  };
+  b_low_ = edge(b_, -kMaxDrift);
+  b_high_ = edge(b_, kMaxDrift);
+  best_delay_ = INT64_MAX;
+  for (const Point& p : points_) best_delay_ = std::min(best_delay_, p.upper - p.lower);
+}
+
+ClockModel ClockFit::at(int64_t now_ns) const {
+  ClockModel model;
+  model.at_ns = now_ns;
+  if (points_.empty()) return model;
+  const auto t = static_cast<double>(now_ns - origin_t_);
+  const Line line = limits(b_);
+  const double a = (line.low + line.high) / 2;
+  model.drift_ppm = b_ * 1e6;
+  const double here = a + b_ * t;
+  model.offset_ns = origin_offset_ + std::llround(here);
+  auto upper = [&](double b) { return limits(b).high + b * t; };
+  auto lower = [&](double b) { return -(limits(b).low + b * t); };
+  const double high = upper(largest(b_low_, b_high_, upper));
+  const double low = -lower(largest(b_low_, b_high_, lower));
+  const double wander = kWander * std::abs(t);
+  model.bound_ns = static_cast<int64_t>(std::ceil(std::max(high - here, here - low) + wander + kStampNoise));
+  return model;
+}
+
+}  // namespace tracesmith::sync

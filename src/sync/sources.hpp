@@ -1,0 +1,30 @@
+// Other clocks this machine can be compared with: an NTP server, chrony or the kernel, a PTP hardware clock.
+#pragma once
+
+#include <string>
+
+#include "sync/clock_fit.hpp"
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith::sync {
+
+/// One measured relation: reference − raw clock.
+struct Comparison {
+  int64_t raw_ns = 0;     ///< when, raw clock
+  int64_t offset_ns = 0;  ///< reference − raw
+  int64_t bound_ns = 0;   ///< the error is at most this; −1: not known
+  int64_t round_trip_ns = 0;
+};
+
+/// A few questions to an NTP server (RFC 4330), the fastest answer counts. `server` is HOST or HOST:PORT.
+/// The bound includes what the server says of its own error (root delay and dispersion).
+Result<Comparison> askNtp(const std::string& server, int questions = 4, int timeout_ms = 1000);
+
+/// The system clock, with the error the kernel states (adjtimex), which chrony and ntpd keep up to date.
+/// bound −1: nobody keeps the clock right.
+Comparison askSystem();
+
+/// The hardware clock of a network interface ("eth0") or a device ("/dev/ptp0").
+Result<Comparison> askPtp(const std::string& interface_or_device);
+
+}  // namespace tracesmith::sync

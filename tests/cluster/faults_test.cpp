@@ -1,0 +1,152 @@
+// Nothing is lost and nothing is stored twice, whoever is killed and whatever is full.
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "cluster/cluster_fixture.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+class Faults : public ClusterFixture {
+ protected:
+  void kill(std::unique_ptr<Child>& child) {
+    if (!child) return;
+    child->signal(SIGKILL);
+    child->wait();
+    child.reset();
+  }
+  void stopAndCheck(int64_t count) {
+    const Output o = command({"stop", "--name", "all", "-o", dir_ / "all.sbt"});
+    ASSERT_EQ(o.rc, 0) << o.err;
+    EXPECT_TRUE(has(o.out, "complete")) << o.out << o.err;
+    expectAllOnce(dir_ / "all.sbt", count);
+    EXPECT_TRUE(test::losses(dir_ / "all.sbt").empty());
+  }
+};
+
+/// Rounds of kills at random moments while a job counts. TRACESMITH_ROUNDS=100 is the long form.
+TEST_F(Faults, KillingAgentAndMasterAtAnyMomentLosesNothing) {
+  const char* set = std::getenv("TRACESMITH_ROUNDS");
+  const int rounds = set ? std::atoi(set) : 5;
+  const int64_t count = 20000 * rounds;
+  const char* seed = std::getenv("TRACESMITH_SEED");
+  std::mt19937 random(seed ? static_cast<unsigned>(std::atoi(seed)) : std::random_device()());
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "all"}).rc, 0);
+  auto j = job(static_cast<uint64_t>(count), 30000, 1 << 22);
+  for (int round = 0; round < rounds; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 700));
+    const int who = static_cast<int>(random() % 3);
+    if (who != 1) kill(a);
+    if (who != 0) kill(master_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 200));
+    if (!master_) startMaster();
+    if (!a) a = agent("alpha");
+  }
+  ASSERT_EQ(j->wait().rc, 0);
+  ASSERT_TRUE(connected(1));
+  stopAndCheck(count);
+}
+
+TEST_F(Faults, AJobThatEndsWhileTheAgentIsDownIsThere) {
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "all"}).rc, 0);
+  ASSERT_TRUE(eventually([&] { return has(test::readFile(dir_ / "a-alpha/agent/captures"), " "); }));
+  kill(a);
+  ASSERT_EQ(job(5000, 100000)->wait().rc, 0);
+  a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  stopAndCheck(5000);
+  EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(rings()); })) << "collected rings are removed";
+}
+
+TEST_F(Faults, WhatARingOverwritesIsCounted) {
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "all"}).rc, 0);
+  auto first = job(100, 100000, 1024);
+  ASSERT_EQ(first->wait().rc, 0);
+  // A ring of 1024 and a burst of 50000: most of it cannot be kept.
+  ASSERT_EQ(job(50000, 100000000, 1024)->wait().rc, 0);
+  const Output o = command({"stop", "--name", "all", "-o", dir_ / "all.sbt"});
+  ASSERT_EQ(o.rc, 0) << o.err;
+  int64_t rows = 0, lost = 0;
+  for (const auto& [number, times] : numbers(dir_ / "all.sbt")) rows += times;
+  for (const auto& [cause, count] : test::losses(dir_ / "all.sbt")) lost += count;
+  EXPECT_GT(lost, 0);
+  EXPECT_GE(rows + lost, 50100);
+  EXPECT_LE(rows + lost, 50101) << "the record that names the thread may be among the lost";
+}
+
+TEST_F(Faults, AMasterThatIsAwayIsWaitedFor) {
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "all"}).rc, 0);
+  ASSERT_TRUE(eventually([&] { return has(test::readFile(dir_ / "a-alpha/agent/captures"), " "); }));
+  master_->signal(SIGSTOP);  // it neither answers nor goes away
+  ASSERT_EQ(job(30000, 100000)->wait().rc, 0);
+  master_->signal(SIGCONT);
+  stopAndCheck(30000);
+}
+
+/// A file system of its own that can be filled. Needs to be root.
+class FullDisk : public Faults {
+ protected:
+  void SetUp() override {
+    folder_ = dir_ / "disk";
+    ::mkdir(folder_.c_str(), 0700);
+    if (::mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=2m") != 0) GTEST_SKIP() << "cannot mount a tmpfs";
+    mounted_ = true;
+  }
+  void TearDown() override {
+    if (!mounted_) return;
+    master_.reset();
+    ::umount2(folder_.c_str(), MNT_DETACH);
+  }
+  void fill() { test::writeFile(folder_ + "/ballast", std::string(2 << 20, 'x')); }
+  void makeRoom() { std::filesystem::remove(folder_ + "/ballast"); }
+  std::string folder_;
+  bool mounted_ = false;
+};
+
+TEST_F(FullDisk, OfTheAgentIsShownAndMended) {
+  agent_data_ = folder_ + "/a";
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "all"}).rc, 0);
+  ASSERT_TRUE(eventually([&] { return has(test::readFile(folder_ + "/a/agent/captures"), " "); }));
+  fill();
+  auto j = job(40000, 100000);
+  ASSERT_EQ(j->wait().rc, 0);
+  EXPECT_TRUE(eventually([&] { return has(command({"status"}).err, "No space left"); }));
+  makeRoom();
+  EXPECT_TRUE(eventually([&] { return !has(command({"status"}).err, "No space left"); }));
+  stopAndCheck(40000);
+}
+
+TEST_F(FullDisk, OfTheMasterIsShownAndMended) {
+  master_data_ = folder_ + "/m";
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "all"}).rc, 0);
+  fill();
+  ASSERT_EQ(job(40000, 100000)->wait().rc, 0);
+  EXPECT_TRUE(eventually([&] { return has(command({"status"}).err, "No space left"); }));
+  makeRoom();
+  stopAndCheck(40000);
+}
+
+}  // namespace
+}  // namespace tracesmith::cluster

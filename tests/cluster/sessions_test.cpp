@@ -1,0 +1,161 @@
+// Sessions as users see them: recorded, overlapping, named, recovered.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "cluster/cluster_fixture.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+using Sessions = ClusterFixture;
+
+TEST_F(Sessions, ARecordingOfTwoNodesIsOneTrace) {
+  startMaster();
+  auto a = agent("alpha", {"--sim", "2"}), b = agent("beta", {"--sim", "2"});
+  ASSERT_TRUE(connected(2));
+  const Output o = command({"record", "-o", dir_ / "r.sbt", "-d", "0.6"});
+  ASSERT_EQ(o.rc, 0) << o.err;
+  EXPECT_TRUE(has(o.out, "complete")) << o.out;
+  const auto events = test::rows(dir_ / "r.sbt", "events");
+  for (const char* node : {"alpha", "beta"})
+    EXPECT_GT(std::count_if(events.begin(), events.end(), [&](const test::Row& r) { return r.s("node") == node; }), 100)
+        << node;
+  EXPECT_EQ(test::rows(dir_ / "r.sbt", "devices").size(), 4u) << "each GPU once";
+  EXPECT_EQ(test::rows(dir_ / "r.sbt", "sessions").size(), 1u);
+  EXPECT_TRUE(test::losses(dir_ / "r.sbt").empty());
+}
+
+/// Unix ns of each row by the clock its node had.
+std::vector<double> times(const std::string& trace, const std::string& table) {
+  const auto clocks = test::rows(trace, "clocks");
+  std::vector<double> all;
+  for (const test::Row& row : test::rows(trace, table)) {
+    const test::Row* clock = nullptr;
+    for (const test::Row& c : clocks)
+      if (c.s("node") == row.s("node") && (!clock || c.i("ts_from") <= row.i("ts"))) clock = &c;
+    const auto raw = static_cast<double>(row.i("ts") - clock->i("ts_from"));
+    all.push_back(static_cast<double>(clock->i("ts_from") + clock->i("offset_ns")) +
+                  raw * (1 + clock->d("drift_ppm") / 1e6));
+  }
+  return all;
+}
+
+TEST_F(Sessions, OverlappingSessionsGetExactlyTheirInterval) {
+  startMaster();
+  auto a = agent("alpha", {"--sim", "1"});
+  ASSERT_TRUE(connected(1));
+  for (const char* name : {"outer", "inner", "last"}) {
+    ASSERT_EQ(command({"start", "--name", name}).rc, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  const Output again = command({"start", "--name", "outer"});
+  EXPECT_EQ(again.rc, 1);
+  EXPECT_TRUE(has(again.err, "recording already")) << again.err;
+  for (const char* name : {"inner", "outer", "last"}) {
+    const Output o = command({"stop", "--name", name, "-o", dir_ / (std::string(name) + ".sbt")});
+    ASSERT_EQ(o.rc, 0) << o.err;
+    EXPECT_TRUE(has(o.out, "complete")) << o.out;
+  }
+  EXPECT_EQ(command({"stop", "--name", "inner"}).rc, 1);
+  EXPECT_TRUE(has(command({"stop"}).err, "no session is recording"));
+  for (const char* name : {"inner", "outer", "last"}) {
+    const std::string trace = dir_ / (std::string(name) + ".sbt");
+    const test::Row session = test::rows(trace, "sessions").at(0);
+    const auto from = static_cast<double>(session.i("ts_start")), to = static_cast<double>(session.i("ts_end"));
+    const std::vector<double> all = times(trace, "counters");
+    const std::vector<double> metric = times(trace, "metrics");
+    std::vector<double> event = times(trace, "events");
+    ASSERT_GT(event.size(), 100u) << name;
+    // Rows that overlap the interval belong to it; starts may lie before it by a step at most.
+    for (double t : event) {
+      EXPECT_LT(t, to + 1000) << name;
+      EXPECT_GT(t, from - 1e9) << name;
+    }
+    for (double t : metric) EXPECT_TRUE(t >= from - 1000 && t < to + 1000) << name;
+    std::sort(event.begin(), event.end());
+    EXPECT_LT(event.front(), from + 2e8) << "nothing is missing at its start";
+    EXPECT_GT(event.back(), to - 2e8) << "nor at its end";
+  }
+}
+
+TEST_F(Sessions, NamesThatAreNoNamesAreRefused) {
+  startMaster();
+  for (const char* name : {"../../x", "a/b", "", "a b", ".hidden", "x\ny"}) {
+    if (!*name) continue;
+    const Output o = command({"start", "--name", name});
+    EXPECT_EQ(o.rc, 1) << name;
+    EXPECT_TRUE(has(o.err, "is not a name")) << o.err;
+  }
+  EXPECT_EQ(command({"start", "--name", std::string(65, 'a')}).rc, 1);
+  EXPECT_EQ(command({"start", "--name", "fine-1.2_x"}).rc, 0);
+}
+
+TEST_F(Sessions, TheLastSecondsAreThereWithoutHavingRecorded) {
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  auto j = job(1000, 100000);
+  ASSERT_EQ(j->wait().rc, 0);
+  const Output o = command({"record", "-o", dir_ / "last.sbt", "--last", "60"});
+  ASSERT_EQ(o.rc, 0) << o.err;
+  expectAllOnce(dir_ / "last.sbt", 1000);
+}
+
+TEST_F(Sessions, ASessionSurvivesItsMasterAndGoesOn) {
+  startMaster();
+  auto a = agent("alpha", {"--sim", "1"});
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "week"}).rc, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  master_->signal(SIGKILL);
+  master_->wait();
+  startMaster();
+  ASSERT_TRUE(connected(1));
+  EXPECT_TRUE(has(command({"recover", "--list"}).out, "week"));
+  EXPECT_EQ(command({"recover", "--name", "week"}).rc, 0);
+  ASSERT_EQ(command({"stop", "--name", "week"}).rc, 0);
+  const Output o = command({"recover", "--name", "week", "--export", dir_ / "week.json"});
+  ASSERT_EQ(o.rc, 0) << o.err;
+  const std::string json = test::readFile(dir_ / "week.json");
+  EXPECT_TRUE(has(json, "\"session_name\":\"week\""));
+  EXPECT_TRUE(has(json, "\"gpu_id\":[\"alpha:0:Simulated H100\"]")) << json.substr(0, 400);
+}
+
+TEST_F(Sessions, MistakesAreOneClearLine) {
+  EXPECT_TRUE(has(command({"status"}).err, "cannot reach the master at " + address()));
+  startMaster();
+  EXPECT_TRUE(has(command({"record", "-o", dir_ / "x.sbt", "-d", "1"}).err, "no healthy node"));
+  EXPECT_FALSE(test::exists(dir_ / "x.sbt"));
+  const Output busy =
+      test::tracesmith({"cluster", "master", "--port", std::to_string(port_), "--data-dir", dir_ / "other"});
+  EXPECT_EQ(busy.rc, 1);
+  EXPECT_TRUE(has(busy.err, "cannot listen on")) << busy.err;
+  const Output same = test::tracesmith({"cluster", "master", "--port", "0", "--data-dir", dir_ / "m"});
+  EXPECT_TRUE(has(same.err, "another master uses")) << same.err;
+  EXPECT_TRUE(has(command({"recover", "--name", "nobody"}).err, "there is no session nobody"));
+  EXPECT_EQ(command({"recover"}).rc, 2);
+  EXPECT_EQ(command({"add-node", "--address", "127.0.0.1:1"}).rc, 1);
+}
+
+TEST_F(Sessions, AnAgentThatWasAddedComesBackByItself) {
+  startMaster();
+  const std::string port = std::to_string(freePort());
+  const std::vector<std::string> argv = {TRACESMITH_BIN, "cluster",  "agent",     "--port", port,
+                                         "--data-dir",   dir_ / "a", "--node-id", "added"};
+  auto a = std::make_unique<Child>(argv, environment());
+  ASSERT_TRUE(eventually([&] { return has(a->out(), "listens"); }));
+  const Output o = command({"add-node", "--address", "127.0.0.1:" + port});
+  ASSERT_EQ(o.rc, 0) << o.err;
+  EXPECT_TRUE(has(o.out, "added"));
+  ASSERT_TRUE(connected(1));
+  a->signal(SIGKILL);
+  a->wait();
+  ASSERT_TRUE(connected(0));
+  a = std::make_unique<Child>(argv, environment());
+  EXPECT_TRUE(connected(1));
+}
+
+}  // namespace
+}  // namespace tracesmith::cluster

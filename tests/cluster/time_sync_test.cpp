@@ -1,0 +1,145 @@
+// TimeSync and ClockCorrelator as programs use them, against real servers.
+#include "tracesmith/cluster/time_sync.hpp"
+
+#include <arpa/inet.h>
+#include <poll.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "cluster/cluster_fixture.hpp"
+#include "sync/exchange.hpp"
+#include "tracesmith/cluster/clock_correlator.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+/// Answers as an NTP server whose clock is off by a known amount.
+class NtpServer {
+ public:
+  explicit NtpServer(int64_t ahead_ns) : ahead_ns_(ahead_ns) {
+    fd_ = ::socket(AF_INET, SOCK_DGRAM, 0);
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof a;
+    ::bind(fd_, reinterpret_cast<sockaddr*>(&a), size);
+    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&a), &size);
+    port_ = ntohs(a.sin_port);
+    thread_ = std::thread([this] { loop(); });
+  }
+  ~NtpServer() {
+    stop_ = true;
+    thread_.join();
+    ::close(fd_);
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::atomic<bool> synchronised{true};
+
+ private:
+  void stamp(unsigned char* to) const {
+    const int64_t now = sync::unixClock() + ahead_ns_;
+    const uint32_t seconds = htonl(static_cast<uint32_t>(now / 1'000'000'000 + 2'208'988'800ll));
+    const uint32_t part = htonl(static_cast<uint32_t>((static_cast<unsigned __int128>(now % 1'000'000'000) << 32) / 1'000'000'000));
+    std::memcpy(to, &seconds, 4);
+    std::memcpy(to + 4, &part, 4);
+  }
+  void loop() {
+    while (!stop_) {
+      pollfd p{fd_, POLLIN, 0};
+      if (::poll(&p, 1, 20) <= 0) continue;
+      unsigned char in[48], out[48] = {};
+      sockaddr_in from{};
+      socklen_t size = sizeof from;
+      if (::recvfrom(fd_, in, sizeof in, 0, reinterpret_cast<sockaddr*>(&from), &size) != 48) continue;
+      stamp(out + 32);
+      out[0] = static_cast<unsigned char>((synchronised ? 0 : 3) << 6 | 4 << 3 | 4);
+      out[1] = 2;
+      std::memcpy(out + 24, in + 40, 8);
+      stamp(out + 40);
+      ::sendto(fd_, out, sizeof out, 0, reinterpret_cast<sockaddr*>(&from), size);
+    }
+  }
+  int64_t ahead_ns_;
+  int fd_;
+  uint16_t port_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+TEST(TimeSync, TheSystemClockIsAsGoodAsTheKernelSays) {
+  TimeSync sync;
+  const SyncResult r = sync.synchronize();
+  ASSERT_TRUE(r.success) << r.message;
+  EXPECT_NEAR(static_cast<double>(static_cast<int64_t>(sync.toSynchronizedTime(r.sync_time)) - sync::unixClock()), 0, 5e9);
+  EXPECT_EQ(sync.toLocalTime(sync.toSynchronizedTime(12345)), 12345u);
+  for (int i = 0; i < 3; ++i) sync.synchronize();
+  EXPECT_GE(sync.getOffsetStdDev(), 0) << "and does not wait for itself";
+}
+
+TEST(TimeSync, NtpFindsAServersOffset) {
+  NtpServer server(7'000'000'000);
+  TimeSync sync({.method = TimeSyncMethod::NTP, .ntp_server = server.address(), .max_acceptable_offset_ns = 1'000'000'000});
+  const SyncResult r = sync.synchronize();
+  ASSERT_TRUE(r.success) << r.message;
+  const double truth = static_cast<double>(sync::unixClock() + 7'000'000'000 - sync::rawClock());
+  EXPECT_LE(std::abs(static_cast<double>(r.offset_ns) - truth), r.uncertainty_ns + 1e6);
+  EXPECT_GT(r.round_trip_ns, 0);
+  server.synchronised = false;
+  EXPECT_FALSE(sync.synchronize().success) << "a server that does not know the time is not believed";
+}
+
+TEST(TimeSync, WhatCannotBeMeasuredIsNoSuccess) {
+  EXPECT_FALSE(TimeSync({.method = TimeSyncMethod::NTP, .ntp_server = "127.0.0.1:9"}).synchronize().success);
+  const SyncResult ptp = TimeSync({.method = TimeSyncMethod::PTP, .ptp_interface = "no-such-if"}).synchronize();
+  EXPECT_FALSE(ptp.success);
+  EXPECT_FALSE(ptp.message.empty());
+  EXPECT_FALSE(TimeSync({.method = TimeSyncMethod::CUDA}).initialize());
+}
+
+using TimeSyncWithMaster = ClusterFixture;
+
+TEST_F(TimeSyncWithMaster, OurExchangeFindsTheMastersClock) {
+  startMaster();
+  TimeSync sync({.method = TimeSyncMethod::Custom, .master = address(), .sync_interval_ms = 0, .max_acceptable_offset_ns = 1'000'000'000});
+  ASSERT_TRUE(sync.initialize());
+  // Master and test share the machine: the truth is in the master's file.
+  int64_t anchor = 0;
+  const std::string reference = test::readFile(dir_ / "m/master/reference");
+  anchor = std::stoll(reference.substr(reference.find(' ')));
+  for (int i = 0; i < 5; ++i) {
+    const SyncResult r = sync.synchronizeWithNode(address());
+    ASSERT_TRUE(r.success) << r.message;
+    EXPECT_LE(std::abs(static_cast<double>(r.offset_ns - anchor)), r.uncertainty_ns);
+  }
+  sync.setManualOffset(5);
+  EXPECT_EQ(sync.getCurrentOffset(), 5);
+}
+
+TEST(ClockCorrelator, FindsOffsetAndDriftDespiteOutliers) {
+  ClockCorrelator correlator;
+  EXPECT_FALSE(correlator.calculateDriftModel("gpu").valid);
+  const int64_t unix_ns = 1'790'000'000'000'000'000;
+  for (int i = 0; i < 100; ++i) {
+    const int64_t source = i * 1'000'000'000ll;
+    int64_t reference = source + unix_ns + i * 50'000ll;  // 50 ppm
+    if (i % 17 == 3) reference += 30'000'000;             // read late
+    correlator.addCorrelationPoint("gpu", static_cast<Timestamp>(source), static_cast<Timestamp>(reference));
+  }
+  const ClockCorrelator::DriftModel model = correlator.calculateDriftModel("gpu");
+  ASSERT_TRUE(model.valid);
+  EXPECT_NEAR(model.drift_rate, 50'000, 1);
+  EXPECT_GT(model.r_squared, 0.99);
+  std::vector<TraceEvent> events(1);
+  events[0].timestamp = 50'000'000'000;
+  events[0].duration = 1'000'000;
+  correlator.correctTimestamps("gpu", events);
+  EXPECT_NEAR(static_cast<double>(static_cast<int64_t>(events[0].timestamp) - (unix_ns + 50'000'000'000ll + 2'500'000ll)), 0, 2);
+  EXPECT_EQ(events[0].duration, 1'000'050u);
+  EXPECT_NEAR(static_cast<double>(correlator.calculateOffset("gpu") - unix_ns - 99 * 50'000ll), 0, 300);
+}
+
+}  // namespace
+}  // namespace tracesmith::cluster
