@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
 #include "cli/commands.hpp"
+#include "hardware/recorder.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -27,7 +28,7 @@ constexpr auto kPeriod = std::chrono::milliseconds(20);
 
 struct Options {
   std::string output, mode = "default";
-  bool proxy = false, graph_nodes = false, per_step = false, json = false;
+  bool proxy = false, graph_nodes = false, per_step = false, no_telemetry = false, json = false;
   int flight_s = 0;
   std::vector<std::string> command;
 };
@@ -306,6 +307,16 @@ int run(Options o) {
   const bool flight = o.flight_s > 0;
   capture::Collector collector(**writer, capture::hostName());
   if (o.per_step) collector.sumUpSteps();
+  // A flight recorder keeps seconds, and telemetry beside it would grow for days.
+  std::unique_ptr<hardware::TelemetryRecorder> telemetry;
+  if (!o.no_telemetry && !flight) {
+    hardware::SamplerOptions sampling;
+    sampling.places = hardware::Places::fromEnvironment();
+    sampling.places.node = capture::hostName();
+    telemetry = std::make_unique<hardware::TelemetryRecorder>(**writer, sampling);
+    telemetry->start();
+    collector.leaveOutNode();
+  }
   Status collecting;
   auto collect = [&] {
     followNew(collector, folder.path(), !flight);
@@ -329,6 +340,8 @@ int run(Options o) {
     collector.leaveOutBefore(now > span ? now - span : 0);
     if (Result<size_t> n = collector.snapshot(); !n) collecting = n.status();
   }
+  if (telemetry)
+    if (Status s = telemetry->stop(); !s && collecting) collecting = s;
   if (collecting) collecting = collector.finish();
   if (collecting) collecting = (*writer)->close();
   tellFailures(folder.path());
@@ -369,6 +382,8 @@ void addRun(CLI::App& app, Run& r) {
       "Print a line for each training step: what it took, computing (of the median rank, and of the one that computed "
       "most) and communicating. "
       "Steps are marked by tracesmith.h or by NVTX ranges named like \"step 12\"");
+  command->add_flag("--no-telemetry", o->no_telemetry,
+                    "Without this machine's power, clocks, temperatures, memory and load (table metrics)");
   command->add_flag("--json", o->json, "Print the summary (on standard error) as JSON");
   command->add_option("command", o->command, "Command to run, after --")->required()->type_name("CMD...");
   command->positionals_at_end();

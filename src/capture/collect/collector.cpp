@@ -388,6 +388,7 @@ void Collector::processRow(const Process& p) {
   clock.method = writer_.string("system clock");
   clock.reference = writer_.string("unix");
   append(clock);
+  if (node_described_ && p.node == node_id_) return;
   NodeRow node;
   node.node = node.hostname = p.node;
   if (h.simulated) node.os = writer_.string("simulated");
@@ -423,7 +424,7 @@ Status Collector::finish() {
     stats_.saw_cuda |= h.cuda_state.load() == 1;
     if (h.note[0]) stats_.notes.emplace_back(h.note, ::strnlen(h.note, sizeof h.note));
   }
-  if (nodes_.empty()) {
+  if (nodes_.empty() && !node_described_) {
     NodeRow node;
     node.node = node.hostname = node_id_;
     append(node);

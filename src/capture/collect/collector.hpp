@@ -45,6 +45,8 @@ class Collector {
   void leaveOutNodes() { describe_nodes_ = false; }
   /// From now on stats() tells about steps.
   void sumUpSteps() { sum_up_steps_ = true; }
+  /// Somebody else writes this machine's row of `nodes`.
+  void leaveOutNode() { node_described_ = true; }
   /// Takes what came since; returns how many records.
   Result<size_t> drain();
   /// For a reader that may be killed at any moment: takes what came since but leaves it in the rings until release(),
@@ -98,7 +100,7 @@ class Collector {
   std::vector<std::string> seen_;
   bool describe_nodes_ = true;
   std::set<int64_t> nodes_;  // of processes described
-  bool sum_up_steps_ = false;
+  bool sum_up_steps_ = false, node_described_ = false;
   Status status_;  // the first write error
   CollectorStats stats_;
 };
