@@ -435,6 +435,16 @@ TEST_F(RunTest, WhatRanksWaitForIsSeenLive) {
   EXPECT_EQ(test::runWith(environment(), look).rc, 1) << "nobody runs any more";
 }
 
+TEST_F(RunTest, TheMachinesTelemetryIsInTheTrace) {
+  EXPECT_EQ(run({"sleep", "0.3"}, {}, {{"TRACESMITH_SIM_GPUS", "2"}}).rc, 0);
+  EXPECT_GT(rows(trace(), "metrics", "name", "gpu_power_watts").size(), 2u);
+  EXPECT_EQ(rows(trace(), "nodes").size(), 1u);
+  EXPECT_EQ(rows(trace(), "devices").size(), 2u);
+  EXPECT_EQ(run({"sleep", "0.3"}, {"--no-telemetry"}).rc, 0);
+  EXPECT_EQ(rows(trace(), "metrics").size(), 0u);
+  EXPECT_EQ(rows(trace(), "nodes").size(), 1u);
+}
+
 TEST_F(RunTest, StepsAreSummedUp) {
   const Output o = run({TRACESMITH_BIN, "synth", "--live", "--ranks", "3", "--steps", "4", "--operations", "60",
                         "--step-ms", "10", "--fault", "slow-gpu=2:2"},
