@@ -30,7 +30,6 @@ SIZE(Utilization, nvmlUtilization_t);
 SIZE(ProcessInfo, nvmlProcessInfo_t);
 SAME(ProcessInfo, used_memory, nvmlProcessInfo_t, usedGpuMemory);
 SAME(ProcessInfo, gpu_instance, nvmlProcessInfo_t, gpuInstanceId);
-SIZE(ProcessInfoV1, nvmlProcessInfo_v1_t);
 SIZE(FieldValue, nvmlFieldValue_t);
 SAME(FieldValue, scope, nvmlFieldValue_t, scopeId);
 SAME(FieldValue, latency_us, nvmlFieldValue_t, latencyUsec);

@@ -100,6 +100,15 @@ TEST_F(Topology, KnowsHowNearNicsAre) {
   EXPECT_EQ(v.disks[0].kind, "nvme");
 }
 
+TEST_F(Topology, CountsMultiprocessorsByTheirCores) {
+  test::writeFile(dir_ / "one.txt", "gpus = 1\nname = NVIDIA H200\ncc = 9.0\nunsupported = attributes\n");
+  ::setenv("TRACESMITH_FAKE_NVML", (dir_ / "one.txt").c_str(), 1);
+  Places places;
+  places.root = dir_.path();
+  places.nvml = test::fakeNvml();
+  EXPECT_EQ(discover(places).gpus.at(0).multiprocessors, 132);
+}
+
 TEST_F(Topology, ListsMigInstances) {
   const Inventory v = machine("mig");
   ASSERT_EQ(v.gpus.size(), 1u);

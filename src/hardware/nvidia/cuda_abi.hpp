@@ -26,7 +26,6 @@ constexpr int kPeerAccessAlready = 704;
   FUNCTION(free, "cuMemFree_v2", (Pointer))                                                       \
   FUNCTION(allocateHost, "cuMemAllocHost_v2", (void**, size_t))                                   \
   FUNCTION(freeHost, "cuMemFreeHost", (void*))                                                    \
-  FUNCTION(memoryInfo, "cuMemGetInfo_v2", (size_t*, size_t*))                                     \
   FUNCTION(copyToDevice, "cuMemcpyHtoDAsync_v2", (Pointer, const void*, size_t, Stream))          \
   FUNCTION(copyToHost, "cuMemcpyDtoHAsync_v2", (void*, Pointer, size_t, Stream))                  \
   FUNCTION(copyOnDevice, "cuMemcpyDtoDAsync_v2", (Pointer, Pointer, size_t, Stream))              \

@@ -102,6 +102,11 @@ void findInstances(const Session& s, Device d, Gpu& gpu) {
   }
 }
 
+/// CUDA cores of a multiprocessor.
+int64_t coresOf(int64_t major, int64_t minor) {
+  return major == 7 || (major == 6 && minor == 0) || (major == 8 && minor == 0) ? 64 : 128;
+}
+
 /// Asks a GPU what it is. One that hangs is not asked on: it would keep the others waiting.
 void describe(const Session& s, Device d, Gpu& gpu) {
   const auto begin = std::chrono::steady_clock::now();
@@ -132,6 +137,8 @@ void describe(const Session& s, Device d, Gpu& gpu) {
   nvml::Attributes attributes{};
   if (s.call(&Functions::attributes, d, &attributes) == nvml::kSuccess)
     gpu.multiprocessors = attributes.multiprocessors;
+  else if (int64_t cores = number(s, &Functions::cores, d); cores != kUnknown && gpu.cc_major != kUnknown)
+    gpu.multiprocessors = cores / coresOf(gpu.cc_major, gpu.cc_minor);  // only parts of a split GPU have attributes
   gpu.clock_mhz = number(s, &Functions::maxClock, d, 1u);
   gpu.memory_clock_mhz = number(s, &Functions::maxClock, d, 2u);
   if (hangs()) return;

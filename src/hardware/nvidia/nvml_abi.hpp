@@ -48,10 +48,6 @@ struct ProcessInfo {
   uint64_t used_memory;
   uint32_t gpu_instance, compute_instance;
 };
-struct ProcessInfoV1 {
-  uint32_t pid;
-  uint64_t used_memory;
-};
 constexpr uint64_t kValueNotAvailable = ~0ull;
 enum ValueType : uint32_t { kDouble, kUint, kUlong, kUlonglong, kSlonglong, kSint, kUshort };
 struct FieldValue {
@@ -115,7 +111,6 @@ enum Field : uint32_t {
   kFieldNvLinkRecovery = 162,
   kFieldNvLinkCrc = 163,
   kFieldNvLinkSpeed = 164,
-  kFieldPowerInstant = 186,
   kFieldPcieTxBytes = 197,
   kFieldPcieRxBytes = 198,
   kFieldNvLinkTxBytes = 202,
@@ -170,10 +165,10 @@ enum Gpm : uint32_t {
   FUNCTION(cpuAffinity, "nvmlDeviceGetCpuAffinity", "", (Device, uint32_t, unsigned long*))                     \
   FUNCTION(computeCapability, "nvmlDeviceGetCudaComputeCapability", "", (Device, int*, int*))                   \
   FUNCTION(busWidth, "nvmlDeviceGetMemoryBusWidth", "", (Device, uint32_t*))                                    \
+  FUNCTION(cores, "nvmlDeviceGetNumGpuCores", "", (Device, uint32_t*))                                          \
   FUNCTION(attributes, "nvmlDeviceGetAttributes_v2", "nvmlDeviceGetAttributes", (Device, Attributes*))          \
   FUNCTION(processes, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",     \
            (Device, uint32_t*, ProcessInfo*))                                                                   \
-  FUNCTION(processesV1, "nvmlDeviceGetComputeRunningProcesses", "", (Device, uint32_t*, ProcessInfoV1*))        \
   FUNCTION(eccErrors, "nvmlDeviceGetTotalEccErrors", "", (Device, uint32_t, uint32_t, uint64_t*))               \
   FUNCTION(remappedRows, "nvmlDeviceGetRemappedRows", "", (Device, uint32_t*, uint32_t*, uint32_t*, uint32_t*)) \
   FUNCTION(fieldValues, "nvmlDeviceGetFieldValues", "", (Device, int, FieldValue*))                             \

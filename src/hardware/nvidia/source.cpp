@@ -36,6 +36,8 @@ class NvidiaGpu : public Source {
     watch(slow_, Metric::gpu_throttled_ns, nvml::kFieldPolicyPower, 0, "power", 1);
     watch(slow_, Metric::gpu_throttled_ns, nvml::kFieldPolicyThermal, 0, "thermal", 1);
     watch(slow_, Metric::gpu_throttled_ns, nvml::kFieldPolicySyncBoost, 0, "sync boost", 1);
+    watch(slow_, Metric::gpu_throttled_ns, nvml::kFieldThrottleSwThermal, 0, "software thermal", 1);
+    watch(slow_, Metric::gpu_throttled_ns, nvml::kFieldThrottleHwThermal, 0, "hardware thermal", 1);
     watch(slow_, Metric::gpu_throttled_ns, nvml::kFieldThrottlePowerBrake, 0, "power brake", 1);
     // Blackwell's links count bytes each; before, a GPU counts KiB of payload over all its links.
     bool has_links = false, nvlink5 = false;

@@ -276,6 +276,7 @@ EXPORT Return nvmlDeviceGetCudaComputeCapability(Device d, int* major, int* mino
   return c.result;
 }
 EXPORT Return nvmlDeviceGetMemoryBusWidth(Device d, uint32_t* out) { return number(d, "bus_bits", 5120, out); }
+EXPORT Return nvmlDeviceGetNumGpuCores(Device d, uint32_t* out) { return number(d, "cores", 16896, out); }
 EXPORT Return nvmlDeviceGetAttributes_v2(Device d, Attributes* out) {
   Call c(d, "attributes");
   if (c.result != kSuccess) return c.result;
