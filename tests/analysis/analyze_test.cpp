@@ -168,16 +168,26 @@ TEST(Analyze, AMissingRankIsNotReplacedByAnother) {
   for (const Blame& b : a.blame) EXPECT_LE(b.confidence, 0.3);
 }
 
-TEST(Analyze, WithoutStepsTheTraceIsOneStep) {
+TEST(Analyze, WithoutStepsTheTraceIsCutByItsCollectives) {
   SmallJob job;
   job.step_rows = false;
   job.slow[5] = 1.4;
   const Analysis a = analyzed(job);
   EXPECT_TRUE(a.steps.empty());
   EXPECT_TRUE(says(a, "no training steps"));
+  EXPECT_EQ(a.breakdown.size(), 8u * 10u);
+  EXPECT_EQ(a.verdict.rank, 5) << a.verdict.text;
+  for (const CollectiveResult& c : a.collectives) EXPECT_EQ(c.culprit_rank, 5);
+}
+
+TEST(Analyze, WithoutStepsAndCollectivesTheTraceIsOneStep) {
+  SmallJob job;
+  job.step_rows = job.collectives = false;
+  const Analysis a = analyzed(job);
+  EXPECT_TRUE(says(a, "no training steps"));
   ASSERT_EQ(a.breakdown.size(), 8u);
   EXPECT_EQ(a.breakdown[0].step, kNull);
-  for (const CollectiveResult& c : a.collectives) EXPECT_EQ(c.culprit_rank, 5);
+  EXPECT_EQ(a.verdict.rank, kNull);
 }
 
 TEST(Analyze, LossesLowerTheConfidenceAndAreShown) {
@@ -280,7 +290,8 @@ TEST(Trends, FindTheStepItChanged) {
   Series s;
   for (int r = 0; r < 8; ++r) {
     s.rows.emplace_back();
-    for (int c = 0; c < 40; ++c) s.rows.back().push_back(1 + 0.002 * ((r * 7 + c * 13) % 5) + (r == 3 && c >= 25 ? 0.06 : 0));
+    for (int c = 0; c < 40; ++c)
+      s.rows.back().push_back(1 + 0.002 * ((r * 7 + c * 13) % 5) + (r == 3 && c >= 25 ? 0.06 : 0));
   }
   const std::vector<Trend> t = trendsOf(s, true);
   EXPECT_TRUE(t[3].changed);
