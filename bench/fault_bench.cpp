@@ -1,5 +1,5 @@
 // Faults put into simulated jobs: does the analysis name the right rank or link, and is it quiet when nothing is wrong?
-//   fault_bench [--runs 420] [--first 0] [--seed 1] [--json FILE] [--verbose]
+//   fault_bench [--runs 420] [--first 0] [--seed 1] [--json FILE] [--verbose] [--smoke]
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -81,7 +81,8 @@ struct Score {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int runs = std::atoi(bench::option(argc, argv, "--runs", "420").c_str());
+  const int runs =
+      std::atoi(bench::option(argc, argv, "--runs", bench::flag(argc, argv, "--smoke") ? "7" : "420").c_str());
   const auto seed = std::strtoull(bench::option(argc, argv, "--seed", "1").c_str(), nullptr, 10);
   const std::string json = bench::option(argc, argv, "--json", "");
   const bool verbose = bench::flag(argc, argv, "--verbose");

@@ -34,6 +34,8 @@ class Analyzer {
     Result<PartTable> table = loadParts(reader_, *names);
     if (!table) return table.status();
     job_.table = std::move(*table);
+    if (steps->by_process.empty()) cutByCollectives(*steps);
+    windows_ = steps->windows;
     Result<ClockModels> clocks = ClockModels::load(reader_, *names);
     if (!clocks) return clocks.status();
     job_.clocks = std::move(*clocks);
@@ -59,6 +61,27 @@ class Analyzer {
   }
 
  private:
+  /// Without steps, stretches between the same collectives on every rank are what can be compared.
+  void cutByCollectives(TraceSteps& steps) const {
+    constexpr size_t kLeast = 12, kMost = 20;
+    std::map<uint32_t, std::map<int32_t, std::vector<const Part*>>> by_comm;
+    for (const Part& p : job_.table.parts)
+      if (synchronises(p.op) && p.comm != kNoName) by_comm[p.comm][p.process].push_back(&p);
+    const std::map<int32_t, std::vector<const Part*>>* largest = nullptr;
+    for (const auto& [comm, processes] : by_comm)
+      if (!largest || processes.size() > largest->size()) largest = &processes;
+    if (!largest || largest->size() < 2) return;
+    size_t count = SIZE_MAX;
+    for (const auto& [process, parts] : *largest) count = std::min(count, parts.size());
+    if (count < kLeast) return;
+    const size_t windows = std::min(kMost, count / 2);
+    for (const auto& [process, parts] : *largest)
+      for (size_t w = 0; w < windows; ++w)
+        steps.by_process[process].push_back({parts[w * (count - 1) / windows]->ts,
+                                             parts[(w + 1) * (count - 1) / windows]->ts, static_cast<int64_t>(w)});
+    steps.windows = true;
+  }
+
   Status sideTables() {
     auto text = [&](int64_t slot) {
       return slot == kNull ? std::string() : std::string(names_->text(static_cast<uint32_t>(slot)));
@@ -186,7 +209,7 @@ class Analyzer {
     for (size_t i = 0; i < steps.size(); ++i) all.push_back(steps[i].duration_us = median(durations[i]));
     if (job_.start > job_.end) job_.start = job_.end = 0;
     out_.duration_us = us(job_.end - job_.start);
-    if (!job_.steps.empty() && job_.steps.back() != kNull) {
+    if (!job_.steps.empty() && job_.steps.back() != kNull && !windows_) {
       job_.step_ns = 1000 * median(all);
       out_.steps = std::move(steps);
     }
@@ -365,7 +388,10 @@ class Analyzer {
     if (out_.unmatched > 0)
       add(std::to_string(out_.unmatched) + " parts of collectives have ids that do not fit together and were left out");
     if (job_.table.parts.empty()) add("no collectives were found: nobody can be said to have waited for anybody");
-    if (job_.step_ns == 0)
+    if (windows_)
+      add("no training steps are marked: the trace was cut by its collectives into " +
+          std::to_string(job_.steps.size()) + " stretches, which count as steps");
+    else if (job_.step_ns == 0)
       add("no training steps are marked: the whole trace counts as one, and nothing can be said about when it began");
     uint64_t lost = 0;
     for (const LossResult& l : out_.losses) lost += l.count;
@@ -378,6 +404,7 @@ class Analyzer {
   const Names* names_ = nullptr;
   JobData job_;
   std::vector<int32_t> roots_;
+  bool windows_ = false;  // steps are only stretches of time
   Analysis out_;
 };
 

@@ -4,10 +4,46 @@
 #include <set>
 
 #include "analysis/each_row.hpp"
+#include "base/text.hpp"
 
 namespace tracesmith::analysis {
 
 using namespace trace;
+
+namespace {
+
+/// 12 for "step 12", or kNull.
+int64_t stepNumber(std::string_view name) {
+  for (std::string_view prefix : {"ProfilerStep#", "step ", "Step ", "step_", "iteration ", "iter ", "train_step "}) {
+    int64_t number;
+    if (name.starts_with(prefix) && parseInt(name.substr(prefix.size()), number)) return number;
+  }
+  return kNull;
+}
+
+Status addRanges(const Reader& reader, const Names& names, TraceSteps& out) {
+  std::vector<int64_t> numbers;
+  for (uint32_t n = 0; n < names.size(); ++n) numbers.push_back(stepNumber(names.text(n)));
+  Selection selection;
+  selection.types = 1ull << static_cast<int>(EventType::annotation);
+  const std::vector<int> columns = {events::ts, events::dur, events::name, events::rank, events::pid};
+  Scan scan(reader, tableOf<EventRow>(), selection, columns);
+  while (scan.next())
+    for (uint32_t r : scan.rows()) {
+      auto slot = [&](int c, Kind kind) {
+        const ColumnData& data = scan.column(c);
+        return data.allNull() || !data.valid(r) ? kNull : slotAt(data, kind, r);
+      };
+      const int64_t ts = slot(events::ts, Kind::Int), dur = slot(events::dur, Kind::Int);
+      const uint32_t name = names.of(scan.block().stream, slot(events::name, Kind::Str));
+      if (ts == kNull || dur == kNull || name == kNoName || numbers[name] == kNull) continue;
+      out.by_process[processOf(slot(events::rank, Kind::Int32), slot(events::pid, Kind::Int))].push_back(
+          {ts, ts + dur, numbers[name]});
+    }
+  return {};
+}
+
+}  // namespace
 
 Result<TraceSteps> TraceSteps::load(const Reader& reader, const Names& names) {
   TraceSteps out;
@@ -26,6 +62,7 @@ Result<TraceSteps> TraceSteps::load(const Reader& reader, const Names& names) {
     if (!fresh) it->second = std::max(it->second, row.ts);
   }));
   out.profiler_names = profiler.size();
+  if (out.by_process.empty()) TS_TRY(addRanges(reader, names, out));
   for (auto* map : {&out.by_process, &out.profiler_steps})
     for (auto& [process, list] : *map)
       std::stable_sort(list.begin(), list.end(), [](const RankStep& a, const RankStep& b) { return a.ts < b.ts; });

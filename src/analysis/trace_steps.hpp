@@ -20,6 +20,9 @@ struct TraceSteps {
   std::map<int64_t, std::vector<RankStep>> profiler_steps;  ///< those called ProfilerStep#n, by ts
   size_t profiler_names = 0;                                ///< distinct ProfilerStep#n of the trace
 
+  bool windows = false;  ///< no steps were marked: these are stretches of time
+
+  /// The rows of `steps`; where there are none, ranges called "step 12", "iteration 12", ….
   static Result<TraceSteps> load(const trace::Reader& reader, const Names& names);
   const std::vector<RankStep>& of(int64_t process) const;
 };

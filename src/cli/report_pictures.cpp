@@ -159,10 +159,10 @@ std::string heatMapPicture(const Analysis& a) {
   }
   const std::vector<int64_t> rows = thinOut(ranks, blamed(a), 64), columns = thinOut(steps, {}, 120);
   const double h = rows.size() > 32 ? 8 : 14, w = (kWidth - kLeft - 10) / static_cast<double>(columns.size());
-  const double body = h * static_cast<double>(rows.size());
+  const double top = 6, body = top + h * static_cast<double>(rows.size());
   std::string out = open(kWidth, body + 46, "ranks by steps");
   for (size_t r = 0; r < rows.size(); ++r) {
-    const double y = h * static_cast<double>(r);
+    const double y = top + h * static_cast<double>(r);
     if (h >= 14 || r % 4 == 0 || blamed(a).contains(rows[r]))
       out += label(kLeft - 8, y + h - 1.5, rankName(rows[r]), "end",
                    blamed(a).contains(rows[r]) ? "strong small" : "small");

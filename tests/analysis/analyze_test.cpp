@@ -168,16 +168,26 @@ TEST(Analyze, AMissingRankIsNotReplacedByAnother) {
   for (const Blame& b : a.blame) EXPECT_LE(b.confidence, 0.3);
 }
 
-TEST(Analyze, WithoutStepsTheTraceIsOneStep) {
+TEST(Analyze, WithoutStepsTheTraceIsCutByItsCollectives) {
   SmallJob job;
   job.step_rows = false;
   job.slow[5] = 1.4;
   const Analysis a = analyzed(job);
   EXPECT_TRUE(a.steps.empty());
   EXPECT_TRUE(says(a, "no training steps"));
+  EXPECT_EQ(a.breakdown.size(), 8u * 10u);
+  EXPECT_EQ(a.verdict.rank, 5) << a.verdict.text;
+  for (const CollectiveResult& c : a.collectives) EXPECT_EQ(c.culprit_rank, 5);
+}
+
+TEST(Analyze, WithoutStepsAndCollectivesTheTraceIsOneStep) {
+  SmallJob job;
+  job.step_rows = job.collectives = false;
+  const Analysis a = analyzed(job);
+  EXPECT_TRUE(says(a, "no training steps"));
   ASSERT_EQ(a.breakdown.size(), 8u);
   EXPECT_EQ(a.breakdown[0].step, kNull);
-  for (const CollectiveResult& c : a.collectives) EXPECT_EQ(c.culprit_rank, 5);
+  EXPECT_EQ(a.verdict.rank, kNull);
 }
 
 TEST(Analyze, LossesLowerTheConfidenceAndAreShown) {
