@@ -2,13 +2,18 @@
 # where the programs look first: bin/ and lib/ work when copied to another machine.
 # What each is for: docs/dependencies.md.
 
-function(ts_external name header)  # [library]
+function(ts_external name header)  # [library [SHARED]]; SHARED: its archive does not go into a shared library
   find_path(TRACESMITH_${name}_INCLUDE ${header})
   mark_as_advanced(TRACESMITH_${name}_INCLUDE)
   set(found ${TRACESMITH_${name}_INCLUDE})
   add_library(ext_${name} INTERFACE)
   if(ARGN)
-    find_library(TRACESMITH_${name}_LIBRARY NAMES lib${ARGN}.a ${ARGN})
+    list(GET ARGN 0 library)
+    set(names lib${library}.a ${library})
+    if("SHARED" IN_LIST ARGN)
+      set(names ${library})
+    endif()
+    find_library(TRACESMITH_${name}_LIBRARY NAMES ${names})
     mark_as_advanced(TRACESMITH_${name}_LIBRARY)
     set(found ${found} AND ${TRACESMITH_${name}_LIBRARY})
     target_link_libraries(ext_${name} INTERFACE ${TRACESMITH_${name}_LIBRARY})
@@ -29,4 +34,4 @@ ts_external(simdjson simdjson.h simdjson)
 ts_external(xxhash xxhash.h)
 target_compile_definitions(ext_xxhash INTERFACE "XXH_INLINE_ALL=")  # the header alone
 ts_external(cli11 CLI/CLI.hpp)
-ts_external(yaml yaml-cpp/yaml.h yaml-cpp)
+ts_external(yaml yaml-cpp/yaml.h yaml-cpp SHARED)

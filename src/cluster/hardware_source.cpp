@@ -28,7 +28,7 @@ void HardwareSource::watch(uint32_t freq_ms) {
   options.fast_ms = static_cast<int>(freq_ms);
   options.slow_ms = std::max(kSlowMs, options.fast_ms);
   options.rare_ms = std::max(kRareMs, options.fast_ms);
-  sampler_ = std::make_unique<hardware::Sampler>(options, *this);
+  sampler_.reset(new hardware::Sampler(options, *this));  // make_unique does not see the private base
   sampler_->start();
 }
 
