@@ -48,7 +48,8 @@ int main(int argc, char** argv) {
     const char* name;
     bool adaptive, idle;
     Cost cost;
-  } runs[] = {{"waiting only", false, true, {}}, {"sampling", false, false, {}}, {"sampling, adaptive", true, false, {}}};
+  } runs[] = {
+      {"waiting only", false, true, {}}, {"sampling", false, false, {}}, {"sampling, adaptive", true, false, {}}};
   for (auto& r : runs) {
     r.cost = measure([&] { return watch(gpus, fast_ms, r.adaptive, seconds, path, r.idle); });
     std::printf("  %-20s %6.3f %% of one core, %5.1f MB resident at most\n", r.name, 100 * r.cost.cpu_s / r.cost.wall_s,
@@ -57,8 +58,8 @@ int main(int argc, char** argv) {
   std::remove(path.c_str());
   const double percent = 100 * (runs[1].cost.cpu_s - runs[0].cost.cpu_s) / runs[1].cost.wall_s;
   const bool met = percent <= 0.5 && runs[1].cost.peak_mb <= 25;
-  std::printf("%d simulated GPUs and the host every %d ms: %.3f %% of one core, %.1f MB; bars 0.5 %%, 25 MB: %s\n", gpus,
-              fast_ms, percent, runs[1].cost.peak_mb, met ? "met" : "NOT met");
+  std::printf("%d simulated GPUs and the host every %d ms: %.3f %% of one core, %.1f MB; bars 0.5 %%, 25 MB: %s\n",
+              gpus, fast_ms, percent, runs[1].cost.peak_mb, met ? "met" : "NOT met");
   if (std::string out = option(argc, argv, "--json", ""); !out.empty()) {
     std::string json;
     JsonWriter w(json);
