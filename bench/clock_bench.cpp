@@ -1,8 +1,8 @@
 // How far off our clock exchange is, against injected offsets and drifts, through a relay that delays real datagrams.
 //   clock_bench [--smoke] [--seconds S]
-// All links at once, each with its own clocks and relay: bursts of 8 exchanges as an agent makes them (fast until 128, then
-// one a second). Printed: true error at the end, the largest after half of the time, and the bound printed then. A bound
-// that does not hold fails the benchmark. Bars: ≤ 10 µs on a quiet link, ≤ 100 µs at 1 ms ± 0.5 ms.
+// All links at once, each with its own clocks and relay: bursts of 8 exchanges as an agent makes them (fast until 128,
+// then one a second). Printed: true error at the end, the largest after half of the time, and the bound printed then. A
+// bound that does not hold fails the benchmark. Bars: ≤ 10 µs on a quiet link, ≤ 100 µs at 1 ms ± 0.5 ms.
 #include <cmath>
 #include <cstdio>
 #include <thread>

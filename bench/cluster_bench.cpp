@@ -1,9 +1,9 @@
 // What a cluster costs, with real processes on this machine.
 //   cluster_bench [--smoke] [--seconds S] [--ranks N] [--nodes N]
-// Part 1: a master, an agent and a simulated job whose ranks write as fast as they are read; events a second from ring to
-// durable store, per core of agent and master, bytes an event on the wire (the spool's bytes are the wire's). Part 2: an
-// agent while nothing records. Part 3: N registered nodes of 8 GPUs, `cluster status` against them, and the master's
-// memory.
+// Part 1: a master, an agent and a simulated job whose ranks write as fast as they are read; events a second from ring
+// to durable store, per core of agent and master, bytes an event on the wire (the spool's bytes are the wire's). Part
+// 2: an agent while nothing records. Part 3: N registered nodes of 8 GPUs, `cluster status` against them, and the
+// master's memory.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -118,7 +118,8 @@ int main(int argc, char** argv) {
   const std::string port = std::to_string(freePort()), address = "127.0.0.1:" + port;
   {
     Process master({"cluster", "master", "--port", port, "--data-dir", dir + "/m", "--heartbeat", "200"});
-    Process agent({"cluster", "agent", "--port", "0", "--master", address, "--data-dir", dir + "/a", "--node-id", "node0"});
+    Process agent(
+        {"cluster", "agent", "--port", "0", "--master", address, "--data-dir", dir + "/a", "--node-id", "node0"});
     Result<std::unique_ptr<Client>> client = connectClient({.master = address, .security = {}});
     if (!client) give_up(client.status());
     statusWhen(**client, [](const ClusterStatus& s) { return s.nodes.size() == 1 && s.nodes[0].connected; });
@@ -132,7 +133,8 @@ int main(int argc, char** argv) {
     Result<SessionInfo> session = (*client)->start({.name = "load"});
     if (!session) give_up(session.status());
     Process job({"synth", "--live", "--ranks", ranks, "--gpus-per-node", ranks, "--speed", "0"});
-    const ClusterStatus before = statusWhen(**client, [](const ClusterStatus& s) { return s.nodes[0].stored_events > 0; });
+    const ClusterStatus before =
+        statusWhen(**client, [](const ClusterStatus& s) { return s.nodes[0].stored_events > 0; });
     const double agent_cpu = agent.cpu(), master_cpu = master.cpu(), job_cpu = job.cpu();
     const auto began = Clock::now();
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
@@ -142,8 +144,10 @@ int main(int argc, char** argv) {
     const auto events = static_cast<double>(after->nodes[0].stored_events - before.nodes[0].stored_events);
     const auto bytes = static_cast<double>(after->nodes[0].stored_bytes - before.nodes[0].stored_bytes);
     const double a = agent.cpu() - agent_cpu, m = master.cpu() - master_cpu, j = job.cpu() - job_cpu;
-    std::printf("ring to durable store: %.2f million events/s; %.2f million per core (agent %.2f, master %.2f, job %.2f cores)\n",
-                events / wall / 1e6, events / (a + m) / 1e6, a / wall, m / wall, j / wall);
+    std::printf(
+        "ring to durable store: %.2f million events/s; %.2f million per core (agent %.2f, master %.2f, job %.2f "
+        "cores)\n",
+        events / wall / 1e6, events / (a + m) / 1e6, a / wall, m / wall, j / wall);
     std::printf("on the wire: %.2f bytes/event; memory: agent %.0f MB, master %.0f MB; lost %llu\n", bytes / events,
                 agent.memoryMb(), master.memoryMb(), static_cast<unsigned long long>(after->nodes[0].losses));
     std::printf("agent while nothing records: %.2f %% of a core, %.1f MB\n", idle * 100, idle_mb);
@@ -169,7 +173,8 @@ int main(int argc, char** argv) {
       }
       pb::RegisterNodeResponse response;
       grpc::ClientContext context;
-      if (!stub->RegisterNode(&context, request, &response).ok() || !response.success()) give_up(Status::io("a node was refused"));
+      if (!stub->RegisterNode(&context, request, &response).ok() || !response.success())
+        give_up(Status::io("a node was refused"));
       pb::HeartbeatRequest beat;
       beat.set_node_id(request.node_id());
       pb::HeartbeatResponse answer;
@@ -187,8 +192,10 @@ int main(int argc, char** argv) {
       times.push_back(cost.wall_s);
     }
     std::sort(times.begin(), times.end());
-    std::printf("%d nodes x 8 GPUs: registration and heartbeat %.2f ms each; `cluster status` %.3f s (median of 5); master %.0f MB\n",
-                nodes, each * 1e3, times[2], master.memoryMb());
+    std::printf(
+        "%d nodes x 8 GPUs: registration and heartbeat %.2f ms each; `cluster status` %.3f s (median of 5); master "
+        "%.0f MB\n",
+        nodes, each * 1e3, times[2], master.memoryMb());
   }
   std::filesystem::remove_all(dir);
   return 0;

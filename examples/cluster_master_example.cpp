@@ -1,5 +1,5 @@
-// A master inside a program: waits for nodes, captures them all for two seconds, writes the trace for TraceSmith and for
-// the Perfetto page.
+// A master inside a program: waits for nodes, captures them all for two seconds, writes the trace for TraceSmith and
+// for the Perfetto page.
 //   cluster_master_example NODES [PORT] [DATA_DIR] [OUTPUT]      writes OUTPUT.sbt, OUTPUT.pftrace, OUTPUT.json
 #include <chrono>
 #include <cstdio>

@@ -50,7 +50,8 @@ std::string escaped(const std::string& s) {
   return out;
 }
 
-constexpr const char* kColors[] = {"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#17becf"};
+constexpr const char* kColors[] = {"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728",
+                                   "#9467bd", "#8c564b", "#e377c2", "#17becf"};
 constexpr double kWidth = 960, kHeight = 220, kLeft = 60, kTop = 40, kGap = 60;
 
 void panel(std::string& svg, double top, const char* title, const FrameData& data, FrameSeries FrameGpu::*series) {
@@ -68,8 +69,8 @@ void panel(std::string& svg, double top, const char* title, const FrameData& dat
     svg += text;
   }
   for (int i = 0; i <= 4; ++i) {
-    std::snprintf(text, sizeof text, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.3g s</text>\n", x(end * i / 4),
-                  top + kHeight + 16, end * i / 4);
+    std::snprintf(text, sizeof text, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.3g s</text>\n",
+                  x(end * i / 4), top + kHeight + 16, end * i / 4);
     svg += text;
   }
   for (size_t g = 0; g < data.gpus.size(); ++g) {
@@ -116,7 +117,8 @@ Result<FrameData> readFrames(const std::string& path) {
   }
   FrameData data;
   simdjson::dom::array frames;
-  if (root["frames"].get(frames)) return Status::corrupt(path + " has no frames: make it with `cluster recover --export`");
+  if (root["frames"].get(frames))
+    return Status::corrupt(path + " has no frames: make it with `cluster recover --export`");
   std::string_view text;
   if (!root["session_name"].get(text)) data.session = text;
   if (!root["start_time"].get(text)) data.start_time = text;
@@ -155,11 +157,13 @@ std::string plotFrames(const FrameData& data) {
                 "font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
                 kLeft + kWidth + 40, height);
   std::string svg = text;
-  svg += "<text x=\"60\" y=\"18\" font-size=\"15\">" + escaped(data.session) + ", from " + escaped(data.start_time) + "</text>\n";
+  svg += "<text x=\"60\" y=\"18\" font-size=\"15\">" + escaped(data.session) + ", from " + escaped(data.start_time) +
+         "</text>\n";
   panel(svg, kTop + 12, "GPU utilisation, %", data, &FrameGpu::util);
   panel(svg, kTop + 12 + kHeight + kGap, "GPU memory in use, %", data, &FrameGpu::memory);
   for (size_t g = 0; g < data.gpus.size(); ++g) {
-    const double x = kLeft + static_cast<double>(g % 3) * 330, y = legend + 18 * std::floor(static_cast<double>(g) / 3) + 16;
+    const double x = kLeft + static_cast<double>(g % 3) * 330,
+                 y = legend + 18 * std::floor(static_cast<double>(g) / 3) + 16;
     std::snprintf(text, sizeof text, "<rect x=\"%.0f\" y=\"%.0f\" width=\"12\" height=\"8\" fill=\"%s\"/>", x, y - 8,
                   kColors[g % std::size(kColors)]);
     svg += text;

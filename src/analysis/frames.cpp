@@ -108,12 +108,13 @@ Status read(const std::string& path, Input& in) {
     }
     return it->second;
   };
-  TS_TRY(eachRow<DeviceRow>(**reader, {devices::node, devices::device, devices::name, devices::memory}, [&](auto get, auto text) {
-    if (get(devices::device) == kNull) return;
-    Gpu& gpu = in.gpus[gpuOf(text(devices::node), get(devices::device))];
-    if (get(devices::name) != kNull) gpu.name = text(devices::name);
-    if (get(devices::memory) != kNull) gpu.total = static_cast<double>(get(devices::memory));
-  }));
+  TS_TRY(eachRow<DeviceRow>(**reader, {devices::node, devices::device, devices::name, devices::memory},
+                            [&](auto get, auto text) {
+                              if (get(devices::device) == kNull) return;
+                              Gpu& gpu = in.gpus[gpuOf(text(devices::node), get(devices::device))];
+                              if (get(devices::name) != kNull) gpu.name = text(devices::name);
+                              if (get(devices::memory) != kNull) gpu.total = static_cast<double>(get(devices::memory));
+                            }));
   return eachRow<MetricRow>(
       **reader, {metrics::ts, metrics::node, metrics::device, metrics::name, metrics::value, metrics::part},
       [&](auto get, auto text) {

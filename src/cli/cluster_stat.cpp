@@ -62,7 +62,9 @@ int stat(const Options& o) {
 void addClusterStat(CLI::App& cluster, Run& run) {
   auto o = std::make_shared<Options>();
   CLI::App* command = cluster.add_subcommand("stat", "Statistics and a picture of a session's frames (.json)");
-  command->add_option("--data", o->data, "Frames, as `cluster stop -o NAME.json` writes them")->required()->type_name("FILE.json");
+  command->add_option("--data", o->data, "Frames, as `cluster stop -o NAME.json` writes them")
+      ->required()
+      ->type_name("FILE.json");
   command->add_option("--plot", o->plot, "Picture to draw")->type_name("FILE.svg");
   command->add_flag("--json", o->json, "Print JSON");
   command->footer("Example:  tracesmith cluster stat --data epoch-1.json --plot epoch-1.svg");

@@ -107,8 +107,8 @@ void ClockCorrelator::correctTimestamps(const std::string& source_id, std::vecto
   for (TraceEvent& event : events) {
     const auto since = static_cast<double>(static_cast<int64_t>(event.timestamp - first.source_time));
     event.timestamp += static_cast<Timestamp>(base + std::llround(rest + model.drift_rate * since / 1e9));
-    event.duration = static_cast<uint64_t>(
-        std::llround(static_cast<double>(event.duration) * (1 + model.drift_rate / 1e9)));
+    event.duration =
+        static_cast<uint64_t>(std::llround(static_cast<double>(event.duration) * (1 + model.drift_rate / 1e9)));
   }
 }
 

@@ -48,6 +48,7 @@ Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   master->store_ = std::move(*store);
   TS_TRY(master->sessions_.open(options.data_dir));
   master->loadNodes();
+  master->dirty_ = true;  // what an earlier run wrote may not be safe yet
   master->syncer_ = std::thread([m = master.get()] { m->syncLoop(); });
   return master;
 }
@@ -191,7 +192,10 @@ Status Master::take(const std::string& node, const std::string& epoch, uint32_t 
   }
   problem_.clear();
   if (taken->expected) {
-    if (link) link->sendAck(epoch, segment, taken->size, true, {});
+    if (link) {
+      link->sendAck(epoch, segment, taken->size, true, {});
+      if (taken->durable > 0) link->sendAck(epoch, segment, taken->durable, false, {});
+    }
     return {};
   }
   dirty_ = true;

@@ -38,9 +38,7 @@ bool NodeAggregator::initialize() {
 
 void NodeAggregator::finalize() { impl_->server.reset(); }
 
-std::string NodeAggregator::lastError() const {
-  return impl_->server ? impl_->server->status().problem : impl_->error;
-}
+std::string NodeAggregator::lastError() const { return impl_->server ? impl_->server->status().problem : impl_->error; }
 
 NodeInfo NodeAggregator::getNodeInfo() const {
   NodeInfo info;

@@ -251,8 +251,10 @@ void Spool::acknowledge(const std::string& epoch, uint32_t number, uint64_t size
   std::lock_guard lock(mutex_);
   for (Segment& s : segments_) {
     if (s.epoch != epoch || s.number != number) continue;
-    s.acknowledged = std::max(s.acknowledged, std::min(size, s.size));
-    if (restart) s.sent = std::min(size, s.size);
+    if (restart)
+      s.sent = std::min(size, s.size);  // there, but not yet safe
+    else
+      s.acknowledged = std::max(s.acknowledged, std::min(size, s.size));
     s.sent = std::max(s.sent, s.acknowledged);
   }
   removeDone();

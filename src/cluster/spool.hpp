@@ -57,7 +57,7 @@ class Spool {
   /// Waits until there may be something to send.
   void wait(int timeout_ms);
   void wake();
-  /// The master has this much of a segment. With `restart` it wants to go on from there.
+  /// The master has this much of a segment, safely. With `restart`: it has this much and wants what follows.
   void acknowledge(const std::string& epoch, uint32_t segment, uint64_t size, bool restart);
   /// Sends from the last acknowledged place again: after a new connection.
   void rewind();

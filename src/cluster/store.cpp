@@ -166,7 +166,7 @@ Result<Store::Taken> Store::append(const std::string& name, const std::string& e
     info.number = number;
     info.path = (*node)->folder + "/" + file;
   }
-  if (offset != info.size) return Taken{info.size, true};
+  if (offset != info.size) return Taken{info.size, segment.durable, true};
   SegmentInfo after = info;
   std::string_view blocks = data;
   if (offset == 0) {
@@ -193,7 +193,7 @@ Result<Store::Taken> Store::append(const std::string& name, const std::string& e
   }
   info = after;
   (*node)->covered_ns = std::max((*node)->covered_ns, info.covered_ns);
-  return Taken{info.size, false};
+  return Taken{info.size, segment.durable, false};
 }
 
 Result<std::vector<Store::Durable>> Store::sync() {

@@ -37,6 +37,7 @@ class Store {
 
   struct Taken {
     uint64_t size = 0;      ///< of the segment now
+    uint64_t durable = 0;   ///< of it, what survives a power cut
     bool expected = false;  ///< nothing was taken: the piece does not begin where the segment ends
   };
   /// Checks and appends whole blocks. kInvalid: the bytes are not blocks. kIo: the disk.

@@ -73,8 +73,9 @@ struct TimeSync::Impl {
       case TimeSyncMethod::CUDA:
         break;
     }
-    return Status::unsupported("a GPU's clock is compared inside the recorded process, by the probe: its records come on "
-                               "the host's clock already");
+    return Status::unsupported(
+        "a GPU's clock is compared inside the recorded process, by the probe: its records come on "
+        "the host's clock already");
   }
 
   SyncResult take(const Result<sync::Comparison>& measured) {

@@ -52,12 +52,13 @@ struct Descriptor {
 
 Result<Comparison> askOnce(int fd, const std::string& server, int timeout_ms) {
   NtpPacket ask{};
-  ask.mode = 4 << 3 | 3;  // version 4, client
+  ask.mode = 4 << 3 | 3;             // version 4, client
   const int64_t nonce = rawClock();  // comes back as `origin`: tells our answer from others
   std::memcpy(ask.transmit, &nonce, sizeof nonce);
   Exchange e;
   e.t1 = rawClock();
-  if (::send(fd, &ask, sizeof ask, 0) != sizeof ask) return Status::io("cannot ask " + server + ": " + std::strerror(errno));
+  if (::send(fd, &ask, sizeof ask, 0) != sizeof ask)
+    return Status::io("cannot ask " + server + ": " + std::strerror(errno));
   const int64_t deadline = e.t1 + timeout_ms * 1'000'000ll;
   for (;;) {
     pollfd p{fd, POLLIN, 0};

@@ -8,7 +8,8 @@ using Examples = ClusterFixture;
 
 TEST_F(Examples, AMasterAndTwoAgentsMakeOneTrace) {
   const std::string folder = std::string(TRACESMITH_BUILD_DIR) + "/bin/examples/";
-  Child master({folder + "cluster_master_example", "2", std::to_string(port_), dir_ / "m", dir_ / "out"}, environment());
+  Child master({folder + "cluster_master_example", "2", std::to_string(port_), dir_ / "m", dir_ / "out"},
+               environment());
   ASSERT_TRUE(eventually([&] { return has(master.out(), "listening") || !master.running(); }));
   Child a({folder + "cluster_agent_example", address(), "one", "1", "60", dir_ / "a"}, environment());
   Child b({folder + "cluster_agent_example", address(), "two", "2", "60", dir_ / "b"}, environment());

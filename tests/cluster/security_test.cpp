@@ -19,25 +19,31 @@ class Security : public ClusterFixture {
 
 TEST_F(Security, BeyondThisMachineAServerNeedsATokenOrCertificates) {
   for (const char* what : {"master", "agent"}) {
-    const Output o = test::tracesmith({"cluster", what, "--listen", "0.0.0.0", "--port", "0", "--data-dir", dir_ / "x"});
+    const Output o =
+        test::tracesmith({"cluster", what, "--listen", "0.0.0.0", "--port", "0", "--data-dir", dir_ / "x"});
     EXPECT_EQ(o.rc, 1);
     EXPECT_TRUE(has(o.err, "--token-file")) << o.err;
   }
   test::writeFile(dir_ / "open", "0123456789abcdef");
-  const Output o = test::tracesmith({"cluster", "master", "--port", "0", "--token-file", dir_ / "open", "--data-dir", dir_ / "x"});
+  const Output o =
+      test::tracesmith({"cluster", "master", "--port", "0", "--token-file", dir_ / "open", "--data-dir", dir_ / "x"});
   EXPECT_EQ(o.rc, 1);
   EXPECT_TRUE(has(o.err, "chmod 600")) << o.err;
 }
 
 TEST_F(Security, RolesSayWhatATokenMayDo) {
-  const std::string tokens = secret("tokens",
-                                    "# who may do what\nviewer viewer-token-0123456\noperator operator-token-0123\nadmin "
-                                    "admin-token-0123456\n");
-  const std::string viewer = secret("viewer", "viewer-token-0123456\n"), operator_ = secret("operator", "operator-token-0123\n"),
-                    admin = secret("admin", "admin admin-token-0123456\n"), wrong = secret("wrong", "wrong-token-01234567\n");
+  const std::string tokens =
+      secret("tokens",
+             "# who may do what\nviewer viewer-token-0123456\noperator operator-token-0123\nadmin "
+             "admin-token-0123456\n");
+  const std::string viewer = secret("viewer", "viewer-token-0123456\n"),
+                    operator_ = secret("operator", "operator-token-0123\n"),
+                    admin = secret("admin", "admin admin-token-0123456\n"),
+                    wrong = secret("wrong", "wrong-token-01234567\n");
   startMaster({"--token-file", tokens});
   auto refused = [&](const std::vector<std::string>& argv, const std::string& token) {
-    const Output o = command(argv, token.empty() ? std::vector<std::string>{} : std::vector<std::string>{"--token-file", token});
+    const Output o =
+        command(argv, token.empty() ? std::vector<std::string>{} : std::vector<std::string>{"--token-file", token});
     return o.rc == 1 ? o.err : std::string();
   };
   EXPECT_TRUE(has(refused({"status"}, ""), "a token is needed"));
@@ -86,7 +92,8 @@ TEST_F(Security, TwoAgentsCannotBeOneNode) {
   ASSERT_TRUE(connected(1));
   agent_data_ = dir_ / "elsewhere";
   auto b = agent("same");
-  EXPECT_TRUE(eventually([&] { return has(b->err(), "is connected already: give this agent another --node-id"); })) << b->err();
+  EXPECT_TRUE(eventually([&] { return has(b->err(), "is connected already: give this agent another --node-id"); }))
+      << b->err();
 }
 
 }  // namespace

@@ -101,8 +101,7 @@ TEST_F(SpoolTest, AcknowledgedSegmentsAreRemovedOnceALaterOneIsSafe) {
     checkpoint(*spool, "s" + std::to_string(i));
     ASSERT_TRUE(spool->closeSegment());
   }
-  for (const Spool::Piece& p : pieces(*spool))
-    spool->acknowledge(p.epoch, p.segment, p.offset + p.data.size(), false);
+  for (const Spool::Piece& p : pieces(*spool)) spool->acknowledge(p.epoch, p.segment, p.offset + p.data.size(), false);
   EXPECT_EQ(files(), 1u) << "the last one holds the state";
   EXPECT_EQ(spool->unacknowledged(), 0u);
   EXPECT_EQ(open()->recovered().state, "s2");
@@ -120,7 +119,7 @@ TEST_F(SpoolTest, PiecesMakeTheSameFileInTheStoreHoweverTheyAreCut) {
   ASSERT_TRUE(spool->closeSegment());
   auto store = openStore();
   const std::vector<Spool::Piece> all = pieces(*spool, 1);
-  ASSERT_GT(all.size(), 4u);
+  ASSERT_GT(all.size(), 2u);
   for (const Spool::Piece& p : all) {
     EXPECT_FALSE(append(*store, p).expected);
     EXPECT_TRUE(append(*store, p).expected) << "a piece that comes twice is stored once";
@@ -149,8 +148,10 @@ TEST_F(SpoolTest, AStoreCutsATornEndAndAsksForItAgain) {
   store = openStore();
   const uint64_t kept = store->segments("n").at(0).size;
   EXPECT_LT(kept, size);
-  for (const Spool::Piece& p : all)
-    if (p.offset >= kept) EXPECT_FALSE(append(*store, p).expected);
+  EXPECT_TRUE(append(*store, all[0]).expected);
+  spool->acknowledge(all[0].epoch, 0, kept, true);
+  for (const Spool::Piece& p : pieces(*spool)) EXPECT_FALSE(append(*store, p).expected);
+  EXPECT_GT(spool->unacknowledged(), 0u) << "nothing of it is known to be safe";
   EXPECT_EQ(std::filesystem::file_size(path), size);
   EXPECT_EQ(counters(path), 1000u);
 }
@@ -185,7 +186,8 @@ TEST_F(SpoolTest, EpochsGrowEvenWhenTheClockIsSetBack) {
   ASSERT_TRUE(spool->beginSegment());
   checkpoint(*spool, "s");
   spool.reset();
-  std::filesystem::rename(dir_ / ("spool/" + segmentFile(first, 0)), dir_ / ("spool/" + segmentFile("ffff00000000abcd", 0)));
+  std::filesystem::rename(dir_ / ("spool/" + segmentFile(first, 0)),
+                          dir_ / ("spool/" + segmentFile("ffff00000000abcd", 0)));
   EXPECT_GT(open()->epoch(), "ffff00000000abcd");
 }
 

@@ -42,7 +42,8 @@ class NtpServer {
   void stamp(unsigned char* to) const {
     const int64_t now = sync::unixClock() + ahead_ns_;
     const uint32_t seconds = htonl(static_cast<uint32_t>(now / 1'000'000'000 + 2'208'988'800ll));
-    const uint32_t part = htonl(static_cast<uint32_t>((static_cast<unsigned __int128>(now % 1'000'000'000) << 32) / 1'000'000'000));
+    const uint32_t part =
+        htonl(static_cast<uint32_t>((static_cast<unsigned __int128>(now % 1'000'000'000) << 32) / 1'000'000'000));
     std::memcpy(to, &seconds, 4);
     std::memcpy(to + 4, &part, 4);
   }
@@ -73,7 +74,8 @@ TEST(TimeSync, TheSystemClockIsAsGoodAsTheKernelSays) {
   TimeSync sync;
   const SyncResult r = sync.synchronize();
   ASSERT_TRUE(r.success) << r.message;
-  EXPECT_NEAR(static_cast<double>(static_cast<int64_t>(sync.toSynchronizedTime(r.sync_time)) - sync::unixClock()), 0, 5e9);
+  EXPECT_NEAR(static_cast<double>(static_cast<int64_t>(sync.toSynchronizedTime(r.sync_time)) - sync::unixClock()), 0,
+              5e9);
   EXPECT_EQ(sync.toLocalTime(sync.toSynchronizedTime(12345)), 12345u);
   for (int i = 0; i < 3; ++i) sync.synchronize();
   EXPECT_GE(sync.getOffsetStdDev(), 0) << "and does not wait for itself";
@@ -81,7 +83,8 @@ TEST(TimeSync, TheSystemClockIsAsGoodAsTheKernelSays) {
 
 TEST(TimeSync, NtpFindsAServersOffset) {
   NtpServer server(7'000'000'000);
-  TimeSync sync({.method = TimeSyncMethod::NTP, .ntp_server = server.address(), .max_acceptable_offset_ns = 1'000'000'000});
+  TimeSync sync(
+      {.method = TimeSyncMethod::NTP, .ntp_server = server.address(), .max_acceptable_offset_ns = 1'000'000'000});
   const SyncResult r = sync.synchronize();
   ASSERT_TRUE(r.success) << r.message;
   const double truth = static_cast<double>(sync::unixClock() + 7'000'000'000 - sync::rawClock());
@@ -103,7 +106,10 @@ using TimeSyncWithMaster = ClusterFixture;
 
 TEST_F(TimeSyncWithMaster, OurExchangeFindsTheMastersClock) {
   startMaster();
-  TimeSync sync({.method = TimeSyncMethod::Custom, .master = address(), .sync_interval_ms = 0, .max_acceptable_offset_ns = 1'000'000'000});
+  TimeSync sync({.method = TimeSyncMethod::Custom,
+                 .master = address(),
+                 .sync_interval_ms = 0,
+                 .max_acceptable_offset_ns = 1'000'000'000});
   ASSERT_TRUE(sync.initialize());
   // Master and test share the machine: the truth is in the master's file.
   int64_t anchor = 0;
@@ -136,7 +142,9 @@ TEST(ClockCorrelator, FindsOffsetAndDriftDespiteOutliers) {
   events[0].timestamp = 50'000'000'000;
   events[0].duration = 1'000'000;
   correlator.correctTimestamps("gpu", events);
-  EXPECT_NEAR(static_cast<double>(static_cast<int64_t>(events[0].timestamp) - (unix_ns + 50'000'000'000ll + 2'500'000ll)), 0, 2);
+  EXPECT_NEAR(
+      static_cast<double>(static_cast<int64_t>(events[0].timestamp) - (unix_ns + 50'000'000'000ll + 2'500'000ll)), 0,
+      2);
   EXPECT_EQ(events[0].duration, 1'000'050u);
   EXPECT_NEAR(static_cast<double>(correlator.calculateOffset("gpu") - unix_ns - 99 * 50'000ll), 0, 300);
 }

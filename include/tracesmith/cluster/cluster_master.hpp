@@ -18,7 +18,7 @@ struct NodeConnection {
   bool connected = false;
   bool healthy = false;  ///< heard of within node_timeout_ms
   NodeInfo info;
-  int64_t time_offset = 0;   ///< ns; see time_error_bound
+  int64_t time_offset = 0;        ///< ns; see time_error_bound
   int64_t time_error_bound = -1;  ///< ns; −1: not known
   double silent_seconds = 0;
 };

@@ -21,10 +21,10 @@ struct NodeInfo {
 };
 
 struct NodeAggregatorConfig {
-  std::string node_id;                   ///< empty: the host name
-  std::string master;                    ///< HOST:PORT; empty: wait until a master adds this node
-  std::string listen = "127.0.0.1";      ///< beyond this machine a token file is needed
-  uint16_t port = 50052;                 ///< 0: any
+  std::string node_id;               ///< empty: the host name
+  std::string master;                ///< HOST:PORT; empty: wait until a master adds this node
+  std::string listen = "127.0.0.1";  ///< beyond this machine a token file is needed
+  uint16_t port = 50052;             ///< 0: any
   std::string data_dir = "tracesmith-data";
   std::string token_file;
   uint32_t sample_interval_ms = 500;  ///< telemetry, where a session does not say
@@ -48,10 +48,10 @@ class NodeAggregator {
   int64_t getTimeOffset() const;
 
   struct Statistics {
-    uint64_t total_events = 0;        ///< records taken from rings
-    uint64_t lost_events = 0;         ///< counted, by cause in the trace
-    uint32_t processes = 0;           ///< under the probe now
-    uint64_t spooled_bytes = 0;       ///< that the master does not have yet
+    uint64_t total_events = 0;          ///< records taken from rings
+    uint64_t lost_events = 0;           ///< counted, by cause in the trace
+    uint32_t processes = 0;             ///< under the probe now
+    uint64_t spooled_bytes = 0;         ///< that the master does not have yet
     int64_t clock_error_bound_ns = -1;  ///< −1: not known
   };
   Statistics getStatistics() const;
