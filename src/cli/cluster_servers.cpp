@@ -59,6 +59,16 @@ void addClusterServers(CLI::App& cluster, Run& run) {
     command->add_option("--sim", o->sim_gpus, "Simulate this many GPUs at work")
         ->type_name("GPUS")
         ->check(CLI::Range(1, 64));
+    command->add_option("--sim-ranks", o->sim_ranks, "Ranks of the simulated job, on all its nodes")
+        ->type_name("N")
+        ->check(CLI::Range(1, 65536));
+    command->add_option("--sim-first-rank", o->sim_first_rank, "First of its ranks that runs here")
+        ->type_name("N")
+        ->check(CLI::Range(0, 65535));
+    command->add_option("--sim-start", o->sim_start, "When it began, Unix seconds: the same on all its nodes; default: now")
+        ->type_name("SECONDS");
+    command->add_option("--fault", o->sim_faults, "What goes wrong in it, as in `tracesmith synth`: slow-gpu=3:1.2, …")
+        ->type_name("FAULT...");
     command->add_option("--freq", o->freq_ms, "Telemetry every MS milliseconds, where a session does not say")
         ->type_name("MS")
         ->capture_default_str()

@@ -166,8 +166,7 @@ Status AgentServer::start(AgentOptions options) {
                      gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
   info.gpus = gpus_;
   if (options.sim_gpus > 0) {
-    Result<std::unique_ptr<SimulatedNode>> simulation =
-        SimulatedNode::start(options.sim_gpus, node_, options.ring_folder);
+    Result<std::unique_ptr<SimulatedNode>> simulation = SimulatedNode::start(options, node_);
     if (!simulation) return simulation.status();
     simulation_ = std::move(*simulation);
   }

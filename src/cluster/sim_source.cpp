@@ -1,14 +1,27 @@
 #include "cluster/sim_source.hpp"
 
+#include <time.h>
+
 namespace tracesmith::cluster {
 
-Result<std::unique_ptr<SimulatedNode>> SimulatedNode::start(int gpus, const std::string& node,
-                                                            const std::string& ring_folder) {
+Result<std::unique_ptr<SimulatedNode>> SimulatedNode::start(const AgentOptions& options, const std::string& node) {
   std::unique_ptr<SimulatedNode> simulated(new SimulatedNode());
   sim::LiveConfig config;
-  config.job.ranks = config.job.gpus_per_node = gpus;
+  config.job.ranks = options.sim_ranks > 0 ? options.sim_ranks : options.sim_gpus;
+  config.job.gpus_per_node = options.sim_gpus;
+  config.first_rank = options.sim_first_rank;
+  config.ranks_here = options.sim_gpus;
   config.host = node;
-  config.folder = ring_folder;
+  config.folder = options.ring_folder;
+  for (const std::string& fault : options.sim_faults) TS_TRY(sim::addFault(config.job.faults, fault));
+  if (options.sim_start > 0) {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    const int64_t since = (now.tv_sec - static_cast<int64_t>(options.sim_start)) * 1'000'000'000 + now.tv_nsec;
+    if (since < -60'000'000'000 || since > 600'000'000'000)
+      return Status::invalid("the simulated job begins more than a minute from now, or began more than 10 minutes ago");
+    config.start_ns = static_cast<uint64_t>(static_cast<int64_t>(ring::nowNs()) - since);
+  }
   Result<std::unique_ptr<sim::LiveJob>> job = sim::LiveJob::create(config);
   if (!job) return job.status();
   simulated->job_ = std::move(*job);

@@ -7,14 +7,14 @@
 #include <thread>
 
 #include "capture/sim/live.hpp"
+#include "cluster/api.hpp"
 #include "tracesmith/common/status.hpp"
 
 namespace tracesmith::cluster {
 
 class SimulatedNode {
  public:
-  static Result<std::unique_ptr<SimulatedNode>> start(int gpus, const std::string& node,
-                                                      const std::string& ring_folder);
+  static Result<std::unique_ptr<SimulatedNode>> start(const AgentOptions& options, const std::string& node);
   ~SimulatedNode();
 
  private:
