@@ -132,7 +132,8 @@ void writeSmallJob(const std::string& path, const SmallJob& job) {
         const int64_t start = std::max(device + 1000, host + 5000);
         if (there) {
           out.event(rank, EventType::runtime, "cudaLaunchKernel", host, host + 4000, correlation[r], step, -1);
-          out.event(rank, EventType::kernel, "kernel" + std::to_string(k % 5), start, start + dur, correlation[r], step, 7);
+          out.event(rank, EventType::kernel, "kernel" + std::to_string(k % 5), start, start + dur, correlation[r], step,
+                    7);
         }
         ++correlation[r];
         device = start + dur;
@@ -140,13 +141,15 @@ void writeSmallJob(const std::string& path, const SmallJob& job) {
       }
       arrival[r] = device + 1000;
     }
-    const int64_t end = *std::max_element(arrival.begin(), arrival.end()) + static_cast<int64_t>(static_cast<double>(job.transfer_ns) * noise());
+    const int64_t end = *std::max_element(arrival.begin(), arrival.end()) +
+                        static_cast<int64_t>(static_cast<double>(job.transfer_ns) * noise());
     for (size_t r = 0; r < ranks; ++r) {
       const int rank = static_cast<int>(r);
       now[r] = (job.collectives ? end : arrival[r]) + 5000;
       if (job.left_out.contains(rank)) continue;
       if (job.collectives) {
-        out.event(rank, EventType::runtime, "cudaLaunchKernel", arrival[r] - 6000, arrival[r] - 2000, correlation[r], step, -1);
+        out.event(rank, EventType::runtime, "cudaLaunchKernel", arrival[r] - 6000, arrival[r] - 2000, correlation[r],
+                  step, -1);
         out.event(rank, EventType::kernel, job.kernel_name, arrival[r], end, correlation[r], step, 20);
       }
       if (job.collectives && job.table) {

@@ -12,18 +12,18 @@ namespace tracesmith::test {
 
 struct SmallJob {
   int ranks = 8, ranks_per_node = 4, steps = 20, kernels = 20;
-  std::map<int, double> slow;          ///< rank → its kernels take this many times as long
-  int slow_from = 0;                   ///< step
-  std::map<int, int64_t> late_ns;      ///< rank → host comes this late to every step
-  std::set<int> left_out;              ///< ranks whose rows are not in the trace
-  std::map<int, int64_t> clock_ns;     ///< node → its clock is so far ahead
-  bool clock_rows = true;              ///< `clocks` says so
-  int64_t clock_error_ns = 0;          ///< what `clocks` says is wrong by this, on node 1
+  std::map<int, double> slow;       ///< rank → its kernels take this many times as long
+  int slow_from = 0;                ///< step
+  std::map<int, int64_t> late_ns;   ///< rank → host comes this late to every step
+  std::set<int> left_out;           ///< ranks whose rows are not in the trace
+  std::map<int, int64_t> clock_ns;  ///< node → its clock is so far ahead
+  bool clock_rows = true;           ///< `clocks` says so
+  int64_t clock_error_ns = 0;       ///< what `clocks` says is wrong by this, on node 1
   bool step_rows = true, collectives = true, sequence = true, group_rows = true;
-  bool restart = false;                ///< halfway the communicator begins anew at sequence 0
+  bool restart = false;  ///< halfway the communicator begins anew at sequence 0
   std::string kernel_name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-  bool table = true;                   ///< collectives are rows of `collectives`, not only kernels
-  int64_t lost = 0;                    ///< records rank 1 lost
+  bool table = true;  ///< collectives are rows of `collectives`, not only kernels
+  int64_t lost = 0;   ///< records rank 1 lost
   int64_t transfer_ns = 100'000;
   std::function<void(class JobWriter&)> more;  ///< further rows
 };
