@@ -48,7 +48,7 @@ class Scan {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Whether the trace says that a node of it was simulated: nobody may take it for a measurement.
+/// Whether the trace says that a node or GPU of it was simulated: nobody may take it for a measurement.
 bool isSimulated(const Reader& reader);
 
 }  // namespace tracesmith::trace
