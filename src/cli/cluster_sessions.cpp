@@ -53,6 +53,7 @@ Result<SessionInfo> settle(Client& client, const std::string& id, double wait_s,
 }
 
 void warnIncomplete(const SessionInfo& s) {
+  if (s.state == "recording") return;
   for (const cluster::SessionNode& n : s.nodes)
     if (!n.complete)
       warn("node " + n.node + (n.healthy ? " has not delivered everything yet" : " does not answer") +

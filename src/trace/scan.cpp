@@ -128,7 +128,7 @@ bool isSimulated(const Reader& reader) {
     }
     return false;
   };
-  return any(tableOf<NodeRow>(), nodes::os, "simulated") || any(tableOf<DeviceRow>(), devices::name, "Simulated ");
+  return any(tableOf<NodeRow>(), nodes::os, "simulated") || any(tableOf<DeviceRow>(), devices::vendor, "simulated");
 }
 
 }  // namespace tracesmith::trace

@@ -157,7 +157,7 @@ class RingProfiler : public IPlatformProfiler {
       DeviceInfo d;
       d.device_id = static_cast<uint32_t>(source_->header(i).local_rank.load());
       d.name = "Simulated H100";
-      d.vendor = "TraceSmith";
+      d.vendor = "simulated";
       d.simulated = true;
       all.push_back(std::move(d));
     }

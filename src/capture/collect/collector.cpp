@@ -375,7 +375,7 @@ void Collector::processRow(const Process& p) {
     device.node = p.node;
     device.device = orNull(h.local_rank.load());
     device.name = writer_.string("Simulated H100");
-    device.vendor = writer_.string("TraceSmith");
+    device.vendor = writer_.string("simulated");
     append(device);
     stats_.simulated = true;
   }

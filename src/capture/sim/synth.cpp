@@ -52,7 +52,7 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
       device.node = node.node;
       device.device = d;
       device.name = w.string("Simulated H100");
-      device.vendor = w.string("TraceSmith");
+      device.vendor = w.string("simulated");
       device.memory = 80'000'000'000;
       device.cc_major = 9;
       device.cc_minor = 0;
