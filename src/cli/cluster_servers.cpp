@@ -65,7 +65,9 @@ void addClusterServers(CLI::App& cluster, Run& run) {
     command->add_option("--sim-first-rank", o->sim_first_rank, "First of its ranks that runs here")
         ->type_name("N")
         ->check(CLI::Range(0, 65535));
-    command->add_option("--sim-start", o->sim_start, "When it began, Unix seconds: the same on all its nodes; default: now")
+    command
+        ->add_option("--sim-start", o->sim_start,
+                     "When it began, Unix seconds: the same on all its nodes; default: now")
         ->type_name("SECONDS");
     command->add_option("--fault", o->sim_faults, "What goes wrong in it, as in `tracesmith synth`: slow-gpu=3:1.2, …")
         ->type_name("FAULT...");

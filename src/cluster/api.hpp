@@ -28,14 +28,14 @@ struct AgentOptions {
   uint16_t port = kAgentPort;  ///< 0: any
   std::string master;          ///< HOST:PORT; empty: wait for an invitation
   std::string data_dir = kDefaultData;
-  std::string node_id;      ///< empty: the host name (with the port, unless it is the usual one)
-  std::string ring_folder;  ///< empty: as ring::ringFolder()
-  int sim_gpus = 0;         ///< simulated GPUs
-  int sim_ranks = 0;        ///< of the simulated job they belong to; 0: they are all of it
-  int sim_first_rank = 0;   ///< the first that runs here
-  uint64_t sim_start = 0;   ///< when that job began, Unix seconds: the same for all its nodes; 0: now
+  std::string node_id;                  ///< empty: the host name (with the port, unless it is the usual one)
+  std::string ring_folder;              ///< empty: as ring::ringFolder()
+  int sim_gpus = 0;                     ///< simulated GPUs
+  int sim_ranks = 0;                    ///< of the simulated job they belong to; 0: they are all of it
+  int sim_first_rank = 0;               ///< the first that runs here
+  uint64_t sim_start = 0;               ///< when that job began, Unix seconds: the same for all its nodes; 0: now
   std::vector<std::string> sim_faults;  ///< as `synth --fault` takes them
-  uint32_t freq_ms = 500;   ///< of telemetry, where a session does not say
+  uint32_t freq_ms = 500;               ///< of telemetry, where a session does not say
   SecurityOptions security;
 };
 
