@@ -1,7 +1,10 @@
 // Sessions as users see them: recorded, overlapping, named, recovered.
 #include <sys/stat.h>
+#include <time.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "cluster/cluster_fixture.hpp"
@@ -25,6 +28,45 @@ TEST_F(Sessions, ARecordingOfTwoNodesIsOneTrace) {
   EXPECT_EQ(test::rows(dir_ / "r.sbt", "devices").size(), 4u) << "each GPU once";
   EXPECT_EQ(test::rows(dir_ / "r.sbt", "sessions").size(), 1u);
   EXPECT_TRUE(test::losses(dir_ / "r.sbt").empty());
+}
+
+TEST_F(Sessions, OneSimulatedJobRunsOnSeveralNodes) {
+  startMaster();
+  const std::string start = std::to_string(::time(nullptr));
+  auto part = [&](const char* node, const char* first) {
+    return agent(node, {"--sim", "2", "--sim-ranks", "4", "--sim-first-rank", first, "--sim-start", start, "--fault",
+                        "slow-gpu=3:1.5"});
+  };
+  auto a = part("alpha", "0"), b = part("beta", "2");
+  ASSERT_TRUE(connected(2));
+  ASSERT_EQ(command({"record", "-o", dir_ / "r.sbt", "-d", "2"}).rc, 0);
+  std::map<std::pair<std::string, int64_t>, std::set<int64_t>> operations;
+  for (const test::Row& c : test::rows(dir_ / "r.sbt", "collectives"))
+    if (c.i("group_size") == 4) operations[{c.s("op"), c.i("seq")}].insert(c.i("rank"));
+  const auto whole = std::count_if(operations.begin(), operations.end(), [](const auto& o) { return o.second.size() == 4; });
+  EXPECT_GT(whole, static_cast<long>(operations.size() / 2)) << "operations meet on both nodes";
+  const Output o = test::run({TRACESMITH_BIN, "analyze", dir_ / "r.sbt"});
+  EXPECT_TRUE(o.out.starts_with("rank 3 on beta cost the job")) << o.out;
+  EXPECT_TRUE(has(o.err, "simulated")) << o.err;
+}
+
+TEST_F(Sessions, FramesBecomeStatisticsAndAPicture) {
+  startMaster();
+  auto a = agent("alpha", {"--sim", "2"});
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "watch", "--freq", "50"}).rc, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  ASSERT_EQ(command({"stop", "--name", "watch"}).rc, 0);
+  ASSERT_EQ(command({"recover", "--name", "watch", "--export", dir_ / "watch.json"}).rc, 0);
+  const Output o = test::run(
+      {TRACESMITH_BIN, "cluster", "stat", "--data", dir_ / "watch.json", "--plot", dir_ / "watch.svg"});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_TRUE(has(o.out, "alpha:0:Simulated H100")) << o.out;
+  EXPECT_TRUE(has(test::readFile(dir_ / "watch.svg"), "</svg>"));
+  const Output wrong =
+      test::run({TRACESMITH_BIN, "cluster", "stat", "--data", dir_ / "watch.json", "--plot", dir_ / "watch.gif"});
+  EXPECT_EQ(wrong.rc, 2);
+  EXPECT_FALSE(test::run({TRACESMITH_BIN, "cluster", "stat", "--data", dir_ / "none.json"}).rc == 0);
 }
 
 /// Unix ns of each row by the clock its node had.
