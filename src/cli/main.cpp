@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "tracesmith " TRACESMITH_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "Example:  tracesmith run -o job.sbt -- torchrun train.py && tracesmith info job.sbt\nHelp on a command:  "
+      "Example:  tracesmith run -o job.sbt -- torchrun train.py && tracesmith analyze job.sbt\nHelp on a command:  "
       "tracesmith COMMAND --help");
   Run run;
   addRun(app, run);

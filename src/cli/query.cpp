@@ -183,7 +183,7 @@ int runQuery(QueryArgs args) {
 
 void addQuery(CLI::App& app, Run& run) {
   auto args = std::make_shared<QueryArgs>();  // shared with the callback, which outlives this function
-  CLI::App* command = app.add_subcommand("query", "Asks one or several traces in SQL (DuckDB's dialect)");
+  CLI::App* command = app.add_subcommand("query", "Ask one or several traces in SQL (DuckDB's dialect)");
   command
       ->add_option("inputs", args->inputs,
                    "FILE... and, as the last word, the SQL; without SQL: a prompt, or statements from standard input")
