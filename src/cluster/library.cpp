@@ -23,5 +23,6 @@ class LibraryImpl final : public Library {
 extern "C" __attribute__((visibility("default"))) tracesmith::cluster::Library* tracesmithCreateCluster(
     const char* version) {
   if (std::strcmp(version, tracesmith::cluster::kLibraryVersion) != 0) return nullptr;
-  return new tracesmith::cluster::LibraryImpl();
+  static tracesmith::cluster::LibraryImpl library;
+  return &library;
 }
