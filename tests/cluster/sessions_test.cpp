@@ -43,7 +43,8 @@ TEST_F(Sessions, OneSimulatedJobRunsOnSeveralNodes) {
   std::map<std::pair<std::string, int64_t>, std::set<int64_t>> operations;
   for (const test::Row& c : test::rows(dir_ / "r.sbt", "collectives"))
     if (c.i("group_size") == 4) operations[{c.s("op"), c.i("seq")}].insert(c.i("rank"));
-  const auto whole = std::count_if(operations.begin(), operations.end(), [](const auto& o) { return o.second.size() == 4; });
+  const auto whole =
+      std::count_if(operations.begin(), operations.end(), [](const auto& o) { return o.second.size() == 4; });
   EXPECT_GT(whole, static_cast<long>(operations.size() / 2)) << "operations meet on both nodes";
   const Output o = test::run({TRACESMITH_BIN, "analyze", dir_ / "r.sbt"});
   EXPECT_TRUE(o.out.starts_with("rank 3 on beta cost the job")) << o.out;
@@ -58,8 +59,8 @@ TEST_F(Sessions, FramesBecomeStatisticsAndAPicture) {
   std::this_thread::sleep_for(std::chrono::milliseconds(800));
   ASSERT_EQ(command({"stop", "--name", "watch"}).rc, 0);
   ASSERT_EQ(command({"recover", "--name", "watch", "--export", dir_ / "watch.json"}).rc, 0);
-  const Output o = test::run(
-      {TRACESMITH_BIN, "cluster", "stat", "--data", dir_ / "watch.json", "--plot", dir_ / "watch.svg"});
+  const Output o =
+      test::run({TRACESMITH_BIN, "cluster", "stat", "--data", dir_ / "watch.json", "--plot", dir_ / "watch.svg"});
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_TRUE(has(o.out, "alpha:0:Simulated H100")) << o.out;
   EXPECT_TRUE(has(test::readFile(dir_ / "watch.svg"), "</svg>"));
