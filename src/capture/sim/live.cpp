@@ -176,7 +176,7 @@ uint64_t LiveJob::raw(const Rank& rank, int64_t t) const {
 void LiveJob::simulate(int step) {
   const size_t collectives = job_.collectives().size();
   const int ranks = job_.config().ranks;
-  Part part = kCompute;
+  Part part = Part::compute;
   std::vector<int64_t> begin(static_cast<size_t>(ranks));
   auto forAll = [&](auto work) {
     for (int r = 0; r < ranks; ++r) {
@@ -194,12 +194,12 @@ void LiveJob::simulate(int step) {
     job_.computePart(r, step, s, t, random, sink);
   });
   job_.settle(step, 0, collectives - 1, states_, times_);
-  part = kOptimizer;
+  part = Part::optimizer;
   forAll([&](int r, RankState& s, CollectiveTime* t, Random& random, auto& sink) {
     job_.optimizerPart(r, step, s, t, random, sink);
   });
   job_.settle(step, collectives - 1, collectives, states_, times_);
-  part = kEnd;
+  part = Part::end;
   forAll([&](int r, RankState& s, CollectiveTime* t, Random&, auto& sink) { job_.endPart(r, step, s, t, sink); });
   const Faults& faults = job_.config().faults;
   const bool hang = faults.hang_rank >= 0 && step >= faults.hang_step;
@@ -210,8 +210,8 @@ void LiveJob::simulate(int step) {
     Record record{};
     record.kind = Kind::step;
     record.arg[0] = static_cast<uint64_t>(step);
-    rank->entries.push_back({begin[i], kHostLane, 0, begin[i], begin[i], kCompute, false, record});
-    rank->entries.push_back({states_[i].host, kHostLane, 0, begin[i], states_[i].host, kEnd, false, record});
+    rank->entries.push_back({begin[i], kHostLane, 0, begin[i], begin[i], Part::compute, false, record});
+    rank->entries.push_back({states_[i].host, kHostLane, 0, begin[i], states_[i].host, Part::end, false, record});
     if (hang) cutAtHang(*rank, times);
     std::stable_sort(rank->entries.begin(), rank->entries.end(),
                      [](const Entry& a, const Entry& b) { return a.at < b.at; });
@@ -278,7 +278,7 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
     Record launch{};
     launch.kind = Kind::nccl_launch;
     launch.stream = kCommStream;
-    rank.entries.push_back({t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, kCompute, true, launch});
+    rank.entries.push_back({t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, Part::compute, true, launch});
     Record c{};
     c.kind = Kind::collective;
     c.name = rank.ring->intern(functionOf(model));
@@ -291,7 +291,7 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
                                                  : step * local + static_cast<int64_t>(k / 4));
     c.arg[2] = static_cast<uint64_t>(model.bytes / 2);
     std::memcpy(&c.arg[3], &kInfo, sizeof kInfo);
-    rank.entries.push_back({t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue, kCompute, true, c});
+    rank.entries.push_back({t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue, Part::compute, true, c});
   }
 }
 
@@ -307,7 +307,7 @@ void LiveJob::cutAtHang(Rank& rank, const CollectiveTime* times) {
     const bool on_gpu = e.record.kind == Kind::kernel || e.record.kind == Kind::memcpy || e.record.kind == Kind::memset;
     if (culprit) return on_gpu ? e.correlation >= missing.correlation : e.end >= missing.enqueue;
     if (!on_gpu) return false;
-    return e.collective ? e.correlation >= missing.correlation : e.part == kOptimizer;
+    return e.collective ? e.correlation >= missing.correlation : e.part == Part::optimizer;
   });
 }
 

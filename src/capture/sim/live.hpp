@@ -52,7 +52,7 @@ class LiveJob {
   bool hangs() const { return hangs_.load(std::memory_order_relaxed); }
 
  private:
-  enum Part { kCompute, kOptimizer, kEnd };
+  enum class Part { compute, optimizer, end };
   struct Entry;
   struct Rank;
 
