@@ -278,7 +278,8 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
     Record launch{};
     launch.kind = Kind::nccl_launch;
     launch.stream = kCommStream;
-    rank.entries.push_back({t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, Part::compute, true, launch});
+    rank.entries.push_back(
+        {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, Part::compute, true, launch});
     Record c{};
     c.kind = Kind::collective;
     c.name = rank.ring->intern(functionOf(model));
