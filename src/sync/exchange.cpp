@@ -120,9 +120,9 @@ void ExchangeServer::loop() {
     if (packet.kind != kRequest || packet.key != key_) continue;
     packet.kind = kAnswer;
     packet.t2 = when;
+    ++answered_;  // before it is sent: who has the answer may ask how many there were
     packet.t3 = reference_();
     ::sendto(socket_, &packet, sizeof packet, MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&from), from_size);
-    ++answered_;
   }
 }
 
