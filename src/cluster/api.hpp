@@ -139,6 +139,9 @@ class Server {
   virtual std::string name() const = 0;  ///< of the node, or "master"
   /// An agent's own view of itself; empty for a master.
   virtual NodeStatus status() const = 0;
+  /// A master's client in this process, for any thread: it may do everything, and goes before the server does.
+  /// Empty for an agent.
+  virtual std::unique_ptr<Client> client() { return nullptr; }
 };
 
 class Library {
@@ -150,7 +153,7 @@ class Library {
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "cluster 3, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kLibraryVersion = "cluster 4, tracesmith " TRACESMITH_VERSION;
 using CreateLibrary = Library*(const char* version);
 constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
 
