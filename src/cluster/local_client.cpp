@@ -32,13 +32,13 @@ class LocalClient final : public Client {
     Result<OutputFile> out = OutputFile::create(path);
     if (!out) return out.status();
     uint64_t bytes = 0;
-    TS_TRY(master_.fetch(name_or_id, [&](std::string_view data, uint64_t) -> Status {
+    const Status fetched = master_.fetch(name_or_id, [&](std::string_view data, uint64_t) -> Status {
       TS_TRY(out->write(data));
       bytes += data.size();
       if (progress) progress(bytes);
       return {};
-    }));
-    return out->commit();
+    });
+    return fetched ? out->commit() : fetched;
   }
 
  private:

@@ -1,4 +1,5 @@
-// A client of the master in this process: what the HTTP side asks with, no network between. Its caller has checked who asks.
+// A client of the master in this process: what the HTTP side asks with, no network between. Its caller has checked who
+// asks.
 #pragma once
 
 #include <functional>

@@ -165,6 +165,8 @@ class DuckEngine : public Engine {
       duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>> statements;
       TS_TRY(parseReadOnly(*connection_, sql, statements));
       if (options.format == Format::kParquet) return runToParquet(statements, options.parquet, report);
+      if (options.format == Format::kRows && statements.size() != 1)
+        return Status::invalid("give one statement at a time");
       for (auto& statement : statements) TS_TRY(runOne(std::move(statement), options, report));
       return {};
     });
@@ -243,8 +245,13 @@ class DuckEngine : public Engine {
       if (!result->TryFetch(chunk, error)) return duckError(error);
       if (result->HasError()) return duckError(result->GetErrorObject());
       if (!chunk || chunk->size() == 0) break;
+      if (options.limit > 0 && report.rows + chunk->size() > options.limit) {
+        report.truncated = true;
+        chunk->SetCardinality(options.limit - report.rows);
+      }
       report.rows += chunk->size();
       TS_TRY(writer->chunk(*chunk));
+      if (report.truncated) break;
     }
     return writer->end();
   }

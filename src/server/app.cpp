@@ -55,6 +55,8 @@ Result<std::unique_ptr<App>> App::open(const Options& options, cluster::Server* 
   app->guarded_ = !options.security.token_file.empty() || !options.security.tls_ca.empty();
   TS_TRY(app->guard_.open(options.security, master ? options.data_dir + "/master/audit.log" : "/dev/null"));
   if (master) app->client_ = master->client();
+  app->traces_ = std::make_unique<Traces>(app->client_.get(), trace, options.data_dir + "/master/http");
+  TS_TRY(app->traces_->prepare());
   app->follower_ = std::thread([a = app.get()] { a->follow(); });
   return app;
 }
@@ -151,7 +153,9 @@ Result<std::shared_ptr<const cluster::ClusterStatus>> App::snapshot() {
   return snapshot_;
 }
 
-Answer App::noCluster() const { return Answer::error(404, "this is one recorded trace: there is no cluster behind it"); }
+Answer App::noCluster() const {
+  return Answer::error(404, "this is one recorded trace: there is no cluster behind it");
+}
 
 Answer App::audited(const Request& r, const char* action, const std::string& what, const Status& status,
                     Answer answer) {

@@ -15,6 +15,7 @@
 #include "cluster/guard.hpp"
 #include "server/api.hpp"
 #include "server/http/message.hpp"
+#include "server/traces.hpp"
 
 namespace tracesmith::server {
 
@@ -72,6 +73,17 @@ class App {
   Answer profilingStop(const Request& r);
   Answer profilingSessions(const Request& r);
   Answer profilingRecord(const Request& r);
+  // trace_handlers.cpp
+  Answer traceList(const Request& r);
+  Answer timeline(const Request& r);
+  Answer tiles(const Request& r);
+  Answer traceEvent(const Request& r);
+  Answer traceStats(const Request& r);
+  Answer traceSearch(const Request& r);
+  Answer traceAnalysis(const Request& r);
+  Answer traceExport(const Request& r);
+  // query_handler.cpp
+  Answer query(const Request& r);
   // live.cpp
   Answer events(const Request& r);
   Answer metricsLatest(const Request& r);
@@ -85,6 +97,7 @@ class App {
   /// As it was at most a moment ago.
   Result<std::shared_ptr<const cluster::ClusterStatus>> snapshot();
   Answer noCluster() const;
+  TracePtr traceOf(const std::string& id, Answer& instead);
   Answer audited(const Request& r, const char* action, const std::string& what, const Status& status, Answer answer);
 
   Options options_;
@@ -92,8 +105,9 @@ class App {
   cluster::Guard guard_;
   bool guarded_ = false;  // tokens or certificates are asked for
   std::unique_ptr<cluster::Client> client_;
+  std::unique_ptr<Traces> traces_;
 
-  std::mutex snapshot_mutex_;  // guards the next two
+  std::mutex snapshot_mutex_;                               // guards the next two
   std::shared_ptr<const cluster::ClusterStatus> snapshot_;  // shared with those who read it
   std::chrono::steady_clock::time_point snapshot_time_{};
 

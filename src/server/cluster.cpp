@@ -56,9 +56,9 @@ Answer App::startSession(const Request& r) {
   if (!fields) return Answer::error(fields.status());
   cluster::StartOptions options;
   double freq_ms = 0;
-  for (Status s : {fields->text("name", options.name), fields->number("last_s", 0, 1e6, options.last_s),
-                   fields->number("duration_s", 0, 1e8, options.duration_s),
-                   fields->number("freq_ms", 10, 3600000, freq_ms)})
+  for (Status s :
+       {fields->text("name", options.name), fields->number("last_s", 0, 1e6, options.last_s),
+        fields->number("duration_s", 0, 1e8, options.duration_s), fields->number("freq_ms", 10, 3600000, freq_ms)})
     if (!s) return Answer::error(s);
   options.freq_ms = static_cast<uint32_t>(freq_ms);
   Result<cluster::SessionInfo> session = client_->start(options);

@@ -113,9 +113,9 @@ Answer App::profilingStop(const Request& r) {
   std::string name;
   if (Status s = fields->text("name", name); !s) return Answer::error(s);
   Result<std::vector<cluster::SessionInfo>> stopped = client_->stop(name);
-  return audited(r, "stop", name, stopped.status(),
-                 stopped ? success("stopped " + std::to_string(stopped->size()), *stopped)
-                         : Answer::error(stopped.status()));
+  return audited(
+      r, "stop", name, stopped.status(),
+      stopped ? success("stopped " + std::to_string(stopped->size()), *stopped) : Answer::error(stopped.status()));
 }
 
 /// The last seconds, the next ones, or both: a session that ends by itself.

@@ -14,16 +14,22 @@ namespace {
 
 /// Scripts, styles and data from here alone; nobody frames the page.
 constexpr const char* kPolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self'; "
-    "connect-src 'self'; worker-src 'self' blob:; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src "
+    "'self'; "
+    "connect-src 'self'; worker-src 'self' blob:; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'";
 
 const char* typeOf(std::string_view path) {
-  static constexpr std::pair<const char*, const char*> kTypes[] = {
-      {".html", "text/html; charset=utf-8"}, {".js", "text/javascript; charset=utf-8"},
-      {".css", "text/css; charset=utf-8"},   {".svg", "image/svg+xml"},
-      {".png", "image/png"},                 {".ico", "image/x-icon"},
-      {".json", "application/json"},         {".woff2", "font/woff2"},
-      {".map", "application/json"},          {".webmanifest", "application/manifest+json"}};
+  static constexpr std::pair<const char*, const char*> kTypes[] = {{".html", "text/html; charset=utf-8"},
+                                                                   {".js", "text/javascript; charset=utf-8"},
+                                                                   {".css", "text/css; charset=utf-8"},
+                                                                   {".svg", "image/svg+xml"},
+                                                                   {".png", "image/png"},
+                                                                   {".ico", "image/x-icon"},
+                                                                   {".json", "application/json"},
+                                                                   {".woff2", "font/woff2"},
+                                                                   {".map", "application/json"},
+                                                                   {".webmanifest", "application/manifest+json"}};
   for (auto [ending, type] : kTypes)
     if (path.ends_with(ending)) return type;
   return "application/octet-stream";
@@ -95,11 +101,15 @@ Answer App::info(const Request& r) {
     if (!status) return Answer::error(status.status());
     now = (*status)->now_ns;
     simulated = std::any_of((*status)->nodes.begin(), (*status)->nodes.end(), isSimulated);
+  } else {
+    double progress;
+    if (Result<TracePtr> trace = traces_->open("file", progress); trace && *trace)
+      simulated = trace::isSimulated((*trace)->timeline().reader());
   }
   w.beginObject().field("version", TRACESMITH_VERSION).field("mode", cluster() ? "cluster" : "file");
   w.field("title", title).field("simulated", simulated).field("role", cluster::roleName(r.role));
   timeField(w, "now", now).key("notes").beginArray();
-  if (simulated) w.value("nodes are simulated: no measurement");
+  if (simulated) w.value("simulated: no measurement");
   w.endArray().endObject();
   return Answer::json(std::move(text));
 }

@@ -20,9 +20,9 @@ class ServerImpl final : public Server {
     if (!app) return app.status();
     app_ = std::move(*app);
     listener_ = std::move(*listener);
-    listener_->serve([a = app_.get()](Request& r, const auto& headers,
-                                      Answer& answer) { return a->admit(r, headers, answer); },
-                     [a = app_.get()](const Request& r) { return a->handle(r); });
+    listener_->serve(
+        [a = app_.get()](Request& r, const auto& headers, Answer& answer) { return a->admit(r, headers, answer); },
+        [a = app_.get()](const Request& r) { return a->handle(r); });
     return {};
   }
   uint16_t port() const override { return listener_->port(); }

@@ -12,6 +12,9 @@ constexpr Role kOpen = Role::kNone, kViewer = Role::kViewer, kOperator = Role::k
 
 const Parameter kName{"name", "string", false, "name of the session: letters, digits, . _ -"};
 const Parameter kLast{"last_s", "number", false, "also the seconds before now"};
+const Parameter kFrom{"from", "integer", false, "ns after the origin"},
+    kTo{"to", "integer", false, "ns after the origin"};
+const Parameter kTracks{"tracks", "string", false, "ids with commas; all if it is not given"};
 const Parameter kDuration{"duration_s", "number", false, "ends after so many seconds"};
 
 }  // namespace
@@ -43,6 +46,53 @@ const std::vector<Route>& routes() {
        "Server-sent events: status and metrics each second",
        {{"token", "string", false, "instead of the header, which EventSource cannot send"}},
        &App::events},
+
+      {"GET", "/api/v1/traces", kViewer, "What has a timeline: sessions, or the file", {}, &App::traceList},
+      {"GET", "/api/v1/traces/{id}/timeline", kViewer, "Its tracks; 202 while it is prepared", {}, &App::timeline},
+      {"GET",
+       "/api/v1/traces/{id}/tiles",
+       kViewer,
+       "What tracks did in a window: slices or buckets",
+       {{"from", "integer", false, "ns after the origin"},
+        {"to", "integer", false, "ns after the origin"},
+        {"width", "integer", true, "buckets, at most 4096"},
+        {"tracks", "string", true, "ids with commas, at most 256"}},
+       &App::tiles},
+      {"GET",
+       "/api/v1/traces/{id}/events/{row}",
+       kViewer,
+       "Everything about one row; its flow and collective",
+       {},
+       &App::traceEvent},
+      {"GET", "/api/v1/traces/{id}/stats", kViewer, "Sums by name and type", {kFrom, kTo, kTracks}, &App::traceStats},
+      {"GET",
+       "/api/v1/traces/{id}/search",
+       kViewer,
+       "Rows by a part of their name",
+       {{"q", "string", true, "part of a name, any case"}, {"limit", "integer", false, "hits, 200"}},
+       &App::traceSearch},
+      {"GET",
+       "/api/v1/traces/{id}/analysis",
+       kViewer,
+       "As tracesmith analyze --json; 202 while it runs",
+       {},
+       &App::traceAnalysis},
+      {"GET",
+       "/api/v1/traces/{id}/export",
+       kViewer,
+       "Download",
+       {{"format", "string", true, "perfetto, chrome or sbt"}, kFrom, kTo},
+       &App::traceExport},
+      {"POST",
+       "/api/v1/query",
+       kViewer,
+       "SQL: one reading statement",
+       {{"sql", "string", true, "DuckDB's dialect"},
+        {"trace", "string", false, "id of a session"},
+        {"format", "string", false, "json or csv"},
+        {"max_rows", "number", false, "10000"},
+        {"timeout_s", "number", false, "30"}},
+       &App::query},
 
       {"GET", "/status", kViewer, "State, with the sessions that record", {}, &App::status},
       {"GET", "/clients", kViewer, "Nodes and their GPUs", {}, &App::clients},

@@ -126,7 +126,8 @@ ssize_t Connection::read(char* data, size_t size) {
 ssize_t Connection::write(const char* data, size_t size) {
   const auto until = Clock::now() + kWriteTime;
   if (size == 0) return 0;
-  if (ssl_) return tls([&] { return ::SSL_write(ssl_, data, static_cast<int>(std::min<size_t>(size, 1 << 20))); }, until);
+  if (ssl_)
+    return tls([&] { return ::SSL_write(ssl_, data, static_cast<int>(std::min<size_t>(size, 1 << 20))); }, until);
   if (!wait(POLLOUT, until)) return -1;
   return ::send(socket_, data, size, MSG_NOSIGNAL);
 }

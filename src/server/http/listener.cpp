@@ -157,14 +157,14 @@ class HttpServer final : public httplib::Server {
     out.status = answer.status;
     for (const auto& [key, value] : answer.headers) out.set_header(key, value);
     out.set_header("X-Content-Type-Options", "nosniff");
-    if (answer.type == "application/json" && !out.has_header("Cache-Control")) out.set_header("Cache-Control", "no-store");
+    if (answer.type == "application/json" && !out.has_header("Cache-Control"))
+      out.set_header("Cache-Control", "no-store");
     if (!answer.stream) return out.set_content(std::move(answer.body), answer.type);
-    out.set_chunked_content_provider(
-        answer.type, [stream = std::move(answer.stream)](size_t, httplib::DataSink& sink) {
-          const bool whole = stream([&](std::string_view piece) { return sink.write(piece.data(), piece.size()); });
-          if (whole) sink.done();
-          return whole;
-        });
+    out.set_chunked_content_provider(answer.type, [stream = std::move(answer.stream)](size_t, httplib::DataSink& sink) {
+      const bool whole = stream([&](std::string_view piece) { return sink.write(piece.data(), piece.size()); });
+      if (whole) sink.done();
+      return whole;
+    });
   }
 
   bool process_and_close_socket(socket_t socket) override {
@@ -177,7 +177,8 @@ class HttpServer final : public httplib::Server {
       if (t_refuse) {
         const std::string body = Answer::error(503, "too many connections: try again later").body;
         const std::string busy =
-            "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: " +
+            "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: "
+            "close\r\nContent-Length: " +
             std::to_string(body.size()) + "\r\n\r\n" + body;
         if (!tls_) (void)connection.write(busy.data(), busy.size());
       } else if (!tls_ || connection.handshake(*tls_)) {

@@ -20,7 +20,7 @@ struct Request {
   std::map<std::string, std::string> names;  ///< what stood for {id} in the path
   cluster::Role role = cluster::Role::kNone;
   std::string origin;  ///< another site whose pages may ask; empty: none asks
-  bool gzip = false;  ///< the client takes it
+  bool gzip = false;   ///< the client takes it
 
   const std::string& name(const std::string& key) const { return names.at(key); }
   /// Empty if it was not given.
