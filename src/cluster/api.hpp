@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/live/report.hpp"
+#include "analysis/live/verdict.hpp"
 #include "sync/clock_fit.hpp"
 #include "tracesmith/common/status.hpp"
 
@@ -111,6 +113,24 @@ struct StartOptions {
   double max_age_s = 0;
 };
 
+/// What a node last said of its GPUs and processes.
+struct LiveNode {
+  analysis::live::NodeReport report;
+  double age_s = 0;
+};
+
+struct LiveStatus {
+  std::vector<LiveNode> nodes;  ///< those that have reported to this run of the master
+  int64_t now_ns = 0;           ///< reference clock
+};
+
+/// Whether the job stands still, and what the watcher noticed so far, newest last.
+struct HangStatus {
+  analysis::live::HangVerdict verdict;
+  std::vector<analysis::live::Alert> alerts;
+  int64_t now_ns = 0;
+};
+
 /// A user's connection to a master. One thread at a time.
 class Client {
  public:
@@ -124,6 +144,8 @@ class Client {
   /// Goes on with a session that has ended.
   virtual Result<SessionInfo> resume(const std::string& name_or_id) = 0;
   virtual Result<std::vector<SessionInfo>> sessions() = 0;
+  virtual Result<LiveStatus> live() = 0;
+  virtual Result<HangStatus> hang() = 0;
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
   /// The session as one trace, whole or absent. `progress` gets the bytes so far.
@@ -150,7 +172,7 @@ class Library {
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "cluster 3, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kLibraryVersion = "cluster 4, tracesmith " TRACESMITH_VERSION;
 using CreateLibrary = Library*(const char* version);
 constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
 

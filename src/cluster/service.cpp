@@ -8,6 +8,7 @@
 
 #include "cluster/convert.hpp"
 #include "cluster/guard.hpp"
+#include "cluster/live_convert.hpp"
 #include "cluster/rpc.hpp"
 #include "sync/exchange.hpp"
 
@@ -76,6 +77,8 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
     } else if (incoming_.has_chunk()) {
       const pb::SpoolChunk& chunk = incoming_.chunk();
       status = master_.take(node_, chunk.epoch(), chunk.segment(), chunk.offset(), chunk.data());
+    } else if (incoming_.has_live()) {
+      master_.watch().take(node_, fromMessage(incoming_.live()));
     }
     if (!status) return finish(toGrpc(status));
     StartRead(&incoming_);
@@ -308,6 +311,28 @@ class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::Clu
     response->set_stored_bytes(status.stored_bytes);
     response->set_version(status.version);
     response->set_memory_bytes(status.memory_bytes);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetLive(grpc::ServerContext* context, const pb::GetLiveRequest*,
+                       pb::GetLiveResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    const LiveStatus live = master_.watch().live();
+    for (const LiveNode& node : live.nodes) {
+      pb::LiveEntry& entry = *response->add_nodes();
+      toMessage(node.report, *entry.mutable_report());
+      entry.set_age_s(node.age_s);
+    }
+    response->set_now_ns(live.now_ns);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetHang(grpc::ServerContext* context, const pb::GetHangRequest*,
+                       pb::GetHangResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    toMessage(master_.watch().hang(), *response);
     return grpc::Status::OK;
   }
 
