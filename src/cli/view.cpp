@@ -9,6 +9,7 @@
 #include "cli/outcome.hpp"
 #include "cli/selection.hpp"
 #include "cli/terminal.hpp"
+#include "cli/web.hpp"
 #include "sync/clock_table.hpp"
 
 namespace tracesmith::cli {
@@ -17,11 +18,13 @@ namespace {
 struct Options {
   std::string file, table;
   uint32_t count = 0, width = 0;
-  bool timeline = false, threads = false, json = false, strict = false;
+  bool timeline = false, threads = false, json = false, strict = false, web = false;
+  server::Options page;
   SelectionOptions selection;
 };
 
 int run(const Options& o) {
+  if (o.web) return serveTrace(o.file, o.page, o.json);
   if (o.timeline && !o.table.empty()) return usage("view", "--timeline shows events: it goes without --table");
   if (o.threads && !o.timeline) return usage("view", "--threads goes with --timeline");
   const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
@@ -60,6 +63,9 @@ void addView(CLI::App& app, Run& run_command) {
   command->add_option("--width", o->width, "Characters of a line (as wide as the terminal)")
       ->type_name("N")
       ->check(CLI::Range(40u, 10'000u));
+  CLI::Option* web =
+      command->add_flag("--web", o->web, "Serve a page with the timeline, for a browser on this machine");
+  command->add_option("--port", o->page.port, "Port of the page; 0: any")->needs(web)->capture_default_str();
   command->add_flag("--strict", o->strict, "Fail if a part of the trace cannot be read");
   command->add_flag("--json", o->json, "Print JSON: an array of rows with all columns, or the timeline's lines");
   command->footer(
@@ -73,6 +79,7 @@ void addView(CLI::App& app, Run& run_command) {
       "ranks_not_shown.\n\n"
       "Examples:  tracesmith view job.sbt --type kernel --rank 3 -n 50\n"
       "           tracesmith view job.sbt --timeline --from 1s --to 1.2s\n"
+      "           tracesmith view job.sbt --web\n"
       "           tracesmith view job.sbt --table collectives");
   command->callback([o, &run_command] { run_command = [o] { return run(*o); }; });
 }

@@ -161,6 +161,9 @@ class Server {
   virtual std::string name() const = 0;  ///< of the node, or "master"
   /// An agent's own view of itself; empty for a master.
   virtual NodeStatus status() const = 0;
+  /// A master's client in this process, for any thread: it may do everything, and goes before the server does.
+  /// Empty for an agent.
+  virtual std::unique_ptr<Client> client() { return nullptr; }
 };
 
 class Library {

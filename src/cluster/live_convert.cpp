@@ -217,7 +217,8 @@ void toMessage(const HangStatus& status, GetHangResponse& m) {
 HangStatus fromMessage(const GetHangResponse& m) {
   HangStatus status;
   HangVerdict& v = status.verdict;
-  v.state = m.state() <= static_cast<uint32_t>(HangState::hang) ? static_cast<HangState>(m.state()) : HangState::unknown;
+  v.state =
+      m.state() <= static_cast<uint32_t>(HangState::hang) ? static_cast<HangState>(m.state()) : HangState::unknown;
   v.since_ns = m.since_ns();
   v.text = m.verdict();
   v.confidence = m.confidence();

@@ -51,9 +51,9 @@ class RingFollower {
   int64_t longest_wait_ns_ = 0;
   capture::NcclJoin join_;
   std::map<uint64_t, Comm> comms_;
-  std::map<uint32_t, uint64_t> stream_end_;       // of the last NCCL kernel, by stream
-  std::unordered_map<uint32_t, bool> is_nccl_;    // kernels, by name
-  std::deque<Step> steps_;                        // that have ended; their last kernels may still come
+  std::map<uint32_t, uint64_t> stream_end_;     // of the last NCCL kernel, by stream
+  std::unordered_map<uint32_t, bool> is_nccl_;  // kernels, by name
+  std::deque<Step> steps_;                      // that have ended; their last kernels may still come
   int64_t step_ = -1;
   uint64_t step_start_ = 0;  // of the one that runs; 0: none does
 };

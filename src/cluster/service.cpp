@@ -9,6 +9,7 @@
 #include "cluster/convert.hpp"
 #include "cluster/guard.hpp"
 #include "cluster/live_convert.hpp"
+#include "cluster/local_client.hpp"
 #include "cluster/rpc.hpp"
 #include "sync/exchange.hpp"
 
@@ -356,16 +357,6 @@ class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::Clu
     return toGrpc(status);
   }
 
- private:
-  grpc::Status allow(grpc::ServerContext& context, Role needed, Role& role) {
-    std::string why;
-    role = roleOf(guard_, context, why);
-    if (role >= needed) return grpc::Status::OK;
-    if (role == Role::kNone) return {grpc::StatusCode::UNAUTHENTICATED, why};
-    return {grpc::StatusCode::PERMISSION_DENIED,
-            std::string("your token has the role ") + roleName(role) + "; this needs " + roleName(needed)};
-  }
-
   /// Dials an agent and asks it to dial us: from then on it comes by itself.
   Result<std::string> invite(const std::string& text) {
     Result<Address> address = parseAddress(text, kAgentPort);
@@ -384,6 +375,16 @@ class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::Clu
     pb::InviteResponse response;
     TS_TRY(fromGrpc(stub->Invite(&context, request, &response), "cannot reach the agent at " + address->text()));
     return response.node_id();
+  }
+
+ private:
+  grpc::Status allow(grpc::ServerContext& context, Role needed, Role& role) {
+    std::string why;
+    role = roleOf(guard_, context, why);
+    if (role >= needed) return grpc::Status::OK;
+    if (role == Role::kNone) return {grpc::StatusCode::UNAUTHENTICATED, why};
+    return {grpc::StatusCode::PERMISSION_DENIED,
+            std::string("your token has the role ") + roleName(role) + "; this needs " + roleName(needed)};
   }
 
   Master& master_;
@@ -421,6 +422,9 @@ class MasterServer final : public Server {
   uint16_t port() const override { return port_; }
   std::string name() const override { return "master"; }
   NodeStatus status() const override { return {}; }
+  std::unique_ptr<Client> client() override {
+    return makeLocalClient(*master_, [this](const std::string& address) { return service_->invite(address); });
+  }
 
  private:
   /// Every agent takes a connection and an open file.

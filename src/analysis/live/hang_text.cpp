@@ -46,9 +46,9 @@ std::string rankText(const Rank& r) {
 
 /// What is left when everybody who waits for somebody else is set aside.
 struct Roots {
-  std::set<size_t> ranks;         // are waited for and wait for nobody
-  std::set<const Op*> unfinished; // all are there, and yet they do not end
-  std::set<size_t> seen;          // all that stand still or are waited for
+  std::set<size_t> ranks;          // are waited for and wait for nobody
+  std::set<const Op*> unfinished;  // all are there, and yet they do not end
+  std::set<size_t> seen;           // all that stand still or are waited for
 };
 
 Roots findRoots(const WaitGraph& graph, const std::vector<const Op*>& stuck) {
@@ -120,14 +120,15 @@ void blameSizes(const WaitGraph& graph, const Op& op, HangVerdict& verdict) {
   for (const auto& [bytes, ranks] : op.by_bytes) {
     const bool tie = ranks.size() == most->second.size();
     if (bytes == most->first && std::count_if(op.by_bytes.begin(), op.by_bytes.end(), [&](const auto& b) {
-          return b.second.size() == most->second.size();
-        }) == 1)
+                                  return b.second.size() == most->second.size();
+                                }) == 1)
       continue;
     for (size_t r : ranks)
-      verdict.culprits.push_back({graph.ranks()[r].rank, graph.ranks()[r].node,
-                                  "it called it with " + humanBytes(static_cast<uint64_t>(bytes)) +
-                                      (tie ? "" : ", the others with " + humanBytes(static_cast<uint64_t>(most->first))),
-                                  tie ? 0.5 : 0.95});
+      verdict.culprits.push_back(
+          {graph.ranks()[r].rank, graph.ranks()[r].node,
+           "it called it with " + humanBytes(static_cast<uint64_t>(bytes)) +
+               (tie ? "" : ", the others with " + humanBytes(static_cast<uint64_t>(most->first))),
+           tie ? 0.5 : 0.95});
   }
 }
 
@@ -194,8 +195,8 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, H
   for (const Op* op : ops) verdict.since_ns = std::min(verdict.since_ns, op->since_ns);
   std::set<size_t> waiting;
   for (const Op* op : ops) waiting.insert(op->waiting.begin(), op->waiting.end());
-  const std::string held = std::to_string(waiting.size()) + (waiting.size() == 1 ? " rank waits in " : " ranks wait in ") +
-                           opText(*ops.front());
+  const std::string held = std::to_string(waiting.size()) +
+                           (waiting.size() == 1 ? " rank waits in " : " ranks wait in ") + opText(*ops.front());
   const std::string for_ns = " for " + humanNs(static_cast<double>(ops.front()->waited_ns));
 
   verdict.state = HangState::hang;
@@ -223,9 +224,10 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, H
   } else {
     blameCircle(graph, ops, verdict);
     verdict.text = "ranks wait for each other: " +
-                   (verdict.culprits.empty() ? held : "rank " + std::to_string(verdict.culprits.front().rank) + " on " +
-                                                          verdict.culprits.front().node + ": " +
-                                                          verdict.culprits.front().reason + "; " + held) +
+                   (verdict.culprits.empty()
+                        ? held
+                        : "rank " + std::to_string(verdict.culprits.front().rank) + " on " +
+                              verdict.culprits.front().node + ": " + verdict.culprits.front().reason + "; " + held) +
                    for_ns;
   }
   for (const Culprit& c : verdict.culprits) verdict.confidence = std::max(verdict.confidence, c.confidence);
