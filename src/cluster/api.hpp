@@ -56,6 +56,15 @@ struct ClientOptions {
   SecurityOptions security;
 };
 
+/// What `cluster certs` makes.
+struct CertificateOptions {
+  std::string folder;
+  std::vector<std::string> hosts;  ///< names and addresses of servers, besides localhost
+  int days = 825;
+  std::string authority;     ///< folder with ca.pem and ca-key.pem to sign with; empty: a new one
+  int64_t valid_from_s = 0;  ///< Unix seconds; 0: now
+};
+
 struct DeviceStatus {
   uint32_t index = 0;
   std::string name;
@@ -172,6 +181,8 @@ class Library {
   virtual Result<std::unique_ptr<Server>> startAgent(const AgentOptions& options) = 0;
   virtual Result<std::unique_ptr<Server>> startMaster(const MasterOptions& options) = 0;
   virtual Result<std::unique_ptr<Client>> connect(const ClientOptions& options) = 0;
+  /// Returns the files it wrote.
+  virtual Result<std::vector<std::string>> makeCertificates(const CertificateOptions& options) = 0;
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.

@@ -163,11 +163,14 @@ void Master::heartbeat(const NodeStatus& status) {
 }
 
 Status Master::link(const std::string& name, std::shared_ptr<AgentLink> link) {
-  std::lock_guard lock(mutex_);
-  auto it = nodes_.find(name);
-  if (it == nodes_.end() || !it->second.known) return Status::notFound("node " + name + " has not registered");
-  it->second.link = std::move(link);
-  it->second.heard = Clock::now();
+  {
+    std::lock_guard lock(mutex_);
+    auto it = nodes_.find(name);
+    if (it == nodes_.end() || !it->second.known) return Status::notFound("node " + name + " has not registered");
+    it->second.link.swap(link);
+    it->second.heard = Clock::now();
+  }
+  if (link) link->end();  // whoever holds it would wait for acknowledgements for ever
   return {};
 }
 

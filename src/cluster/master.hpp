@@ -33,6 +33,8 @@ class AgentLink {
   virtual void sendCaptures(const std::vector<CaptureSpan>& captures) = 0;
   virtual void sendAck(const std::string& epoch, uint32_t segment, uint64_t size, bool expected,
                        const std::string& problem) = 0;
+  /// Another connection of the node has taken its place.
+  virtual void end() = 0;
 };
 
 /// Thread safe.

@@ -49,7 +49,11 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
       std::lock_guard lock(mutex_);
       if (reactor_) reactor_->putAck(epoch, segment, size, expected, problem);
     }
-    void end() {
+    void end() override {
+      std::lock_guard lock(mutex_);
+      if (reactor_) reactor_->finish({grpc::StatusCode::ABORTED, "another connection of this node took its place"});
+    }
+    void forget() {
       std::lock_guard lock(mutex_);
       reactor_ = nullptr;
     }
@@ -95,7 +99,7 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
 
   void OnDone() override {
     if (handle_) {
-      handle_->end();
+      handle_->forget();
       master_.unlink(node_, handle_.get());
     }
     delete this;
@@ -382,9 +386,11 @@ class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::Clu
     std::string why;
     role = roleOf(guard_, context, why);
     if (role >= needed) return grpc::Status::OK;
-    if (role == Role::kNone) return {grpc::StatusCode::UNAUTHENTICATED, why};
-    return {grpc::StatusCode::PERMISSION_DENIED,
-            std::string("your token has the role ") + roleName(role) + "; this needs " + roleName(needed)};
+    if (role != Role::kNone)
+      why = std::string("your token has the role ") + roleName(role) + "; this needs " + roleName(needed);
+    if (!guard_.shutOut(peerHost(context.peer())))
+      guard_.audit(context.peer(), role, "refused", roleName(needed), Status::invalid(why));
+    return {role == Role::kNone ? grpc::StatusCode::UNAUTHENTICATED : grpc::StatusCode::PERMISSION_DENIED, why};
   }
 
   Master& master_;
