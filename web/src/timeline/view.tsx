@@ -1,0 +1,4 @@
+import { Loading } from "../ui";
+export function TimelineView() {
+  return <Loading what="Timeline" />;
+}

@@ -1,0 +1,4 @@
+import { Loading } from "../ui";
+export function FileOverview() {
+  return <Loading what="Reading the trace" />;
+}

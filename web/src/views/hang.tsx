@@ -1,0 +1,5 @@
+import { Loading } from "../ui";
+
+export function Hang() {
+  return <Loading what="Hang" />;
+}

@@ -1,0 +1,5 @@
+import { Loading } from "../ui";
+
+export function Metrics() {
+  return <Loading what="Metrics" />;
+}

@@ -1,0 +1,5 @@
+import { Loading } from "../ui";
+
+export function Nodes() {
+  return <Loading what="Nodes" />;
+}

@@ -1,0 +1,5 @@
+import { Loading } from "../ui";
+
+export function Ranks() {
+  return <Loading what="Ranks" />;
+}

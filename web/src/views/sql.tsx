@@ -1,0 +1,5 @@
+import { Loading } from "../ui";
+
+export function Sql() {
+  return <Loading what="Sql" />;
+}

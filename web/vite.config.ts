@@ -1,0 +1,16 @@
+import { defineConfig } from "vite";
+
+// TRACESMITH names the server that `npm run dev` asks for data.
+const server = process.env.TRACESMITH ?? "http://127.0.0.1:8091";
+
+export default defineConfig({
+  base: "./",
+  esbuild: { jsx: "automatic", jsxImportSource: "preact" },
+  build: {
+    target: "es2021",
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: true,
+  },
+  server: { proxy: { "/api": server, "/metrics": server } },
+});
