@@ -30,7 +30,7 @@ export function diverge(x: number, dark: boolean): Rgb {
 export const inkOn = ([r, g, b]: Rgb): string => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#111418" : "#ffffff");
 
 // Kernels get a colour by their name: eight muted ones, none of which is used for something else.
-const kernels = ["#5b8db8", "#7a8fc9", "#8a7fb8", "#6f9e8f", "#86a06b", "#a39a62", "#7da3b5", "#a184a8"];
+const kernels = ["#4f8fc0", "#7b93d6", "#9c8ad0", "#93b56b", "#6fb3cf", "#b08fc4", "#6c9bd2", "#c08fb0"];
 const byType: Record<string, string> = {
   memcpy: "#2fa39a",
   memset: "#4bb3ab",
