@@ -14,7 +14,7 @@ import { Dock } from "./dock";
 import { Engine, type Report } from "./engine";
 import { Gutter } from "./gutter";
 import { listen } from "./input";
-import { flowsOf, readArea, readPicked, readView, writeArea, writePicked, type Area, type Picked, type Under } from "./model";
+import { clampView, flowsOf, readArea, readPicked, readView, writeArea, writePicked, type Area, type Picked, type Under } from "./model";
 
 export function TimelineView() {
   const chosen = useTrace();
@@ -40,6 +40,30 @@ export function TimelineView() {
       </div>
     );
   return <Tracks key={t.id} chosen={chosen} trace={t} info={info} />;
+}
+
+/** Opens and shows a rank that a link asked for. */
+function openRank(e: Engine, info: TimelineInfo, rank: number): void {
+  const ofRank = info.tracks.filter((t) => t.rank === rank);
+  const at = ofRank[0] && e.layout.where.get(ofRank[0].id);
+  if (!at) return;
+  if (at.row.closed) {
+    const next = toggledOf(route.get().params);
+    if (!next.delete(at.row.key)) next.add(at.row.key);
+    setParams({ x: [...next].join("_"), rank: null });
+    e.setToggled(next);
+  } else setParams({ rank: null });
+  e.reveal(ofRank[ofRank.length - 1].id);
+  e.reveal(ofRank[0].id);
+}
+
+/** A stretch of absolute time in a link becomes one relative to the start of the trace. */
+function absoluteView(params: URLSearchParams, info: TimelineInfo): [number, number] | null {
+  const from = params.get("abs_from");
+  const to = params.get("abs_to");
+  if (!from || !to || !/^\d+$/.test(from + to)) return null;
+  const origin = BigInt(info.origin);
+  return clampView(Number(BigInt(from) - origin), Number(BigInt(to) - origin), info.duration_ns);
 }
 
 const toggledOf = (params: URLSearchParams): Set<string> => new Set((params.get("x") ?? "").split("_").filter(Boolean));
@@ -82,13 +106,13 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
 
   useEffect(() => {
     const parts = { tracks: tracks.current!, ruler: ruler.current!, minimap: minimap.current!, scroller: scroller.current! };
-    const e = new Engine(info, parts, readView(params, info.duration_ns), toggledOf(params), (r) => {
+    const e = new Engine(info, parts, absoluteView(params, info) ?? readView(params, info.duration_ns), toggledOf(params), (r) => {
       setReport(r);
       clearTimeout(writing.current);
       writing.current = setTimeout(() => {
         if (route.get().view !== "timeline") return;
         const whole = r.from === 0 && r.to === e.duration;
-        setParams({ from: whole ? null : Math.round(r.from), to: whole ? null : Math.round(r.to), y: Math.round(r.scroll) || null });
+        setParams({ from: whole ? null : Math.round(r.from), to: whole ? null : Math.round(r.to), y: Math.round(r.scroll) || null, abs_from: null, abs_to: null });
       }, 250);
     });
     engine.current = e;
@@ -96,6 +120,8 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     e.picked = picked;
     e.area = area;
     parts.scroller.scrollTop = Number(params.get("y") ?? 0);
+    const rank = params.get("rank");
+    if (rank !== null) requestAnimationFrame(() => engine.current === e && openRank(e, info, Number(rank)));
     const order = new Map(info.tracks.map((t, i) => [t.id, i]));
     const stop = listen(
       e,
