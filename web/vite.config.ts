@@ -12,5 +12,10 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
   },
-  server: { proxy: { "/api": server, "/metrics": server } },
+  server: {
+    proxy: {
+      // The server refuses other sites; here the page comes from one.
+      "/api": { target: server, changeOrigin: true, configure: (proxy) => proxy.on("proxyReq", (r) => r.removeHeader("origin")) },
+    },
+  },
 });

@@ -16,6 +16,13 @@ export class ApiError extends Error {
   }
 }
 
+/** The server is at it and asks to be asked again. */
+export class Running extends Error {
+  constructor(readonly progress: number | null) {
+    super("the server is working on it");
+  }
+}
+
 const tokenKey = "tracesmith.token";
 
 export const token = (): string => sessionStorage.getItem(tokenKey) ?? "";
@@ -56,7 +63,10 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return (await request(path, { signal })).json() as Promise<T>;
+  const response = await request(path, { signal });
+  const body = await response.json();
+  if (response.status === 202) throw new Running((body as { progress?: number | null }).progress ?? null);
+  return body as T;
 }
 
 export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {

@@ -11,7 +11,8 @@ export interface Info {
 }
 
 export interface Clock {
-  offset_ns: number;
+  /** Can pass 2^53. */
+  offset_ns: string | number;
   drift_ppm: number;
   bound_ns: number;
   delay_ns: number;
@@ -246,6 +247,7 @@ export interface Analysis {
     ranks: { rank: number; us: number }[];
     what_if: { if: string; saved_us: number; saved_pct: number; step_us: number | null }[];
   } | null;
+  clock: { node: string | null; bound_ns: number | null }[];
   losses: Loss[];
 }
 

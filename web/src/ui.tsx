@@ -2,7 +2,8 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { ApiError } from "./api";
+import { ApiError, Running } from "./api";
+import { percent } from "./format";
 import { emit, on } from "./store";
 
 export function Chip(props: { kind?: "good" | "warn" | "bad" | "note" | "plain"; title?: string; children: ComponentChildren }) {
@@ -83,10 +84,13 @@ export function startCommand(): string {
     : `tracesmith cluster master --http-port ${port}`;
 }
 
-export function Loading(props: { what: string }) {
+export function Loading(props: { what: string; progress?: number | null }) {
   return (
     <div class="state loading" role="status">
-      <p>{props.what} …</p>
+      <p>
+        {props.what}
+        {props.progress != null && `: ${percent(props.progress)}`} …
+      </p>
     </div>
   );
 }
@@ -95,6 +99,8 @@ export interface Loaded<T> {
   data: T | null;
   error: Error | null;
   loading: boolean;
+  /** How far the server is with a long answer. */
+  progress: number | null;
   reload: () => void;
 }
 
@@ -102,6 +108,7 @@ export interface Loaded<T> {
 export function useLoad<T>(key: string | null, ask: (signal: AbortSignal) => Promise<T>, everyMs = 0): Loaded<T> {
   const [state, setState] = useState<{ key: string | null; data: T | null; error: Error | null }>({ key: null, data: null, error: null });
   const [loading, setLoading] = useState(false);
+  const [progress, setProgress] = useState<number | null>(null);
   const [turn, setTurn] = useState(0);
   const asked = useRef(ask);
   asked.current = ask;
@@ -115,10 +122,16 @@ export function useLoad<T>(key: string | null, ask: (signal: AbortSignal) => Pro
       try {
         const data = await asked.current(control.signal);
         if (control.signal.aborted) return;
+        setProgress(null);
         setState({ key, data, error: null });
         if (everyMs) timer = setTimeout(run, everyMs);
       } catch (error) {
         if (control.signal.aborted) return;
+        if (error instanceof Running) {
+          setProgress(error.progress);
+          timer = setTimeout(run, 400);
+          return;
+        }
         setState((old) => ({ key, data: old.key === key ? old.data : null, error: error as Error }));
         // A server that is away is asked again; what it refuses is not.
         if (everyMs || (error instanceof ApiError && (error.offline || error.status === 503))) timer = setTimeout(run, Math.max(everyMs, 2000));
@@ -132,7 +145,7 @@ export function useLoad<T>(key: string | null, ask: (signal: AbortSignal) => Pro
     };
   }, [key, turn, everyMs]);
   const current = state.key === key;
-  return { data: state.data, error: current ? state.error : null, loading, reload: () => setTurn((n) => n + 1) };
+  return { data: state.data, error: current ? state.error : null, loading, progress, reload: () => setTurn((n) => n + 1) };
 }
 
 export function Select<T extends string>(props: {

@@ -75,7 +75,11 @@ export function listen(engine: Engine, parts: { tracks: HTMLCanvasElement; ruler
     const a = engine.rowAt(Math.min(y1, y2));
     const b = engine.rowAt(Math.max(y1, y2));
     if (!a || !b) return null;
-    const places = [...a.all, ...b.all].map((t) => order(t.id));
+    const { rows } = engine.layout;
+    // The heading of an open rank is not the rank.
+    const touched = rows.slice(rows.indexOf(a), rows.indexOf(b) + 1).filter((r) => r.kind === "track" || r.closed);
+    const places = touched.flatMap((r) => r.all).map((t) => order(t.id));
+    if (!places.length) return null;
     return { from: engine.timeAt(Math.min(x1, x2)), to: engine.timeAt(Math.max(x1, x2)), first: Math.min(...places), last: Math.max(...places) };
   };
   tracks.addEventListener(

@@ -1,7 +1,7 @@
 // Tiles of a trace: asked for by level of detail, kept, and found again.
 // A tile of level L covers 1024 buckets of 2^L ns. A tile that came as slices is exact: it also answers for all finer levels within it.
 
-import { get, query, trace } from "../api";
+import { get, query, Running, trace } from "../api";
 import type { TileAnswer } from "../types";
 
 export const tileBuckets = 1024;
@@ -138,12 +138,13 @@ export class Tiles {
       this.failed = null;
     } catch (error) {
       if (this.control.signal.aborted) return;
-      this.failed = error as Error;
+      const running = error instanceof Running;
+      this.failed = running ? null : (error as Error);
       // Asked again, but not at once.
       setTimeout(() => {
         for (const t of w.tracks) this.asked.delete(keyOf(t, w.level, w.index));
         this.arrived();
-      }, 2000);
+      }, running ? 400 : 2000);
       this.running--;
       this.arrived();
       return;

@@ -27,7 +27,7 @@ export function TimelineView() {
     return () => traceState.set(null);
   }, [info]);
   if (!t) return chosen.instead;
-  if (!info) return load.error ? <Failed what="The timeline" error={load.error} retry={load.reload} /> : <Loading what="Reading the trace" />;
+  if (!info) return load.error ? <Failed what="The timeline" error={load.error} retry={load.reload} /> : <Loading what="Reading the trace" progress={load.progress} />;
   if (!info.tracks.length)
     return (
       <div class="timeline-empty">

@@ -12,7 +12,7 @@ import { Empty, Failed, Loading, Panel, useLoad } from "../ui";
 import { useAnalysis, Verdict } from "./ranks";
 
 const topKernels =
-  "SELECT name, count(*) AS n, CAST(sum(dur) AS DOUBLE) AS total, sum(sum(dur)) OVER () AS all_time FROM events WHERE type IN ('kernel', 'memcpy', 'memset') GROUP BY name ORDER BY total DESC LIMIT 12";
+  "SELECT name, type, CAST(sum(dur) AS DOUBLE) AS total, sum(sum(dur)) OVER () AS all_time FROM events WHERE type IN ('kernel', 'memcpy', 'memset') GROUP BY name, type ORDER BY total DESC LIMIT 12";
 
 export function FileOverview() {
   const chosen = useTrace();
@@ -30,7 +30,7 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
     return () => traceState.set(null);
   }, [info]);
   if (timeline.error && !info) return <Failed what="The trace" error={timeline.error} retry={timeline.reload} />;
-  if (!info) return <Loading what="Reading the trace" />;
+  if (!info) return <Loading what="Reading the trace" progress={timeline.progress} />;
   const nodes = new Set(info.tracks.map((x) => x.node));
   const ranks = new Set(info.tracks.flatMap((x) => (x.rank === null ? [] : [x.rank])));
   const lost = info.losses.reduce((sum, l) => sum + l.count, 0);
@@ -97,7 +97,7 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
                 return (
                   <li key={String(r[0])}>
                     <span title={String(r[0])}>{String(r[0])}</span>
-                    <i style={{ width: `${(Number(r[2]) / Number(top.data!.rows[0][2])) * 100}%`, background: sliceColor(String(r[0]), "kernel") }} />
+                    <i style={{ width: `${(Number(r[2]) / Number(top.data!.rows[0][2])) * 100}%`, background: sliceColor(String(r[0]), String(r[1])) }} />
                     <b>
                       {duration(Number(r[2]))} · {percent(share)}
                     </b>

@@ -49,7 +49,7 @@ export function Nodes() {
             { title: "lost", number: true, cell: (n) => <span class={n.losses ? "lost" : ""}>{count(n.losses)}</span> },
             { title: "spool", number: true, hint: "On its disk, not yet acknowledged by the master", cell: (n) => bytes(n.spool_bytes) },
             { title: "stored", number: true, hint: "On the master's disk", cell: (n) => bytes(n.stored_bytes) },
-            { title: "clock offset", number: true, cell: (n) => duration(n.clock?.offset_ns) },
+            { title: "clock offset", number: true, cell: (n) => (n.clock ? duration(Number(n.clock.offset_ns)) : none) },
             { title: "drift", number: true, cell: (n) => (n.clock ? `${n.clock.drift_ppm.toFixed(2)} ppm` : none) },
             { title: "±", number: true, hint: "The farthest its clock can be from the master's", cell: (n) => duration(n.clock?.bound_ns) },
             { title: "problem", wide: true, cell: (n) => <span class="bad-text">{n.problem ?? ""}</span> },
@@ -63,7 +63,7 @@ export function Nodes() {
 
 interface ClockPoint {
   t: string;
-  offset_ns: number;
+  offset_ns: string | number;
   drift_ppm: number;
   bound_ns: number;
 }
@@ -73,12 +73,12 @@ function Details({ node }: { node: NodeInfo }) {
   const data = load.data?.node === node.node ? load.data.points : null;
   const x = useMemo(() => data?.map((p) => toMs(p.t) / 1000) ?? [], [data]);
   const offset = useMemo(() => {
-    const middle = data?.length ? data[data.length - 1].offset_ns : 0;
-    const from = (f: (p: ClockPoint) => number) => data?.map((p) => f(p) - middle) ?? [];
+    const middle = data?.length ? BigInt(data[data.length - 1].offset_ns) : 0n;
+    const from = (bound: number) => data?.map((p) => Number(BigInt(p.offset_ns) - middle) + bound * p.bound_ns) ?? [];
     return [
-      { label: "at most", color: palette[0], values: from((p) => p.offset_ns + p.bound_ns), width: 0.5, fillTo: 2 },
-      { label: "offset", color: palette[0], values: from((p) => p.offset_ns), width: 1.75 },
-      { label: "at least", color: palette[0], values: from((p) => p.offset_ns - p.bound_ns), width: 0.5 },
+      { label: "at most", color: palette[0], values: from(1), width: 0.5, fillTo: 2 },
+      { label: "offset", color: palette[0], values: from(0), width: 1.75 },
+      { label: "at least", color: palette[0], values: from(-1), width: 0.5 },
     ];
   }, [data]);
   const drift = useMemo(() => [{ label: "drift", color: palette[1], values: data?.map((p) => p.drift_ppm) ?? [], width: 1.5 }], [data]);

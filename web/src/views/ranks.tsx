@@ -1,47 +1,29 @@
 // Who made everybody wait: the analysis of a trace.
 
 import { useEffect } from "preact/hooks";
-import { ApiError, request, trace } from "../api";
+import { ApiError, get, trace } from "../api";
 import { percent } from "../format";
 import { link } from "../route";
 import { traceState } from "../statusbar";
 import { TracePicker, useTrace } from "../traces";
 import type { Analysis, TraceInfo } from "../types";
-import { Chip, Empty, Failed, Panel, useLoad } from "../ui";
+import { Chip, Empty, Failed, Loading, Panel, useLoad } from "../ui";
 import { BlameTable, LinkTable, WhatIf } from "./blame";
 import { CommMatrix } from "./matrix";
 import { StepHeat } from "./stepheat";
 import { TopologyPicture } from "./topology";
 
-/** The analysis; while it runs, how far it is. */
 export function useAnalysis(id: string | null, state: string | undefined) {
-  const load = useLoad(id && `analysis ${id} ${state}`, async (signal) => {
-    const response = await request(`${trace(id!)}/analysis`, { signal });
-    const body = await response.json();
-    if (response.status === 202) throw new Running((body as { progress?: number }).progress ?? null);
-    return body as Analysis;
-  });
-  const running = load.error instanceof Running ? load.error : null;
-  useEffect(() => {
-    if (!running) return;
-    const timer = setTimeout(load.reload, 700);
-    return () => clearTimeout(timer);
-  }, [running]);
-  return { ...load, error: running ? null : load.error, running };
-}
-
-class Running extends Error {
-  constructor(readonly progress: number | null) {
-    super("the analysis runs");
-  }
+  return useLoad(id && `analysis ${id} ${state}`, (signal) => get<Analysis>(`${trace(id!)}/analysis`, signal));
 }
 
 export function Ranks() {
   const chosen = useTrace();
   const t = chosen.trace;
-  const { data, error, running, reload } = useAnalysis(t?.id ?? null, t?.state);
+  const { data, error, progress, reload } = useAnalysis(t?.id ?? null, t?.state);
   useEffect(() => {
-    if (data) traceState.set({ losses: data.losses, bound: null, notes: [] });
+    const bounds = (data?.clock ?? []).flatMap((c) => (c.bound_ns === null ? [] : [c.bound_ns]));
+    if (data) traceState.set({ losses: data.losses, bound: bounds.length ? Math.max(...bounds) : null, notes: [] });
     return () => traceState.set(null);
   }, [data]);
   if (!t) return chosen.instead;
@@ -58,10 +40,8 @@ export function Ranks() {
         ) : (
           <Failed what="The analysis" error={error} retry={reload} />
         )
-      ) : !data || running ? (
-        <div class="state loading" role="status">
-          <p>Analyzing the trace{running?.progress != null ? `: ${percent(running.progress > 1 ? running.progress / 100 : running.progress)}` : ""} …</p>
-        </div>
+      ) : !data ? (
+        <Loading what="Analyzing the trace" progress={progress} />
       ) : (
         <Findings data={data} trace={t} />
       )}
