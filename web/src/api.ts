@@ -27,9 +27,17 @@ const tokenKey = "tracesmith.token";
 
 export const token = (): string => sessionStorage.getItem(tokenKey) ?? "";
 
-export function setToken(value: string): void {
-  if (value) sessionStorage.setItem(tokenKey, value);
-  else sessionStorage.removeItem(tokenKey);
+/** Once refused, nothing more is asked until there is another token: wrong ones are counted and shut the address out. */
+let locked = false;
+
+/** Tries a token with one call, and keeps it in this tab if it is taken. */
+export async function tryToken(value: string): Promise<boolean> {
+  const response = await fetch("/api/v1/info", { headers: { Authorization: `Bearer ${value}` }, cache: "no-store" });
+  if (response.status === 401) return false;
+  if (!response.ok) throw await failure(response);
+  sessionStorage.setItem(tokenKey, value);
+  locked = false;
+  return true;
 }
 
 async function failure(response: Response): Promise<ApiError> {
@@ -46,6 +54,7 @@ async function failure(response: Response): Promise<ApiError> {
 }
 
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  if (locked) throw new ApiError(401, "unauthenticated", "a token is needed");
   const headers = new Headers(init.headers);
   if (token()) headers.set("Authorization", `Bearer ${token()}`);
   if (init.body) headers.set("Content-Type", "application/json");
@@ -58,7 +67,10 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   }
   if (response.ok) return response;
   const error = await failure(response);
-  if (response.status === 401) emit("unauthenticated", error.message);
+  if (response.status === 401) {
+    locked = true;
+    emit("unauthenticated", error.message);
+  }
   throw error;
 }
 

@@ -1,7 +1,7 @@
 // The frame: navigation above, the state of the connection below, a view between.
 
 import { useEffect, useState } from "preact/hooks";
-import { setToken } from "./api";
+import { tryToken } from "./api";
 import { Help } from "./help";
 import { live } from "./live";
 import { link, useRoute } from "./route";
@@ -127,23 +127,30 @@ export function typing(target: EventTarget | null): boolean {
 
 function TokenPrompt(props: { why: string; done: () => void }) {
   const [value, setValue] = useState("");
+  const [error, setError] = useState("");
+  const use = async (e: Event) => {
+    e.preventDefault();
+    setError("");
+    try {
+      if (await tryToken(value.trim())) props.done();
+      else setError("The server does not take this token. After ten wrong ones it shuts this address out for half a minute.");
+    } catch (problem) {
+      setError((problem as Error).message);
+    }
+  };
   return (
     <Dialog title="A token is needed">
-      <form
-        class="form"
-        onSubmit={(e) => {
-          e.preventDefault();
-          setToken(value.trim());
-          props.done();
-        }}
-      >
+      <form class="form" onSubmit={use}>
         <p>
-          The server says: {props.why}. A token is one line of the file given to <code>--token-file</code>. It is kept in this tab only.
+          The server says: {props.why}. A token is the second word of a line in the file given to <code>--token-file</code>. It is kept in this tab only.
         </p>
         <label class="field">
           <span>Token</span>
           <input type="password" name="token" autocomplete="off" autofocus required value={value} onInput={(e) => setValue(e.currentTarget.value)} />
         </label>
+        <p class="error" role={error ? "alert" : undefined}>
+          {error}
+        </p>
         <div class="actions">
           <button type="submit" class="main">
             Use it

@@ -69,6 +69,9 @@ export const toMs = (ns: string): number => Number(BigInt(ns) / 1000n) / 1000;
 export const clockTime = (ns: string): string => clockFormat.format(toMs(ns));
 export const dateTime = (ns: string): string => dateFormat.format(toMs(ns));
 
+/** The time, with the date if it is not today's. */
+export const shortTime = (ns: string): string => (new Date(toMs(ns)).toDateString() === new Date().toDateString() ? clockTime(ns) : dateTime(ns));
+
 /** "gpu_power_watts" → "power": the unit is shown beside it. */
 export function metricTitle(name: string): string {
   const text = name

@@ -134,6 +134,7 @@ export function useLoad<T>(key: string | null, ask: (signal: AbortSignal) => Pro
         }
         setState((old) => ({ key, data: old.key === key ? old.data : null, error: error as Error }));
         // A server that is away is asked again; what it refuses is not.
+        if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return setLoading(false);
         if (everyMs || (error instanceof ApiError && (error.offline || error.status === 503))) timer = setTimeout(run, Math.max(everyMs, 2000));
       }
       setLoading(false);

@@ -22,8 +22,7 @@ export function ClusterGrid({ state }: { state: Live }) {
     for (const d of devices) for (const name of Object.keys(d.metrics)) all.add(name);
     return [...all].sort();
   }, [devices.length, devices[0] && Object.keys(devices[0].metrics).join()]);
-  const asked = params.get("metric") ?? defaultMetric;
-  const metric = offered.includes(asked) ? asked : (offered.find((n) => n.startsWith("gpu_utilization")) ?? offered[0] ?? asked);
+  const metric = chosenMetric(params, offered);
   const unit = unitOf(metric, names);
   const byDevice = new Map(devices.map((d) => [`${d.node}\n${d.index}`, d]));
   const span = spanOf(unit, devices.map((d) => d.metrics[metric] ?? null));
@@ -98,6 +97,11 @@ export function ClusterGrid({ state }: { state: Live }) {
       </div>
     </Panel>
   );
+}
+
+export function chosenMetric(params: URLSearchParams, offered: string[]): string {
+  const asked = params.get("metric") ?? defaultMetric;
+  return offered.includes(asked) ? asked : (offered.find((n) => n.startsWith("gpu_utilization")) ?? offered[0] ?? asked);
 }
 
 function cellText(value: number, unit: string): string {

@@ -185,7 +185,8 @@ function lines(data: Series): Line[] {
   }));
 }
 
-function bands(data: Series): Line[] {
+/** The spread over all GPUs: lowest, 10 %, median, 90 %, highest. */
+export function bands(data: Series): Line[] {
   const [low, lower, middle, upper, high] = quantiles(data.series.map((s) => s.values), data.times.length, [0, 0.1, 0.5, 0.9, 1]);
   const color = palette[0];
   return [

@@ -49,7 +49,6 @@ export function Nodes() {
             { title: "lost", number: true, cell: (n) => <span class={n.losses ? "lost" : ""}>{count(n.losses)}</span> },
             { title: "spool", number: true, hint: "On its disk, not yet acknowledged by the master", cell: (n) => bytes(n.spool_bytes) },
             { title: "stored", number: true, hint: "On the master's disk", cell: (n) => bytes(n.stored_bytes) },
-            { title: "clock offset", number: true, cell: (n) => (n.clock ? duration(Number(n.clock.offset_ns)) : none) },
             { title: "drift", number: true, cell: (n) => (n.clock ? `${n.clock.drift_ppm.toFixed(2)} ppm` : none) },
             { title: "±", number: true, hint: "The farthest its clock can be from the master's", cell: (n) => duration(n.clock?.bound_ns) },
             { title: "problem", wide: true, cell: (n) => <span class="bad-text">{n.problem ?? ""}</span> },

@@ -5,6 +5,7 @@ import { live } from "../live";
 import { Alerts } from "./alerts";
 import { FileOverview } from "./file";
 import { ClusterGrid } from "./grid";
+import { RecentSpread } from "./recent";
 import { Sessions } from "./sessions";
 import { Empty, Failed, Loading, startCommand } from "../ui";
 import { ApiError } from "../api";
@@ -29,7 +30,10 @@ export function Overview() {
     );
   return (
     <div class="overview">
-      <ClusterGrid state={state} />
+      <div class="overview-side">
+        <ClusterGrid state={state} />
+        <RecentSpread state={state} />
+      </div>
       <div class="overview-side">
         <Sessions state={state} />
         <Alerts state={state} />

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { download, post, trace } from "../api";
-import { bytes, dateTime, duration, toMs } from "../format";
+import { bytes, dateTime, duration, shortTime, toMs } from "../format";
 import { refreshSessions, type Live } from "../live";
 import { link } from "../route";
 import type { Session } from "../types";
@@ -125,7 +125,7 @@ function SessionLine({ session: s, now, may }: { session: Session; now: string |
         </Chip>
       </div>
       <div class="session-line fine">
-        <span title={`Started ${dateTime(s.start)}`}>{dateTime(s.start)}</span>
+        <span title={`Started ${dateTime(s.start)}`}>{shortTime(s.start)}</span>
         <span>{duration(length)}</span>
         <span>{bytes(s.bytes)}</span>
         <span class="fill" />
