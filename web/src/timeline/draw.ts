@@ -177,7 +177,7 @@ export class Painter {
     const xa = this.x(scene, stripFrom + a / per);
     const xb = this.x(scene, stripFrom + b / per);
     const each = lane.height / lane.depth;
-    for (let d = 0; d < rows; d++) this.g.drawImage(this.strips.canvas, a, strip.y + d, b - a, 1, xa, y + d * each, xb - xa, each - 1);
+    for (let d = 0; d < rows; d++) this.g.drawImage(strip.canvas, a, strip.y + d, b - a, 1, xa, y + d * each, xb - xa, each - 1);
   }
 
   private slices(scene: Scene, lane: Lane, y: number, tile: SliceTile, from: number, to: number, continued: boolean): number {

@@ -1,33 +1,31 @@
-// Tiles as pictures: a strip is 1024 pixels wide and one pixel high for each level of nesting, all in one canvas.
+// Tiles as pictures: a strip is 1024 pixels wide and one pixel high for each level of nesting, many on a canvas.
+// Canvases are small: one that was drawn from is copied when it is painted on again.
 // Drawing a track that is dense is then a few stretched copies, whatever number of events is in it.
 
 import { rgbOf, sliceColor } from "../color";
 import { tileBuckets, type BucketTile, type SliceTile, type Tile } from "./tiles";
 
-const height = 4096;
+const pageRows = 32;
+const pages = 160;
 
 export interface Strip {
+  canvas: HTMLCanvasElement;
   y: number;
   rows: number;
   alive: boolean;
 }
 
 export class Strips {
-  readonly canvas = document.createElement("canvas");
-  private readonly g: CanvasRenderingContext2D;
-  private next = 0;
-  private owners: (Strip | null)[] = new Array(height).fill(null);
+  private pages: { g: CanvasRenderingContext2D; strips: Strip[] }[] = [];
+  private page = -1;
+  private row = pageRows;
   private cache = new WeakMap<Tile, Map<string, Strip>>();
   private colors = new Map<number, [number, number, number]>();
 
   constructor(
     private readonly names: string[],
     private readonly types: string[],
-  ) {
-    this.canvas.width = tileBuckets;
-    this.canvas.height = height;
-    this.g = this.canvas.getContext("2d")!;
-  }
+  ) {}
 
   /** The strip of a tile over [from, to), which lies in it. */
   of(tile: Tile, from: number, to: number, rows: number): Strip {
@@ -38,22 +36,33 @@ export class Strips {
     if (strip?.alive) return strip;
     strip = this.place(rows);
     strips.set(key, strip);
-    const image = this.g.createImageData(tileBuckets, rows);
+    const image = new ImageData(tileBuckets, rows);
     if (tile.detail === "buckets") this.paintBuckets(tile, image.data);
     else this.paintSlices(tile, from, to, rows, image.data);
-    this.g.putImageData(image, 0, strip.y);
+    this.pages[this.page].g.putImageData(image, 0, strip.y);
     return strip;
   }
 
+  /** Room for a strip; when all pages are full, the oldest one gives its place. */
   private place(rows: number): Strip {
-    if (this.next + rows > height) this.next = 0;
-    const strip: Strip = { y: this.next, rows, alive: true };
-    for (let y = this.next; y < this.next + rows; y++) {
-      const owner = this.owners[y];
-      if (owner) owner.alive = false;
-      this.owners[y] = strip;
+    if (this.row + rows > pageRows) {
+      this.page = (this.page + 1) % pages;
+      this.row = 0;
+      const old = this.pages[this.page];
+      if (old) {
+        for (const s of old.strips) s.alive = false;
+        old.strips = [];
+      } else {
+        const canvas = document.createElement("canvas");
+        canvas.width = tileBuckets;
+        canvas.height = pageRows;
+        this.pages[this.page] = { g: canvas.getContext("2d")!, strips: [] };
+      }
     }
-    this.next += rows;
+    const page = this.pages[this.page];
+    const strip: Strip = { canvas: page.g.canvas, y: this.row, rows, alive: true };
+    page.strips.push(strip);
+    this.row += rows;
     return strip;
   }
 
