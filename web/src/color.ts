@@ -26,6 +26,19 @@ export function diverge(x: number, dark: boolean): Rgb {
   return between([less[0], less[1], less[2], middle, more[0], more[1], more[2]], (Math.min(Math.max(x, -1), 1) + 1) / 2);
 }
 
+/** Scales as pixels, for pictures of many cells: one number is red, green, blue and opaque, 0 is nothing. */
+const pixels = (at: (x: number) => Rgb): Uint32Array =>
+  Uint32Array.from({ length: 256 }, (_, i) => {
+    const [r, g, b] = at(i / 255);
+    return (255 << 24) | (b << 16) | (g << 8) | r;
+  });
+const heatPixels = pixels(heat);
+const divergePixels = [false, true].map((dark) => pixels((x) => diverge(x * 2 - 1, dark)));
+
+const step = (x: number): number => (x <= 0 ? 0 : x >= 1 ? 255 : (x * 255) | 0);
+export const heatPixel = (x: number): number => heatPixels[step(x)];
+export const divergePixel = (x: number, dark: boolean): number => divergePixels[dark ? 1 : 0][step((x + 1) / 2)];
+
 /** Text that can be read on this ground. */
 export const inkOn = ([r, g, b]: Rgb): string => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#111418" : "#ffffff");
 

@@ -9,8 +9,8 @@ export interface HeatProps {
   label: string;
   rows: string[];
   columns: number;
-  /** Colour of a cell, or null where nothing was measured. */
-  color: (row: number, column: number) => [number, number, number] | null;
+  /** Pixel of a cell (color.ts), or 0 where nothing was measured. */
+  color: (row: number, column: number) => number;
   tip: (row: number, column: number) => preact.ComponentChildren;
   axis: (column: number) => string;
   onPick?: (row: number, column: number) => void;
@@ -43,14 +43,8 @@ export function HeatMap(props: HeatProps) {
     c.height = Math.round(height * ratio);
     const g = c.getContext("2d")!;
     const image = new ImageData(Math.max(1, props.columns), Math.max(1, props.rows.length));
-    for (let r = 0; r < props.rows.length; r++)
-      for (let i = 0; i < props.columns; i++) {
-        const color = props.color(r, i);
-        if (!color) continue;
-        const at = (r * props.columns + i) * 4;
-        image.data.set(color, at);
-        image.data[at + 3] = 255;
-      }
+    const cells = new Uint32Array(image.data.buffer);
+    for (let r = 0, at = 0; r < props.rows.length; r++) for (let i = 0; i < props.columns; i++) cells[at++] = props.color(r, i);
     const small = document.createElement("canvas");
     small.width = image.width;
     small.height = image.height;

@@ -27,15 +27,16 @@ export function unitOf(name: string, names: MetricName[] | null): string {
 }
 
 /** The span a metric is coloured over: its natural one if it has one, else what there is. */
-export function spanOf(unit: string, values: (number | null)[]): [number, number] {
+export function spanOf(unit: string, ...series: (number | null)[][]): [number, number] {
   if (unit === "%") return [0, 100];
   let low = Infinity;
   let high = -Infinity;
-  for (const v of values) {
-    if (v === null) continue;
-    if (v < low) low = v;
-    if (v > high) high = v;
-  }
+  for (const values of series)
+    for (const v of values) {
+      if (v === null) continue;
+      if (v < low) low = v;
+      if (v > high) high = v;
+    }
   if (!Number.isFinite(low)) return [0, 1];
   if (unit === "°C") return [Math.min(20, low), Math.max(90, high)];
   if (unit === "MHz") return low === high ? [0, high || 1] : [low, high];

@@ -1,7 +1,7 @@
 // Who sends how much to whom.
 
 import { useMemo } from "preact/hooks";
-import { heat } from "../color";
+import { heatPixel } from "../color";
 import { bytes, count, us } from "../format";
 import { HeatMap } from "../heat";
 import { ScaleLegend } from "../scale";
@@ -19,7 +19,7 @@ export function CommMatrix({ data }: { data: Analysis }) {
   const color = useMemo(
     () => (r: number, c: number) => {
       const cell = m.grid.get(r * m.ranks.length + c);
-      return cell ? heat(cell.bytes / m.most) : null;
+      return cell ? heatPixel(cell.bytes / m.most) : 0;
     },
     [m],
   );

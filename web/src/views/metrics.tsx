@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { get, query } from "../api";
-import { heat, lines as palette } from "../color";
+import { heatPixel, lines as palette } from "../color";
 import { count, metricTitle, node_gpu, plural, toMs, withUnit } from "../format";
 import { HeatMap } from "../heat";
 import { live } from "../live";
@@ -104,7 +104,8 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
   const to = params.get("to");
   const range = Number(params.get("range") ?? 900);
   const devices = (nodes?.nodes ?? []).filter((n) => !props.node || n.node === props.node).reduce((sum, n) => sum + (props.gpu ? 1 : n.gpus.length), 0);
-  const points = Math.min(1600, Math.max(300, Math.round(300_000 / Math.max(1, devices))));
+  const look = (params.get("look") as Look | null) ?? "auto";
+  const points = Math.min(1600, Math.max(200, Math.round((look === "lines" ? 100_000 : 300_000) / Math.max(1, devices))));
   const follow = !from && !props.trace;
   const key = `series ${props.metric} ${props.node} ${props.gpu} ${from} ${to} ${range} ${props.trace} ${points}`;
   const load = useLoad(
@@ -114,10 +115,10 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
       const ends = follow ? { from: String(now - BigInt(range) * 1_000_000_000n), to: String(now) } : { from, to };
       return get<Series>(`/api/v1/metrics/series${query({ metric: props.metric, node: props.node, gpu: props.gpu, ...ends, points, trace: props.trace })}`, signal);
     },
-    follow ? (devices > 64 ? 5000 : 2000) : 0,
+    // Not more often than there is a new point to be seen.
+    follow ? Math.min(30_000, Math.max(2000, (range * 1000) / points)) : 0,
   );
   const data = load.data?.metric === props.metric ? load.data : null;
-  const look = (params.get("look") as Look | null) ?? "auto";
   const unit = data?.unit || props.unit;
   const n = data?.series.length ?? 0;
   const drawn = look !== "auto" ? look : n > fewLines ? "heat" : "lines";
@@ -201,12 +202,12 @@ export function bands(data: Series): Line[] {
 const clock = new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 function HeatChart({ data, unit, x, onZoom }: { data: Series; unit: string; x: number[]; onZoom: (a: number, b: number) => void }) {
-  const span = useMemo(() => spanOf(unit, data.series.flatMap((s) => s.values)), [data, unit]);
+  const span = useMemo(() => spanOf(unit, ...data.series.map((s) => s.values)), [data, unit]);
   const rows = useMemo(() => data.series.map((s) => node_gpu(s.node, s.index)), [data]);
   const color = useMemo(
     () => (r: number, c: number) => {
       const v = data.series[r].values[c];
-      return v === null || v === undefined ? null : heat((v - span[0]) / (span[1] - span[0] || 1));
+      return v === null || v === undefined ? 0 : heatPixel((v - span[0]) / (span[1] - span[0] || 1));
     },
     [data, span],
   );

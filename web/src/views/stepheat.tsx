@@ -1,7 +1,7 @@
 // Steps × ranks: where a rank differs from the others in the same step.
 
 import { useMemo } from "preact/hooks";
-import { diverge, heat } from "../color";
+import { divergePixel, heatPixel } from "../color";
 import { us } from "../format";
 import { HeatMap } from "../heat";
 import { go, setParams, useRoute } from "../route";
@@ -54,8 +54,8 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
   const color = useMemo(
     () => (r: number, c: number) => {
       const v = table.values[r][c];
-      if (v === null) return null;
-      return absolute ? heat(v / table.most) : diverge((v - table.medians[c]!) / table.widest, isDark);
+      if (v === null) return 0;
+      return absolute ? heatPixel(v / table.most) : divergePixel((v - table.medians[c]!) / table.widest, isDark);
     },
     [table, absolute, isDark],
   );
