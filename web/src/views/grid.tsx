@@ -50,7 +50,7 @@ export function ClusterGrid({ state }: { state: Live }) {
       }
       class="cluster"
     >
-      <div class="grid-rows" role="table" aria-label={`${metricTitle(metric)} of every GPU`}>
+      <div class={`grid-rows ${nodes.length > 24 ? "many" : ""}`} role="table" aria-label={`${metricTitle(metric)} of every GPU`}>
         <div class="grid-row grid-head" role="row">
           <span role="columnheader">node</span>
           <span role="columnheader">{metricTitle(metric)} of each GPU{unit && `, ${unit === "B" ? "GiB" : unit}`}</span>
