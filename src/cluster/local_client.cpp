@@ -1,6 +1,7 @@
 #include "cluster/local_client.hpp"
 
 #include "base/file.hpp"
+#include "cluster/live_watch.hpp"
 #include "sync/exchange.hpp"
 
 namespace tracesmith::cluster {
@@ -17,6 +18,9 @@ class LocalClient final : public Client {
   Result<std::vector<SessionInfo>> stop(const std::string& name) override { return master_.stop(name); }
   Result<SessionInfo> resume(const std::string& name_or_id) override { return master_.resume(name_or_id); }
   Result<std::vector<SessionInfo>> sessions() override { return master_.sessions(); }
+
+  Result<LiveStatus> live() override { return master_.watch().live(); }
+  Result<HangStatus> hang() override { return master_.watch().hang(); }
 
   Result<std::vector<sync::Exchange>> syncTime(int count) override {
     std::vector<sync::Exchange> burst;

@@ -8,6 +8,7 @@
 
 #include "cluster/convert.hpp"
 #include "cluster/guard.hpp"
+#include "cluster/live_convert.hpp"
 #include "cluster/local_client.hpp"
 #include "cluster/rpc.hpp"
 #include "sync/exchange.hpp"
@@ -48,7 +49,11 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
       std::lock_guard lock(mutex_);
       if (reactor_) reactor_->putAck(epoch, segment, size, expected, problem);
     }
-    void end() {
+    void end() override {
+      std::lock_guard lock(mutex_);
+      if (reactor_) reactor_->finish({grpc::StatusCode::ABORTED, "another connection of this node took its place"});
+    }
+    void forget() {
       std::lock_guard lock(mutex_);
       reactor_ = nullptr;
     }
@@ -77,6 +82,8 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
     } else if (incoming_.has_chunk()) {
       const pb::SpoolChunk& chunk = incoming_.chunk();
       status = master_.take(node_, chunk.epoch(), chunk.segment(), chunk.offset(), chunk.data());
+    } else if (incoming_.has_live()) {
+      master_.watch().take(node_, fromMessage(incoming_.live()));
     }
     if (!status) return finish(toGrpc(status));
     StartRead(&incoming_);
@@ -92,7 +99,7 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
 
   void OnDone() override {
     if (handle_) {
-      handle_->end();
+      handle_->forget();
       master_.unlink(node_, handle_.get());
     }
     delete this;
@@ -312,6 +319,28 @@ class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::Clu
     return grpc::Status::OK;
   }
 
+  grpc::Status GetLive(grpc::ServerContext* context, const pb::GetLiveRequest*,
+                       pb::GetLiveResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    const LiveStatus live = master_.watch().live();
+    for (const LiveNode& node : live.nodes) {
+      pb::LiveEntry& entry = *response->add_nodes();
+      toMessage(node.report, *entry.mutable_report());
+      entry.set_age_s(node.age_s);
+    }
+    response->set_now_ns(live.now_ns);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetHang(grpc::ServerContext* context, const pb::GetHangRequest*,
+                       pb::GetHangResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    toMessage(master_.watch().hang(), *response);
+    return grpc::Status::OK;
+  }
+
   grpc::Status AddNode(grpc::ServerContext* context, const pb::AddNodeRequest* request,
                        pb::AddNodeResponse* response) override {
     Role role;
@@ -357,9 +386,11 @@ class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::Clu
     std::string why;
     role = roleOf(guard_, context, why);
     if (role >= needed) return grpc::Status::OK;
-    if (role == Role::kNone) return {grpc::StatusCode::UNAUTHENTICATED, why};
-    return {grpc::StatusCode::PERMISSION_DENIED,
-            std::string("your token has the role ") + roleName(role) + "; this needs " + roleName(needed)};
+    if (role != Role::kNone)
+      why = std::string("your token has the role ") + roleName(role) + "; this needs " + roleName(needed);
+    if (!guard_.shutOut(peerHost(context.peer())))
+      guard_.audit(context.peer(), role, "refused", roleName(needed), Status::invalid(why));
+    return {role == Role::kNone ? grpc::StatusCode::UNAUTHENTICATED : grpc::StatusCode::PERMISSION_DENIED, why};
   }
 
   Master& master_;
