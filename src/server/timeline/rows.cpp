@@ -79,8 +79,7 @@ bool isDrawn(const trace::TableInfo& t) {
          &t == &trace::tableOf<trace::StepRow>();
 }
 
-RowDecoder::RowDecoder(const trace::Reader& reader, const analysis::Names& names,
-                       const analysis::ClockModels& clocks)
+RowDecoder::RowDecoder(const trace::Reader& reader, const analysis::Names& names, const analysis::ClockModels& clocks)
     : reader_(reader), names_(names), clocks_(clocks), decoder_(reader) {}
 
 const std::vector<analysis::ClockSegment>* RowDecoder::clockOf(uint32_t node) {
@@ -94,21 +93,27 @@ bool RowDecoder::span(const trace::Block& block, int64_t& start, int64_t& end) {
   int64_t low, high, end_low, end_high;
   if (!block.zone(at.ts, low, high)) return false;
   if (block.zone(block.table->find("ts_end"), end_low, end_high)) high = std::max(high, end_high);
+  if (!decoder_.decode(block, at.node, columns_[2], true)) return false;
+  const Cells nodes(columns_[2], Kind::Str);
+  if (nodes.same()) {
+    const auto* clock = clockOf(block.rows > 0 ? names_.of(block.stream, nodes.at(0)) : analysis::kNoName);
+    start = analysis::ClockModels::toReference(clock, low);
+    end = analysis::ClockModels::toReference(clock, high);
+    return true;
+  }
+  // Several nodes, with clocks of their own.
+  if (!decoder_.decode(block, at.ts, columns_[0], true) || !decoder_.decode(block, at.dur, columns_[1], true))
+    return false;
+  const Cells ts(columns_[0], Kind::Int), dur(columns_[1], Kind::Int);
   start = INT64_MAX;
   end = INT64_MIN;
-  auto take = [&](uint32_t node) {
-    const auto* clock = clockOf(node);
-    start = std::min(start, analysis::ClockModels::toReference(clock, low));
-    end = std::max(end, analysis::ClockModels::toReference(clock, high));
-  };
-  if (!decoder_.decode(block, at.node, columns_[0], true)) return false;
-  const Cells nodes(columns_[0], Kind::Str);
-  uint32_t last = 0;
   for (size_t r = 0; r < block.rows; ++r) {
-    const uint32_t node = names_.of(block.stream, nodes.at(r));
-    if (r == 0 || node != last) take(node);
-    last = node;
-    if (nodes.same()) break;
+    const int64_t raw = ts.at(r), d = dur.at(r);
+    if (raw == kNull) continue;
+    const auto* clock = clockOf(names_.of(block.stream, nodes.at(r)));
+    start = std::min(start, analysis::ClockModels::toReference(clock, raw));
+    end = std::max(
+        end, analysis::ClockModels::toReference(clock, addClamped(raw, std::max<int64_t>(0, d == kNull ? 0 : d))));
   }
   return start <= end;
 }
@@ -157,8 +162,8 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
     const int64_t d = dur.at(r);
     out.dur[r] = d == kNull || d <= 0 ? 0 : analysis::ClockModels::toReference(clock, addClamped(raw, d)) - out.ts[r];
     const int64_t s = name.at(r);
-    uint32_t number = s >= 0 && static_cast<size_t>(s) < numbers.size() ? numbers[static_cast<size_t>(s)]
-                                                                         : analysis::kNoName;
+    uint32_t number =
+        s >= 0 && static_cast<size_t>(s) < numbers.size() ? numbers[static_cast<size_t>(s)] : analysis::kNoName;
     key.node = node;
     key.process = analysis::processOf(ranks.at(r), pids.at(r));
     if (events) {

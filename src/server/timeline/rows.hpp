@@ -21,7 +21,7 @@ struct TrackKey {
   uint32_t node = analysis::kNoName;  ///< number of its name
   TrackKind kind = TrackKind::kThread;
   uint8_t unused[3] = {};
-  int64_t process = -1;         ///< rank, or −1 − pid
+  int64_t process = -1;          ///< rank, or −1 − pid
   int64_t major = trace::kNull;  ///< device of a stream
   int64_t minor = trace::kNull;  ///< stream, or tid of a thread
   bool operator==(const TrackKey&) const = default;
@@ -81,7 +81,7 @@ class RowDecoder {
  public:
   RowDecoder(const trace::Reader& reader, const analysis::Names& names, const analysis::ClockModels& clocks);
   Status decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& rows);
-  /// When a block began and ended, from its zones alone; false if it has no times.
+  /// When a block began and ended, from its zones where it is of one node; false if it has no times.
   bool span(const trace::Block& block, int64_t& start, int64_t& end);
 
  private:
