@@ -106,6 +106,14 @@ void addClusterServers(CLI::App& cluster, Run& run) {
       ->type_name("MS")
       ->capture_default_str()
       ->check(CLI::Range(100, 3600000));
+  command->add_option("--webhook", o->webhook, "Post alerts (a hang, a slow rank, …) as JSON to this address")
+      ->type_name("http://…");
+  command
+      ->add_option("--on-alert", o->on_alert, "Run this program for alerts, with JSON on its standard input; no shell")
+      ->type_name("CMD");
+  command->add_option("--freeze", o->freeze_s, "On a hang keep the last SECONDS of all ranks as the session hang-TIME")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0));
   addSecurity(*command, o->security, true);
   command->add_flag("--json", *json, "Print where it listens as JSON");
   command->footer(

@@ -10,7 +10,8 @@ namespace tracesmith::analysis::live {
 
 void HangDetector::take(const NodeReport& report, int64_t now_ns) {
   if (faded_ns_ != 0 && now_ns > faded_ns_)
-    longest_wait_ns_ *= std::exp2(-static_cast<double>(now_ns - faded_ns_) / static_cast<double>(options_.half_life_ns));
+    longest_wait_ns_ *=
+        std::exp2(-static_cast<double>(now_ns - faded_ns_) / static_cast<double>(options_.half_life_ns));
   faded_ns_ = now_ns;
   for (const ProcessReport& p : report.processes)
     longest_wait_ns_ = std::max(longest_wait_ns_, static_cast<double>(p.longest_wait_ns));
@@ -33,7 +34,7 @@ HangVerdict HangDetector::look(int64_t now_ns) {
   std::vector<const WaitGraph::Op*> stuck;
   for (const WaitGraph::Op& op : graph.ops())
     if (op.waited_ns >= (op.first ? std::max(threshold, options_.first_ns) : threshold)) stuck.push_back(&op);
-  if (!stuck.empty()) describeHang(graph, stuck, verdict);
+  if (!stuck.empty()) describeHang(graph, stuck, options_.host_ns, verdict);
   return verdict;
 }
 

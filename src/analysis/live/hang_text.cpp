@@ -20,6 +20,11 @@ bool busy(const Rank& r) {
          *r.process->quiet_ns < kBusyNs;
 }
 
+/// Whether the process works, though its GPU does not: it may save a checkpoint, or run in a circle.
+bool busyHost(const Rank& r) {
+  return r.process && !r.silent && r.process->state == ProcessState::running && r.process->cpu_share.value_or(0) > 0.5;
+}
+
 /// Operations in which a rank has stood still for a while. A process that is stopped or gone waits for nobody.
 std::vector<const Op*> waitsOf(const WaitGraph& graph, size_t rank) {
   std::vector<const Op*> waits;
@@ -46,9 +51,9 @@ std::string rankText(const Rank& r) {
 
 /// What is left when everybody who waits for somebody else is set aside.
 struct Roots {
-  std::set<size_t> ranks;         // are waited for and wait for nobody
-  std::set<const Op*> unfinished; // all are there, and yet they do not end
-  std::set<size_t> seen;          // all that stand still or are waited for
+  std::set<size_t> ranks;          // are waited for and wait for nobody
+  std::set<const Op*> unfinished;  // all are there, and yet they do not end
+  std::set<size_t> seen;           // all that stand still or are waited for
 };
 
 Roots findRoots(const WaitGraph& graph, const std::vector<const Op*>& stuck) {
@@ -106,6 +111,10 @@ Culprit blame(const WaitGraph& graph, size_t rank) {
       c.reason += " in step " + std::to_string(*r.process->step) + ", which began " +
                   humanNs(static_cast<double>(*r.process->step_age_ns)) + " ago";
     c.confidence = 0.7;
+  } else if (busyHost(r)) {
+    const std::string at = stepText(*r.process);
+    c.reason = "its process works on the CPU and launches nothing" + (at.empty() ? "" : ": " + at);
+    c.confidence = 0.8;
   } else {
     const std::string at = stepText(*r.process);
     c.reason = "it has not launched it" + (at.empty() ? "" : ": " + at);
@@ -120,14 +129,15 @@ void blameSizes(const WaitGraph& graph, const Op& op, HangVerdict& verdict) {
   for (const auto& [bytes, ranks] : op.by_bytes) {
     const bool tie = ranks.size() == most->second.size();
     if (bytes == most->first && std::count_if(op.by_bytes.begin(), op.by_bytes.end(), [&](const auto& b) {
-          return b.second.size() == most->second.size();
-        }) == 1)
+                                  return b.second.size() == most->second.size();
+                                }) == 1)
       continue;
     for (size_t r : ranks)
-      verdict.culprits.push_back({graph.ranks()[r].rank, graph.ranks()[r].node,
-                                  "it called it with " + humanBytes(static_cast<uint64_t>(bytes)) +
-                                      (tie ? "" : ", the others with " + humanBytes(static_cast<uint64_t>(most->first))),
-                                  tie ? 0.5 : 0.95});
+      verdict.culprits.push_back(
+          {graph.ranks()[r].rank, graph.ranks()[r].node,
+           "it called it with " + humanBytes(static_cast<uint64_t>(bytes)) +
+               (tie ? "" : ", the others with " + humanBytes(static_cast<uint64_t>(most->first))),
+           tie ? 0.5 : 0.95});
   }
 }
 
@@ -179,7 +189,7 @@ std::string culpritsText(const WaitGraph& graph, const std::set<size_t>& ranks) 
 
 }  // namespace
 
-void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, HangVerdict& verdict) {
+void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, int64_t host_ns, HangVerdict& verdict) {
   const Roots roots = findRoots(graph, stuck);
   std::vector<const Op*> ops(stuck.begin(), stuck.end());
   // Those the culprits are missing from first, then the oldest.
@@ -194,8 +204,8 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, H
   for (const Op* op : ops) verdict.since_ns = std::min(verdict.since_ns, op->since_ns);
   std::set<size_t> waiting;
   for (const Op* op : ops) waiting.insert(op->waiting.begin(), op->waiting.end());
-  const std::string held = std::to_string(waiting.size()) + (waiting.size() == 1 ? " rank waits in " : " ranks wait in ") +
-                           opText(*ops.front());
+  const std::string held = std::to_string(waiting.size()) +
+                           (waiting.size() == 1 ? " rank waits in " : " ranks wait in ") + opText(*ops.front());
   const std::string for_ns = " for " + humanNs(static_cast<double>(ops.front()->waited_ns));
 
   verdict.state = HangState::hang;
@@ -203,7 +213,7 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, H
     bool all_busy = true;
     for (size_t r : roots.ranks) {
       verdict.culprits.push_back(blame(graph, r));
-      all_busy &= busy(graph.ranks()[r]);
+      all_busy &= busy(graph.ranks()[r]) || (busyHost(graph.ranks()[r]) && ops.front()->waited_ns < host_ns);
     }
     if (all_busy) verdict.state = HangState::slow;
     verdict.text = culpritsText(graph, roots.ranks) + (roots.ranks.size() == 1 ? " holds" : " hold") +
@@ -223,9 +233,10 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, H
   } else {
     blameCircle(graph, ops, verdict);
     verdict.text = "ranks wait for each other: " +
-                   (verdict.culprits.empty() ? held : "rank " + std::to_string(verdict.culprits.front().rank) + " on " +
-                                                          verdict.culprits.front().node + ": " +
-                                                          verdict.culprits.front().reason + "; " + held) +
+                   (verdict.culprits.empty()
+                        ? held
+                        : "rank " + std::to_string(verdict.culprits.front().rank) + " on " +
+                              verdict.culprits.front().node + ": " + verdict.culprits.front().reason + "; " + held) +
                    for_ns;
   }
   for (const Culprit& c : verdict.culprits) verdict.confidence = std::max(verdict.confidence, c.confidence);

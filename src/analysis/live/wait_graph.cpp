@@ -101,8 +101,7 @@ void WaitGraph::addCollective(const Key& key, const std::vector<std::pair<size_t
   }
   for (size_t g = 0; g < known.size(); ++g)
     if (!known[g])
-      op.missing.push_back(
-          unknownRank(comm, static_cast<int32_t>(g), is_world ? static_cast<int32_t>(g) : -1));
+      op.missing.push_back(unknownRank(comm, static_cast<int32_t>(g), is_world ? static_cast<int32_t>(g) : -1));
   measure(op);
   ops_.push_back(std::move(op));
 }

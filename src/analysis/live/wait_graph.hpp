@@ -20,7 +20,9 @@ class WaitGraph {
     int64_t at_ns = 0;  ///< when its report came
     bool silent = false;
     int32_t rank = -1;
-    bool gone() const { return process && (process->state == ProcessState::dead || process->state == ProcessState::ended); }
+    bool gone() const {
+      return process && (process->state == ProcessState::dead || process->state == ProcessState::ended);
+    }
   };
   /// An operation in which ranks wait.
   struct Op {
