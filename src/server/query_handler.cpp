@@ -49,9 +49,9 @@ Answer App::query(const Request& r) {
   if (!fields) return Answer::error(fields.status());
   std::string sql, id = cluster() ? "" : "file", format = "json";
   double max_rows = 10000, timeout_s = 30;
-  for (Status s : {fields->text("sql", sql), fields->text("trace", id), fields->text("format", format),
-                   fields->number("max_rows", 1, kMostRows, max_rows),
-                   fields->number("timeout_s", 0.01, kMostSeconds, timeout_s)})
+  for (Status s :
+       {fields->text("sql", sql), fields->text("trace", id), fields->text("format", format),
+        fields->number("max_rows", 1, kMostRows, max_rows), fields->number("timeout_s", 0.01, kMostSeconds, timeout_s)})
     if (!s) return Answer::error(s);
   if (sql.empty()) return Answer::error(400, "give a statement: sql");
   if (format != "json" && format != "csv") return Answer::error(400, "'format' is json or csv");
@@ -123,7 +123,8 @@ Answer App::query(const Request& r) {
     state->changed.wait(lock, [&] { return state->done || state->held.size() >= kHoldBytes; });
     if (state->done && !state->status) {
       if (state->timed_out)
-        return Answer::error(504, "the query took longer than its " + humanNs(timeout_s * 1e9) + ": timeout_s gives more");
+        return Answer::error(504,
+                             "the query took longer than its " + humanNs(timeout_s * 1e9) + ": timeout_s gives more");
       if (state->status.code() == Code::kExhausted && state->status.message().starts_with("another query"))
         return Answer::error(429, state->status.message());
       return Answer::error(state->status);

@@ -106,9 +106,8 @@ Answer App::traceList(const Request&) {
       timeField(w, "start", s.start_ns);
       endField(w, "end", s.end_ns);
       w.key("events").null();  // not known before it is laid out
-      w.field("simulated", std::any_of(s.nodes.begin(), s.nodes.end(), [&](const auto& n) {
-                return simulated.contains(n.node);
-              }));
+      w.field("simulated",
+              std::any_of(s.nodes.begin(), s.nodes.end(), [&](const auto& n) { return simulated.contains(n.node); }));
       w.endObject();
     }
   } else {

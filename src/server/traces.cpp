@@ -96,7 +96,8 @@ Result<TracePtr> Traces::open(const std::string& id, double& progress) {
     bytes = it->bytes;
     changes = true;
   } else {
-    if (id != "file") return Status::notFound("there is no trace " + id.substr(0, 64) + ": the one here is called file");
+    if (id != "file")
+      return Status::notFound("there is no trace " + id.substr(0, 64) + ": the one here is called file");
     title = fs::path(file_).filename().string();
   }
   std::unique_lock lock(mutex_);
@@ -133,7 +134,8 @@ void Traces::work(Entry& entry, const std::string& id, const std::string& title,
       path = folder_ + "/" + id + "-" + std::to_string(next_++) + ".sbt";
     }
     status = client_->fetch(id, path, [&](uint64_t done) {
-      entry.progress = 0.5 * std::min(1.0, static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, bytes)));
+      entry.progress =
+          0.5 * std::min(1.0, static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, bytes)));
     });
   }
   auto trace = std::make_shared<OpenTrace>(id, title, path, client_ != nullptr);

@@ -27,7 +27,8 @@ void bandwidth(JsonWriter& w, const std::string& op, int64_t bytes, int64_t rank
     return;
   }
   const auto n = static_cast<double>(ranks);
-  const bool each = op == "all_gather" || op == "reduce_scatter" || op == "all_to_all" || op == "gather" || op == "scatter";
+  const bool each =
+      op == "all_gather" || op == "reduce_scatter" || op == "all_to_all" || op == "gather" || op == "scatter";
   const double alg = static_cast<double>(bytes) * (each ? n : 1) / static_cast<double>(dur);
   const double factor = op == "all_reduce" ? 2 * (n - 1) / n : each ? (n - 1) / n : 1;
   w.field("algbw_gbps", alg).field("busbw_gbps", alg * factor);
@@ -205,11 +206,11 @@ Result<std::string> Timeline::event(const std::string& id) {
         at = &b;
         if (!own.decode(b, col::comm, comms)) return false;
       }
-      const std::string_view here =
-          comms.allNull() || !comms.valid(r)
-              ? std::string_view()
-              : names_.text(names_.of(b.stream, trace::slotAt(comms, Kind::Str, r)));
-      if (here == comm && rowName(names_, rows.name[r]) == op) arrivals.push_back({rows.ts[r], rows.dur[r], rows.track[r]});
+      const std::string_view here = comms.allNull() || !comms.valid(r)
+                                        ? std::string_view()
+                                        : names_.text(names_.of(b.stream, trace::slotAt(comms, Kind::Str, r)));
+      if (here == comm && rowName(names_, rows.name[r]) == op)
+        arrivals.push_back({rows.ts[r], rows.dur[r], rows.track[r]});
       return true;
     });
   }

@@ -18,8 +18,8 @@ namespace tracesmith::server {
 /// A stretch of 2^shift ns of one track. Exact but for the name: the one that a vote weighted by time leaves over,
 /// which is the one with most time wherever one has more than half of it.
 struct Bucket {
-  uint32_t index;      ///< (time − origin) >> shift
-  uint32_t count;      ///< events that start in it
+  uint32_t index;  ///< (time − origin) >> shift
+  uint32_t count;  ///< events that start in it
   uint32_t name;
   uint32_t type : 8;
   uint32_t unused : 24;
@@ -68,10 +68,10 @@ class TimelineIndex {
   Status save(const std::string& path, const trace::Reader& reader) const;
 
   int64_t origin = 0, duration = 0;
-  std::vector<TrackIndex> tracks;                            ///< in the order they are shown
-  std::vector<BlockSummary> blocks;                          ///< of drawn tables, in file order
+  std::vector<TrackIndex> tracks;                                  ///< in the order they are shown
+  std::vector<BlockSummary> blocks;                                ///< of drawn tables, in file order
   std::unordered_map<TrackKey, uint32_t, TrackKeyHash> number_of;  ///< of a track
-  std::unordered_map<uint32_t, uint32_t> summary_of;         ///< of a block number
+  std::unordered_map<uint32_t, uint32_t> summary_of;               ///< of a block number
 
  private:
   void connect();

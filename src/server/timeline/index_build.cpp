@@ -9,7 +9,7 @@
 namespace tracesmith::server {
 namespace {
 
-constexpr int kFinest = 16;         // 2^16 buckets over the whole trace, where events are that dense
+constexpr int kFinest = 16;          // 2^16 buckets over the whole trace, where events are that dense
 constexpr int64_t kLongPart = 1024;  // an event of more than this part of the trace is long
 constexpr size_t kNamesPerBlock = 4096;
 
@@ -134,8 +134,7 @@ Result<std::unique_ptr<TimelineIndex>> TimelineIndex::build(const trace::Reader&
   for (const auto& w : workers)
     for (const TrackKey& key : w->numbers.keys())
       if (index->number_of.try_emplace(key, 0).second) keys.push_back(key);
-  std::sort(keys.begin(), keys.end(),
-            [&](const TrackKey& a, const TrackKey& b) { return shownBefore(a, b, names); });
+  std::sort(keys.begin(), keys.end(), [&](const TrackKey& a, const TrackKey& b) { return shownBefore(a, b, names); });
   for (size_t i = 0; i < keys.size(); ++i) index->number_of[keys[i]] = static_cast<uint32_t>(i);
   index->tracks.resize(keys.size());
   std::vector<std::unique_ptr<TrackBuilder>> builders(keys.size());

@@ -79,8 +79,7 @@ bool isDrawn(const trace::TableInfo& t) {
          &t == &trace::tableOf<trace::StepRow>();
 }
 
-RowDecoder::RowDecoder(const trace::Reader& reader, const analysis::Names& names,
-                       const analysis::ClockModels& clocks)
+RowDecoder::RowDecoder(const trace::Reader& reader, const analysis::Names& names, const analysis::ClockModels& clocks)
     : reader_(reader), names_(names), clocks_(clocks), decoder_(reader) {}
 
 const std::vector<analysis::ClockSegment>* RowDecoder::clockOf(uint32_t node) {
@@ -157,8 +156,8 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
     const int64_t d = dur.at(r);
     out.dur[r] = d == kNull || d <= 0 ? 0 : analysis::ClockModels::toReference(clock, addClamped(raw, d)) - out.ts[r];
     const int64_t s = name.at(r);
-    uint32_t number = s >= 0 && static_cast<size_t>(s) < numbers.size() ? numbers[static_cast<size_t>(s)]
-                                                                         : analysis::kNoName;
+    uint32_t number =
+        s >= 0 && static_cast<size_t>(s) < numbers.size() ? numbers[static_cast<size_t>(s)] : analysis::kNoName;
     key.node = node;
     key.process = analysis::processOf(ranks.at(r), pids.at(r));
     if (events) {

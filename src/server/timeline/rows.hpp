@@ -21,7 +21,7 @@ struct TrackKey {
   uint32_t node = analysis::kNoName;  ///< number of its name
   TrackKind kind = TrackKind::kThread;
   uint8_t unused[3] = {};
-  int64_t process = -1;         ///< rank, or −1 − pid
+  int64_t process = -1;          ///< rank, or −1 − pid
   int64_t major = trace::kNull;  ///< device of a stream
   int64_t minor = trace::kNull;  ///< stream, or tid of a thread
   bool operator==(const TrackKey&) const = default;

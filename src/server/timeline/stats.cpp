@@ -92,8 +92,8 @@ std::string Timeline::stats(const TileQuery& q) {
   w.endArray().key("busy_share");
   // Of the streams: device work over their time. Threads nest, so a share of theirs would mean nothing.
   if (streams > 0)
-    w.value(std::min(1.0, static_cast<double>(device_ns) /
-                              (static_cast<double>(q.to - q.from) * static_cast<double>(streams))));
+    w.value(std::min(
+        1.0, static_cast<double>(device_ns) / (static_cast<double>(q.to - q.from) * static_cast<double>(streams))));
   else
     w.null();
   w.endObject();

@@ -9,9 +9,9 @@
 namespace tracesmith::server {
 namespace {
 
-constexpr uint64_t kSlicesPerBucket = 4;   // of a track: more than this cannot be told apart
-constexpr uint64_t kSlices = 60'000;       // of an answer
-constexpr size_t kBlocks = 96;             // decoded for one answer; beyond it buckets have to do
+constexpr uint64_t kSlicesPerBucket = 4;    // of a track: more than this cannot be told apart
+constexpr uint64_t kSlices = 60'000;        // of an answer
+constexpr size_t kBlocks = 96;              // decoded for one answer; beyond it buckets have to do
 constexpr uint64_t kExactRows = 4'000'000;  // read to make buckets where the index is too coarse
 
 void number(std::string& out, int64_t v) {
@@ -55,7 +55,9 @@ struct Cell {
 class Cells {
  public:
   Cells(const TileQuery& q)
-      : from_(q.from), to_(q.to), width_(static_cast<double>(q.to - q.from) / static_cast<double>(q.width)),
+      : from_(q.from),
+        to_(q.to),
+        width_(static_cast<double>(q.to - q.from) / static_cast<double>(q.width)),
         cells_(static_cast<size_t>(q.width)) {}
 
   /// Something that was busy for `busy` ns of [start, end), evenly.
@@ -251,8 +253,7 @@ std::string Timeline::tiles(const TileQuery& q) {
       for (auto b = firstBucket(t, q.from); b != t.buckets.end(); ++b) {
         const int64_t start = static_cast<int64_t>(b->index) << t.shift;
         if (start >= q.to) break;
-        cells.add(start, start + (int64_t{1} << t.shift), b->busy_ns, b->count, b->name,
-                  static_cast<uint8_t>(b->type));
+        cells.add(start, start + (int64_t{1} << t.shift), b->busy_ns, b->count, b->name, static_cast<uint8_t>(b->type));
       }
       for (const LongEvent& e : t.longs) {
         if (e.ts >= q.to) break;

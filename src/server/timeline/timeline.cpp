@@ -94,8 +94,8 @@ Timeline::Rows Timeline::decode(uint32_t summary) {
     for (const TrackIndex& t : index_->tracks) (void)decoding->numbers.of(t.key);
   }
   auto rows = std::make_shared<TimelineRows>();
-  const bool good = decoding->decoder.decode(reader_->blocks()[index_->blocks[summary].block], decoding->numbers, *rows)
-                        .ok();
+  const bool good =
+      decoding->decoder.decode(reader_->blocks()[index_->blocks[summary].block], decoding->numbers, *rows).ok();
   for (int64_t& ts : rows->ts) ts -= index_->origin;
   std::lock_guard lock(mutex_);
   idle_.push_back(std::move(decoding));
@@ -150,8 +150,7 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
   std::map<std::pair<std::string, std::string>, int64_t> losses;
   using trace::losses::cause;
   (void)analysis::eachRow<trace::LossRow>(
-      *reader_, names_, {trace::losses::node, cause, trace::losses::count},
-      [&](const trace::LossRow& r, const auto&) {
+      *reader_, names_, {trace::losses::node, cause, trace::losses::count}, [&](const trace::LossRow& r, const auto&) {
         auto nameOf = [&](int64_t slot) {
           return slot == trace::kNull ? std::string() : std::string(names_.text(static_cast<uint32_t>(slot)));
         };
@@ -177,9 +176,9 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
     }
     if (k.kind == TrackKind::kThread) {
       auto it = host_names.find({k.node, k.process, k.minor});
-      track_name = it != host_names.end()       ? std::string(names_.text(it->second))
+      track_name = it != host_names.end()    ? std::string(names_.text(it->second))
                    : k.minor == trace::kNull ? std::string("host")
-                                                : "thread " + std::to_string(k.minor);
+                                             : "thread " + std::to_string(k.minor);
     }
     static constexpr const char* kKinds[] = {"steps", "collectives", "stream", "thread"};
     const std::string process = k.process >= 0    ? "rank " + std::to_string(k.process)

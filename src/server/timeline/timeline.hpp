@@ -78,7 +78,7 @@ class Timeline {
   Status failure_;  // set before failed_
   std::thread builder_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;                             // guards what follows
   std::list<std::pair<uint32_t, Rows>> recent_;  // newest first
   std::unordered_map<uint32_t, std::list<std::pair<uint32_t, Rows>>::iterator> where_;
   size_t cached_bytes_ = 0;
