@@ -1,6 +1,6 @@
 // Each node, and how well its clock is known.
 
-import { get } from "../api";
+import { ApiError, get } from "../api";
 import { lines as palette } from "../color";
 import { bytes, count, duration, none, plural, seconds, toMs } from "../format";
 import { live } from "../live";
@@ -15,7 +15,7 @@ export function Nodes() {
   const { params } = useRoute();
   const state = useStore(live);
   const nodes = state.nodes?.nodes;
-  if (!nodes) return state.connection === "down" ? <Failed what="The nodes" error={new Error(state.problem)} /> : <Loading what="Asking for the nodes" />;
+  if (!nodes) return state.connection === "down" ? <Failed what="The nodes" error={new ApiError(0, "offline", state.problem)} /> : <Loading what="Asking for the nodes" />;
   if (!nodes.length)
     return (
       <Empty title="No node has joined yet" command={`tracesmith cluster agent --master ${location.hostname}:50051`}>
