@@ -236,6 +236,18 @@ export class Engine {
     return null;
   }
 
+  /** An event in the middle of the window, for who has no mouse. */
+  anyEvent(): Picked | null {
+    const scroll = this.parts.scroller.scrollTop;
+    const rows = this.layout.rows.filter((r) => r.y + r.height > scroll && r.y < scroll + this.parts.scroller.clientHeight);
+    for (const lane of rows.flatMap((r) => r.lanes))
+      for (const share of [0.5, 0.4, 0.6, 0.25, 0.75]) {
+        const found = this.find(lane.track.id, this.from + (this.to - this.from) * share, 0, false);
+        if (found?.kind === "slice") return found.picked;
+      }
+    return null;
+  }
+
   /** The event of the track above or below that is nearest in time. */
   across(step: 1 | -1): Picked | null {
     const p = this.picked;
