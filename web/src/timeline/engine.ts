@@ -98,10 +98,16 @@ export class Engine {
 
   /** A running session has grown, or has got tracks. */
   update(info: TimelineInfo): void {
+    if (info === this.info) return;
     const end = this.info.duration_ns;
     const whole = this.from <= 0 && this.to >= end;
+    const name = (t: { group: string; name: string } | undefined) => t && `${t.group}\n${t.name}`;
+    const now = new Map(info.tracks.map((t) => [t.id, t]));
+    const same = info.origin === this.info.origin && this.info.tracks.every((t) => name(now.get(t.id)) === name(t));
     this.info = info;
-    this.tiles.forgetAfter(end - 2e9);
+    // Tracks that came in between may have moved the numbers of the others.
+    if (same) this.tiles.forgetAfter(end - 2e9);
+    else this.tiles.clear();
     this.map.update(info);
     this.layout = arrange(info.tracks, this.toggled, this.unit);
     if (whole) [this.from, this.to] = [0, info.duration_ns];
