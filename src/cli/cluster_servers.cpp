@@ -136,6 +136,14 @@ void addClusterServers(CLI::App& cluster, Run& run) {
   command
       ->add_option("--http-origin", web->options.origins, "Another site whose pages may ask: https://grafana.example")
       ->type_name("ORIGIN");
+  command->add_option("--webhook", o->webhook, "Post alerts (a hang, a slow rank, …) as JSON to this address")
+      ->type_name("http://…");
+  command
+      ->add_option("--on-alert", o->on_alert, "Run this program for alerts, with JSON on its standard input; no shell")
+      ->type_name("CMD");
+  command->add_option("--freeze", o->freeze_s, "On a hang keep the last SECONDS of all ranks as the session hang-TIME")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0));
   addSecurity(*command, o->security, true);
   command->add_flag("--json", *json, "Print where it listens as JSON");
   command->footer(

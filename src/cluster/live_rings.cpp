@@ -1,8 +1,13 @@
 #include "cluster/live_rings.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <optional>
 #include <set>
+#include <sstream>
 
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
@@ -22,6 +27,30 @@ constexpr uint64_t kLateKernelsNs = 300 * kMs;  // CUPTI hands kernels over ever
 constexpr uint64_t kForgetDeadNs = 600 * kS;    // how long a process that is gone is told
 constexpr uint64_t kFreshDeadNs = 60 * kS;      // one found dead is told if its probe was alive so recently
 constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPerComm = 2;
+
+struct ProcessStat {
+  bool stopped;  // by a signal, or a debugger
+  uint64_t cpu_ns;
+};
+
+std::optional<ProcessStat> readStat(int64_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(in, text);
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return {};
+  std::istringstream words(text.substr(name_end + 1));
+  char state = 0;
+  uint64_t user = 0, system = 0;
+  words >> state;
+  for (int i = 0; i < 10; ++i) {
+    std::string word;  // some are negative
+    words >> word;
+  }
+  if (!(words >> user >> system)) return {};
+  const uint64_t tick_ns = kS / static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
+  return ProcessStat{(state | 32) == 't', (user + system) * tick_ns};
+}
 
 }  // namespace
 
@@ -175,6 +204,22 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
   }
 }
 
+void RingFollower::addProcess(uint64_t now, ProcessReport& p) {
+  const ring::RingHeader& h = ring_->header();
+  if (!ring_->alive()) {
+    p.state = h.state.load() == ring::State::ended ? ProcessState::ended : ProcessState::dead;
+    return;
+  }
+  const std::optional<ProcessStat> stat = readStat(h.writer_pid);
+  if (!stat) return;
+  if (stat->stopped) p.state = ProcessState::stopped;
+  if (p.simulated) return;  // one process plays many
+  if (cpu_at_ns_ != 0 && now > cpu_at_ns_ && stat->cpu_ns >= cpu_ns_)
+    p.cpu_share = static_cast<double>(stat->cpu_ns - cpu_ns_) / static_cast<double>(now - cpu_at_ns_);
+  cpu_ns_ = stat->cpu_ns;
+  cpu_at_ns_ = now;
+}
+
 ProcessReport RingFollower::report(uint64_t now) {
   const ring::RingHeader& h = ring_->header();
   if (first_ && ring_->wrapped(0)) {
@@ -206,10 +251,7 @@ ProcessReport RingFollower::report(uint64_t now) {
   if (last_work_ns_ != 0) p.quiet_ns = static_cast<int64_t>(now > last_work_ns_ ? now - last_work_ns_ : 0);
   p.longest_wait_ns = longest_wait_ns_;
   p.missed = cursors_.missed;
-  if (ring_->alive())
-    p.state = capture::isStopped(h.writer_pid) ? ProcessState::stopped : ProcessState::running;
-  else
-    p.state = h.state.load() == ring::State::ended ? ProcessState::ended : ProcessState::dead;
+  addProcess(now, p);
   if (step_start_ != 0) {
     p.step = step_;
     p.step_age_ns = static_cast<int64_t>(now > step_start_ ? now - step_start_ : 0);

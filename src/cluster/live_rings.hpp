@@ -41,6 +41,7 @@ class RingFollower {
   void ended(const capture::NcclJoin::Operation& operation, const ring::Record* kernel);
   void takeStep(const ring::Record& record);
   void addInFlight(uint64_t now_ns, analysis::live::ProcessReport& report) const;
+  void addProcess(uint64_t now_ns, analysis::live::ProcessReport& report);
   Comm& comm(const ring::Record& operation);
   analysis::live::OpProgress& progress(Comm& comm, uint32_t name);
 
@@ -49,6 +50,7 @@ class RingFollower {
   bool first_ = true;
   uint64_t activity_ = 0, oldest_gpu_ns_ = 0, last_work_ns_ = 0;
   int64_t longest_wait_ns_ = 0;
+  uint64_t cpu_ns_ = 0, cpu_at_ns_ = 0;  // CPU time of the process, and when that was read
   capture::NcclJoin join_;
   std::map<uint64_t, Comm> comms_;
   std::map<uint32_t, uint64_t> stream_end_;     // of the last NCCL kernel, by stream

@@ -1,6 +1,9 @@
 #include "cluster/live_watch.hpp"
 
 #include <chrono>
+#include <ctime>
+
+#include "cluster/master.hpp"
 
 namespace tracesmith::cluster {
 
@@ -74,6 +77,18 @@ void LiveWatch::loop() {
     }
     stopped_.wait_for(lock, kPeriod, [&] { return stop_; });
   }
+}
+
+Result<SessionInfo> freeze(Master& master, double last_s) {
+  const auto seconds = static_cast<std::time_t>(master.referenceNow() / 1'000'000'000);
+  std::tm tm{};
+  ::gmtime_r(&seconds, &tm);
+  char name[40];
+  std::strftime(name, sizeof name, "hang-%Y%m%d-%H%M%S", &tm);
+  StartOptions options;
+  options.name = name;
+  options.last_s = last_s;
+  return master.start(options);
 }
 
 }  // namespace tracesmith::cluster

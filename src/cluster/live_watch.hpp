@@ -47,4 +47,8 @@ class LiveWatch {
   std::thread thread_;
 };
 
+class Master;
+/// Keeps what the flight recorders of all ranks hold of the last seconds, up to now: the session hang-TIME.
+Result<SessionInfo> freeze(Master& master, double last_s);
+
 }  // namespace tracesmith::cluster

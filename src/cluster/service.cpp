@@ -8,6 +8,7 @@
 
 #include "cluster/convert.hpp"
 #include "cluster/guard.hpp"
+#include "cluster/live_alerts.hpp"
 #include "cluster/live_convert.hpp"
 #include "cluster/local_client.hpp"
 #include "cluster/rpc.hpp"
@@ -410,6 +411,9 @@ class MasterServer final : public Server {
     if (!master) return master.status();
     master_ = std::move(*master);
     TS_TRY(guard_.open(options.security, options.data_dir + "/audit.log"));
+    Result<std::unique_ptr<AlertSender>> alerts = watchFor(options);
+    if (!alerts) return alerts.status();
+    alerts_ = std::move(*alerts);
     service_ = std::make_unique<Service>(*master_, guard_, options);
     port_ = options.port;
     Result<std::unique_ptr<grpc::Server>> server = startServer(*service_, options.listen, port_, options.security);
@@ -441,7 +445,27 @@ class MasterServer final : public Server {
     ::setrlimit(RLIMIT_NOFILE, &limit);
   }
 
+  /// Alerts of the watcher go out, and a hang is kept.
+  Result<std::unique_ptr<AlertSender>> watchFor(const MasterOptions& options) {
+    auto audit = [this](const std::string& action, const std::string& what, const Status& outcome) {
+      guard_.audit("watcher", Role::kOperator, action, what, outcome);
+    };
+    Result<std::unique_ptr<AlertSender>> sender = AlertSender::create(options.webhook, options.on_alert, audit);
+    if (!sender) return sender;
+    master_->watch().setSink([audit, master = master_.get(), out = sender->get(), freeze_s = options.freeze_s](
+                                 const analysis::live::Alert& alert, const analysis::live::HangVerdict& verdict) {
+      audit("alert", alert.kind + ": " + alert.text.substr(0, 1024), {});
+      if (alert.kind == "hang" && freeze_s > 0) {
+        Result<SessionInfo> session = freeze(*master, freeze_s);
+        audit("freeze", session ? session->name : "", session.status());
+      }
+      out->send(alert, verdict);
+    });
+    return sender;
+  }
+
   Guard guard_;
+  std::unique_ptr<AlertSender> alerts_;  // before the master, whose watcher uses it
   std::unique_ptr<Master> master_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<sync::ExchangeServer> exchange_;

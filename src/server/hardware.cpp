@@ -85,10 +85,10 @@ Answer App::topology(const Request& r) {
         t.reader(), t.names(), {node, device, peer_node, peer_device, kind, gbps, measured_gbps},
         [&](const trace::LinkRow& l, const auto&) {
           const int64_t speed = l.measured_gbps != trace::kNull ? l.measured_gbps : l.gbps;
-          links[textOf(l.node)].push_back({textOf(l.node), l.device, l.peer_device, textOf(l.kind),
-                                           speed == trace::kNull ? std::numeric_limits<double>::quiet_NaN()
-                                                                 : std::bit_cast<double>(speed),
-                                           textOf(l.peer_node)});
+          links[textOf(l.node)].push_back(
+              {textOf(l.node), l.device, l.peer_device, textOf(l.kind),
+               speed == trace::kNull ? std::numeric_limits<double>::quiet_NaN() : std::bit_cast<double>(speed),
+               textOf(l.peer_node)});
         });
     if (!s) return Answer::error(s);
   } else {

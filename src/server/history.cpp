@@ -46,8 +46,8 @@ MetricSeries MetricHistory::series(const SeriesQuery& q) const {
   std::lock_guard lock(mutex_);
   MetricSeries out;
   const auto metric = metrics_.find(q.metric);
-  const auto first = std::lower_bound(frames_.begin(), frames_.end(), q.from,
-                                      [](const Frame& f, int64_t t) { return f.t < t; });
+  const auto first =
+      std::lower_bound(frames_.begin(), frames_.end(), q.from, [](const Frame& f, int64_t t) { return f.t < t; });
   const auto last = std::upper_bound(first, frames_.end(), q.to, [](int64_t t, const Frame& f) { return t < f.t; });
   if (first == last || metric == metrics_.end()) return out;
   const auto frames = static_cast<size_t>(last - first);

@@ -21,7 +21,7 @@ struct MetricSeries {
     std::string name;
     std::vector<double> values;
   };
-  int64_t t0 = 0;     ///< ns
+  int64_t t0 = 0;  ///< ns
   double step_ms = 0;
   size_t points = 0;  ///< times are t0 + i × step
   std::vector<Line> lines;
@@ -46,7 +46,7 @@ class MetricHistory {
     int64_t t;
     std::vector<std::vector<float>> values;  // by metric, then by GPU; shorter where there were fewer
   };
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;               // guards what follows
   std::map<std::string, size_t> metrics_;  // those that ever had a value
   std::map<std::pair<std::string, uint32_t>, size_t> gpus_;
   std::vector<std::string> gpu_names_;
@@ -56,7 +56,8 @@ class MetricHistory {
 /// Means of samples that fall into the same step; NaN where none does.
 class Binned {
  public:
-  Binned(int64_t t0, double step_ms, size_t points) : t0_(t0), step_ns_(step_ms * 1e6), sums_(points), counts_(points) {}
+  Binned(int64_t t0, double step_ms, size_t points)
+      : t0_(t0), step_ns_(step_ms * 1e6), sums_(points), counts_(points) {}
   void add(int64_t t, double value) {
     const double at = static_cast<double>(t - t0_) / step_ns_;
     if (at < 0 || at >= static_cast<double>(sums_.size())) return;

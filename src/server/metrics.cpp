@@ -68,8 +68,8 @@ Result<MetricSeries> seriesOf(OpenTrace& trace, const SeriesQuery& q) {
   size_t most = 1;
   for (const auto& [key, samples] : lines) most = std::max(most, samples.size());
   const double span_ms = std::max(1e-3, static_cast<double>(high - low) / 1e6);
-  out.step_ms = std::max(span_ms / static_cast<double>(std::max<size_t>(1, most - 1)),
-                         span_ms / static_cast<double>(q.points));
+  out.step_ms =
+      std::max(span_ms / static_cast<double>(std::max<size_t>(1, most - 1)), span_ms / static_cast<double>(q.points));
   out.t0 = low - static_cast<int64_t>(out.step_ms * 5e5);
   out.points = static_cast<size_t>(span_ms / out.step_ms) + 2;
   for (const auto& [key, samples] : lines) {

@@ -59,11 +59,15 @@ Answer App::prometheus(const Request&) {
     };
     each("tracesmith_node_up", "gauge", "1 while the node is connected and heard of",
          [](const auto& n) { return n.connected && n.healthy ? 1 : 0; });
-    each("tracesmith_node_silent_seconds", "gauge", "since the node was heard of", [](const auto& n) { return n.silent_s; });
+    each("tracesmith_node_silent_seconds", "gauge", "since the node was heard of",
+         [](const auto& n) { return n.silent_s; });
     each("tracesmith_node_gpus", "gauge", "GPUs of the node", [](const auto& n) { return n.gpus.size(); });
-    each("tracesmith_node_processes", "gauge", "processes that are recorded", [](const auto& n) { return n.processes; });
-    each("tracesmith_node_records_total", "counter", "records read on the node", [](const auto& n) { return n.records; });
-    each("tracesmith_node_lost_records_total", "counter", "records lost on the node", [](const auto& n) { return n.losses; });
+    each("tracesmith_node_processes", "gauge", "processes that are recorded",
+         [](const auto& n) { return n.processes; });
+    each("tracesmith_node_records_total", "counter", "records read on the node",
+         [](const auto& n) { return n.records; });
+    each("tracesmith_node_lost_records_total", "counter", "records lost on the node",
+         [](const auto& n) { return n.losses; });
     each("tracesmith_node_spool_bytes", "gauge", "not yet at the master", [](const auto& n) { return n.spool_bytes; });
     each("tracesmith_node_stored_bytes", "gauge", "at the master", [](const auto& n) { return n.stored_bytes; });
     t.begin("tracesmith_node_clock_bound_seconds", "gauge", "the node's clock is known to this");

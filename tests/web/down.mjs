@@ -17,7 +17,7 @@ test("with the master down every view says so, and goes on when it is back", asy
   await page.locator(".status .down code", { hasText: "tracesmith cluster master --http-port" }).waitFor();
   // What was there stays; what was not says that nobody answers.
   await shows(page, "1 node, 4 GPUs");
-  for (const hash of ["#/timeline", "#/ranks", "#/hang"]) {
+  for (const hash of ["#/metrics", "#/timeline", "#/ranks", "#/hang"]) {
     await visit(page, hash);
     await shows(page, "The server does not answer");
   }
@@ -27,13 +27,10 @@ test("with the master down every view says so, and goes on when it is back", asy
   await shows(page, "nobody answers at this address");
   await visit(page, "#/nodes");
   await page.getByRole("region", { name: "Nodes" }).waitFor();
-  await visit(page, "#/metrics");
-  await page.locator(".metrics").waitFor();
   const second = await startMaster("down");
   entry.to(second.url);
   await page.locator(".status .up").waitFor();
   await visit(page, "#/timeline");
   await shows(page, "Nothing was recorded yet");
   await close();
-  entry.close();
 });

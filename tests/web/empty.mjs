@@ -11,13 +11,11 @@ test("every view of an empty cluster says what to do", async () => {
   await shows(page, "No session yet");
   await visit(page, "#/metrics");
   await shows(page, /No metric has come in yet|Nothing was measured/);
-  for (const hash of ["#/timeline", "#/ranks"]) {
+  for (const hash of ["#/timeline", "#/ranks", "#/sql"]) {
     await visit(page, hash);
     await shows(page, "Nothing was recorded yet");
     await shows(page, /tracesmith cluster start --name/);
   }
-  await visit(page, "#/sql");
-  await page.locator("textarea.code").waitFor();
   await visit(page, "#/hang");
   await shows(page, "No collective waits");
   await visit(page, "#/nodes");

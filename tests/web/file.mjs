@@ -62,6 +62,15 @@ test("keys move the timeline", async () => {
   const from = Number(await page.locator(".timeline").getAttribute("data-from"));
   await page.keyboard.press("d");
   await page.waitForFunction((n) => Number(document.querySelector(".timeline").dataset.from) > n, from);
+  // Without a mouse: an event of the first track, then the one after it.
+  await page.locator(".scroller").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction(() => /sel=/.test(location.hash));
+  const first = await page.evaluate(() => new URLSearchParams(location.hash.split("?")[1]).get("sel"));
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction((s) => new URLSearchParams(location.hash.split("?")[1]).get("sel") !== s, first);
+  await page.keyboard.press("f");
+  await narrower(whole / 100);
   await page.keyboard.press("0");
   await page.waitForFunction((n) => Number(document.querySelector(".timeline").dataset.to) - Number(document.querySelector(".timeline").dataset.from) >= n, whole * 0.999);
   await close();
@@ -126,7 +135,7 @@ test("SQL completes, runs, shows a chart, keeps a query and says what is wrong",
   await page.keyboard.press("Escape");
   await page.keyboard.press("Control+Enter");
   await shows(page, /^8 rows/);
-  assert.equal(await page.locator(".result tbody tr").count(), 8);
+  await page.waitForFunction(() => document.querySelectorAll(".result tbody tr").length === 8);
   await page.getByRole("button", { name: "Chart" }).click();
   await page.locator(".result-chart .uplot canvas").waitFor();
   await page.getByLabel("Name to save this query under").fill("events of each rank");

@@ -7,7 +7,7 @@ import os from "node:os";
 import path from "node:path";
 import { createRequire } from "node:module";
 
-const require = createRequire(new URL("../../web/package.json", import.meta.url));
+const require = createRequire(path.join(fs.realpathSync(process.env.PAGE_MODULES), "package.json"));
 const { chromium } = require("playwright-core");
 
 export const program = process.env.TRACESMITH;
@@ -18,6 +18,7 @@ const folder = fs.mkdtempSync(path.join(os.tmpdir(), "tracesmith-web-"));
 const rings = path.join(folder, "rings");
 fs.mkdirSync(rings, { mode: 0o700 });
 const children = new Set();
+const doors = new Set();
 let browser;
 
 export const place = (name) => path.join(folder, name);
@@ -29,6 +30,7 @@ process.on("exit", () => {
 
 export async function closeAll() {
   await browser?.close();
+  for (const entry of doors) entry.close();
   for (const child of [...children]) await stop(child);
 }
 
@@ -114,17 +116,20 @@ export async function door() {
     other.pipe(socket);
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
+  server.unref();
+  const entry = {
     url: `http://127.0.0.1:${server.address().port}`,
     to(url) {
       target = url ? Number(new URL(url).port) : 0;
       if (!target) for (const s of [...open]) s.destroy();
     },
     close() {
-      this.to(null);
+      entry.to(null);
       server.close();
     },
   };
+  doors.add(entry);
+  return entry;
 }
 
 /** A page of its own; what goes wrong in it fails the test that closes it. */

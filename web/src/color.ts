@@ -6,9 +6,11 @@ const hex = (text: string): Rgb => [1, 3, 5].map((i) => parseInt(text.slice(i, i
 
 // Sequential, blue to yellow over grey: lightness grows steadily, and no red or green is needed to read it.
 const sequential = ["#0b2a52", "#1d3f73", "#36547d", "#53687e", "#707d7c", "#8f9274", "#b0a766", "#d2bd51", "#f4d43a"].map(hex);
-// Diverging: blue is less, orange is more; the middle is the ground.
-const less = ["#1f5fa8", "#5b8ec4", "#9dbedd"].map(hex);
-const more = ["#f3c08a", "#e08a3c", "#b3500f"].map(hex);
+// Diverging: blue is less, orange is more; the middle is the ground, and what is far from it stands out.
+const differences = {
+  light: ["#1f5fa8", "#5b8ec4", "#9dbedd", "#f0f1f3", "#f3c08a", "#e08a3c", "#b3500f"].map(hex),
+  dark: ["#7dbcff", "#4583c4", "#2e4a68", "#23282e", "#664628", "#b8691f", "#ff9d42"].map(hex),
+};
 
 function between(stops: Rgb[], x: number): Rgb {
   const at = Math.min(Math.max(x, 0), 1) * (stops.length - 1);
@@ -21,10 +23,7 @@ export const css = ([r, g, b]: Rgb): string => `rgb(${r} ${g} ${b})`;
 export const heat = (x: number): Rgb => between(sequential, x);
 
 /** x from -1 (less) to 1 (more). */
-export function diverge(x: number, dark: boolean): Rgb {
-  const middle: Rgb = dark ? [46, 50, 56] : [240, 241, 243];
-  return between([less[0], less[1], less[2], middle, more[0], more[1], more[2]], (Math.min(Math.max(x, -1), 1) + 1) / 2);
-}
+export const diverge = (x: number, dark: boolean): Rgb => between(dark ? differences.dark : differences.light, (x + 1) / 2);
 
 /** Scales as pixels, for pictures of many cells: one number is red, green, blue and opaque, 0 is nothing. */
 const pixels = (at: (x: number) => Rgb): Uint32Array =>

@@ -1,12 +1,13 @@
 // The line at the bottom: connection, clock, losses. Always there, so that nothing jumps when it has something to say.
 
 import { useEffect, useState } from "preact/hooks";
+import { get } from "./api";
 import { bytes, count, duration, plural } from "./format";
 import { live, type Live } from "./live";
 import { useRoute } from "./route";
 import { Store, useStore } from "./store";
-import { retryAll, startCommand } from "./ui";
-import type { Loss } from "./types";
+import { retryAll, startCommand, useLoad } from "./ui";
+import type { Loss, TimelineInfo } from "./types";
 
 /** What the view shown knows of its trace: losses and the bound of its clock. */
 export const traceState = new Store<{ losses: Loss[]; bound: number | null; notes: string[] } | null>(null);
@@ -15,7 +16,10 @@ export function StatusBar() {
   const state = useStore(live);
   const trace = useStore(traceState);
   const { view } = useRoute();
-  const ofTrace = ["timeline", "ranks"].includes(view) || state.info?.mode === "file" ? trace : null;
+  const file = state.info?.mode === "file";
+  const whole = useLoad(file ? "losses of the file" : null, (signal) => get<TimelineInfo>("/api/v1/traces/file/timeline", signal)).data;
+  const ofFile = whole && { losses: whole.losses, bound: whole.clock_bound_ns, notes: [] };
+  const ofTrace = file ? (trace ?? ofFile) : ["timeline", "ranks"].includes(view) ? trace : null;
   return (
     <footer class="status" aria-label="State">
       <ConnectionState state={state} />
@@ -25,7 +29,7 @@ export function StatusBar() {
       </span>
       {state.nodes?.stored_bytes != null && <span>{bytes(state.nodes.stored_bytes)} stored</span>}
       <span class="fill" />
-      <Notes notes={[...(ofTrace?.notes ?? []), ...(state.info?.notes ?? [])]} />
+      <Notes notes={[...new Set([...(ofTrace?.notes ?? []), ...(state.info?.notes ?? [])])]} />
       <span>{state.info ? `${state.info.role} · ${state.info.version}` : ""}</span>
     </footer>
   );

@@ -34,7 +34,7 @@ HangVerdict HangDetector::look(int64_t now_ns) {
   std::vector<const WaitGraph::Op*> stuck;
   for (const WaitGraph::Op& op : graph.ops())
     if (op.waited_ns >= (op.first ? std::max(threshold, options_.first_ns) : threshold)) stuck.push_back(&op);
-  if (!stuck.empty()) describeHang(graph, stuck, verdict);
+  if (!stuck.empty()) describeHang(graph, stuck, options_.host_ns, verdict);
   return verdict;
 }
 

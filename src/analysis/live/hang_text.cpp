@@ -20,6 +20,11 @@ bool busy(const Rank& r) {
          *r.process->quiet_ns < kBusyNs;
 }
 
+/// Whether the process works, though its GPU does not: it may save a checkpoint, or run in a circle.
+bool busyHost(const Rank& r) {
+  return r.process && !r.silent && r.process->state == ProcessState::running && r.process->cpu_share.value_or(0) > 0.5;
+}
+
 /// Operations in which a rank has stood still for a while. A process that is stopped or gone waits for nobody.
 std::vector<const Op*> waitsOf(const WaitGraph& graph, size_t rank) {
   std::vector<const Op*> waits;
@@ -106,6 +111,10 @@ Culprit blame(const WaitGraph& graph, size_t rank) {
       c.reason += " in step " + std::to_string(*r.process->step) + ", which began " +
                   humanNs(static_cast<double>(*r.process->step_age_ns)) + " ago";
     c.confidence = 0.7;
+  } else if (busyHost(r)) {
+    const std::string at = stepText(*r.process);
+    c.reason = "its process works on the CPU and launches nothing" + (at.empty() ? "" : ": " + at);
+    c.confidence = 0.8;
   } else {
     const std::string at = stepText(*r.process);
     c.reason = "it has not launched it" + (at.empty() ? "" : ": " + at);
@@ -180,7 +189,7 @@ std::string culpritsText(const WaitGraph& graph, const std::set<size_t>& ranks) 
 
 }  // namespace
 
-void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, HangVerdict& verdict) {
+void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, int64_t host_ns, HangVerdict& verdict) {
   const Roots roots = findRoots(graph, stuck);
   std::vector<const Op*> ops(stuck.begin(), stuck.end());
   // Those the culprits are missing from first, then the oldest.
@@ -204,7 +213,7 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, H
     bool all_busy = true;
     for (size_t r : roots.ranks) {
       verdict.culprits.push_back(blame(graph, r));
-      all_busy &= busy(graph.ranks()[r]);
+      all_busy &= busy(graph.ranks()[r]) || (busyHost(graph.ranks()[r]) && ops.front()->waited_ns < host_ns);
     }
     if (all_busy) verdict.state = HangState::slow;
     verdict.text = culpritsText(graph, roots.ranks) + (roots.ranks.size() == 1 ? " holds" : " hold") +

@@ -76,6 +76,7 @@ struct ProcessReport {
   std::optional<int64_t> quiet_ns;  ///< since the last of them
   int64_t longest_wait_ns = 0;      ///< the longest of NCCL's kernels since the last report
   uint64_t missed = 0;              ///< records that were overwritten before they were read
+  std::optional<double> cpu_share;  ///< of one core, since the last report
   std::optional<int64_t> step, step_age_ns;
   std::vector<StepTime> steps;  ///< those that ended since the last report
   std::vector<CommState> comms;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/live/hang.hpp"
+#include "analysis/live/slow.hpp"
 
 namespace tracesmith::analysis::live {
 
@@ -19,7 +20,9 @@ class Watcher {
 
  private:
   HangDetector hang_;
+  SlowDetector slow_;
   HangVerdict verdict_;
+  bool told_ = false;  // that a rank at work holds up the job
 };
 
 }  // namespace tracesmith::analysis::live

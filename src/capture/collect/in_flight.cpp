@@ -27,14 +27,6 @@ std::string ncclOpName(std::string_view function) {
   return out == "allto_all" ? "all_to_all" : out;
 }
 
-bool isStopped(int64_t pid) {
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(stat, text);
-  const size_t name_end = text.rfind(')');  // the name may hold anything
-  return name_end != std::string::npos && name_end + 2 < text.size() && (text[name_end + 2] | 32) == 't';
-}
-
 std::string ncclCommName(uint64_t hash) {
   char text[20];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
@@ -44,6 +36,14 @@ std::string ncclCommName(uint64_t hash) {
 namespace {
 
 using Operation = std::tuple<uint64_t, std::string_view, uint64_t>;  // communicator, function, number
+
+bool isStopped(int64_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  return name_end != std::string::npos && name_end + 2 < text.size() && (text[name_end + 2] | 32) == 't';
+}
 
 /// What one process waits for; notes in `ended` which collectives it has seen end.
 void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vector<InFlight>& all) {

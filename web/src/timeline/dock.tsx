@@ -65,7 +65,6 @@ const hiddenKeys = new Set(["name", "type", "ts", "dur", "node", "rank", "flow",
 
 function show(key: string, value: unknown): string {
   if (typeof value === "number" && /bytes|shared/.test(key)) return bytes(value);
-  if (typeof value === "number") return count(value);
   if (Array.isArray(value)) return value.join(" × ");
   if (value && typeof value === "object") return JSON.stringify(value);
   return String(value);

@@ -98,10 +98,16 @@ export class Engine {
 
   /** A running session has grown, or has got tracks. */
   update(info: TimelineInfo): void {
+    if (info === this.info) return;
     const end = this.info.duration_ns;
     const whole = this.from <= 0 && this.to >= end;
+    const name = (t: { group: string; name: string } | undefined) => t && `${t.group}\n${t.name}`;
+    const now = new Map(info.tracks.map((t) => [t.id, t]));
+    const same = info.origin === this.info.origin && this.info.tracks.every((t) => name(now.get(t.id)) === name(t));
     this.info = info;
-    this.tiles.forgetAfter(end - 2e9);
+    // Tracks that came in between may have moved the numbers of the others.
+    if (same) this.tiles.forgetAfter(end - 2e9);
+    else this.tiles.clear();
     this.map.update(info);
     this.layout = arrange(info.tracks, this.toggled, this.unit);
     if (whole) [this.from, this.to] = [0, info.duration_ns];
@@ -233,6 +239,18 @@ export class Engine {
       if (i === undefined) continue;
       return { track: p.track, row: tile.row[i], start: tile.start[i], length: tile.length[i], depth: p.depth, name: this.tiles.names[tile.name[i]], type: this.info.types[tile.type[i]] ?? "other" };
     }
+    return null;
+  }
+
+  /** An event in the middle of the window, for who has no mouse. */
+  anyEvent(): Picked | null {
+    const scroll = this.parts.scroller.scrollTop;
+    const rows = this.layout.rows.filter((r) => r.y + r.height > scroll && r.y < scroll + this.parts.scroller.clientHeight);
+    for (const lane of rows.flatMap((r) => r.lanes))
+      for (const share of [0.5, 0.4, 0.6, 0.25, 0.75]) {
+        const found = this.find(lane.track.id, this.from + (this.to - this.from) * share, 0, false);
+        if (found?.kind === "slice") return found.picked;
+      }
     return null;
   }
 

@@ -157,8 +157,8 @@ export function listen(engine: Engine, parts: { tracks: HTMLCanvasElement; ruler
         const row = engine.layout.where.get(engine.picked.track)?.row;
         if (row) actions.toggle((row.kind === "track" ? row.parent! : row).key);
       } else if (key.startsWith("arrow") && (target === scroller || target === document.body || target.id === "main")) {
-        const next = key === "arrowleft" ? engine.neighbour(-1) : key === "arrowright" ? engine.neighbour(1) : key === "arrowup" ? engine.across(-1) : engine.across(1);
-        if (!engine.picked) return;
+        const next = !engine.picked ? engine.anyEvent() : key === "arrowleft" ? engine.neighbour(-1) : key === "arrowright" ? engine.neighbour(1) : key === "arrowup" ? engine.across(-1) : engine.across(1);
+        if (!next && !engine.picked) return;
         if (next) {
           actions.pick(next);
           engine.reveal(next.track);

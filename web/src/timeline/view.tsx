@@ -190,6 +190,11 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
   };
   const goTo = (track: number, start: number, length: number, row: string | undefined, name: string) => {
     if (row) pick({ track, row, start, length, depth: 0, name, type: "" });
+    // A closed node or rank is opened, so that the track itself is seen.
+    for (let i = 0; i < 2; i++) {
+      const at = engine.current?.layout.where.get(track);
+      if (at && !at.lane && at.row.closed) toggle(at.row.key);
+    }
     engine.current?.reveal(track);
     if (!row || start < engine.current!.from || start + length > engine.current!.to) engine.current?.show(start, length, track);
   };

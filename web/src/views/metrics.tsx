@@ -1,7 +1,7 @@
 // Any metric of any GPU over time. All charts share their stretch of time.
 
 import { useMemo, useState } from "preact/hooks";
-import { get, query } from "../api";
+import { ApiError, get, query } from "../api";
 import { heatPixel, lines as palette } from "../color";
 import { count, metricTitle, node_gpu, plural, toMs, withUnit } from "../format";
 import { HeatMap } from "../heat";
@@ -43,7 +43,7 @@ export function Metrics() {
   const gpu = params.get("gpu") ?? "";
   const gpus = [...new Set((state.nodes?.nodes ?? []).flatMap((n) => n.gpus.map((g) => String(g.index))))];
   const zoomed = params.get("from") !== null;
-  if (!state.info) return state.connection === "down" ? <Failed what="The metrics" error={new Error(state.problem)} /> : <Loading what="Asking for the metrics" />;
+  if (!state.info || (!names && !asked)) return state.connection === "down" ? <Failed what="The metrics" error={new ApiError(0, "offline", state.problem)} /> : <Loading what="Asking for the metrics" />;
   return (
     <div class="metrics">
       <div class="tools">

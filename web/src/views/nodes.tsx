@@ -1,6 +1,6 @@
 // Each node, and how well its clock is known.
 
-import { get } from "../api";
+import { ApiError, get } from "../api";
 import { lines as palette } from "../color";
 import { bytes, count, duration, none, plural, seconds, toMs } from "../format";
 import { live } from "../live";
@@ -15,7 +15,7 @@ export function Nodes() {
   const { params } = useRoute();
   const state = useStore(live);
   const nodes = state.nodes?.nodes;
-  if (!nodes) return state.connection === "down" ? <Failed what="The nodes" error={new Error(state.problem)} /> : <Loading what="Asking for the nodes" />;
+  if (!nodes) return state.connection === "down" ? <Failed what="The nodes" error={new ApiError(0, "offline", state.problem)} /> : <Loading what="Asking for the nodes" />;
   if (!nodes.length)
     return (
       <Empty title="No node has joined yet" command={`tracesmith cluster agent --master ${location.hostname}:50051`}>
@@ -60,6 +60,8 @@ export function Nodes() {
   );
 }
 
+const whole = (n: string | number): bigint => BigInt(typeof n === "number" ? Math.round(n) : n);
+
 interface ClockPoint {
   t: string;
   offset_ns: string | number;
@@ -72,8 +74,8 @@ function Details({ node }: { node: NodeInfo }) {
   const data = load.data?.node === node.node ? load.data.points : null;
   const x = useMemo(() => data?.map((p) => toMs(p.t) / 1000) ?? [], [data]);
   const offset = useMemo(() => {
-    const middle = data?.length ? BigInt(data[data.length - 1].offset_ns) : 0n;
-    const from = (bound: number) => data?.map((p) => Number(BigInt(p.offset_ns) - middle) + bound * p.bound_ns) ?? [];
+    const middle = data?.length ? whole(data[data.length - 1].offset_ns) : 0n;
+    const from = (bound: number) => data?.map((p) => Number(whole(p.offset_ns) - middle) + bound * p.bound_ns) ?? [];
     return [
       { label: "at most", color: palette[0], values: from(1), width: 0.5, fillTo: 2 },
       { label: "offset", color: palette[0], values: from(0), width: 1.75 },

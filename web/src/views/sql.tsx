@@ -45,8 +45,11 @@ export function Sql() {
   const [naming, setNaming] = useState("");
   const control = useRef<AbortController | null>(null);
   const schema = useLoad("schema", (signal) => get<Schema>("/api/v1/schema", signal)).data;
-  const traces = useLoad("traces", (signal) => get<{ traces: TraceInfo[] }>("/api/v1/traces", signal)).data?.traces ?? [];
-  const trace = params.get("trace") ?? "";
+  const asked = useLoad("traces", (signal) => get<{ traces: TraceInfo[] }>("/api/v1/traces", signal));
+  const traces = [...(asked.data?.traces ?? [])].sort((a, b) => (BigInt(a.start) < BigInt(b.start) ? 1 : -1));
+  const file = info?.mode === "file";
+  const trace = file ? "" : (params.get("trace") ?? traces[0]?.id ?? "");
+  const nothing = !file && !!asked.data && !traces.length;
   const look = params.get("look") === "chart" ? "chart" : "table";
   const body = () => ({ sql, ...(trace ? { trace } : {}) });
 
@@ -67,11 +70,15 @@ export function Sql() {
     }
     setBusy(false);
   };
+  // A link to a query shows its answer.
+  const ready = !!info && (file || !!trace);
+  const first = useRef(params.get("q") !== null);
   useEffect(() => {
-    // A link to a query shows its answer.
-    if (params.get("q")) void run();
-    return () => control.current?.abort();
-  }, []);
+    if (!ready || !first.current) return;
+    first.current = false;
+    void run();
+  }, [ready]);
+  useEffect(() => () => control.current?.abort(), []);
   const stop = () => {
     control.current?.abort();
     setBusy(false);
@@ -115,14 +122,14 @@ export function Sql() {
       </aside>
       <div class="sql-main">
         <div class="tools">
-          <button type="button" class="main" onClick={busy ? stop : run} disabled={!sql.trim()} title="Ctrl + Enter">
+          <button type="button" class="main" onClick={busy ? stop : run} disabled={!sql.trim() || nothing} title="Ctrl + Enter">
             {busy ? "Stop" : "Run"}
           </button>
-          {traces.length > 0 && info?.mode !== "file" && (
+          {traces.length > 0 && !file && (
             <Select
               label="Over"
               value={trace}
-              options={[{ value: "", text: "everything" }, ...traces.map((t) => ({ value: t.id, text: t.title }))]}
+              options={traces.map((t) => ({ value: t.id, text: t.title }))}
               onChange={(v) => setParams({ trace: v })}
             />
           )}
@@ -162,6 +169,10 @@ export function Sql() {
             <pre class="sql-error" role="alert">
               {error}
             </pre>
+          ) : !result && nothing ? (
+            <Empty title="Nothing was recorded yet" command="tracesmith cluster start --name my-session">
+              SQL asks the rows of a session. Start one on the <a href="#/overview">overview</a>, or type:
+            </Empty>
           ) : !result ? (
             <Empty title={busy ? "Running …" : "Ask something"}>Ctrl + Enter runs the query. Only reading statements are allowed.</Empty>
           ) : result.columns.length === 0 || result.rows.length === 0 ? (

@@ -7,7 +7,7 @@ import { suggest, tokens, type Suggestion } from "./sqltext";
 export function SqlEditor(props: { value: string; onInput: (sql: string) => void; onRun: () => void; schema: Schema | null }) {
   const area = useRef<HTMLTextAreaElement>(null);
   const back = useRef<HTMLPreElement>(null);
-  const [open, setOpen] = useState<{ from: number; list: Suggestion[]; at: number; x: number; y: number } | null>(null);
+  const [open, setOpen] = useState<{ from: number; list: Suggestion[]; at: number; moved: boolean; x: number; y: number } | null>(null);
   const cursor = useRef<number | null>(null);
 
   useLayoutEffect(() => {
@@ -30,7 +30,7 @@ export function SqlEditor(props: { value: string; onInput: (sql: string) => void
     if (!list.length || (!always && a.selectionStart === from && a.value[from - 1] !== ".")) return setOpen(null);
     // A fixed-width font: the place of the cursor is counted.
     const before = a.value.slice(0, from).split("\n");
-    setOpen({ from, list, at: 0, x: before[before.length - 1].length, y: before.length });
+    setOpen({ from, list, at: 0, moved: always, x: before[before.length - 1].length, y: before.length });
   };
   const take = (s: Suggestion) => {
     const a = area.current!;
@@ -47,8 +47,8 @@ export function SqlEditor(props: { value: string; onInput: (sql: string) => void
     } else if (e.ctrlKey && e.key === " ") offer(true);
     else if (open && (e.key === "ArrowDown" || e.key === "ArrowUp")) {
       const by = e.key === "ArrowDown" ? 1 : -1;
-      setOpen({ ...open, at: (open.at + by + open.list.length) % open.list.length });
-    } else if (open && (e.key === "Tab" || e.key === "Enter")) take(open.list[open.at]);
+      setOpen({ ...open, moved: true, at: (open.at + by + open.list.length) % open.list.length });
+    } else if (open && (e.key === "Tab" || (e.key === "Enter" && open.moved))) take(open.list[open.at]);
     else if (open && e.key === "Escape") setOpen(null);
     else return;
     e.preventDefault();
