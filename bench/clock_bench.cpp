@@ -3,11 +3,13 @@
 // All links at once, each with its own clocks and relay: bursts of 8 exchanges as an agent makes them (fast until 128,
 // then one a second). Printed: true error at the end, the largest after half of the time, and the bound printed then. A
 // bound that does not hold fails the benchmark. Bars: ≤ 10 µs on a quiet link, ≤ 100 µs at 1 ms ± 0.5 ms.
+// Then what collectives make of clocks that are known that badly, between 8 nodes. Bar: ≤ 5 µs.
 #include <cmath>
 #include <cstdio>
 #include <thread>
 #include <vector>
 
+#include "../tests/analysis/clock_job.hpp"
 #include "../tests/sync/relay.hpp"
 #include "measure.hpp"
 #include "sync/exchange.hpp"
@@ -54,6 +56,29 @@ void run(Link& link, double seconds) {
   link.faults = fit.faults();
 }
 
+/// Bounds broken.
+uint64_t refine(double seconds) {
+  std::printf("\n%-38s %10s %12s %14s %12s\n", "with collectives, 8 nodes", "", "error µs", "was µs", "bound µs");
+  uint64_t broken = 0;
+  for (const int64_t bound_us : {50, 200, 1000, 5000})
+    for (const int64_t transfer_us : {20, 200, 2000}) {
+      test::MadeClockJob job = test::makeClockJob({.nodes = 8,
+                                                   .collectives = static_cast<int>(seconds * 40),
+                                                   .seconds = seconds,
+                                                   .bound_ns = bound_us * 1000,
+                                                   .transfer_ns = transfer_us * 1000});
+      const double before = test::clockErrors(job, job.given, "node0").worst;
+      const analysis::Refinement r = refineClocks(job.table, job.given);
+      const test::ClockErrors after = test::clockErrors(job, job.given, r.used ? r.reference : "node0");
+      const std::string name =
+          "clocks ± " + std::to_string(bound_us) + " µs, transfer " + std::to_string(transfer_us) + " µs";
+      std::printf("%-40s %10s %12.1f %14.1f %12.1f\n", name.c_str(), r.used ? "" : "not used", after.worst / 1e3,
+                  before / 1e3, after.bound / 1e3);
+      broken += r.used && after.broken > 0;
+    }
+  return broken;
+}
+
 int main(int argc, char** argv) {
   const double seconds = std::stod(option(argc, argv, "--seconds", flag(argc, argv, "--smoke") ? "2" : "60"));
   std::vector<Link> links = {
@@ -78,8 +103,11 @@ int main(int argc, char** argv) {
     broken += l.broken;
   }
   // The burst in which the clock is set mixes both: the fit of that moment may be off.
+  const uint64_t refined_broken = refine(seconds);
+  if (refined_broken)
+    std::printf("refined bounds were broken %llu times\n", static_cast<unsigned long long>(refined_broken));
   if (broken > 1) std::printf("the bound was broken %llu times\n", static_cast<unsigned long long>(broken));
-  return broken > 1 ? 1 : 0;
+  return broken > 1 || refined_broken ? 1 : 0;
 }
 
 }  // namespace

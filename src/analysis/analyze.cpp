@@ -4,6 +4,7 @@
 #include <mutex>
 #include <set>
 
+#include "analysis/clock_refine.hpp"
 #include "analysis/comm_edges.hpp"
 #include "analysis/each_row.hpp"
 #include "analysis/hta.hpp"
@@ -162,6 +163,8 @@ class Analyzer {
                               " of " + std::to_string(found.checked) +
                               " looked at): they were found from collectives that end together");
     }
+    const Refinement refined = refineClocks(job_.table, job_.clocks);
+    for (const std::string& fault : refined.faults) out_.unknowns.push_back("clock fault: " + fault);
     settle(job_.table, job_.clocks);
     for (const std::string& d : job_.table.domains) {
       if (const auto* segments = job_.clocks.find(d)) {

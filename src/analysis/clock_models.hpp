@@ -26,7 +26,7 @@ class ClockModels {
   static Result<ClockModels> load(const trace::Reader& reader, const Names& names);
 
   bool knows(const std::string& domain) const { return segments_.contains(domain); }
-  void set(const std::string& domain, ClockSegment segment) { segments_[domain] = {std::move(segment)}; }
+  void set(const std::string& domain, std::vector<ClockSegment> segments) { segments_[domain] = std::move(segments); }
   const std::map<std::string, std::vector<ClockSegment>>& segments() const { return segments_; }
 
   /// The segments of a domain, for many calls of toReference(); nullptr: its clock is the reference.

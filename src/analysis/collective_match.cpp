@@ -147,7 +147,7 @@ std::vector<std::string> estimateClocks(const PartTable& table, ClockModels& mod
   for (uint32_t d = 0; d < table.domains.size(); ++d)
     if (models.knows(table.domains[d])) known.insert(d);
   if (known.empty()) {
-    models.set(table.domains[0], {0, 0, 0, 0, "reference"});
+    models.set(table.domains[0], {{0, 0, 0, 0, "reference"}});
     known.insert(0);
   }
   // A domain that shares a collective with a known one becomes known: until there is none left.
@@ -174,7 +174,7 @@ std::vector<std::string> estimateClocks(const PartTable& table, ClockModels& mod
       for (const auto& [d, end] : raw) samples[d].push_back({end, ends[ends.size() / 2]});
     }
     for (auto& [d, list] : samples) {
-      models.set(table.domains[d], fitClock(std::move(list)));
+      models.set(table.domains[d], {fitClock(std::move(list))});
       known.insert(d);
       progress = true;
     }

@@ -65,6 +65,8 @@ void addCluster(CLI::App& app, Run& run) {
   addClusterNodes(*cluster, run);
   addClusterSessions(*cluster, run);
   addClusterStat(*cluster, run);
+  addClusterHang(*cluster, run);
+  addClusterCerts(*cluster, run);
   cluster->footer(
       "Example:  tracesmith cluster master &\n"
       "          tracesmith cluster agent --master 127.0.0.1:50051 --sim 4 &\n"

@@ -14,7 +14,9 @@ void addClusterServers(CLI::App& cluster, Run& run);   // agent, master
 void addClusterNodes(CLI::App& cluster, Run& run);     // add-node, nodes, status
 void addClusterSessions(CLI::App& cluster, Run& run);  // record, start, stop, sessions, recover
 
-void addClusterStat(CLI::App& cluster, Run& run);  // stat
+void addClusterStat(CLI::App& cluster, Run& run);   // stat
+void addClusterHang(CLI::App& cluster, Run& run);   // hang
+void addClusterCerts(CLI::App& cluster, Run& run);  // certs
 
 void addSecurity(CLI::App& command, cluster::SecurityOptions& security, bool server);
 

@@ -12,6 +12,7 @@
 #include "cli/outcome.hpp"
 #include "cli/query_library.hpp"
 #include "cli/selection.hpp"
+#include "sync/clock_table.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -136,7 +137,10 @@ int run(const Options& o) {
 
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
-  Result<trace::Selection> selection = o.selection.resolve(**reader);
+  // Other tools know one clock only; tables keep the clocks of their nodes.
+  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
+  if (!clock) return fail(clock.status());
+  Result<trace::Selection> selection = o.selection.resolve(**reader, hasAllTables(*format) ? clock->get() : nullptr);
   if (!selection) return usage("export", selection.status().message());
   if (*format == Format::kParquet) return exportParquet(o, *selection, *table);
   return exportTo(o, **reader, *selection, *format, *table);
@@ -162,7 +166,9 @@ void addExport(CLI::App& app, Run& run_command) {
       "  chrome    .json                     Chrome trace as Kineto writes it, for chrome://tracing, HTA and others\n"
       "  csv       .csv                      one table, RFC 4180; NULL is an empty field, an empty string is \"\"\n"
       "  json      .jsonl .ndjson            one table, a JSON object on each line\n"
-      "  parquet   .parquet                  one table\n\n"
+      "  parquet   .parquet                  one table\n"
+      "Perfetto and Chrome have one clock: where the trace knows the clocks of several nodes, times are put on the\n"
+      "reference clock. Tables keep the raw clock of each node (see the table clocks).\n\n"
       "Times stay as they are in the trace: ns in csv and json, exact to the ns in all formats. OUT is whole or "
       "absent.\n"
       "Damaged blocks are left out with a warning. `tracesmith info --schema` lists tables and columns.\n\n"

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/live/report.hpp"
+#include "analysis/live/verdict.hpp"
 #include "sync/clock_fit.hpp"
 #include "tracesmith/common/status.hpp"
 
@@ -46,12 +48,24 @@ struct MasterOptions {
   uint32_t heartbeat_ms = 5000;
   uint32_t timeout_ms = 30000;  ///< a node silent for longer is unhealthy
   uint32_t freq_ms = 500;
+  std::string webhook;   ///< http://…: gets alerts of the watcher as JSON
+  std::string on_alert;  ///< a program and its arguments: gets them on its standard input
+  double freeze_s = 0;   ///< on a hang a session of the last so many seconds is kept; 0: none
   SecurityOptions security;
 };
 
 struct ClientOptions {
   std::string master = "127.0.0.1:50051";
   SecurityOptions security;
+};
+
+/// What `cluster certs` makes.
+struct CertificateOptions {
+  std::string folder;
+  std::vector<std::string> hosts;  ///< names and addresses of servers, besides localhost
+  int days = 825;
+  std::string authority;     ///< folder with ca.pem and ca-key.pem to sign with; empty: a new one
+  int64_t valid_from_s = 0;  ///< Unix seconds; 0: now
 };
 
 struct DeviceStatus {
@@ -111,6 +125,24 @@ struct StartOptions {
   double max_age_s = 0;
 };
 
+/// What a node last said of its GPUs and processes.
+struct LiveNode {
+  analysis::live::NodeReport report;
+  double age_s = 0;
+};
+
+struct LiveStatus {
+  std::vector<LiveNode> nodes;  ///< those that have reported to this run of the master
+  int64_t now_ns = 0;           ///< reference clock
+};
+
+/// Whether the job stands still, and what the watcher noticed so far, newest last.
+struct HangStatus {
+  analysis::live::HangVerdict verdict;
+  std::vector<analysis::live::Alert> alerts;
+  int64_t now_ns = 0;
+};
+
 /// A user's connection to a master. One thread at a time.
 class Client {
  public:
@@ -124,6 +156,8 @@ class Client {
   /// Goes on with a session that has ended.
   virtual Result<SessionInfo> resume(const std::string& name_or_id) = 0;
   virtual Result<std::vector<SessionInfo>> sessions() = 0;
+  virtual Result<LiveStatus> live() = 0;
+  virtual Result<HangStatus> hang() = 0;
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
   /// The session as one trace, whole or absent. `progress` gets the bytes so far.
@@ -139,6 +173,9 @@ class Server {
   virtual std::string name() const = 0;  ///< of the node, or "master"
   /// An agent's own view of itself; empty for a master.
   virtual NodeStatus status() const = 0;
+  /// A master's client in this process, for any thread: it may do everything, and goes before the server does.
+  /// Empty for an agent.
+  virtual std::unique_ptr<Client> client() { return nullptr; }
 };
 
 class Library {
@@ -147,10 +184,12 @@ class Library {
   virtual Result<std::unique_ptr<Server>> startAgent(const AgentOptions& options) = 0;
   virtual Result<std::unique_ptr<Server>> startMaster(const MasterOptions& options) = 0;
   virtual Result<std::unique_ptr<Client>> connect(const ClientOptions& options) = 0;
+  /// Returns the files it wrote.
+  virtual Result<std::vector<std::string>> makeCertificates(const CertificateOptions& options) = 0;
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "cluster 3, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kLibraryVersion = "cluster 4, tracesmith " TRACESMITH_VERSION;
 using CreateLibrary = Library*(const char* version);
 constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
 

@@ -34,14 +34,14 @@ std::string timeText() {
   return text;
 }
 
+}  // namespace
+
 Status checkPrivate(const std::string& file) {
   struct stat st;
   if (::stat(file.c_str(), &st) != 0) return errnoStatus("read", file);
   if (st.st_mode & 077) return Status::invalid(file + " holds secrets: nobody else may read it (chmod 600)");
   return {};
 }
-
-}  // namespace
 
 const char* roleName(Role role) {
   static constexpr const char* kNames[] = {"none", "viewer", "operator", "admin"};
@@ -105,15 +105,10 @@ Status Guard::open(const SecurityOptions& security, const std::string& audit_fil
 
 Role Guard::check(const std::string& peer, const std::string& token, std::string& why) {
   if (open_) return Role::kAdmin;
-  const auto now = std::chrono::steady_clock::now();
   std::lock_guard lock(mutex_);
-  if (auto it = failures_.find(peer); it != failures_.end()) {
-    if (now - it->second.since > kFailureWindow) {
-      failures_.erase(it);
-    } else if (it->second.count >= kMostFailures) {
-      why = "too many wrong tokens from your address: try again in half a minute";
-      return Role::kNone;
-    }
+  if (shutOutLocked(peer)) {
+    why = "too many wrong tokens from your address: try again in half a minute";
+    return Role::kNone;
   }
   Role role = Role::kNone;
   for (const TokenEntry& e : entries_)
@@ -121,9 +116,22 @@ Role Guard::check(const std::string& peer, const std::string& token, std::string
   if (role != Role::kNone) return role;
   if (failures_.size() >= kMostPeers) failures_.clear();
   Failures& f = failures_[peer];
-  if (f.count++ == 0) f.since = now;
+  if (f.count++ == 0) f.since = std::chrono::steady_clock::now();
   why = token.empty() ? "a token is needed: give --token-file" : "the token is not known here";
   return role;
+}
+
+bool Guard::shutOutLocked(const std::string& peer) {
+  auto it = failures_.find(peer);
+  if (it == failures_.end()) return false;
+  if (std::chrono::steady_clock::now() - it->second.since <= kFailureWindow) return it->second.count >= kMostFailures;
+  failures_.erase(it);
+  return false;
+}
+
+bool Guard::shutOut(const std::string& peer) {
+  std::lock_guard lock(mutex_);
+  return shutOutLocked(peer);
 }
 
 void Guard::audit(const std::string& peer, Role role, const std::string& action, const std::string& what,

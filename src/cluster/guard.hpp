@@ -17,6 +17,8 @@ const char* roleName(Role role);
 
 /// A server may leave loopback only with a token file or a certificate authority for its clients.
 Status checkListen(const std::string& host, const SecurityOptions& security);
+/// A file with a secret in it must be its owner's alone.
+Status checkPrivate(const std::string& file);
 /// A line of a token file: "ROLE TOKEN", or "TOKEN" for admin; # begins a comment.
 struct TokenEntry {
   Role role;
@@ -34,6 +36,8 @@ class Guard {
 
   /// kNone: the token is wrong or missing, or `peer` guessed too often; `why` says which.
   Role check(const std::string& peer, const std::string& token, std::string& why);
+  /// Whether a peer guessed too often.
+  bool shutOut(const std::string& peer);
   void audit(const std::string& peer, Role role, const std::string& action, const std::string& what,
              const Status& outcome);
 
@@ -42,6 +46,7 @@ class Guard {
     int count = 0;
     std::chrono::steady_clock::time_point since{};
   };
+  bool shutOutLocked(const std::string& peer);
   bool open_ = false;  // no tokens asked for
   std::vector<TokenEntry> entries_;
   std::mutex mutex_;  // guards what follows

@@ -1,7 +1,11 @@
 // The entry of libtracesmith_cluster.so.
+#include <grpc/support/log.h>
+
+#include <cstdlib>
 #include <cstring>
 
 #include "cluster/agent.hpp"
+#include "cluster/certs.hpp"
 #include "cluster/client.hpp"
 #include "cluster/service.hpp"
 
@@ -15,6 +19,9 @@ class LibraryImpl final : public Library {
     return startMasterServer(options);
   }
   Result<std::unique_ptr<Client>> connect(const ClientOptions& options) override { return connectClient(options); }
+  Result<std::vector<std::string>> makeCertificates(const CertificateOptions& options) override {
+    return cluster::makeCertificates(options);
+  }
 };
 
 }  // namespace
@@ -23,6 +30,8 @@ class LibraryImpl final : public Library {
 extern "C" __attribute__((visibility("default"))) tracesmith::cluster::Library* tracesmithCreateCluster(
     const char* version) {
   if (std::strcmp(version, tracesmith::cluster::kLibraryVersion) != 0) return nullptr;
+  // What goes wrong we tell ourselves, in one line; a port scanner is no reason to write at all.
+  if (!std::getenv("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
   static tracesmith::cluster::LibraryImpl library;
   return &library;
 }

@@ -48,12 +48,14 @@ Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   master->store_ = std::move(*store);
   TS_TRY(master->sessions_.open(options.data_dir));
   master->loadNodes();
+  master->watch_ = std::make_unique<LiveWatch>([m = master.get()] { return m->referenceNow(); });
   master->dirty_ = true;  // what an earlier run wrote may not be safe yet
   master->syncer_ = std::thread([m = master.get()] { m->syncLoop(); });
   return master;
 }
 
 Master::~Master() {
+  watch_.reset();
   if (syncer_.joinable()) {
     {
       std::lock_guard lock(mutex_);
@@ -161,11 +163,14 @@ void Master::heartbeat(const NodeStatus& status) {
 }
 
 Status Master::link(const std::string& name, std::shared_ptr<AgentLink> link) {
-  std::lock_guard lock(mutex_);
-  auto it = nodes_.find(name);
-  if (it == nodes_.end() || !it->second.known) return Status::notFound("node " + name + " has not registered");
-  it->second.link = std::move(link);
-  it->second.heard = Clock::now();
+  {
+    std::lock_guard lock(mutex_);
+    auto it = nodes_.find(name);
+    if (it == nodes_.end() || !it->second.known) return Status::notFound("node " + name + " has not registered");
+    it->second.link.swap(link);
+    it->second.heard = Clock::now();
+  }
+  if (link) link->end();  // whoever holds it would wait for acknowledgements for ever
   return {};
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/api.hpp"
+#include "cluster/live_watch.hpp"
 #include "cluster/merge.hpp"
 #include "cluster/recorder.hpp"
 #include "cluster/sessions.hpp"
@@ -32,6 +33,8 @@ class AgentLink {
   virtual void sendCaptures(const std::vector<CaptureSpan>& captures) = 0;
   virtual void sendAck(const std::string& epoch, uint32_t segment, uint64_t size, bool expected,
                        const std::string& problem) = 0;
+  /// Another connection of the node has taken its place.
+  virtual void end() = 0;
 };
 
 /// Thread safe.
@@ -62,6 +65,8 @@ class Master {
   std::vector<CaptureSpan> captures();
   Status fetch(const std::string& name_or_id, const TraceSink& sink);
   ClusterStatus status();
+  /// What nodes say every second, and what it means.
+  LiveWatch& watch() { return *watch_; }
 
  private:
   struct Node {
@@ -86,6 +91,7 @@ class Master {
   int64_t anchor_ns_ = 0;  // reference − raw clock
   std::unique_ptr<Store> store_;
   Sessions sessions_;
+  std::unique_ptr<LiveWatch> watch_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

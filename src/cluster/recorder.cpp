@@ -27,7 +27,8 @@ constexpr int64_t kSegmentNs = 3600 * kS;
 constexpr int64_t kClockNs = 10 * kS;  // a row of `clocks` at least this often
 constexpr int64_t kRetryNs = 1 * kS;   // after a disk that was full
 
-/// Rings of this user, those of `tracesmith run --flight` too.
+}  // namespace
+
 std::vector<std::string> ringsBelow(const std::string& base) {
   std::vector<std::string> found = ring::findRings(base);
   std::error_code ignored;
@@ -38,8 +39,6 @@ std::vector<std::string> ringsBelow(const std::string& base) {
     }
   return found;
 }
-
-}  // namespace
 
 Recorder::Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clock, std::unique_ptr<NodeSource> source)
     : options_(std::move(options)), spool_(spool), clock_(clock), source_(std::move(source)) {

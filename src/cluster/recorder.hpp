@@ -37,6 +37,9 @@ struct NodeSource {
   virtual Result<size_t> take(trace::Writer& writer, trace::Appender& out) = 0;
 };
 
+/// Rings of this user, those of `tracesmith run --flight` too.
+std::vector<std::string> ringsBelow(const std::string& folder);
+
 struct RecorderOptions {
   std::string node;
   std::string ring_folder;

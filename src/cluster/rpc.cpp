@@ -4,34 +4,60 @@
 #include <fstream>
 #include <sstream>
 
+#include "cluster/certs.hpp"
+#include "cluster/guard.hpp"
+
 namespace tracesmith::cluster {
 namespace {
 
-Result<std::string> readPem(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return Status::io("cannot read " + path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+constexpr int kHandshakeMs = 20000;    // whoever has said nothing by then is hung up on
+constexpr int kMostStreams = 64;       // calls at a time on one connection
+constexpr int kMetadataBytes = 16384;  // of a call
+
+struct Pem {
+  std::string cert, key, ca;
+};
+
+/// The PEM files there are, looked through before anybody else sees them.
+Result<Pem> readPem(const SecurityOptions& s) {
+  if (s.tls_cert.empty() != s.tls_key.empty()) return Status::invalid("TLS needs both --tls-cert and --tls-key");
+  Pem pem;
+  for (auto [path, text] : {std::pair{&s.tls_cert, &pem.cert}, {&s.tls_key, &pem.key}, {&s.tls_ca, &pem.ca}}) {
+    if (path->empty()) continue;
+    TS_TRY(path == &s.tls_key ? checkPrivate(*path) : checkCertificate(*path));
+    std::ifstream in(*path);
+    std::ostringstream all;
+    all << in.rdbuf();
+    *text = all.str();
+  }
+  return pem;
+}
+
+/// gRPC says what OpenSSL said; users need to know whose certificate it was.
+std::string readableReason(const std::string& text) {
+  auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
+  if (has("CERTIFICATE_VERIFY_FAILED") || has("certificate verify failed"))
+    return "its certificate is not of the authority in --tls-ca, or has expired";
+  if (has("Hostname Verification Check failed"))
+    return "its certificate is for other hosts (tracesmith cluster certs --host)";
+  if (has("WRONG_VERSION_NUMBER") || has("wrong version number")) return "it does not speak TLS";
+  if (has("failed to connect") && (has("Socket closed") || has("Broken pipe") || has("reset by peer")))
+    return "it hung up: it wants TLS, with a certificate it knows (--tls-ca, --tls-cert, --tls-key)";
+  return text;
 }
 
 }  // namespace
 
 Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const SecurityOptions& s) {
   if (s.tls_cert.empty() && s.tls_key.empty() && s.tls_ca.empty()) return grpc::InsecureServerCredentials();
-  if (s.tls_cert.empty() || s.tls_key.empty()) return Status::invalid("TLS needs both --tls-cert and --tls-key");
-  Result<std::string> cert = readPem(s.tls_cert), key = readPem(s.tls_key);
-  if (!cert) return cert.status();
-  if (!key) return key.status();
+  if (s.tls_cert.empty()) return Status::invalid("a server that speaks TLS needs --tls-cert and --tls-key");
+  Result<Pem> pem = readPem(s);
+  if (!pem) return pem.status();
   grpc::SslServerCredentialsOptions options(s.tls_ca.empty()
                                                 ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
                                                 : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_key_cert_pairs.push_back({*key, *cert});
-  if (!s.tls_ca.empty()) {
-    Result<std::string> ca = readPem(s.tls_ca);
-    if (!ca) return ca.status();
-    options.pem_root_certs = *ca;
-  }
+  options.pem_key_cert_pairs.push_back({pem->key, pem->cert});
+  options.pem_root_certs = pem->ca;
   return grpc::SslServerCredentials(options);
 }
 
@@ -47,18 +73,10 @@ Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, c
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
-  if (!s.tls_ca.empty() || !s.tls_cert.empty()) {
-    grpc::SslCredentialsOptions options;
-    auto load = [](const std::string& path, std::string& into) -> Status {
-      if (path.empty()) return {};
-      Result<std::string> text = readPem(path);
-      if (!text) return text.status();
-      into = *text;
-      return {};
-    };
-    TS_TRY(load(s.tls_ca, options.pem_root_certs));
-    TS_TRY(load(s.tls_cert, options.pem_cert_chain));
-    TS_TRY(load(s.tls_key, options.pem_private_key));
+  if (!s.tls_ca.empty() || !s.tls_cert.empty() || !s.tls_key.empty()) {
+    Result<Pem> pem = readPem(s);
+    if (!pem) return pem.status();
+    const grpc::SslCredentialsOptions options{pem->ca, pem->key, pem->cert};
     credentials = grpc::SslCredentials(options);
   }
   return grpc::CreateCustomChannel(address, credentials, arguments);
@@ -93,7 +111,7 @@ Status fromGrpc(const grpc::Status& status, const std::string& what) {
       return {};
     case grpc::StatusCode::UNAVAILABLE:
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return Status::io(what + ": " + status.error_message());
+      return Status::io(what + ": " + readableReason(status.error_message()));
     case grpc::StatusCode::NOT_FOUND:
       return Status::notFound(status.error_message());
     case grpc::StatusCode::FAILED_PRECONDITION:
@@ -120,6 +138,9 @@ Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const 
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);

@@ -3,27 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sync/clock_limits.hpp"
+
 namespace tracesmith::sync {
 namespace {
 
 constexpr double kMaxDrift = 1e-3;   // 1000 ppm: no working clock is that bad
-constexpr double kWander = 2e-8;     // a crystal's rate is constant to 0.02 ppm within minutes
 constexpr double kStampNoise = 50;   // ns: reading a clock is not instantaneous
 constexpr size_t kMostPoints = 512;  // kept, at most
 constexpr int kSteps = 64;           // of a search by thirds: 1000 ppm / 1.5^64 is nothing
-
-/// Argument of the largest value of a concave function.
-template <typename F>
-double largest(double low, double high, F f) {
-  for (int i = 0; i < kSteps; ++i) {
-    const double third = (high - low) / 3;
-    if (f(low + third) < f(high - third))
-      low += third;
-    else
-      high -= third;
-  }
-  return (low + high) / 2;
-}
 
 }  // namespace
 
@@ -49,7 +37,7 @@ ClockFit::Line ClockFit::limits(double b) const {
 }
 
 double ClockFit::best(double& margin) const {
-  const double b = largest(-kMaxDrift, kMaxDrift, [&](double x) { return limits(x).margin(); });
+  const double b = argLargest(-kMaxDrift, kMaxDrift, [&](double x) { return limits(x).margin(); });
   margin = limits(b).margin();
   return b;
 }
@@ -128,8 +116,8 @@ ClockModel ClockFit::at(int64_t now_ns) const {
   model.offset_ns = origin_offset_ + std::llround(here);
   auto upper = [&](double b) { return limits(b).high + b * t; };
   auto lower = [&](double b) { return -(limits(b).low + b * t); };
-  const double high = upper(largest(b_low_, b_high_, upper));
-  const double low = -lower(largest(b_low_, b_high_, lower));
+  const double high = upper(argLargest(b_low_, b_high_, upper));
+  const double low = -lower(argLargest(b_low_, b_high_, lower));
   const double wander = kWander * std::abs(t);
   model.bound_ns = static_cast<int64_t>(std::ceil(std::max(high - here, here - low) + wander + kStampNoise));
   return model;

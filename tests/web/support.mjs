@@ -7,7 +7,7 @@ import os from "node:os";
 import path from "node:path";
 import { createRequire } from "node:module";
 
-const require = createRequire(new URL("../../web/package.json", import.meta.url));
+const require = createRequire(path.join(fs.realpathSync(process.env.PAGE_MODULES), "package.json"));
 const { chromium } = require("playwright-core");
 
 export const program = process.env.TRACESMITH;

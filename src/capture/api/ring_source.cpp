@@ -153,8 +153,6 @@ std::shared_ptr<RingSource::Shared> RingSource::shared(PlatformType platform, co
   }
   fresh->job = std::move(*job);
   fresh->paths = fresh->job->ringPaths();
-  Shared* raw = fresh.get();
-  fresh->player = std::thread([raw] { raw->job->run(raw->stop); });
   sim = fresh;
   return fresh;
 }
@@ -182,6 +180,10 @@ RingSource::~RingSource() { setRecording(false); }
 void RingSource::setRecording(bool on) {
   if (!shared_ || on == recording_) return;
   recording_ = on;
+  if (on) poll([](size_t, uint32_t, const ring::Record&) {});  // what lies there is the past
+  const uint64_t now = ring::nowNs();
+  from_ns_ = on ? now : from_ns_;
+  to_ns_ = on ? UINT64_MAX : now;
   {
     std::lock_guard lock(shared_->mutex);
     shared_->wanting += on ? 1 : -1;
@@ -190,14 +192,11 @@ void RingSource::setRecording(bool on) {
       if (on || (shared_->wanting == 0 && ring.reader->attachedReader() == 0))
         ring.reader->header().recording = shared_->wanting > 0;
     }
-  }
-  const uint64_t now = ring::nowNs();
-  if (on) {
-    poll([](size_t, uint32_t, const ring::Record&) {});  // what lies there is the past
-    from_ns_ = now;
-    to_ns_ = UINT64_MAX;
-  } else {
-    to_ns_ = now;
+    // A simulated job begins with the first who records it: nothing of it is missed.
+    if (on && shared_->job && !shared_->player.joinable()) {
+      shared_->job->beginNow();
+      shared_->player = std::thread([s = shared_.get()] { s->job->run(s->stop); });
+    }
   }
   waitForProbe(now);
 }

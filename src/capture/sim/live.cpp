@@ -335,6 +335,8 @@ bool LiveJob::write(const std::atomic<bool>& stop) {
   return done;
 }
 
+void LiveJob::beginNow() { start_ns_ = ring::nowNs(); }
+
 void LiveJob::run(const std::atomic<bool>& stop) {
   for (uint64_t step = steps_done_; (config_.steps == 0 || step < config_.steps) && !stop; ++step) {
     simulate(static_cast<int>(step));

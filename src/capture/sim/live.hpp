@@ -43,6 +43,8 @@ class LiveJob {
   LiveJob(const LiveJob&) = delete;
   LiveJob& operator=(const LiveJob&) = delete;
 
+  /// The job begins now, not when it was created. Before run().
+  void beginNow();
   /// Runs until the steps are done or `stop` is set. After a hang it waits to be stopped.
   void run(const std::atomic<bool>& stop);
 
