@@ -14,8 +14,8 @@ using sync::LineLimits;
 using sync::Range;
 using trace::kNull;
 
-constexpr double kStampError = 1000;        // ns: GPU times are put on the node's clock with about this error
-constexpr double kMaxSlope = 200e-6;        // what is left of a drift after the model of the trace
+constexpr double kStampError = 1000;         // ns: GPU times are put on the node's clock with about this error
+constexpr double kMaxSlope = 200e-6;         // what is left of a drift after the model of the trace
 constexpr int64_t kWindow = 60'000'000'000;  // a clock's rate is even for a minute
 constexpr int64_t kMostWindows = 64;
 constexpr size_t kMostObservations = 4'000'000;
@@ -102,9 +102,13 @@ std::vector<Observation> observe(const PartTable& table, const ClockModels& mode
 /// One stretch of time in which every clock is a straight line.
 class Window {
  public:
-  Window(const PartTable& table, const ClockModels& models, size_t anchor, int64_t from,
-         int64_t to)
-      : table_(table), models_(models), anchor_(anchor), from_(from), to_(to), length_(static_cast<double>(to - from)) {}
+  Window(const PartTable& table, const ClockModels& models, size_t anchor, int64_t from, int64_t to)
+      : table_(table),
+        models_(models),
+        anchor_(anchor),
+        from_(from),
+        to_(to),
+        length_(static_cast<double>(to - from)) {}
 
   /// False: the clocks of the trace or the collectives cannot be; `faults` says so.
   bool solve(std::span<const Observation> seen, std::vector<std::string>& faults);
@@ -294,10 +298,9 @@ bool Window::solve(std::span<const Observation> seen, std::vector<std::string>& 
       const double guess = lines_[d].at(t) - lines_[anchor_].at(t);
       // Within the limits, and never so near to one that the bound is worse than the trace's own.
       const double known = std::max(given_bound_[d] + given_bound_[anchor_], (r.high - r.low) / 2);
-      estimates.push_back(
-          std::isfinite(r.low) && std::isfinite(r.high)
-              ? std::clamp(guess, std::max(r.low, r.high - known), std::min(r.high, r.low + known))
-              : guess);
+      estimates.push_back(std::isfinite(r.low) && std::isfinite(r.high)
+                              ? std::clamp(guess, std::max(r.low, r.high - known), std::min(r.high, r.low + known))
+                              : guess);
     }
   }
   return true;
@@ -334,7 +337,7 @@ Refinement refineClocks(const PartTable& table, ClockModels& models) {
   const int64_t from = seen.front().reference - 1'000'000'000, to = seen.back().reference + 1'000'000'000;
   const int64_t windows = std::clamp((to - from) / kWindow, int64_t{1}, kMostWindows);
   std::vector<std::vector<ClockSegment>> segments(n);
-  double before = 0, after = 0;                  // the worst
+  double before = 0, after = 0;                // the worst
   double before_of_all = 0, after_of_all = 0;  // their sums
   // The clock that is known best is what the others are held against.
   size_t anchor = 0;

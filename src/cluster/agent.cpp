@@ -4,13 +4,17 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <thread>
 
 #include "capture/ring/reader.hpp"
 #include "cluster/agent_link.hpp"
 #include "cluster/guard.hpp"
 #include "cluster/hardware_source.hpp"
+#include "cluster/merge.hpp"
 #include "cluster/rpc.hpp"
 #include "cluster/sim_source.hpp"
 
@@ -31,6 +35,8 @@ Result<std::string> keptWord(const std::string& path, const std::string& fresh) 
   return fresh;
 }
 
+constexpr auto kDeliverAtMost = std::chrono::seconds(30);
+
 class AgentServer final : public Server, private pb::ClusterService::Service {
  public:
   Status start(AgentOptions options);
@@ -43,6 +49,9 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   uint16_t port() const override { return port_; }
   std::string name() const override { return node_; }
   NodeStatus status() const override;
+  Status startCapture() override;
+  Status stopCapture() override;
+  Status exportTrace(const std::string& path) override;
 
  private:
   grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
@@ -78,6 +87,8 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   int lock_ = -1;
   std::vector<DeviceStatus> gpus_;
   Guard guard_;
+  std::mutex capture_mutex_;  // guards capture_
+  CaptureSpan capture_;       // our own; empty id: there was none
   std::unique_ptr<SimulatedNode> simulation_;
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<ClockKeeper> clock_;
@@ -106,6 +117,56 @@ NodeStatus AgentServer::status() const {
   s.clock_bound_ns = clock.model.bound_ns;
   s.clock_drift_ppm = clock.model.drift_ppm;
   return s;
+}
+
+Status AgentServer::startCapture() {
+  std::lock_guard lock(capture_mutex_);
+  if (!capture_.id.empty() && capture_.end_ns == 0) return Status::invalid("a capture of this node is under way");
+  spool_->hold(true);  // until it was exported, or the next one begins
+  capture_ = {"local-" + randomHex(8), clock_->toReference(sync::rawClock()), 0, 0};
+  recorder_->setLocalCapture(capture_);
+  return {};
+}
+
+Status AgentServer::stopCapture() {
+  std::lock_guard lock(capture_mutex_);
+  if (capture_.id.empty() || capture_.end_ns != 0) return Status::invalid("this node captures nothing of its own");
+  capture_.end_ns = clock_->toReference(sync::rawClock());
+  recorder_->setLocalCapture(capture_);
+  return {};
+}
+
+Status AgentServer::exportTrace(const std::string& path) {
+  std::lock_guard lock(capture_mutex_);
+  if (capture_.id.empty()) return Status::invalid("this node has captured nothing of its own");
+  if (capture_.end_ns == 0) return Status::invalid("the capture is under way: stop it first");
+  const auto deadline = std::chrono::steady_clock::now() + kDeliverAtMost;
+  while (!recorder_->done(capture_)) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return Status::io("not all of the capture is on disk: " + recorder_->stats().problem);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  SessionRecord session;
+  session.id = session.name = capture_.id;
+  session.start_ns = capture_.start_ns;
+  session.end_ns = capture_.end_ns;
+  session.nodes = {node_};
+  std::vector<SegmentInfo> segments;
+  for (const auto& [file, size] : spool_->files()) {
+    SegmentInfo& segment = segments.emplace_back();
+    segment.node = node_;
+    segment.path = file;
+    segment.size = size;
+    segment.first_ns = INT64_MIN;  // of any time: rows are looked at one by one
+    segment.last_ns = INT64_MAX;
+  }
+  Result<OutputFile> out = OutputFile::create(path);
+  if (!out) return out.status();
+  TS_TRY(mergeSession(session, segments, {}, [&](std::string_view bytes, uint64_t) { return out->write(bytes); }));
+  TS_TRY(out->commit());
+  recorder_->setLocalCapture({});
+  spool_->hold(false);
+  return {};
 }
 
 Status AgentServer::start(AgentOptions options) {

@@ -11,6 +11,7 @@
 
 #include "sync/clock_fit.hpp"
 #include "tracesmith/common/status.hpp"
+#include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {
 
@@ -120,6 +121,21 @@ struct StartOptions {
   double max_age_s = 0;
 };
 
+/// What a subscriber wants; empty: all.
+struct EventFilter {
+  std::vector<std::string> nodes;
+  std::vector<int64_t> ranks;
+  std::vector<std::string> types;  ///< kernel, memcpy, …, collective
+};
+
+/// An event soon after it was recorded. Its timestamp is Unix ns of the master.
+struct LiveEvent {
+  std::string node;
+  int64_t rank = -1;             ///< −1: not known
+  uint64_t lost = 0;             ///< that were asked for and did not get here, since the event before
+  tracesmith::TraceEvent event;  ///< of type Unknown: there is none, only a loss
+};
+
 /// A user's connection to a master. One thread at a time.
 class Client {
  public:
@@ -135,9 +151,16 @@ class Client {
   virtual Result<std::vector<SessionInfo>> sessions() = 0;
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
-  /// The session as one trace, whole or absent. `progress` gets the bytes so far.
+  /// The session as one trace, whole or absent; with an empty name all that is stored. `progress` gets the bytes so
+  /// far.
   virtual Status fetch(const std::string& name_or_id, const std::string& path,
                        const std::function<void(uint64_t)>& progress) = 0;
+  /// Events of sessions that record, as agents send them, until `visit` says false or cancel() is called. `begun` is
+  /// called when the subscription is in force: what comes after is visited or counted as lost.
+  virtual Status follow(const EventFilter& filter, const std::function<void()>& begun,
+                        const std::function<bool(const LiveEvent&)>& visit) = 0;
+  /// Ends a follow() of another thread.
+  virtual void cancel() = 0;
 };
 
 /// A server in this process: an agent or a master.
@@ -148,6 +171,11 @@ class Server {
   virtual std::string name() const = 0;  ///< of the node, or "master"
   /// An agent's own view of itself; empty for a master.
   virtual NodeStatus status() const = 0;
+  /// An agent's own capture, which no master asked for. One at a time.
+  virtual Status startCapture() = 0;
+  virtual Status stopCapture() = 0;
+  /// What the last one recorded, as one trace; waits for what probes still hold.
+  virtual Status exportTrace(const std::string& path) = 0;
 };
 
 class Library {
@@ -161,7 +189,7 @@ class Library {
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "cluster 3, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kLibraryVersion = "cluster 4, tracesmith " TRACESMITH_VERSION;
 using CreateLibrary = Library*(const char* version);
 constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
 

@@ -88,7 +88,8 @@ Result<Signed> makeOne(const Holder& holder, const Signed* authority, const Cert
       ::X509_set_pubkey(c, made.key.get()) == 1 && put("O", "TraceSmith") && put("CN", holder.name) &&
       ::X509_set_issuer_name(c, ::X509_get_subject_name(issuer)) == 1 &&
       extend(c, issuer, NID_basic_constraints, holder.authority ? "critical,CA:TRUE,pathlen:0" : "critical,CA:FALSE") &&
-      extend(c, issuer, NID_key_usage, holder.authority ? "critical,keyCertSign,cRLSign" : "critical,digitalSignature") &&
+      extend(c, issuer, NID_key_usage,
+             holder.authority ? "critical,keyCertSign,cRLSign" : "critical,digitalSignature") &&
       extend(c, issuer, NID_subject_key_identifier, "hash") &&
       extend(c, issuer, NID_authority_key_identifier, "keyid") &&
       (holder.usage.empty() || extend(c, issuer, NID_ext_key_usage, holder.usage)) &&
@@ -206,7 +207,8 @@ Status checkCertificate(const std::string& path) {
   Result<Certificate> certificate = readCertificate(path);
   if (!certificate) return certificate.status();
   const ASN1_TIME *from = ::X509_get0_notBefore(certificate->get()), *to = ::X509_get0_notAfter(certificate->get());
-  if (::X509_cmp_current_time(to) < 0) return Status::invalid("the certificate " + path + " expired on " + dateText(to));
+  if (::X509_cmp_current_time(to) < 0)
+    return Status::invalid("the certificate " + path + " expired on " + dateText(to));
   if (::X509_cmp_current_time(from) > 0)
     return Status::invalid("the certificate " + path + " is not valid before " + dateText(from));
   return {};

@@ -8,7 +8,8 @@
 
 namespace tracesmith::cluster {
 
-/// Writes ca.pem, server.pem, client.pem and their keys (mode 600) into a folder. Overwrites nothing. Returns the files.
+/// Writes ca.pem, server.pem, client.pem and their keys (mode 600) into a folder. Overwrites nothing. Returns the
+/// files.
 Result<std::vector<std::string>> makeCertificates(const CertificateOptions& options);
 
 /// What is wrong with a certificate of ours before anybody else sees it: it cannot be read, or is not valid now.

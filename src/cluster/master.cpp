@@ -181,6 +181,7 @@ void Master::unlink(const std::string& name, const AgentLink* link) {
 Status Master::take(const std::string& node, const std::string& epoch, uint32_t segment, uint64_t offset,
                     std::string_view data) {
   Result<Store::Taken> taken = store_->append(node, epoch, segment, offset, data);
+  if (taken && !taken->expected) events_.grown(node, taken->path, offset, taken->size, taken->events);
   std::shared_ptr<AgentLink> link;
   std::lock_guard lock(mutex_);
   if (auto it = nodes_.find(node); it != nodes_.end()) {
@@ -368,15 +369,25 @@ std::vector<SessionInfo> Master::sessions() {
   return list;
 }
 
+/// All that is stored, as a session.
+SessionRecord Master::everything() const {
+  SessionRecord all;
+  all.id = all.name = "everything";
+  all.start_ns = 1;
+  all.end_ns = referenceNow();
+  all.nodes = store_->nodes();
+  return all;
+}
+
 Status Master::fetch(const std::string& name_or_id, const TraceSink& sink) {
-  Result<SessionRecord> session = sessions_.find(name_or_id);
+  Result<SessionRecord> session = name_or_id.empty() ? everything() : sessions_.find(name_or_id);
   if (!session) return session.status();
   std::vector<SegmentInfo> segments;
   std::vector<std::string> missing;
   for (const SessionNode& node : describe(*session).nodes) {
     std::vector<SegmentInfo> more = store_->segments(node.node);
     segments.insert(segments.end(), more.begin(), more.end());
-    if (!node.complete) missing.push_back(node.node);
+    if (!node.complete && !name_or_id.empty()) missing.push_back(node.node);
   }
   return mergeSession(*session, segments, missing, sink);
 }

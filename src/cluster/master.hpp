@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/api.hpp"
+#include "cluster/event_stream.hpp"
 #include "cluster/merge.hpp"
 #include "cluster/recorder.hpp"
 #include "cluster/sessions.hpp"
@@ -62,8 +63,11 @@ class Master {
   Result<SessionInfo> resume(const std::string& name_or_id);
   std::vector<SessionInfo> sessions();
   std::vector<CaptureSpan> captures();
+  /// Empty: all that is stored.
   Status fetch(const std::string& name_or_id, const TraceSink& sink);
   ClusterStatus status();
+  /// What agents send, as it comes.
+  EventStream& events() { return events_; }
 
  private:
   struct Node {
@@ -78,6 +82,7 @@ class Master {
   void sendCaptures();
   void syncLoop();
   void keepHouse();
+  SessionRecord everything() const;
   SessionInfo describe(const SessionRecord& session);
   bool healthy(const Node& node) const;
   Status saveNode(const NodeRegistration& info) const;
@@ -88,6 +93,7 @@ class Master {
   int64_t anchor_ns_ = 0;  // reference − raw clock
   std::unique_ptr<Store> store_;
   Sessions sessions_;
+  EventStream events_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -39,6 +39,9 @@ std::vector<std::string> ringsBelow(const std::string& base) {
   return found;
 }
 
+/// A capture that was ended and goes on has another end.
+std::string keyOf(const CaptureSpan& c) { return c.id + "/" + std::to_string(c.end_ns); }
+
 }  // namespace
 
 Recorder::Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clock, std::unique_ptr<NodeSource> source)
@@ -64,6 +67,25 @@ void Recorder::setCaptures(std::vector<CaptureSpan> captures) {
   saveCaptures();
   woken_ = true;
   changed_.notify_all();
+}
+
+void Recorder::setLocalCapture(const CaptureSpan& capture) {
+  std::lock_guard lock(mutex_);
+  local_ = capture;
+  woken_ = true;
+  changed_.notify_all();
+}
+
+bool Recorder::done(const CaptureSpan& capture) const {
+  std::lock_guard lock(mutex_);
+  return done_.contains(keyOf(capture));
+}
+
+/// Of the master and our own. Under mutex_.
+std::vector<CaptureSpan> Recorder::allCaptures() const {
+  std::vector<CaptureSpan> all = captures_;
+  if (!local_.id.empty()) all.push_back(local_);
+  return all;
 }
 
 RecorderStats Recorder::stats() const {
@@ -94,13 +116,13 @@ bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended) {
   bool any = false;
   since_raw = INT64_MAX;
   ended = false;
-  for (const CaptureSpan& c : captures_) {
-    if (done_.contains(c.id + "/" + std::to_string(c.end_ns))) continue;
+  for (const CaptureSpan& c : allCaptures()) {
+    if (done_.contains(keyOf(c))) continue;
     any = true;
     since_raw = std::min(since_raw, clock.toRaw(c.start_ns) - kMarginNs);
     ended |= c.end_ns != 0 && clock.toRaw(c.end_ns) + kMarginNs + kGraceNs <= raw_ns;
   }
-  stats_.captures = static_cast<uint32_t>(captures_.size());
+  stats_.captures = static_cast<uint32_t>(allCaptures().size());
   return any;
 }
 
@@ -129,7 +151,7 @@ Status Recorder::tick() {
   uint32_t freq_ms = options_.freq_ms;
   {
     std::lock_guard lock(mutex_);
-    for (const CaptureSpan& c : captures_)
+    for (const CaptureSpan& c : allCaptures())
       if (c.freq_ms > 0) freq_ms = std::min(freq_ms, c.freq_ms);
     stats_.processes = static_cast<uint32_t>(collector_->alive());
     stats_.records = records_ + collector_->stats().records;
@@ -147,9 +169,8 @@ Status Recorder::tick() {
   if (ended) {
     std::lock_guard lock(mutex_);
     const sync::ClockModel clock = clock_.now().model;
-    for (const CaptureSpan& c : captures_)
-      if (c.end_ns != 0 && clock.toRaw(c.end_ns) + kMarginNs + kGraceNs <= now)
-        done_.insert(c.id + "/" + std::to_string(c.end_ns));
+    for (const CaptureSpan& c : allCaptures())
+      if (c.end_ns != 0 && clock.toRaw(c.end_ns) + kMarginNs + kGraceNs <= now) done_.insert(keyOf(c));
   }
   if (spool_.writer().bytesWritten() > options_.segment_bytes || now - segment_raw_ > kSegmentNs) {
     TS_TRY(checkpoint());

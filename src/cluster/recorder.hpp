@@ -59,6 +59,10 @@ class Recorder {
 
   /// All captures there are. From any thread.
   void setCaptures(std::vector<CaptureSpan> captures);
+  /// One that no master asked for; empty id: none. Not kept for the next run.
+  void setLocalCapture(const CaptureSpan& capture);
+  /// Whether all of a capture that has ended is in the spool.
+  bool done(const CaptureSpan& capture) const;
   RecorderStats stats() const;
 
  private:
@@ -73,6 +77,7 @@ class Recorder {
   void fail(const Status& status);
   void followRings();
   void clockRow(bool always);
+  std::vector<CaptureSpan> allCaptures() const;
   void saveCaptures() const;
   void loadCaptures();
 
@@ -90,12 +95,13 @@ class Recorder {
   bool dirty_ = false;  // rows since the last checkpoint
   int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, retry_raw_ = 0;
   uint64_t records_ = 0, losses_ = 0;  // of collectors that are gone
-  std::set<std::string> done_;         // captures that are complete here
   std::vector<std::string> ended_rings_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<CaptureSpan> captures_;
+  CaptureSpan local_;
+  std::set<std::string> done_;  // captures that are complete here
   RecorderStats stats_;
   bool stop_ = false, woken_ = false;
   std::thread thread_;

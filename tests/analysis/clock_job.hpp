@@ -14,11 +14,11 @@ using namespace analysis;
 struct ClockJob {
   int nodes = 4, ranks_per_node = 2, collectives = 400;
   double seconds = 30;
-  int64_t bound_ns = 200'000;      ///< of the clocks in the trace
-  double error = 0.9;              ///< part of the bound they are really off
+  int64_t bound_ns = 200'000;  ///< of the clocks in the trace
+  double error = 0.9;          ///< part of the bound they are really off
   int64_t transfer_ns = 30'000;
-  int slow_node = -1;              ///< comes last, but for one collective in 20
-  int64_t outside_ns = 0;          ///< the clock of node 1 is farther off than its bound says, by this
+  int slow_node = -1;      ///< comes last, but for one collective in 20
+  int64_t outside_ns = 0;  ///< the clock of node 1 is farther off than its bound says, by this
 };
 
 struct MadeClockJob {
@@ -26,14 +26,16 @@ struct MadeClockJob {
   ClockModels given, truth;
 };
 
-/// Raw clock of a node: off by seconds, drifting by tens of ppm. The trace's models are wrong as far as their bound says.
+/// Raw clock of a node: off by seconds, drifting by tens of ppm. The trace's models are wrong as far as their bound
+/// says.
 inline MadeClockJob makeClockJob(const ClockJob& job) {
   MadeClockJob m;
   std::mt19937_64 random(7);
   auto uniform = [&](double low, double high) { return std::uniform_real_distribution(low, high)(random); };
   for (int n = 0; n < job.nodes; ++n) {
     m.table.domains.push_back("node" + std::to_string(n));
-    const ClockSegment truth{1'000'000'000'000 * (n + 1), std::llround(uniform(-5e9, 5e9)), uniform(-50, 50), 0, "truth"};
+    const ClockSegment truth{1'000'000'000'000 * (n + 1), std::llround(uniform(-5e9, 5e9)), uniform(-50, 50), 0,
+                             "truth"};
     m.truth.set(m.table.domains.back(), {truth});
     // A new model every 5 s, each wrong in its own way.
     std::vector<ClockSegment> given;
@@ -75,7 +77,8 @@ inline MadeClockJob makeClockJob(const ClockJob& job) {
     const int64_t at = begin + std::llround(job.seconds * 1e9 * c / job.collectives);
     std::vector<int64_t> starts;
     for (int r = 0; r < ranks; ++r)
-      starts.push_back(at + std::llround(uniform(0, 300'000)) + (r / job.ranks_per_node == job.slow_node && c % 20 ? 2'000'000 : 0));
+      starts.push_back(at + std::llround(uniform(0, 300'000)) +
+                       (r / job.ranks_per_node == job.slow_node && c % 20 ? 2'000'000 : 0));
     const int64_t last = *std::max_element(starts.begin(), starts.end());
     for (int r = 0; r < ranks; ++r) {
       const auto* clock = m.truth.find(m.table.domains[static_cast<size_t>(r / job.ranks_per_node)]);

@@ -46,8 +46,7 @@ class Hostile : public ClusterFixture {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetMaxSendMessageSize(-1);
-    return ClusterService::NewStub(
-        grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments));
+    return ClusterService::NewStub(grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments));
   }
   uint16_t agentPort() const {
     const std::string out = agent_->out();

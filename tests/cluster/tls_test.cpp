@@ -61,7 +61,9 @@ TEST_F(Tls, AgentMasterAndClientsMeetByCertificate) {
   const std::string own = certs("own"), other = certs("other");
   startMaster(flags(own, own, "server"));
   auto a = agent("alpha", flags(own, own, "server"));
-  auto connectedNow = [&] { return has(command({"nodes", "--json"}, flags(own, own, "client")).out, "\"connected\":true"); };
+  auto connectedNow = [&] {
+    return has(command({"nodes", "--json"}, flags(own, own, "client")).out, "\"connected\":true");
+  };
   ASSERT_TRUE(eventually(connectedNow)) << a->err();
   EXPECT_EQ(refused(flags(own, own, "client")), "");
   const std::string hung_up = "it hung up: it wants TLS, with a certificate it knows";
