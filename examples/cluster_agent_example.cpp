@@ -25,14 +25,13 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", node.lastError().c_str());
     return 1;
   }
-  const NodeInfo info = node.getNodeInfo();
-  std::printf("node %s with %u GPUs\n", info.node_id.c_str(), info.gpu_count);
-  std::fflush(stdout);
   if (!node.startCapture()) std::fprintf(stderr, "%s\n", node.lastError().c_str());
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   if (node.stopCapture())
     if (const TraceRecord own = node.exportTrace(); !own.path.empty())
       std::printf("%llu events of its own in %s\n", static_cast<unsigned long long>(own.event_count), own.path.c_str());
+  const NodeInfo info = node.getNodeInfo();
+  std::printf("node %s with %u GPUs\n", info.node_id.c_str(), info.gpu_count);
   std::fflush(stdout);
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(100));

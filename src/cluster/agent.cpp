@@ -41,6 +41,10 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
  public:
   Status start(AgentOptions options);
   ~AgentServer() override {
+    {
+      std::lock_guard lock(inventory_->mutex);
+      inventory_->ended = true;
+    }
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     link_.reset();
     recorder_.reset();
@@ -85,7 +89,13 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::string folder_, node_;
   uint16_t port_ = 0;
   int lock_ = -1;
-  std::vector<DeviceStatus> gpus_;
+  /// What the node has, found by a thread of its own.
+  struct Inventory {
+    std::mutex mutex;  // guards what follows
+    std::vector<DeviceStatus> gpus;
+    bool ended = false;
+  };
+  const std::shared_ptr<Inventory> inventory_ = std::make_shared<Inventory>();  // shared with that thread
   Guard guard_;
   std::mutex capture_mutex_;  // guards capture_
   CaptureSpan capture_;       // our own; empty id: there was none
@@ -101,7 +111,10 @@ NodeStatus AgentServer::status() const {
   NodeStatus s;
   s.node = node_;
   s.hostname = capture::hostName();
-  s.gpus = gpus_;
+  {
+    std::lock_guard lock(inventory_->mutex);
+    s.gpus = inventory_->gpus;
+  }
   s.connected = link_->connected();
   const RecorderStats recorded = recorder_->stats();
   s.processes = recorded.processes;
@@ -222,10 +235,6 @@ Status AgentServer::start(AgentOptions options) {
   hardware::Places places = hardware::Places::fromEnvironment();
   places.node = node_;
   if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
-  for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
-    gpus_.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
-                     gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
-  info.gpus = gpus_;
   if (options.sim_gpus > 0) {
     Result<std::unique_ptr<SimulatedNode>> simulation = SimulatedNode::start(options, node_);
     if (!simulation) return simulation.status();
@@ -236,6 +245,9 @@ Status AgentServer::start(AgentOptions options) {
   recording.ring_folder = options.ring_folder;
   recording.captures_file = folder_ + "/captures";
   recording.freq_ms = options.freq_ms;
+  recording.ring_roots = RingFolders::rootsFromEnvironment();
+  recording.keep_dead_ns = static_cast<int64_t>(options.keep_rings_s * 1e9);
+  recording.segment_bytes = options.segment_bytes;
   recorder_ = std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places));
   port_ = options.port;
   Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
@@ -247,6 +259,16 @@ Status AgentServer::start(AgentOptions options) {
     in >> options.master;
   }
   link_->dial(options.master);
+  // A driver may take long to answer, or for ever: nobody waits for it. Shared: it may outlive us.
+  std::thread([state = inventory_, places, link = link_.get()] {
+    std::vector<DeviceStatus> gpus;
+    for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
+      gpus.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
+                      gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
+    std::lock_guard guard(state->mutex);
+    state->gpus = gpus;
+    if (!state->ended) link->setGpus(std::move(gpus));
+  }).detach();
   return {};
 }
 

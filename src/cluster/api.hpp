@@ -37,6 +37,8 @@ struct AgentOptions {
   uint64_t sim_start = 0;               ///< when that job began, Unix seconds: the same for all its nodes; 0: now
   std::vector<std::string> sim_faults;  ///< as `synth --fault` takes them
   uint32_t freq_ms = 500;               ///< of telemetry, where a session does not say
+  double keep_rings_s = 600;            ///< of ended processes, where nobody recorded them
+  uint64_t segment_bytes = 32u << 20;   ///< of a file of the spool, about
   SecurityOptions security;
 };
 

@@ -11,8 +11,8 @@ using namespace trace;
 
 namespace {
 
-constexpr size_t kMostQueued = 1u << 16;        // events of a subscriber that wait
-constexpr uint64_t kMostBehind = 64u << 20;     // bytes that wait to be decoded
+constexpr size_t kMostQueued = 1u << 16;     // events of a subscriber that wait
+constexpr uint64_t kMostBehind = 64u << 20;  // bytes that wait to be decoded
 constexpr size_t kMostSubscribers = 64;
 
 }  // namespace
@@ -36,8 +36,8 @@ bool Subscription::wants(const std::string& node) const {
 }
 
 bool Subscription::wants(uint64_t type, int64_t rank) const {
-  return (types_ & type) != 0 && (filter_.ranks.empty() || std::find(filter_.ranks.begin(), filter_.ranks.end(),
-                                                                      rank) != filter_.ranks.end());
+  return (types_ & type) != 0 &&
+         (filter_.ranks.empty() || std::find(filter_.ranks.begin(), filter_.ranks.end(), rank) != filter_.ranks.end());
 }
 
 void Subscription::put(const LiveEvent& event) {

@@ -14,6 +14,7 @@
 
 #include "capture/collect/collector.hpp"
 #include "cluster/clock_keeper.hpp"
+#include "cluster/ring_folders.hpp"
 #include "cluster/spool.hpp"
 
 namespace tracesmith::cluster {
@@ -40,6 +41,8 @@ struct NodeSource {
 struct RecorderOptions {
   std::string node;
   std::string ring_folder;
+  std::vector<std::string> ring_roots;  ///< of the folders of all users, where this agent is root
+  int64_t keep_dead_ns = 600'000'000'000;
   std::string captures_file;  ///< keeps the captures for the next run
   uint32_t freq_ms = 500;
   uint64_t segment_bytes = 32u << 20;
@@ -87,13 +90,14 @@ class Recorder {
   std::unique_ptr<NodeSource> source_;
 
   // of the thread
+  RingFolders folders_;
   std::unique_ptr<capture::Collector> collector_;
   std::unique_ptr<trace::Appender> out_;
   int64_t node_id_ = 0;
   sync::ClockModel written_clock_;
   std::string state_;   // at the last checkpoint
   bool dirty_ = false;  // rows since the last checkpoint
-  int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, retry_raw_ = 0;
+  int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, retry_raw_ = 0, forgotten_raw_ = 0;
   uint64_t records_ = 0, losses_ = 0;  // of collectors that are gone
   std::vector<std::string> ended_rings_;
 

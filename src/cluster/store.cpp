@@ -57,6 +57,7 @@ void Store::absorb(SegmentInfo& info, const trace::BlockBytes& block) {
   } else if (block.times(low, high)) {
     info.first_ns = std::min(info.first_ns, low);
     info.last_ns = std::max(info.last_ns, high);
+    info.rows += block.header.rows;
     if (block.table() == &trace::tableOf<trace::EventRow>()) info.events += block.header.rows;
   }
 }

@@ -56,8 +56,8 @@ std::vector<int> traceEventColumns(const TableInfo& table) {
   if (isEvents(table))
     return {events::ts,  events::dur,    events::type,   events::name,        events::node,  events::rank,
             events::tid, events::device, events::stream, events::correlation, events::bytes, events::launch};
-  return {collectives::ts,   collectives::dur,    collectives::op,     collectives::comm,        collectives::seq,
-          collectives::node, collectives::rank,   collectives::bytes,  collectives::group_size,  collectives::device,
+  return {collectives::ts,   collectives::dur,    collectives::op,         collectives::comm,       collectives::seq,
+          collectives::node, collectives::rank,   collectives::bytes,      collectives::group_size, collectives::device,
           collectives::name, collectives::stream, collectives::ts_enqueue, collectives::correlation};
 }
 
@@ -78,7 +78,8 @@ tracesmith::TraceEvent toTraceEvent(const TableInfo& table, const Row& row) {
     e.name = row.text(events::name);
     e.type = typeOf(static_cast<RowType>(row.slot(events::type)), e.name);
     e.thread_id = whole<uint32_t>(row.slot(events::tid));
-    if (row.slot(events::bytes) != kNull) e.memory_params = MemoryParams{whole<uint64_t>(row.slot(events::bytes)), {}, {}};
+    if (row.slot(events::bytes) != kNull)
+      e.memory_params = MemoryParams{whole<uint64_t>(row.slot(events::bytes)), {}, {}};
     if (const std::string_view shape = row.text(events::launch); !shape.empty()) {
       const LaunchShape s = LaunchShape::parse(shape);
       auto known = [](int32_t v) { return static_cast<uint32_t>(std::max(v, 0)); };

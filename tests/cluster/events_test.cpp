@@ -22,7 +22,8 @@ class Events : public ClusterFixture {
   using Bag = std::map<std::string, int64_t>;
   static Bag bagOf(const std::string& trace) {
     Bag bag;
-    for (const test::Row& r : test::rows(trace, "events")) ++bag[r.s("node") + " " + std::to_string(r.i("rank")) + " " + r.s("name")];
+    for (const test::Row& r : test::rows(trace, "events"))
+      ++bag[r.s("node") + " " + std::to_string(r.i("rank")) + " " + r.s("name")];
     return bag;
   }
   /// What `cluster tail --json` printed; the number of losses it told.
@@ -83,8 +84,7 @@ TEST_F(Events, ATailShowsWhatTheTraceHas) {
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(std::count(o.out.begin(), o.out.end(), '\n'), 3) << o.out;
   std::istringstream lines(o.out);
-  for (std::string line; std::getline(lines, line);)
-    EXPECT_TRUE(has(line, "\"rank\":0") && has(line, "NCCL")) << line;
+  for (std::string line; std::getline(lines, line);) EXPECT_TRUE(has(line, "\"rank\":0") && has(line, "NCCL")) << line;
   all.signal(SIGINT);
   EXPECT_EQ(all.wait().rc, 0);
 }
@@ -161,7 +161,8 @@ TEST_F(Events, ATimelineIsOneOrderOverAllNodes) {
     ++count;
     changes += node != before;
     before = node;
-    if (event.type == EventType::NCCLComplete) ends[event.metadata["nccl_seq"]].insert(event.timestamp + event.duration);
+    if (event.type == EventType::NCCLComplete)
+      ends[event.metadata["nccl_seq"]].insert(event.timestamp + event.duration);
   }
   EXPECT_EQ(timeline.lastError(), "");
   EXPECT_EQ(count, timeline.event_count);

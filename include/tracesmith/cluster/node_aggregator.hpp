@@ -17,7 +17,7 @@ struct NodeInfo {
   std::string node_id;
   std::string hostname;
   std::string ip_address;  ///< as the node listens on it
-  uint32_t gpu_count = 0;
+  uint32_t gpu_count = 0;  ///< 0 until they were found: a driver may take its time
   std::vector<DeviceInfo> gpus;
 };
 
