@@ -45,9 +45,45 @@ class LocalClient final : public Client {
     return fetched ? out->commit() : fetched;
   }
 
+  Status follow(const EventFilter& filter, const std::function<void()>& begun,
+                const std::function<bool(const LiveEvent&)>& visit) override {
+    {
+      std::lock_guard lock(mutex_);
+      cancelled_ = false;
+    }
+    Result<std::shared_ptr<Subscription>> subscription = master_.events().subscribe(filter, [this] {
+      std::lock_guard lock(mutex_);
+      ready_ = true;
+      wake_.notify_all();
+    });
+    if (!subscription) return subscription.status();
+    if (begun) begun();
+    for (bool more = true; more;) {
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] { return ready_ || cancelled_; });
+        ready_ = false;
+        if (cancelled_) break;
+      }
+      LiveEvent event;
+      while (more && (*subscription)->take(event)) more = visit(event);
+    }
+    (*subscription)->close();
+    master_.events().unsubscribe(*subscription);
+    return {};
+  }
+  void cancel() override {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    wake_.notify_all();
+  }
+
  private:
   Master& master_;
   const Invite invite_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable wake_;
+  bool ready_ = false, cancelled_ = false;  // of the one follow() at a time
 };
 
 }  // namespace
