@@ -117,7 +117,8 @@ int main(int argc, char** argv) {
   ::setenv("TRACESMITH_DIR", (dir + "/rings").c_str(), 1);
   const std::string port = std::to_string(freePort()), address = "127.0.0.1:" + port;
   {
-    Process master({"cluster", "master", "--port", port, "--data-dir", dir + "/m", "--heartbeat", "200"});
+    Process master(
+        {"cluster", "master", "--port", port, "--data-dir", dir + "/m", "--heartbeat", "200", "--http-port", "0"});
     Process agent(
         {"cluster", "agent", "--port", "0", "--master", address, "--data-dir", dir + "/a", "--node-id", "node0"});
     Result<std::unique_ptr<Client>> client = connectClient({.master = address, .security = {}});
@@ -153,7 +154,7 @@ int main(int argc, char** argv) {
     std::printf("agent while nothing records: %.2f %% of a core, %.1f MB\n", idle * 100, idle_mb);
   }
   {
-    Process master({"cluster", "master", "--port", port, "--data-dir", dir + "/m2"});
+    Process master({"cluster", "master", "--port", port, "--data-dir", dir + "/m2", "--http-port", "0"});
     Result<std::unique_ptr<Client>> client = connectClient({.master = address, .security = {}});
     if (!client) give_up(client.status());
     statusWhen(**client, [](const ClusterStatus&) { return true; });

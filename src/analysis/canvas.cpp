@@ -113,11 +113,11 @@ Result<std::unique_ptr<Canvas>> Canvas::create(const std::string& path, Format f
   i.path = path;
   i.work = path + ".part" + std::to_string(::getpid());
   const char* work = i.work.c_str();
-  i.surface = format == Format::svg   ? i.cairo->cairo_svg_surface_create(work, width, height)
-              : format == Format::pdf ? i.cairo->cairo_pdf_surface_create(work, width, height)
-                                      : i.cairo->cairo_image_surface_create(
-                                            kArgb32, static_cast<int>(width * kPngScale),
-                                            static_cast<int>(height * kPngScale));
+  i.surface = format == Format::svg ? i.cairo->cairo_svg_surface_create(work, width, height)
+              : format == Format::pdf
+                  ? i.cairo->cairo_pdf_surface_create(work, width, height)
+                  : i.cairo->cairo_image_surface_create(kArgb32, static_cast<int>(width * kPngScale),
+                                                        static_cast<int>(height * kPngScale));
   i.context = i.cairo->cairo_create(i.surface);
   if (const int status = i.cairo->cairo_status(i.context); status != 0)
     return Status::io("cannot draw " + path + ": " + i.cairo->cairo_status_to_string(status));

@@ -22,6 +22,10 @@ Result<ClockModels> ClockModels::load(const Reader& reader, const Names& names) 
     models.segments_[text(row.node)].push_back(
         {row.ts_from == kNull ? 0 : row.ts_from, row.offset_ns, drift, row.bound_ns, text(row.method)});
   }));
+  // Where collectives refined a clock, that counts.
+  for (auto& [node, list] : models.segments_)
+    if (std::any_of(list.begin(), list.end(), [](const ClockSegment& s) { return s.method == "collectives"; }))
+      std::erase_if(list, [](const ClockSegment& s) { return s.method != "collectives"; });
   for (auto& [node, list] : models.segments_)
     std::stable_sort(list.begin(), list.end(),
                      [](const ClockSegment& a, const ClockSegment& b) { return a.from < b.from; });

@@ -18,6 +18,7 @@ constexpr double kStampError = 1000;         // ns: GPU times are put on the nod
 constexpr double kMaxSlope = 200e-6;         // what is left of a drift after the model of the trace
 constexpr int64_t kWindow = 60'000'000'000;  // a clock's rate is even for a minute
 constexpr int64_t kMostWindows = 64;
+constexpr double kShort = 5e9;  // in less, microseconds say nothing about a rate
 constexpr size_t kMostObservations = 4'000'000;
 constexpr size_t kAllPairs = 64;  // up to so many domains every pair is looked at
 constexpr size_t kLimitsOfPair = 64;
@@ -55,7 +56,7 @@ Line robustLine(const std::vector<std::pair<double, double>>& all, double span) 
       if (const double dt = points[k].first - points[i].first; dt > span / 4)
         slopes.push_back((points[k].second - points[i].second) / dt);
   Line line;
-  if (slopes.size() >= 10) line.slope = median(slopes);
+  if (slopes.size() >= 10 && span >= kShort) line.slope = median(slopes);
   for (const auto& [t, value] : points) rest.push_back(value - line.slope * t);
   line.offset = median(rest);
   return line;
@@ -334,7 +335,7 @@ Refinement refineClocks(const PartTable& table, ClockModels& models) {
   if (n < 2) return out;
   const std::vector<Observation> seen = observe(table, models);
   if (seen.empty()) return out;
-  const int64_t from = seen.front().reference - 1'000'000'000, to = seen.back().reference + 1'000'000'000;
+  const int64_t from = seen.front().reference, to = seen.back().reference + 1;
   const int64_t windows = std::clamp((to - from) / kWindow, int64_t{1}, kMostWindows);
   std::vector<std::vector<ClockSegment>> segments(n);
   double before = 0, after = 0;                // the worst

@@ -17,6 +17,10 @@ struct Refinement {
   std::vector<std::string> faults;  ///< sentences: clocks that cannot be as the trace says
 };
 
+/// Refines the clocks of a closed trace and adds them to it, as rows of `clocks` with the method "collectives".
+/// The rows that were there stay: correction is data.
+Result<Refinement> storeRefinedClocks(const std::string& path);
+
 /// Replaces the models where that tightens what is known between nodes. Times of parts are raw.
 Refinement refineClocks(const PartTable& table, ClockModels& models);
 

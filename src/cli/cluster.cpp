@@ -66,6 +66,7 @@ void addCluster(CLI::App& app, Run& run) {
   addClusterSessions(*cluster, run);
   addClusterData(*cluster, run);
   addClusterStat(*cluster, run);
+  addClusterHang(*cluster, run);
   addClusterCerts(*cluster, run);
   cluster->footer(
       "Example:  tracesmith cluster master &\n"

@@ -16,6 +16,7 @@ void addClusterSessions(CLI::App& cluster, Run& run);  // record, start, stop, s
 
 void addClusterStat(CLI::App& cluster, Run& run);   // stat
 void addClusterData(CLI::App& cluster, Run& run);   // tail, query, analyze-comm
+void addClusterHang(CLI::App& cluster, Run& run);   // hang
 void addClusterCerts(CLI::App& cluster, Run& run);  // certs
 
 void addSecurity(CLI::App& command, cluster::SecurityOptions& security, bool server);

@@ -1,43 +1,65 @@
 // tracesmith cluster agent, cluster master: run until they are told to stop.
-#include <signal.h>
-
+#include <algorithm>
 #include <cstdio>
 
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/cluster_library.hpp"
+#include "cli/query_library.hpp"
+#include "cli/server_library.hpp"
+#include "cli/web.hpp"
 
 namespace tracesmith::cli {
 namespace {
 
+struct Web {
+  server::Options options;
+  int port = server::kHttpPort;  // 0: none
+  bool asked = false;            // the port was given, not left as it is
+};
+
+/// The page of a master. A port in use is a failure only if somebody asked for that port.
+Result<std::unique_ptr<server::Server>> startPage(Web& web, cluster::Server& master) {
+  web.options.port = static_cast<uint16_t>(std::max(0, web.port));
+  web.options.load_engine = loadQueryEngine;
+  Result<server::Library*> library = loadServer();
+  Result<std::unique_ptr<server::Server>> page = library ? (*library)->serveCluster(web.options, master)
+                                                         : Result<std::unique_ptr<server::Server>>(library.status());
+  if (page || web.asked) return page;
+  warn("there is no page: " + page.status().message() + " (--http-port says where, 0 turns it off)");
+  return std::unique_ptr<server::Server>();
+}
+
 /// Prints where it listens and waits for SIGINT or SIGTERM.
-int serve(const char* what, const std::string& listen, bool json,
+int serve(const char* what, const std::string& listen, bool json, Web* web,
           const std::function<Result<std::unique_ptr<cluster::Server>>(cluster::Library&)>& start) {
-  // Blocked before there are threads: only sigwait below gets them.
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  for (int n : {SIGINT, SIGTERM}) ::sigaddset(&signals, n);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
+  StopSignals signals;
   Result<cluster::Library*> library = loadCluster();
   if (!library) return fail(library.status());
   Result<std::unique_ptr<cluster::Server>> server = start(**library);
   if (!server) return fail(server.status());
+  std::unique_ptr<server::Server> page;
+  if (web && web->port != 0) {
+    Result<std::unique_ptr<server::Server>> started = startPage(*web, **server);
+    if (!started) return fail(started.status());
+    page = std::move(*started);
+  }
   if (json) {
     std::string text;
     JsonWriter w(text);
     w.beginObject()
         .field("role", what)
         .field("name", (*server)->name())
-        .field("port", static_cast<int64_t>((*server)->port()))
-        .endObject();
+        .field("port", static_cast<int64_t>((*server)->port()));
+    if (page) w.field("http_port", static_cast<int64_t>(page->port()));
+    w.endObject();
     std::printf("%s\n", text.c_str());
   } else {
     std::printf("%s %s listens on %s:%u\n", what, (*server)->name().c_str(), listen.c_str(), (*server)->port());
+    if (page) std::printf("page and HTTP API at %s\n", pageAddress(listen, *page).c_str());
   }
   std::fflush(stdout);
-  int number;
-  ::sigwait(&signals, &number);
+  signals.wait();
   return 0;
 }
 
@@ -90,7 +112,7 @@ void addClusterServers(CLI::App& cluster, Run& run) {
     command->footer("Example:  tracesmith cluster agent --master head:50051 --data-dir /var/lib/tracesmith");
     command->callback([o, json, &run] {
       run = [o, json] {
-        return serve("agent", o->listen, *json, [&](cluster::Library& l) { return l.startAgent(*o); });
+        return serve("agent", o->listen, *json, nullptr, [&](cluster::Library& l) { return l.startAgent(*o); });
       };
     });
   }
@@ -116,13 +138,33 @@ void addClusterServers(CLI::App& cluster, Run& run) {
       ->type_name("MS")
       ->capture_default_str()
       ->check(CLI::Range(100, 3600000));
+  auto web = std::make_shared<Web>();
+  CLI::Option* http =
+      command->add_option("--http-port", web->port, "Port of the page and the HTTP API; 0: none, -1: any")
+          ->capture_default_str()
+          ->check(CLI::Range(-1, 65535));
+  command
+      ->add_option("--http-origin", web->options.origins, "Another site whose pages may ask: https://grafana.example")
+      ->type_name("ORIGIN");
+  command->add_option("--webhook", o->webhook, "Post alerts (a hang, a slow rank, …) as JSON to this address")
+      ->type_name("http://…");
+  command
+      ->add_option("--on-alert", o->on_alert, "Run this program for alerts, with JSON on its standard input; no shell")
+      ->type_name("CMD");
+  command->add_option("--freeze", o->freeze_s, "On a hang keep the last SECONDS of all ranks as the session hang-TIME")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0));
   addSecurity(*command, o->security, true);
   command->add_flag("--json", *json, "Print where it listens as JSON");
   command->footer(
       "Example:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith");
-  command->callback([o, json, &run] {
-    run = [o, json] {
-      return serve("master", o->listen, *json, [&](cluster::Library& l) { return l.startMaster(*o); });
+  command->callback([o, json, web, http, &run] {
+    run = [o, json, web, http] {
+      web->options.listen = o->listen;
+      web->options.data_dir = o->data_dir;
+      web->options.security = o->security;
+      web->asked = http->count() > 0;
+      return serve("master", o->listen, *json, web.get(), [&](cluster::Library& l) { return l.startMaster(*o); });
     };
   });
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "analysis/clock_refine.hpp"
 #include "analysis/frames.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
@@ -64,7 +65,13 @@ void warnIncomplete(const SessionInfo& s) {
 Status save(Client& client, const SessionInfo& s, const std::string& path) {
   Progress progress("fetching");
   auto update = [&](uint64_t bytes) { progress.update(bytes, std::max<uint64_t>(s.bytes, bytes + 1)); };
-  if (!path.ends_with(".json")) return client.fetch(s.id, path, update);
+  if (!path.ends_with(".json")) {
+    TS_TRY(client.fetch(s.id, path, update));
+    Result<analysis::Refinement> refined = analysis::storeRefinedClocks(path);
+    if (!refined) return refined.status();
+    for (const std::string& fault : refined->faults) warn("clock fault: " + fault);
+    return {};
+  }
   const std::string trace = path + ".sbt.part";
   Status status = client.fetch(s.id, trace, update);
   if (status) status = analysis::writeFrames(trace, path);

@@ -12,7 +12,7 @@
 #include "cli/outcome.hpp"
 #include "cli/query_library.hpp"
 #include "cli/selection.hpp"
-#include "sync/align.hpp"
+#include "sync/clock_table.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -137,25 +137,10 @@ int run(const Options& o) {
 
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
-  // Other tools know one clock: a trace of several nodes is put on it first.
-  std::unique_ptr<trace::Reader> raw;
-  if (hasAllTables(*format)) {
-    Result<bool> several = sync::needsAlignment(**reader);
-    if (!several) return fail(several.status());
-    if (*several) {
-      const std::string aligned = (o.out == "-" ? o.file : o.out) + ".aligned" + std::to_string(::getpid());
-      Status status = sync::alignTrace(**reader, aligned);
-      raw = std::move(*reader);
-      if (status) {
-        reader = trace::Reader::open(aligned);
-        status = reader.status();
-      }
-      std::filesystem::remove(aligned, ignored);  // open, it is still readable
-      if (!status) return fail(status);
-      if (int code = finish(*raw, o.strict); code != 0) return code;
-    }
-  }
-  Result<trace::Selection> selection = o.selection.resolve(**reader);
+  // Other tools know one clock only; tables keep the clocks of their nodes.
+  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
+  if (!clock) return fail(clock.status());
+  Result<trace::Selection> selection = o.selection.resolve(**reader, hasAllTables(*format) ? clock->get() : nullptr);
   if (!selection) return usage("export", selection.status().message());
   if (*format == Format::kParquet) return exportParquet(o, *selection, *table);
   return exportTo(o, **reader, *selection, *format, *table);
@@ -181,10 +166,11 @@ void addExport(CLI::App& app, Run& run_command) {
       "  chrome    .json                     Chrome trace as Kineto writes it, for chrome://tracing, HTA and others\n"
       "  csv       .csv                      one table, RFC 4180; NULL is an empty field, an empty string is \"\"\n"
       "  json      .jsonl .ndjson            one table, a JSON object on each line\n"
-      "  parquet   .parquet                  one table\n\n"
-      "Times are exact to the ns. In csv, json and parquet they stay as they are in the trace; for perfetto and "
-      "chrome\n"
-      "those of several nodes are put on one clock by the table `clocks`. OUT is whole or absent.\n"
+      "  parquet   .parquet                  one table\n"
+      "Perfetto and Chrome have one clock: where the trace knows the clocks of several nodes, times are put on the\n"
+      "reference clock. Tables keep the raw clock of each node (see the table clocks).\n\n"
+      "Times stay as they are in the trace: ns in csv and json, exact to the ns in all formats. OUT is whole or "
+      "absent.\n"
       "Damaged blocks are left out with a warning. `tracesmith info --schema` lists tables and columns.\n\n"
       "Examples:  tracesmith export job.sbt -o job.pftrace --rank 0,1 --from 2s --to 2.5s\n"
       "           tracesmith export job.sbt -o - --format csv --table collectives | head");

@@ -34,16 +34,13 @@ void SelectionOptions::add(CLI::App& command) {
   command.add_option("--type", types, "Only these types: kernel,memcpy,…")->delimiter(',')->allow_extra_args(false);
 }
 
-Result<trace::Selection> SelectionOptions::resolve(const trace::Reader& reader) const {
+Result<trace::Selection> SelectionOptions::resolve(const trace::Reader& reader, const trace::CommonClock* clock) const {
   trace::Selection s;
+  s.clock = clock;
   s.ranks = ranks;
   s.devices = devices;
-  int64_t start = INT64_MAX;
-  for (const trace::Block* b : reader.blocks(trace::tableOf<trace::EventRow>())) {
-    int64_t low, high;
-    if (b->zone(trace::events::ts, low, high)) start = std::min(start, low);
-  }
-  if (start == INT64_MAX) start = 0;
+  int64_t start, end;
+  trace::tableTimes(reader, trace::tableOf<trace::EventRow>(), clock, start, end);
   TS_TRY(resolveTime(from, start, s.from));
   TS_TRY(resolveTime(to, start, s.to));
   if (!types.empty()) s.types = 0;

@@ -15,8 +15,8 @@ struct SelectionOptions {
   std::vector<std::string> types;
 
   void add(CLI::App& command);
-  /// Relative times count from the first event of the trace.
-  Result<trace::Selection> resolve(const trace::Reader& reader) const;
+  /// Relative times count from the first event of the trace. `clock`: the one that rows shall be on, if any.
+  Result<trace::Selection> resolve(const trace::Reader& reader, const trace::CommonClock* clock = nullptr) const;
 };
 
 }  // namespace tracesmith::cli

@@ -9,6 +9,8 @@
 #include "cli/outcome.hpp"
 #include "cli/selection.hpp"
 #include "cli/terminal.hpp"
+#include "cli/web.hpp"
+#include "sync/clock_table.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -16,32 +18,30 @@ namespace {
 struct Options {
   std::string file, table;
   uint32_t count = 0, width = 0;
-  bool timeline = false, threads = false, json = false, strict = false;
+  bool timeline = false, threads = false, json = false, strict = false, web = false;
+  server::Options page;
   SelectionOptions selection;
 };
 
-int64_t firstEvent(const trace::Reader& reader) {
-  int64_t start = INT64_MAX, low, high;
-  for (const trace::Block* b : reader.blocks(trace::tableOf<trace::EventRow>()))
-    if (b->zone(trace::events::ts, low, high)) start = std::min(start, low);
-  return start == INT64_MAX ? 0 : start;
-}
-
 int run(const Options& o) {
+  if (o.web) return serveTrace(o.file, o.page, o.json);
   if (o.timeline && !o.table.empty()) return usage("view", "--timeline shows events: it goes without --table");
   if (o.threads && !o.timeline) return usage("view", "--threads goes with --timeline");
   const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
   if (!table) return usage("view", unknownTable(o.table));
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
-  Result<trace::Selection> selection = o.selection.resolve(**reader);
+  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
+  if (!clock) return fail(clock.status());
+  Result<trace::Selection> selection = o.selection.resolve(**reader, clock->get());
   if (!selection) return usage("view", selection.status().message());
   ViewOptions view;
   view.count = o.count > 0 ? o.count : o.timeline ? 40 : 20;
   view.width = o.width > 0 ? o.width : terminalWidth();
   view.json = o.json;
   view.threads = o.threads;
-  view.start_ns = firstEvent(**reader);
+  int64_t end;
+  trace::tableTimes(**reader, trace::tableOf<trace::EventRow>(), clock->get(), view.start_ns, end);
   Status s = o.timeline ? viewTimeline(**reader, *selection, view) : viewRows(**reader, *table, *selection, view);
   std::fflush(stdout);
   return s ? finish(**reader, o.strict) : fail(s);
@@ -63,11 +63,15 @@ void addView(CLI::App& app, Run& run_command) {
   command->add_option("--width", o->width, "Characters of a line (as wide as the terminal)")
       ->type_name("N")
       ->check(CLI::Range(40u, 10'000u));
+  CLI::Option* web =
+      command->add_flag("--web", o->web, "Serve a page with the timeline, for a browser on this machine");
+  command->add_option("--port", o->page.port, "Port of the page; 0: any")->needs(web)->capture_default_str();
   command->add_flag("--strict", o->strict, "Fail if a part of the trace cannot be read");
   command->add_flag("--json", o->json, "Print JSON: an array of rows with all columns, or the timeline's lines");
   command->footer(
       "Rows come in order of time. Times are us after the first event of the trace; with --json they are ns as in the\n"
-      "trace. Columns without a value are left out, long names lose their middle.\n\n"
+      "trace, on the reference clock where the trace knows the clocks of several nodes. Columns without a value are "
+      "left out, long names lose their middle.\n\n"
       "The timeline shows by the character what filled most of a span of time, and roughly how much of it:\n"
       "  # kernels (+ about half, : less)   N communication (n less than half)   M copies (m)   . idle\n"
       "  and for threads: o operators, r calls of the runtime or driver, s waiting for the GPU.\n"
@@ -75,6 +79,7 @@ void addView(CLI::App& app, Run& run_command) {
       "ranks_not_shown.\n\n"
       "Examples:  tracesmith view job.sbt --type kernel --rank 3 -n 50\n"
       "           tracesmith view job.sbt --timeline --from 1s --to 1.2s\n"
+      "           tracesmith view job.sbt --web\n"
       "           tracesmith view job.sbt --table collectives");
   command->callback([o, &run_command] { run_command = [o] { return run(*o); }; });
 }

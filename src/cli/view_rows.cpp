@@ -25,11 +25,11 @@ struct Found {
 };
 
 /// The first rows in time: blocks are visited by their first ts, until none can have an earlier row than those found.
-Result<std::vector<Found>> firstRows(BlockRows& rows, std::vector<const Block*>& blocks, int ts_column, int dur_column,
-                                     size_t count) {
+Result<std::vector<Found>> firstRows(BlockRows& rows, std::vector<const Block*>& blocks, const CommonClock* clock,
+                                     int ts_column, int dur_column, size_t count) {
   auto start = [&](const Block* b) {
     int64_t low, high;
-    return ts_column >= 0 && b->zone(ts_column, low, high) ? low : ts_column >= 0 ? INT64_MAX : 0;
+    return ts_column < 0 ? 0 : blockTimes(*b, clock, low, high) ? low : INT64_MAX;
   };
   std::stable_sort(blocks.begin(), blocks.end(), [&](const Block* a, const Block* b) { return start(a) < start(b); });
   std::priority_queue<Found> best;  // the latest on top
@@ -158,7 +158,7 @@ Status viewRows(const Reader& reader, const TableInfo& table, const Selection& s
     if (dur >= 0) columns.push_back(dur);
     BlockRows times(reader, table, selection, columns);
     blocks = times.candidates();
-    Result<std::vector<Found>> first = firstRows(times, blocks, ts, dur, o.count);
+    Result<std::vector<Found>> first = firstRows(times, blocks, selection.clock, ts, dur, o.count);
     if (!first) return first.status();
     found = std::move(*first);
   }

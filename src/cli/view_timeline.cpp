@@ -101,8 +101,7 @@ bool Timeline::findWindow() {
   int64_t first = INT64_MAX, last = INT64_MIN, low, high;
   for (const Block* b : reader_.blocks(tableOf<EventRow>())) {
     if (!selection_.mayMatch(*b)) continue;
-    if (b->zone(events::ts, low, high)) first = std::min(first, low), last = std::max(last, high);
-    if (b->zone(events::ts_end, low, high)) last = std::max(last, high);
+    if (blockTimes(*b, selection_.clock, low, high)) first = std::min(first, low), last = std::max(last, high);
   }
   if (first > last) return false;
   window_.from = selection_.from == INT64_MIN ? first : selection_.from;

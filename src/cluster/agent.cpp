@@ -47,6 +47,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
     }
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     link_.reset();
+    live_.reset();
     recorder_.reset();
     if (lock_ >= 0) ::close(lock_);
   }
@@ -103,6 +104,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<ClockKeeper> clock_;
   std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<LiveReporter> live_;
   std::unique_ptr<MasterLink> link_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -253,7 +255,8 @@ Status AgentServer::start(AgentOptions options) {
   Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
   if (!server) return server.status();
   server_ = std::move(*server);
-  link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_);
+  live_ = std::make_unique<LiveReporter>(places, options.ring_folder);
+  link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_);
   if (options.master.empty()) {
     std::ifstream in(folder_ + "/master-address");
     in >> options.master;

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "cluster/guard.hpp"
+#include "cluster/live_convert.hpp"
 #include "cluster/rpc.hpp"
 
 namespace tracesmith::cluster {
@@ -55,13 +56,14 @@ struct MasterLink::Call {
 };
 
 MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, SecurityOptions security, Spool& spool,
-                       Recorder& recorder, ClockKeeper& clock)
+                       Recorder& recorder, ClockKeeper& clock, LiveReporter& live)
     : info_(std::move(info)),
       agent_port_(agent_port),
       security_(std::move(security)),
       spool_(spool),
       recorder_(recorder),
-      clock_(clock) {
+      clock_(clock),
+      live_(live) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -218,6 +220,11 @@ Status MasterLink::talk(const std::string& address) {
       *message.mutable_heartbeat() = heartbeatOf(info_.node, clock_, recorder_, spool_);
       if (!stream->Write(message)) break;
       next_heartbeat = Clock::now() + period;
+    }
+    if (std::optional<analysis::live::NodeReport> report = live_.take()) {
+      pb::AgentMessage message;
+      toMessage(*report, *message.mutable_live());
+      if (!stream->Write(message)) break;
     }
     if (Clock::now().time_since_epoch() - std::chrono::nanoseconds(call.heard) > kSilence) {
       call.context.TryCancel();

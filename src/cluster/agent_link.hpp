@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cluster/clock_keeper.hpp"
+#include "cluster/live_report.hpp"
 #include "cluster/master.hpp"
 #include "cluster/recorder.hpp"
 #include "cluster/spool.hpp"
@@ -19,7 +20,7 @@ namespace tracesmith::cluster {
 class MasterLink {
  public:
   MasterLink(NodeRegistration info, uint16_t agent_port, SecurityOptions security, Spool& spool, Recorder& recorder,
-             ClockKeeper& clock);
+             ClockKeeper& clock, LiveReporter& live);
   ~MasterLink();
 
   /// HOST:PORT to keep a connection to; takes the place of the one before. Empty: none.
@@ -41,6 +42,7 @@ class MasterLink {
   Spool& spool_;
   Recorder& recorder_;
   ClockKeeper& clock_;
+  LiveReporter& live_;
   std::atomic<bool> connected_{false}, stop_{false};
 
   mutable std::mutex mutex_;  // guards what follows

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/live/report.hpp"
+#include "analysis/live/verdict.hpp"
 #include "sync/clock_fit.hpp"
 #include "tracesmith/common/status.hpp"
 #include "tracesmith/common/types.hpp"
@@ -49,6 +51,9 @@ struct MasterOptions {
   uint32_t heartbeat_ms = 5000;
   uint32_t timeout_ms = 30000;  ///< a node silent for longer is unhealthy
   uint32_t freq_ms = 500;
+  std::string webhook;   ///< http://…: gets alerts of the watcher as JSON
+  std::string on_alert;  ///< a program and its arguments: gets them on its standard input
+  double freeze_s = 0;   ///< on a hang a session of the last so many seconds is kept; 0: none
   SecurityOptions security;
 };
 
@@ -138,6 +143,24 @@ struct LiveEvent {
   tracesmith::TraceEvent event;  ///< of type Unknown: there is none, only a loss
 };
 
+/// What a node last said of its GPUs and processes.
+struct LiveNode {
+  analysis::live::NodeReport report;
+  double age_s = 0;
+};
+
+struct LiveStatus {
+  std::vector<LiveNode> nodes;  ///< those that have reported to this run of the master
+  int64_t now_ns = 0;           ///< reference clock
+};
+
+/// Whether the job stands still, and what the watcher noticed so far, newest last.
+struct HangStatus {
+  analysis::live::HangVerdict verdict;
+  std::vector<analysis::live::Alert> alerts;
+  int64_t now_ns = 0;
+};
+
 /// A user's connection to a master. One thread at a time.
 class Client {
  public:
@@ -151,6 +174,8 @@ class Client {
   /// Goes on with a session that has ended.
   virtual Result<SessionInfo> resume(const std::string& name_or_id) = 0;
   virtual Result<std::vector<SessionInfo>> sessions() = 0;
+  virtual Result<LiveStatus> live() = 0;
+  virtual Result<HangStatus> hang() = 0;
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
   /// The session as one trace, whole or absent; with an empty name all that is stored. `progress` gets the bytes so
@@ -178,6 +203,9 @@ class Server {
   virtual Status stopCapture() = 0;
   /// What the last one recorded, as one trace; waits for what probes still hold.
   virtual Status exportTrace(const std::string& path) = 0;
+  /// A master's client in this process, for any thread: it may do everything, and goes before the server does.
+  /// Empty for an agent.
+  virtual std::unique_ptr<Client> client() { return nullptr; }
 };
 
 class Library {

@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "cluster/convert.hpp"
 #include "cluster/guard.hpp"
+#include "cluster/live_convert.hpp"
 #include "cluster/rpc.hpp"
 #include "sync/exchange.hpp"
 
@@ -94,6 +95,22 @@ class RpcClient final : public Client {
     std::vector<SessionInfo> all;
     for (const pb::Session& session : response.sessions()) all.push_back(fromMessage(session));
     return all;
+  }
+
+  Result<LiveStatus> live() override {
+    pb::GetLiveResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::GetLive, pb::GetLiveRequest(), response));
+    LiveStatus live;
+    live.now_ns = response.now_ns();
+    for (const pb::LiveEntry& entry : response.nodes())
+      live.nodes.push_back({fromMessage(entry.report()), entry.age_s()});
+    return live;
+  }
+
+  Result<HangStatus> hang() override {
+    pb::GetHangResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::GetHang, pb::GetHangRequest(), response));
+    return fromMessage(response);
   }
 
   Result<std::vector<sync::Exchange>> syncTime(int count) override {

@@ -13,7 +13,7 @@
 #include "cluster/client.hpp"
 #include "cluster/names.hpp"
 #include "cluster/service.hpp"
-#include "sync/align.hpp"
+#include "sync/clock_table.hpp"
 #include "trace/export/export.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 #include "tracesmith/trace/reader.hpp"
@@ -288,18 +288,17 @@ bool ClusterMaster::exportToSBT(const std::string& filename) {
 namespace {
 
 Status convert(const std::string& sbt, const std::string& filename, Status (*format)(trace::Export&)) {
-  Result<std::unique_ptr<trace::Reader>> raw = trace::Reader::open(sbt);
-  if (!raw) return raw.status();
-  const std::string aligned = sbt + ".aligned";
-  TS_TRY(sync::alignTrace(**raw, aligned));
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(aligned);
-  std::remove(aligned.c_str());  // open, it is still readable
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(sbt);
   if (!reader) return reader.status();
+  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
+  if (!clock) return clock.status();
+  trace::Selection all;
+  all.clock = clock->get();
   Result<OutputFile> out = OutputFile::create(filename);
   if (!out) return out.status();
   BufferedWriter writer(out->file());
   Progress progress("exporting");
-  trace::Export e{**reader, {}, writer, progress};
+  trace::Export e{**reader, all, writer, progress};
   TS_TRY(format(e));
   TS_TRY(writer.flush());
   return out->commit();

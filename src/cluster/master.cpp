@@ -53,12 +53,14 @@ Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   master->store_ = std::move(*store);
   TS_TRY(master->sessions_.open(options.data_dir));
   master->loadNodes();
+  master->watch_ = std::make_unique<LiveWatch>([m = master.get()] { return m->referenceNow(); });
   master->dirty_ = true;  // what an earlier run wrote may not be safe yet
   master->syncer_ = std::thread([m = master.get()] { m->syncLoop(); });
   return master;
 }
 
 Master::~Master() {
+  watch_.reset();
   if (syncer_.joinable()) {
     {
       std::lock_guard lock(mutex_);

@@ -13,6 +13,7 @@
 
 #include "cluster/api.hpp"
 #include "cluster/event_stream.hpp"
+#include "cluster/live_watch.hpp"
 #include "cluster/merge.hpp"
 #include "cluster/recorder.hpp"
 #include "cluster/sessions.hpp"
@@ -68,6 +69,8 @@ class Master {
   ClusterStatus status();
   /// What agents send, as it comes.
   EventStream& events() { return events_; }
+  /// What nodes say every second, and what it means.
+  LiveWatch& watch() { return *watch_; }
 
  private:
   struct Node {
@@ -94,6 +97,7 @@ class Master {
   std::unique_ptr<Store> store_;
   Sessions sessions_;
   EventStream events_;
+  std::unique_ptr<LiveWatch> watch_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -8,6 +8,9 @@
 
 #include "cluster/convert.hpp"
 #include "cluster/guard.hpp"
+#include "cluster/live_alerts.hpp"
+#include "cluster/live_convert.hpp"
+#include "cluster/local_client.hpp"
 #include "cluster/rpc.hpp"
 #include "sync/exchange.hpp"
 
@@ -81,6 +84,8 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
     } else if (incoming_.has_chunk()) {
       const pb::SpoolChunk& chunk = incoming_.chunk();
       status = master_.take(node_, chunk.epoch(), chunk.segment(), chunk.offset(), chunk.data());
+    } else if (incoming_.has_live()) {
+      master_.watch().take(node_, fromMessage(incoming_.live()));
     }
     if (!status) return finish(toGrpc(status));
     StartRead(&incoming_);
@@ -389,6 +394,28 @@ class Service final : public Callbacks {
     return grpc::Status::OK;
   }
 
+  grpc::Status GetLive(grpc::ServerContext* context, const pb::GetLiveRequest*,
+                       pb::GetLiveResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    const LiveStatus live = master_.watch().live();
+    for (const LiveNode& node : live.nodes) {
+      pb::LiveEntry& entry = *response->add_nodes();
+      toMessage(node.report, *entry.mutable_report());
+      entry.set_age_s(node.age_s);
+    }
+    response->set_now_ns(live.now_ns);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetHang(grpc::ServerContext* context, const pb::GetHangRequest*,
+                       pb::GetHangResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    toMessage(master_.watch().hang(), *response);
+    return grpc::Status::OK;
+  }
+
   grpc::Status AddNode(grpc::ServerContext* context, const pb::AddNodeRequest* request,
                        pb::AddNodeResponse* response) override {
     Role role;
@@ -407,18 +434,6 @@ class Service final : public Callbacks {
     const Status status = master_.removeNode(request->node_id());
     guard_.audit(context->peer(), role, "remove-node", request->node_id().substr(0, 64), status);
     return toGrpc(status);
-  }
-
- private:
-  grpc::Status allow(grpc::ServerContext& context, Role needed, Role& role) {
-    std::string why;
-    role = roleOf(guard_, context, why);
-    if (role >= needed) return grpc::Status::OK;
-    if (role != Role::kNone)
-      why = std::string("your token has the role ") + roleName(role) + "; this needs " + roleName(needed);
-    if (!guard_.shutOut(peerHost(context.peer())))
-      guard_.audit(context.peer(), role, "refused", roleName(needed), Status::invalid(why));
-    return {role == Role::kNone ? grpc::StatusCode::UNAUTHENTICATED : grpc::StatusCode::PERMISSION_DENIED, why};
   }
 
   /// Dials an agent and asks it to dial us: from then on it comes by itself.
@@ -441,6 +456,18 @@ class Service final : public Callbacks {
     return response.node_id();
   }
 
+ private:
+  grpc::Status allow(grpc::ServerContext& context, Role needed, Role& role) {
+    std::string why;
+    role = roleOf(guard_, context, why);
+    if (role >= needed) return grpc::Status::OK;
+    if (role != Role::kNone)
+      why = std::string("your token has the role ") + roleName(role) + "; this needs " + roleName(needed);
+    if (!guard_.shutOut(peerHost(context.peer())))
+      guard_.audit(context.peer(), role, "refused", roleName(needed), Status::invalid(why));
+    return {role == Role::kNone ? grpc::StatusCode::UNAUTHENTICATED : grpc::StatusCode::PERMISSION_DENIED, why};
+  }
+
   Master& master_;
   Guard& guard_;
   const MasterOptions options_;
@@ -459,6 +486,9 @@ class MasterServer final : public Server {
     if (!master) return master.status();
     master_ = std::move(*master);
     TS_TRY(guard_.open(options.security, options.data_dir + "/audit.log"));
+    Result<std::unique_ptr<AlertSender>> alerts = watchFor(options);
+    if (!alerts) return alerts.status();
+    alerts_ = std::move(*alerts);
     service_ = std::make_unique<Service>(*master_, guard_, options);
     port_ = options.port;
     Result<std::unique_ptr<grpc::Server>> server = startServer(*service_, options.listen, port_, options.security);
@@ -480,6 +510,9 @@ class MasterServer final : public Server {
   Status startCapture() override { return Status::unsupported("a master captures by sessions"); }
   Status stopCapture() override { return startCapture(); }
   Status exportTrace(const std::string&) override { return startCapture(); }
+  std::unique_ptr<Client> client() override {
+    return makeLocalClient(*master_, [this](const std::string& address) { return service_->invite(address); });
+  }
 
  private:
   /// Every agent takes a connection and an open file.
@@ -490,7 +523,27 @@ class MasterServer final : public Server {
     ::setrlimit(RLIMIT_NOFILE, &limit);
   }
 
+  /// Alerts of the watcher go out, and a hang is kept.
+  Result<std::unique_ptr<AlertSender>> watchFor(const MasterOptions& options) {
+    auto audit = [this](const std::string& action, const std::string& what, const Status& outcome) {
+      guard_.audit("watcher", Role::kOperator, action, what, outcome);
+    };
+    Result<std::unique_ptr<AlertSender>> sender = AlertSender::create(options.webhook, options.on_alert, audit);
+    if (!sender) return sender;
+    master_->watch().setSink([audit, master = master_.get(), out = sender->get(), freeze_s = options.freeze_s](
+                                 const analysis::live::Alert& alert, const analysis::live::HangVerdict& verdict) {
+      audit("alert", alert.kind + ": " + alert.text.substr(0, 1024), {});
+      if (alert.kind == "hang" && freeze_s > 0) {
+        Result<SessionInfo> session = freeze(*master, freeze_s);
+        audit("freeze", session ? session->name : "", session.status());
+      }
+      out->send(alert, verdict);
+    });
+    return sender;
+  }
+
   Guard guard_;
+  std::unique_ptr<AlertSender> alerts_;  // before the master, whose watcher uses it
   std::unique_ptr<Master> master_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<sync::ExchangeServer> exchange_;

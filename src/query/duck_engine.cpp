@@ -53,6 +53,7 @@ Status guarded(Body body) {
 
 /// Bandwidth of a row of `collectives`, GB/s, as nccl-tests counts it: of the algorithm (bytes of the whole operation
 /// over time) and of the bus (what each rank's link carried). A rank's own time: waiting for others is in it.
+/// And times on the reference clock.
 constexpr const char* kMacros[] = {
     "CREATE MACRO algbw_gbps(op, bytes, group_size, dur) AS CASE WHEN dur > 0 THEN bytes::DOUBLE * "
     "CASE WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') THEN group_size ELSE 1 END / "
@@ -60,7 +61,13 @@ constexpr const char* kMacros[] = {
     "CREATE MACRO busbw_gbps(op, bytes, group_size, dur) AS algbw_gbps(op, bytes, group_size, dur) * "
     "CASE WHEN op = 'all_reduce' THEN 2.0 * (group_size - 1) / group_size "
     "WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') "
-    "THEN (group_size - 1.0) / group_size ELSE 1 END"};
+    "THEN (group_size - 1.0) / group_size ELSE 1 END",
+    // A time of a node on the reference clock: by the model in force then, by what collectives refined where they did.
+    "CREATE MACRO reference_ts(at_node, at_ts) AS coalesce("
+    "(SELECT arg_max(at_ts + c.offset_ns + round(coalesce(c.drift_ppm, 0) * (at_ts - c.ts_from) / 1e6)::BIGINT, "
+    "(c.method = 'collectives', c.ts_from)) FROM clocks c WHERE c.node = at_node AND c.ts_from <= at_ts), "
+    "(SELECT arg_max(at_ts + c.offset_ns + round(coalesce(c.drift_ppm, 0) * (at_ts - c.ts_from) / 1e6)::BIGINT, "
+    "(c.method = 'collectives', -c.ts_from)) FROM clocks c WHERE c.node = at_node), at_ts)"};
 
 /// A folder for what does not fit in memory, removed at the end.
 class SpillFolder {
@@ -165,6 +172,8 @@ class DuckEngine : public Engine {
       duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>> statements;
       TS_TRY(parseReadOnly(*connection_, sql, statements));
       if (options.format == Format::kParquet) return runToParquet(statements, options.parquet, report);
+      if (options.format == Format::kRows && statements.size() != 1)
+        return Status::invalid("give one statement at a time");
       for (auto& statement : statements) TS_TRY(runOne(std::move(statement), options, report));
       return {};
     });
@@ -243,8 +252,13 @@ class DuckEngine : public Engine {
       if (!result->TryFetch(chunk, error)) return duckError(error);
       if (result->HasError()) return duckError(result->GetErrorObject());
       if (!chunk || chunk->size() == 0) break;
+      if (options.limit > 0 && report.rows + chunk->size() > options.limit) {
+        report.truncated = true;
+        chunk->SetCardinality(options.limit - report.rows);
+      }
       report.rows += chunk->size();
       TS_TRY(writer->chunk(*chunk));
+      if (report.truncated) break;
     }
     return writer->end();
   }

@@ -13,7 +13,8 @@
 
 namespace tracesmith::query {
 
-enum class Format { kTable, kCsv, kJson, kParquet };
+/// kRows: "columns":[{name, type}…],"rows":[[…]…], the inside of a JSON object; whole numbers beyond 2^53 are texts.
+enum class Format { kTable, kCsv, kJson, kParquet, kRows };
 
 /// Takes bytes of a result, in order. A failure ends the query.
 using Write = std::function<Status(std::string_view)>;
@@ -29,6 +30,7 @@ struct RunOptions {
   std::string parquet;     ///< for Parquet: the file to write
   uint64_t max_rows = 0;   ///< rows a table shows, from its beginning and its end; 0: all
   uint64_t max_width = 0;  ///< columns of characters a table may take; 0: any
+  uint64_t limit = 0;      ///< a result ends after so many rows; 0: when it ends
 };
 
 /// How one table of one statement was read.
@@ -40,7 +42,8 @@ struct ScanReport {
 };
 
 struct RunReport {
-  uint64_t rows = 0;  ///< of all results
+  uint64_t rows = 0;       ///< of all results
+  bool truncated = false;  ///< there were more than the limit
   double seconds = 0;
   std::vector<ScanReport> scans;
 };
@@ -73,7 +76,7 @@ class Engine {
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kEngineVersion = "query 1, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kEngineVersion = "query 2, tracesmith " TRACESMITH_VERSION;
 /// A new engine, or nullptr with the reason in *why (a static text).
 using CreateEngine = Engine*(const char* version, const char** why);
 constexpr const char* kCreateEngineName = "tracesmithCreateQueryEngine";

@@ -218,6 +218,56 @@ class JsonRows : public StreamWriter {
   bool first_ = true;
 };
 
+/// The inside of a JSON object: what a page shows as a table.
+class ColumnsAndRows : public StreamWriter {
+ public:
+  ColumnsAndRows(const RunOptions& options, const Names& names, const Types& types) : StreamWriter(options, types) {
+    out_ += "\"columns\":[";
+    for (size_t i = 0; i < names.size(); ++i) {
+      out_ += i == 0 ? "{\"name\":" : ",{\"name\":";
+      appendJsonString(out_, names[i]);
+      out_ += ",\"type\":";
+      appendJsonString(out_, types[i].id() == LogicalTypeId::ENUM ? "ENUM" : types[i].ToString());
+      out_ += '}';
+    }
+    out_ += "],\"rows\":[";
+  }
+  Status end() override {
+    out_ += ']';
+    return flush();
+  }
+
+ private:
+  void row(const std::vector<Cells>& cells, size_t row) override {
+    constexpr int64_t kExact = int64_t{1} << 53;
+    out_ += first_ ? "[" : ",\n[";
+    first_ = false;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (i > 0) out_ += ',';
+      if (cells[i].null(row)) {
+        out_ += "null";
+      } else if (cells[i].isInt()) {
+        const int64_t v = cells[i].integer(row);
+        const bool exact = v >= -kExact && v <= kExact;
+        if (!exact) out_ += '"';
+        appendInt(out_, v);
+        if (!exact) out_ += '"';
+      } else if (cells[i].isString()) {
+        appendJsonString(out_, cells[i].string(row));
+      } else {
+        text_.clear();
+        appendJson(text_, cells[i].value(row));
+        const bool wide = isNumber(types_[i]) && text_.find_first_of(".eE") == std::string::npos && text_.size() > 15;
+        if (wide && text_[0] != '"') text_ = '"' + text_ + '"';
+        out_ += text_;
+      }
+    }
+    out_ += ']';
+  }
+  bool first_ = true;
+  std::string text_;
+};
+
 /// Spaces and line ends as one line shows them.
 std::string oneLine(std::string_view text) {
   std::string out;
@@ -369,6 +419,7 @@ class TableWriter : public ResultWriter {
 std::unique_ptr<ResultWriter> makeWriter(const RunOptions& options, const Names& names, const Types& types) {
   if (options.format == Format::kCsv) return std::make_unique<CsvWriter>(options, names, types);
   if (options.format == Format::kJson) return std::make_unique<JsonRows>(options, names, types);
+  if (options.format == Format::kRows) return std::make_unique<ColumnsAndRows>(options, names, types);
   return std::make_unique<TableWriter>(options, names, types);
 }
 

@@ -16,7 +16,7 @@ class ResultWriter {
   virtual Status end() = 0;
 };
 
-/// For kTable, kCsv and kJson.
+/// For all but kParquet.
 std::unique_ptr<ResultWriter> makeWriter(const RunOptions& options, const duckdb::vector<duckdb::string>& names,
                                          const duckdb::vector<duckdb::LogicalType>& types);
 

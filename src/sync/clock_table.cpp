@@ -1,15 +1,23 @@
 #include "sync/clock_table.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::sync {
 
+using namespace trace;
+
 void ClockTable::add(const ClockModel& model) {
   auto at = std::upper_bound(models_.begin(), models_.end(), model.at_ns,
                              [](int64_t t, const ClockModel& m) { return t < m.at_ns; });
   models_.insert(at, model);
+}
+
+void ClockTable::dropUnbounded() {
+  const bool any = std::any_of(models_.begin(), models_.end(), [](const ClockModel& m) { return m.valid(); });
+  if (any) std::erase_if(models_, [](const ClockModel& m) { return !m.valid(); });
 }
 
 const ClockModel* ClockTable::inForce(int64_t raw) const {
@@ -22,6 +30,18 @@ const ClockModel* ClockTable::inForce(int64_t raw) const {
 int64_t ClockTable::toReference(int64_t raw) const {
   const ClockModel* m = inForce(raw);
   return m ? m->toReference(raw) : raw;
+}
+
+void ClockTable::widen(int64_t& low, int64_t& high) const {
+  int64_t first = toReference(low), last = toReference(high);
+  auto m = std::upper_bound(models_.begin(), models_.end(), low,
+                            [](int64_t t, const ClockModel& model) { return t < model.at_ns; });
+  for (; m != models_.end() && m->at_ns <= high; ++m) {
+    first = std::min(first, m->toReference(m->at_ns));
+    if (m != models_.begin()) last = std::max(last, std::prev(m)->toReference(m->at_ns));
+  }
+  low = first;
+  high = last;
 }
 
 int64_t ClockTable::toRaw(int64_t reference) const {
@@ -37,10 +57,9 @@ int64_t ClockTable::boundAt(int64_t raw) const {
 }
 
 Result<std::map<std::string, ClockTable>> readClocks(const trace::Reader& reader) {
-  using namespace trace;
-  std::map<std::string, ClockTable> tables;
+  std::map<std::string, ClockTable> tables, refined;
   Scan scan(reader, tableOf<ClockRow>(), {},
-            {clocks::node, clocks::ts_from, clocks::offset_ns, clocks::drift_ppm, clocks::bound_ns});
+            {clocks::node, clocks::ts_from, clocks::offset_ns, clocks::drift_ppm, clocks::bound_ns, clocks::method});
   while (scan.next()) {
     Result<const Strings*> strings = reader.strings(scan.block().stream);
     if (!strings) return strings.status();
@@ -54,10 +73,85 @@ Result<std::map<std::string, ClockTable>> readClocks(const trace::Reader& reader
       if (model.at_ns == kNull || model.offset_ns == kNull) continue;
       if (scan.column(clocks::drift_ppm).valid(r)) model.drift_ppm = scan.column(clocks::drift_ppm).realAt(r);
       if (value(clocks::bound_ns) != kNull) model.bound_ns = value(clocks::bound_ns);
-      tables[std::string((*strings)->at(value(clocks::node)))].add(model);
+      const bool better = (*strings)->at(value(clocks::method)) == "collectives";
+      (better ? refined : tables)[std::string((*strings)->at(value(clocks::node)))].add(model);
     }
   }
-  return tables;
+  for (auto& [node, table] : tables) table.dropUnbounded();
+  refined.merge(tables);
+  return refined;
+}
+
+Result<std::unique_ptr<TraceClock>> TraceClock::load(const Reader& reader) {
+  Result<std::map<std::string, ClockTable>> tables = readClocks(reader);
+  if (!tables) return tables.status();
+  if (tables->size() < 2) return std::unique_ptr<TraceClock>();
+  auto clock = std::make_unique<TraceClock>();
+  clock->tables_ = std::move(*tables);
+  for (const Block& block : reader.blocks()) {
+    const int node = block.table->find("node");
+    int64_t low, high;
+    if (node < 0 || block.table->find("ts") < 0 || !block.zone(node, low, high) || low < 0) continue;
+    Result<const Strings*> strings = reader.strings(block.stream);
+    if (!strings) return strings.status();
+    std::vector<const ClockTable*>& ids = clock->of_stream_[block.stream];
+    for (auto id = static_cast<int64_t>(ids.size()); id <= high; ++id) {
+      const std::string_view name = (*strings)->at(id);
+      auto it = clock->tables_.find(std::string(name));
+      ids.push_back(it == clock->tables_.end() ? nullptr : &it->second);
+    }
+    if (low != high) TS_TRY(clock->lookInto(reader, block));
+  }
+  return clock;
+}
+
+/// The zones of a block with rows of several nodes say little.
+Status TraceClock::lookInto(const Reader& reader, const Block& block) {
+  const int ts = block.table->find("ts"), node = block.table->find("node"), dur = block.table->find("dur");
+  BlockDecoder decoder(reader);
+  ColumnData times, nodes, durations;
+  if (!decoder.decode(block, ts, times) || !decoder.decode(block, node, nodes)) return {};  // the reader knows
+  if (dur >= 0 && !decoder.decode(block, dur, durations)) return {};
+  int64_t first = INT64_MAX, last = INT64_MIN;
+  for (uint32_t r = 0; r < block.rows; ++r) {
+    if (!times.valid(r)) continue;
+    const int64_t t = toReference(block, slotAt(nodes, Kind::Str, r), times.data<int64_t>()[r]);
+    first = std::min(first, t);
+    last = std::max(last, dur < 0 ? t : t + durations.data<int64_t>()[r]);
+  }
+  if (first <= last) of_mixed_blocks_[block.offset] = {first, last};
+  return {};
+}
+
+const ClockTable* TraceClock::find(uint32_t stream, int64_t node) const {
+  auto it = of_stream_.find(stream);
+  if (it == of_stream_.end() || node < 0 || static_cast<size_t>(node) >= it->second.size()) return nullptr;
+  return it->second[static_cast<size_t>(node)];
+}
+
+int64_t TraceClock::toReference(const Block& block, int64_t node, int64_t raw) const {
+  const ClockTable* table = find(block.stream, node);
+  return table ? table->toReference(raw) : raw;
+}
+
+void TraceClock::widen(const Block& block, int64_t& low, int64_t& high) const {
+  if (auto it = of_mixed_blocks_.find(block.offset); it != of_mixed_blocks_.end()) {
+    std::tie(low, high) = it->second;
+    return;
+  }
+  const int node = block.table->find("node");
+  int64_t first_id, last_id, first = INT64_MAX, last = INT64_MIN;
+  if (node < 0 || !block.zone(node, first_id, last_id)) return;
+  for (int64_t id = first_id; id <= last_id; ++id)
+    if (const ClockTable* table = find(block.stream, id)) {
+      int64_t from = low, to = high;
+      table->widen(from, to);
+      first = std::min(first, from);
+      last = std::max(last, to);
+    }
+  if (first > last) return;
+  low = first;
+  high = last;
 }
 
 }  // namespace tracesmith::sync

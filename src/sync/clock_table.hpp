@@ -2,11 +2,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "sync/clock_fit.hpp"
-#include "tracesmith/trace/reader.hpp"
+#include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::sync {
 
@@ -17,9 +18,14 @@ class ClockTable {
   bool empty() const { return models_.empty(); }
   size_t size() const { return models_.size(); }
 
+  /// Forgets models of unknown error where others are known: those reach back over them.
+  void dropUnbounded();
+
   /// Without a model the clock is taken as it is.
   int64_t toReference(int64_t raw) const;
   int64_t toRaw(int64_t reference) const;
+  /// From raw times to the reference times anything between them may have: models differ a little where they meet.
+  void widen(int64_t& low, int64_t& high) const;
   /// Bound of the error at that time, ns; INT64_MAX if unknown.
   int64_t boundAt(int64_t raw) const;
 
@@ -28,7 +34,25 @@ class ClockTable {
   std::vector<ClockModel> models_;  // by at_ns
 };
 
-/// The clock tables of a trace, by node.
+/// The clock tables of a trace, by node. Where collectives refined a clock, that counts.
 Result<std::map<std::string, ClockTable>> readClocks(const trace::Reader& reader);
+
+/// The reference clock of a trace of several nodes. Must not outlive the reader.
+class TraceClock final : public trace::CommonClock {
+ public:
+  /// nullptr: the trace has the clocks of fewer than two nodes, its times are on one clock as they are.
+  static Result<std::unique_ptr<TraceClock>> load(const trace::Reader& reader);
+
+  int64_t toReference(const trace::Block& block, int64_t node, int64_t raw) const override;
+  void widen(const trace::Block& block, int64_t& low, int64_t& high) const override;
+
+ private:
+  const ClockTable* find(uint32_t stream, int64_t node) const;
+  Status lookInto(const trace::Reader& reader, const trace::Block& block);
+
+  std::map<std::string, ClockTable> tables_;
+  std::map<uint32_t, std::vector<const ClockTable*>> of_stream_;     // by string id
+  std::map<uint64_t, std::pair<int64_t, int64_t>> of_mixed_blocks_;  // times of those with several nodes, by offset
+};
 
 }  // namespace tracesmith::sync

@@ -21,15 +21,27 @@ bool Selection::mayMatch(const Block& block) const {
   const TableInfo& table = *block.table;
   if (types != ~0ull && &table == &tableOf<EventRow>() && (block.types() & types) == 0) return false;
   if (!zoneHasAny(block, "rank", ranks) || !zoneHasAny(block, "device", devices)) return false;
-  int ts = table.find("ts");
-  if (ts < 0 || (from == INT64_MIN && to == INT64_MAX)) return true;
-  int64_t low, high;
-  if (!block.zone(ts, low, high) || low >= to) return false;
+  if (table.find("ts") < 0 || (from == INT64_MIN && to == INT64_MAX)) return true;
   // A row may start before `from` and end in the window; rows without dur are instants.
+  int64_t low, high;
+  return blockTimes(block, clock, low, high) && low < to && high >= from;
+}
+
+bool blockTimes(const Block& block, const CommonClock* clock, int64_t& low, int64_t& high) {
+  const int ts = block.table->find("ts"), ts_end = block.table->find("ts_end");
+  if (ts < 0 || !block.zone(ts, low, high)) return false;
   int64_t end_low, end_high;
-  int ts_end = table.find("ts_end");
   if (ts_end >= 0 && block.zone(ts_end, end_low, end_high)) high = std::max(high, end_high);
-  return high >= from;
+  if (clock) clock->widen(block, low, high);
+  return true;
+}
+
+void tableTimes(const Reader& reader, const TableInfo& table, const CommonClock* clock, int64_t& low, int64_t& high) {
+  int64_t first, last;
+  low = INT64_MAX, high = INT64_MIN;
+  for (const Block* b : reader.blocks(table))
+    if (blockTimes(*b, clock, first, last)) low = std::min(low, first), high = std::max(high, last);
+  if (low > high) low = high = 0;
 }
 
 struct Scan::Impl {
@@ -66,11 +78,35 @@ struct Scan::Impl {
     return true;
   }
 
+  bool whole() const { return selection.from == INT64_MIN && selection.to == INT64_MAX; }
+
+  /// A column with times, on the clock if there is one.
+  bool decodeTime(int c, ColumnData& out) {
+    if (!decoder.decode(*block, c, out)) return false;
+    const int n = table.find("node");
+    if (!selection.clock || n < 0) return true;
+    ColumnData& node = data[n];
+    if (!decoder.decode(*block, n, node)) return false;
+    auto* t = out.values<int64_t>();
+    if (c == table.find("ts_end")) {  // a duration after the start, whatever the clock did in between
+      ColumnData start;
+      const int ts = table.find("ts");
+      if (!decoder.decode(*block, ts, start)) return false;
+      const int64_t* from = start.data<int64_t>();
+      for (uint32_t r : rows)
+        if (out.valid(r)) t[r] += selection.clock->toReference(*block, slotAt(node, Kind::Str, r), from[r]) - from[r];
+      return true;
+    }
+    for (uint32_t r : rows)
+      if (out.valid(r)) t[r] = selection.clock->toReference(*block, slotAt(node, Kind::Str, r), t[r]);
+    return true;
+  }
+
   bool filterTime() {
     int c = table.find("ts");
-    if (c < 0 || (selection.from == INT64_MIN && selection.to == INT64_MAX)) return true;
+    if (c < 0 || whole()) return true;
     ColumnData& ts = data[c];
-    if (!decoder.decode(*block, c, ts)) return false;
+    if (!decodeTime(c, ts)) return false;
     const int64_t* t = ts.data<int64_t>();
     filter([&](uint32_t r) { return ts.valid(r) && t[r] < selection.to; });
     int d = table.find("dur");
@@ -96,8 +132,12 @@ struct Scan::Impl {
       filter([&](uint32_t r) { return selection.types >> type.data<uint8_t>()[r] & 1; });
     }
     if (rows.empty()) return false;
-    for (int c : wanted)
-      if (!decoder.decode(b, c, data[c])) return false;
+    const int ts = table.find("ts"), ts_end = table.find("ts_end");
+    for (int c : wanted) {
+      const bool time = c == ts || c == ts_end;
+      if (c == ts && !whole()) continue;  // there already
+      if (time ? !decodeTime(c, data[c]) : !decoder.decode(b, c, data[c])) return false;
+    }
     return true;
   }
 };

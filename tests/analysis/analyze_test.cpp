@@ -3,10 +3,12 @@
 
 #include <cmath>
 
+#include "analysis/clock_refine.hpp"
 #include "analysis/comm_rules.hpp"
 #include "analysis/trends.hpp"
 #include "support/process.hpp"
 #include "support/small_job.hpp"
+#include "sync/clock_table.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 
 namespace tracesmith::analysis {
@@ -107,6 +109,30 @@ TEST(Analyze, UsesTheClocksOfTheTrace) {
   EXPECT_EQ(a.clocks[1].offset_ns, -3'000'000'000);
   EXPECT_EQ(a.clocks[1].method, "exchange");
   EXPECT_LT(a.collectives.at(3).skew_start_us, 1000);
+}
+
+TEST(Analyze, StoresWhatCollectivesTellOfTheClocks) {
+  test::TempDir dir;
+  SmallJob job;
+  job.clock_ns[1] = 3'000'000'000;
+  job.clock_error_ns = 150'000;
+  job.clock_bound_ns = 200'000;
+  job.transfer_ns = 20'000;
+  test::writeSmallJob(dir / "t.sbt", job);
+  auto reference = [&] {
+    auto reader = trace::Reader::open(dir / "t.sbt");
+    EXPECT_TRUE(reader && (*reader)->closed() && (*reader)->damage().empty());
+    auto clocks = sync::readClocks(**reader);
+    EXPECT_TRUE(clocks);
+    return (*clocks)["node1"].toReference(4'000'000'000) - (*clocks)["node0"].toReference(1'000'000'000);
+  };
+  EXPECT_EQ(reference(), 150'000) << "wrong by what the exchange was";
+  const Result<Refinement> stored = storeRefinedClocks(dir / "t.sbt");
+  ASSERT_TRUE(stored);
+  EXPECT_TRUE(stored->used);
+  EXPECT_LT(std::abs(reference()), 5000);
+  EXPECT_LT(stored->bound_after_ns, 60'000);
+  EXPECT_FALSE(storeRefinedClocks(dir / "t.sbt")->used) << "once is enough";
 }
 
 TEST(Analyze, FindsClocksFromCollectivesWhereTheTraceHasNone) {

@@ -44,6 +44,17 @@ TEST_F(QueryTest, TakesSqlFromAFileOrStandardInput) {
     EXPECT_EQ(out.out, "rank,n\n0,10\n1,10\n") << out.err;
 }
 
+TEST_F(QueryTest, PutsTimesOnTheReferenceClock) {
+  ASSERT_EQ(tracesmith({"synth", "-o", trace_, "--events", "50000", "--ranks", "16", "--seed", "3"}).rc, 0);
+  // A collective ends everywhere within microseconds, on raw clocks that are more than a second apart.
+  Output out = tracesmith({"query", trace_,
+                           "SELECT max(raw) > 100000000, max(spread) < 50000, count(*) > 5 FROM (SELECT max(ts_end) - "
+                           "min(ts_end) AS raw, max(reference_ts(node, ts_end)) - min(reference_ts(node, ts_end)) AS "
+                           "spread FROM collectives WHERE comm = 'world' GROUP BY seq HAVING count(*) = 16)",
+                           "--format", "csv"});
+  EXPECT_NE(out.out.find("\ntrue,true,true\n"), std::string::npos) << out.out << out.err;
+}
+
 TEST_F(QueryTest, SaysHowManyBlocksWereRead) {
   Output out = tracesmith({"query", trace_, "SELECT sum(dur) FROM events WHERE rank = 1 AND type = 'kernel'", "-v"});
   EXPECT_NE(out.err.find("events: blocks kept 1 of 8, decoded 1"), std::string::npos) << out.err;

@@ -37,9 +37,9 @@ TEST_F(View, ShowsTheFirstRowsInOrderOfTime) {
     EXPECT_EQ(out.out,
               "start us  duration  type        rank  where  name\n"
               "   0.000  900.0 us  annotation     0  t4000  ProfilerStep#0\n"
-              "   1.000  900.0 us  annotation     1  t4001  ProfilerStep#0\n"
+              "   0.000  900.0 us  annotation     1  t4001  ProfilerStep#0\n"
               "   1.000  890.0 us  python         0  t4000  train.py(12): step\n"
-              "   2.000  890.0 us  python         1  t4001  train.py(12): step\n"
+              "   1.000  890.0 us  python         1  t4001  train.py(12): step\n"
               "   5.000  40.00 us  cpu_op         0  t4000  aten::mm\n"
               "(5 of " +
                   std::to_string(counts.events) + " rows; -n shows more)\n");
@@ -50,10 +50,23 @@ TEST_F(View, SelectsRows) {
   writeSampleTrace(dir / "t.sbt");
   EXPECT_EQ(view({"--type", "memcpy,memset", "--rank", "1", "--from", "1ms", "--width", "100"}).out,
             " start us  duration  type    rank  where        bytes  name\n"
-            "1,601.000  50.00 us  memcpy     1  GPU 1 s7  4.194 MB  Memcpy HtoD (Pageable -> Device)\n"
-            "1,656.000      0 ns  memset     1  GPU 1 s7     256 B  Memset (Device)\n"
-            "2,601.000  50.00 us  memcpy     1  GPU 1 s7  4.194 MB  Memcpy HtoD (Pageable -> Device)\n"
-            "2,656.000      0 ns  memset     1  GPU 1 s7     256 B  Memset (Device)\n");
+            "1,600.001  50.00 us  memcpy     1  GPU 1 s7  4.194 MB  Memcpy HtoD (Pageable -> Device)\n"
+            "1,655.001      0 ns  memset     1  GPU 1 s7     256 B  Memset (Device)\n"
+            "2,600.001  50.00 us  memcpy     1  GPU 1 s7  4.194 MB  Memcpy HtoD (Pageable -> Device)\n"
+            "2,655.001      0 ns  memset     1  GPU 1 s7     256 B  Memset (Device)\n");
+}
+
+TEST_F(View, NodesWithDifferentClocksAreOnOne) {
+  ASSERT_EQ(tracesmith({"synth", "-o", dir / "t.sbt", "--events", "50000", "--ranks", "16", "--seed", "3"}).rc, 0);
+  const std::string timeline = view({"--timeline", "-n", "60", "--json"}).out;
+  auto number = [&](const char* key) {
+    const size_t at = timeline.find(key);
+    return at == std::string::npos ? 0 : std::stoll(timeline.substr(at + std::string(key).size()));
+  };
+  const int64_t span = number("\"to_ns\":") - number("\"from_ns\":");
+  EXPECT_GT(span, 10'000'000);
+  EXPECT_LT(span, 300'000'000) << "the raw clocks of its two nodes are more than a second apart";
+  EXPECT_TRUE(has(tracesmith({"info", dir / "t.sbt"}).out, "1.229 s  -10.202 ppm"));
 }
 
 TEST_F(View, FitsItsWidthWhateverTheNames) {

@@ -59,6 +59,8 @@ class ClusterFixture : public ::testing::Test {
                                      std::to_string(port_),
                                      "--heartbeat",
                                      "100",
+                                     "--http-port",
+                                     "0",
                                      "--data-dir",
                                      master_data_.empty() ? dir_ / "m" : master_data_};
     argv.insert(argv.end(), more.begin(), more.end());

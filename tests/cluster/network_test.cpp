@@ -76,7 +76,7 @@ TEST_F(Network, ASessionThatEndsWithoutANodeSaysSo) {
 
 TEST_F(Network, SlowAndBreakingOff) {
   begin();
-  relay_->bytes_per_ms = 100;     // 100 KB/s at best
+  relay_->bytes_per_ms = 100;    // 100 KB/s at best
   relay_->break_every_ms = 100;  // in turns of the relay
   runJob(40000);
   EXPECT_TRUE(eventually([&] { return relay_->broken >= 3; }));
@@ -131,11 +131,11 @@ class Namespaces : public Network {
  protected:
   void SetUp() override {
     name_ = "ts" + std::to_string(::getpid() % 100000);
-    const Output o = sh("ip netns add " + name_ + " && ip link add " + name_ + "a type veth peer name " + name_ +
-                        "b && ip link set " + name_ + "b netns " + name_ + " && ip addr add 10.231.7.1/30 dev " + name_ +
-                        "a && ip link set " + name_ + "a up && ip netns exec " + name_ +
-                        " sh -c 'ip addr add 10.231.7.2/30 dev " + name_ + "b; ip link set " + name_ +
-                        "b up; ip link set lo up'");
+    const Output o =
+        sh("ip netns add " + name_ + " && ip link add " + name_ + "a type veth peer name " + name_ +
+           "b && ip link set " + name_ + "b netns " + name_ + " && ip addr add 10.231.7.1/30 dev " + name_ +
+           "a && ip link set " + name_ + "a up && ip netns exec " + name_ + " sh -c 'ip addr add 10.231.7.2/30 dev " +
+           name_ + "b; ip link set " + name_ + "b up; ip link set lo up'");
     if (o.rc != 0) GTEST_SKIP() << "network namespaces cannot be made here: " << o.err;
     made_ = true;
   }

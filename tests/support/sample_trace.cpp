@@ -1,6 +1,7 @@
 #include "support/sample_trace.hpp"
 
 #include <gtest/gtest.h>
+#include <cmath>
 
 #include "support/process.hpp"
 #include "tracesmith/trace/reader.hpp"
@@ -304,6 +305,10 @@ SampleCounts writeSampleTrace(const std::string& path, const SampleOptions& opti
     EXPECT_TRUE(s) << s.message();
   }
   return counts;
+}
+
+int64_t sampleReference(int rank, int64_t ts) {
+  return rank == 0 ? ts : ts - 1000 + std::llround(0.5e-6 * static_cast<double>(ts - kSampleStart));
 }
 
 bool damageBlock(const std::string& path, const std::string& table, size_t nth) {

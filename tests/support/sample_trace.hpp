@@ -26,6 +26,9 @@ struct SampleCounts {
   uint64_t events, kernels, copies, launches, collectives, flows, steps, metrics, counters;
 };
 
+/// A time of one of its ranks on the reference clock, by the rows of `clocks` it has.
+int64_t sampleReference(int rank, int64_t ts);
+
 /// Writes the sample to `path`. Fails the calling test if it cannot.
 SampleCounts writeSampleTrace(const std::string& path, const SampleOptions& options = {});
 

@@ -82,7 +82,7 @@ class Output : public JobWriter {
       c.ts_from = 0;
       c.offset_ns = -(it == job_.clock_ns.end() ? 0 : it->second) + (n == 1 ? job_.clock_error_ns : 0);
       c.drift_ppm = real(0);
-      c.bound_ns = 1000;
+      c.bound_ns = job_.clock_bound_ns;
       c.method = string("exchange");
       add(c);
     }

@@ -19,6 +19,7 @@ struct SmallJob {
   std::map<int, int64_t> clock_ns;  ///< node → its clock is so far ahead
   bool clock_rows = true;           ///< `clocks` says so
   int64_t clock_error_ns = 0;       ///< what `clocks` says is wrong by this, on node 1
+  int64_t clock_bound_ns = 1000;    ///< that `clocks` states
   bool step_rows = true, collectives = true, sequence = true, group_rows = true;
   bool restart = false;  ///< halfway the communicator begins anew at sequence 0
   std::string kernel_name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";

@@ -38,12 +38,12 @@ class TcpRelay {
   }
   std::string address() const { return "127.0.0.2:" + std::to_string(port_); }
 
-  std::atomic<bool> silent{false};       ///< nothing goes through, connections stay: a cable was pulled
-  std::atomic<bool> one_way{false};      ///< what the server answers does not come back
-  std::atomic<bool> refusing{false};     ///< all connections break, new ones too
-  std::atomic<int> bytes_per_ms{0};      ///< to the server; 0: no limit
-  std::atomic<int> break_every_ms{0};    ///< connections break about this often; 0: never
-  std::atomic<uint64_t> broken{0};       ///< connections
+  std::atomic<bool> silent{false};     ///< nothing goes through, connections stay: a cable was pulled
+  std::atomic<bool> one_way{false};    ///< what the server answers does not come back
+  std::atomic<bool> refusing{false};   ///< all connections break, new ones too
+  std::atomic<int> bytes_per_ms{0};    ///< to the server; 0: no limit
+  std::atomic<int> break_every_ms{0};  ///< connections break about this often; 0: never
+  std::atomic<uint64_t> broken{0};     ///< connections
 
  private:
   struct Pair {

@@ -113,6 +113,11 @@ class ColumnData {
   const T* data() const {
     return reinterpret_cast<const T*>(values_.data());
   }
+  /// To change what was decoded.
+  template <typename T>
+  T* values() {
+    return reinterpret_cast<T*>(values_.data());
+  }
   double realAt(size_t i) const { return std::bit_cast<double>(data<int64_t>()[i]); }
   bool valid(size_t i) const { return !has_nulls_ || valid_[i]; }
   /// A byte per row; only with hasNulls().

@@ -10,12 +10,28 @@
 
 namespace tracesmith::trace {
 
+/// One clock for the rows of all nodes of a trace, whose own clocks have nothing to do with each other.
+class CommonClock {
+ public:
+  virtual ~CommonClock() = default;
+  /// A time of a row of this block; `node` is the slot of its node. Rows without a node stay as they are.
+  virtual int64_t toReference(const Block& block, int64_t node, int64_t raw) const = 0;
+  /// The same for times that rows of any node in the block may have.
+  virtual void widen(const Block& block, int64_t& low, int64_t& high) const = 0;
+};
+
+/// From the first start to the last end of a block's rows, on the clock if there is one; false: no row has a time.
+bool blockTimes(const Block& block, const CommonClock* clock, int64_t& low, int64_t& high);
+/// Start of the first row of the table and end of the last; 0 and 0 if none has a time.
+void tableTimes(const Reader& reader, const TableInfo& table, const CommonClock* clock, int64_t& low, int64_t& high);
+
 /// What a user selects with --from, --to, --rank, --device, --type. Conditions on columns a table lacks do not apply to
 /// it.
 struct Selection {
   int64_t from = INT64_MIN, to = INT64_MAX;  ///< rows that overlap [from, to): ts < to and ts + dur ≥ from
   std::vector<int64_t> ranks, devices;       ///< empty: all
   uint64_t types = ~0ull;                    ///< bit set of EventType
+  const CommonClock* clock = nullptr;        ///< `from` and `to` are on it, and so will be ts and ts_end of the rows
 
   bool all() const {
     return from == INT64_MIN && to == INT64_MAX && ranks.empty() && devices.empty() && types == ~0ull;

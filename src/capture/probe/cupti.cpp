@@ -65,6 +65,8 @@ pthread_mutex_t g_kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool g_enabled = false;
 Mode g_enabled_mode = Mode::light;
 pthread_mutex_t g_drain_mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the GPU's lane: our thread and the exit handler
+// Held while CUPTI hands over buffers: at exit those our thread has fetched must have arrived.
+pthread_mutex_t g_flush_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_t g_thread;
 uint8_t g_discard[64 * 1024];  // where an old CUPTI writes when there is nothing else to give it
 
@@ -315,7 +317,9 @@ void* loop(void*) {
     const bool ended = was_recording && !recording(*r);
     was_recording = recording(*r);
     if (const uint64_t now = ring::nowNs(); !g_aside.load() && (ended || now - flushed + 1'000'000 >= flush_ns)) {
+      pthread_mutex_lock(&g_flush_mutex);
       flush(false);
+      pthread_mutex_unlock(&g_flush_mutex);
       flushed = now;
     }
     drain(*r);
@@ -394,8 +398,14 @@ void startCuda(RingWriter& r) {
 
 void stopCuda(RingWriter& r) {
   if (!g_running.exchange(false)) return;
+  // Our thread may be in the middle of it, with the first buffers in its hands. It is not worth the job's exit.
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += 2;
+  const bool alone = pthread_mutex_timedlock(&g_flush_mutex, &until) == 0;
   if (!g_aside.load()) flush(true);
   drain(r);
+  if (alone) pthread_mutex_unlock(&g_flush_mutex);
 }
 
 void forgetCuda() {
@@ -404,6 +414,7 @@ void forgetCuda() {
   g_aside = false;
   pthread_mutex_init(&g_kinds_mutex, nullptr);
   pthread_mutex_init(&g_drain_mutex, nullptr);
+  pthread_mutex_init(&g_flush_mutex, nullptr);
 }
 
 uint32_t streamId(void* stream) {

@@ -165,11 +165,16 @@ double RingReader::held(const std::vector<uint64_t>& cursors) const {
 }
 
 size_t RingReader::follow(Cursors& cursors, const std::function<void(uint32_t, const Record&)>& visit) const {
+  return follow(cursors, nullptr, visit);
+}
+
+size_t RingReader::follow(Cursors& cursors, const std::function<bool(const Record&)>& want,
+                          const std::function<void(uint32_t, const Record&)>& visit) const {
   size_t count = 0;
   cursors.next.resize(lane_count_);
   const uint32_t used = std::min(lane_count_, header_->lanes_used.load(std::memory_order_acquire));
   const uint64_t gpu_head = lanes_[0].head.load(std::memory_order_acquire);  // the GPU's lane last, as in drain
-  std::vector<Record> copy;
+  std::vector<std::pair<uint64_t, Record>> copy;                             // number and record
   for (uint32_t i = used; i-- > 0;) {
     const LaneHeader& lane = lanes_[i];
     const uint32_t capacity = shapes_[i].records;
@@ -178,13 +183,20 @@ size_t RingReader::follow(Cursors& cursors, const std::function<void(uint32_t, c
     uint64_t& next = cursors.next[i];
     const uint64_t first = std::min(head, std::max(next, head > capacity ? head - capacity : 0));
     copy.clear();
-    for (uint64_t r = first; r != head; ++r) copy.push_back(records[r & (capacity - 1)]);
+    for (uint64_t r = first; r != head; ++r) {
+      const Record& record = records[r & (capacity - 1)];
+      if (!want || want(record)) copy.emplace_back(r, record);
+    }
     std::atomic_thread_fence(std::memory_order_acquire);
     // Records the writer reached while they were copied may be torn: one more than it has finished.
     const uint64_t after = lane.head.load(std::memory_order_acquire) + 1;
     const uint64_t safe = std::min(head, std::max(first, after > capacity ? after - capacity : 0));
     cursors.missed += safe > next ? safe - next : 0;
-    for (uint64_t r = safe; r < head; ++r, ++count) visit(i, copy[r - first]);
+    for (const auto& [number, record] : copy) {
+      if (number < safe) continue;
+      visit(i, record);
+      ++count;
+    }
     next = head;
   }
   return count;

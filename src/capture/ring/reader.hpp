@@ -52,6 +52,10 @@ class RingReader {
   double held(const std::vector<uint64_t>& cursors) const;
   /// Hands over what came since the last call with these cursors, without freeing it: any number may follow.
   size_t follow(Cursors& cursors, const std::function<void(uint32_t lane, const Record&)>& visit) const;
+  /// As follow, but only those that are wanted; the others are not copied. `want` is asked about every record, also
+  /// about one that is being overwritten.
+  size_t follow(Cursors& cursors, const std::function<bool(const Record&)>& want,
+                const std::function<void(uint32_t lane, const Record&)>& visit) const;
   /// Hands over what the ring holds, oldest first in each lane, without freeing it; records overwritten meanwhile are
   /// left out.
   size_t snapshot(const std::function<void(uint32_t lane, const Record&)>& visit) const;

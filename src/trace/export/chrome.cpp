@@ -12,13 +12,12 @@ std::string_view chromeCategory(EventType type) {
   return kCategories[i < kEventTypes ? i : kEventTypes - 1];
 }
 
-int64_t chromeBaseNs(const Reader& reader) {
+int64_t chromeBaseNs(const Reader& reader, const CommonClock* clock) {
   constexpr int64_t kExact = 9'000'000'000'000'000;  // about 2^53: doubles of µs below it tell nanoseconds apart
   constexpr int64_t kStep = 1'000'000'000'000'000;
-  int64_t start = INT64_MAX, low, high;
-  for (const Block* b : reader.blocks(tableOf<EventRow>()))
-    if (b->zone(events::ts, low, high)) start = std::min(start, low);
-  return start == INT64_MAX || start < kExact ? 0 : start / kStep * kStep;
+  int64_t start, end;
+  tableTimes(reader, tableOf<EventRow>(), clock, start, end);
+  return start < kExact ? 0 : start / kStep * kStep;
 }
 
 void appendMicroseconds(std::string& out, int64_t ns) {
@@ -65,7 +64,7 @@ Status Chrome::run() {
   Result<std::vector<int64_t>> ranks =
       ranksOf(reader, {&tableOf<EventRow>(), &tableOf<CounterRow>()}, export_.selection);
   if (!ranks) return ranks.status();
-  base_ns_ = chromeBaseNs(reader);
+  base_ns_ = chromeBaseNs(reader, export_.selection.clock);
   several_ = ranks->size() > 1;
   TS_TRY(appendChromeHeader(line_, reader, ranks->size() == 1 ? ranks->front() : kNull, base_ns_));
   TS_TRY(export_.out.write(line_));

@@ -22,7 +22,7 @@ void appendMicroseconds(std::string& out, int64_t ns);
 /// Times are written in µs after this many ns, which the file states. 0 unless times are so large that readers which
 /// take numbers as doubles would lose nanoseconds; then the same for all traces of about eleven days, so that files of
 /// one job agree.
-int64_t chromeBaseNs(const Reader& reader);
+int64_t chromeBaseNs(const Reader& reader, const CommonClock* clock);
 
 /// Member of the file that states it; `tracesmith import` adds it to all times.
 constexpr const char* kChromeBaseKey = "tracesmithBaseNanoseconds";

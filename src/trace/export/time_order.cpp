@@ -5,9 +5,9 @@
 namespace tracesmith::trace {
 namespace {
 
-int64_t firstTs(const Block& block, int column) {
+int64_t firstTs(const Block& block, const CommonClock* clock) {
   int64_t low, high;
-  return block.zone(column, low, high) ? low : INT64_MAX;
+  return blockTimes(block, clock, low, high) ? low : INT64_MAX;
 }
 
 }  // namespace
@@ -23,8 +23,9 @@ TimeOrder::TimeOrder(const Reader& reader, const TableInfo& table, Selection sel
       ts_column_(table.find("ts")),
       dur_column_(table.find("dur")) {
   std::erase_if(blocks_, [&](const Block* b) { return !selection_.mayMatch(*b); });
-  std::stable_sort(blocks_.begin(), blocks_.end(),
-                   [&](const Block* a, const Block* b) { return firstTs(*a, ts_column_) < firstTs(*b, ts_column_); });
+  std::stable_sort(blocks_.begin(), blocks_.end(), [&](const Block* a, const Block* b) {
+    return firstTs(*a, selection_.clock) < firstTs(*b, selection_.clock);
+  });
 }
 
 void TimeOrder::push(size_t i) {
@@ -95,7 +96,7 @@ bool TimeOrder::next() {
   }
   // Every block that may begin before the first row known so far has to be looked at.
   while (next_block_ < blocks_.size() &&
-         (heads_.empty() || firstTs(*blocks_[next_block_], ts_column_) <= heads_.top().ts))
+         (heads_.empty() || firstTs(*blocks_[next_block_], selection_.clock) <= heads_.top().ts))
     if (!openNext()) return false;
   if (heads_.empty()) return false;
   size_t i = heads_.top().open;

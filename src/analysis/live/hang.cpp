@@ -1,0 +1,41 @@
+#include "analysis/live/hang.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/live/hang_text.hpp"
+#include "analysis/live/wait_graph.hpp"
+
+namespace tracesmith::analysis::live {
+
+void HangDetector::take(const NodeReport& report, int64_t now_ns) {
+  if (faded_ns_ != 0 && now_ns > faded_ns_)
+    longest_wait_ns_ *=
+        std::exp2(-static_cast<double>(now_ns - faded_ns_) / static_cast<double>(options_.half_life_ns));
+  faded_ns_ = now_ns;
+  for (const ProcessReport& p : report.processes)
+    longest_wait_ns_ = std::max(longest_wait_ns_, static_cast<double>(p.longest_wait_ns));
+  nodes_[report.node] = {report, now_ns};
+}
+
+int64_t HangDetector::thresholdNs() const {
+  return std::clamp(static_cast<int64_t>(options_.waits * longest_wait_ns_), options_.least_ns, options_.most_ns);
+}
+
+HangVerdict HangDetector::look(int64_t now_ns) {
+  WaitGraph graph;
+  for (const auto& [name, node] : nodes_)
+    graph.add(node.report, node.at_ns, now_ns - node.at_ns > options_.silent_ns ? now_ns : 0);
+  graph.build();
+  HangVerdict verdict;
+  verdict.state = graph.ranks().empty() ? HangState::unknown : HangState::ok;
+  verdict.text = graph.ranks().empty() ? "no process of a job is seen" : "no rank waits for long";
+  const int64_t threshold = thresholdNs();
+  std::vector<const WaitGraph::Op*> stuck;
+  for (const WaitGraph::Op& op : graph.ops())
+    if (op.waited_ns >= (op.first ? std::max(threshold, options_.first_ns) : threshold)) stuck.push_back(&op);
+  if (!stuck.empty()) describeHang(graph, stuck, options_.host_ns, verdict);
+  return verdict;
+}
+
+}  // namespace tracesmith::analysis::live

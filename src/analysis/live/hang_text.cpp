@@ -1,0 +1,261 @@
+#include "analysis/live/hang_text.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.hpp"
+
+namespace tracesmith::analysis::live {
+namespace {
+
+using Op = WaitGraph::Op;
+using Rank = WaitGraph::Rank;
+
+constexpr int64_t kWaitsNs = 500'000'000;   // who stands still for so long waits too
+constexpr int64_t kBusyNs = 1'500'000'000;  // whose GPU has done something since is at work
+constexpr size_t kMostNamed = 8, kMostOps = 32;
+
+bool busy(const Rank& r) {
+  return r.process && !r.silent && r.process->state == ProcessState::running && r.process->quiet_ns &&
+         *r.process->quiet_ns < kBusyNs;
+}
+
+/// Whether the process works, though its GPU does not: it may save a checkpoint, or run in a circle.
+bool busyHost(const Rank& r) {
+  return r.process && !r.silent && r.process->state == ProcessState::running && r.process->cpu_share.value_or(0) > 0.5;
+}
+
+/// Operations in which a rank has stood still for a while. A process that is stopped or gone waits for nobody.
+std::vector<const Op*> waitsOf(const WaitGraph& graph, size_t rank) {
+  std::vector<const Op*> waits;
+  const Rank& r = graph.ranks()[rank];
+  if (!r.process || r.silent || r.process->state != ProcessState::running) return waits;
+  for (size_t i : graph.waitsIn(rank)) {
+    const Op& op = graph.ops()[i];
+    for (size_t k = 0; k < op.waiting.size(); ++k)
+      if (op.waiting[k] == rank && op.waiting_ns[k] >= kWaitsNs) waits.push_back(&op);
+  }
+  return waits;
+}
+
+std::string opText(const Op& op) {
+  return op.op + " " + std::to_string(op.seq) + " of " + (op.comm_name.empty() ? "" : op.comm_name + " ") + "(" +
+         commName(op.comm) + ", " + humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, op.bytes))) + ")";
+}
+
+std::string rankText(const Rank& r) {
+  std::string text = r.rank >= 0 ? "rank " + std::to_string(r.rank) : "a rank";
+  if (r.process && r.rank < 0) text = "process " + std::to_string(r.process->pid);
+  return r.node.empty() ? text : text + " on " + r.node;
+}
+
+/// What is left when everybody who waits for somebody else is set aside.
+struct Roots {
+  std::set<size_t> ranks;          // are waited for and wait for nobody
+  std::set<const Op*> unfinished;  // all are there, and yet they do not end
+  std::set<size_t> seen;           // all that stand still or are waited for
+};
+
+Roots findRoots(const WaitGraph& graph, const std::vector<const Op*>& stuck) {
+  Roots roots;
+  std::vector<const Op*> open(stuck.begin(), stuck.end());
+  std::set<const Op*> done;
+  while (!open.empty()) {
+    const Op* op = open.back();
+    open.pop_back();
+    if (!done.insert(op).second) continue;
+    roots.seen.insert(op->waiting.begin(), op->waiting.end());
+    if (op->missing.empty()) roots.unfinished.insert(op);
+    for (size_t m : op->missing) {
+      if (!roots.seen.insert(m).second && roots.ranks.contains(m)) continue;
+      const std::vector<const Op*> waits = waitsOf(graph, m);
+      if (waits.empty()) roots.ranks.insert(m);
+      open.insert(open.end(), waits.begin(), waits.end());
+    }
+  }
+  return roots;
+}
+
+std::string stepText(const ProcessReport& p) {
+  std::string text;
+  if (p.step && p.step_age_ns)
+    text = "in step " + std::to_string(*p.step) + " since " + humanNs(static_cast<double>(*p.step_age_ns));
+  if (p.quiet_ns) {
+    if (!text.empty()) text += ", ";
+    text += "its GPU idle since " + humanNs(static_cast<double>(*p.quiet_ns));
+  }
+  return text;
+}
+
+Culprit blame(const WaitGraph& graph, size_t rank) {
+  const Rank& r = graph.ranks()[rank];
+  Culprit c{r.rank, r.node, "", 0.95};
+  if (!r.process) {
+    c.reason = "no agent reports it";
+    c.confidence = 0.6;
+  } else if (r.process->state == ProcessState::dead) {
+    c.reason = "its process has died";
+    c.confidence = 0.99;
+  } else if (r.process->state == ProcessState::ended) {
+    c.reason = "its process has ended";
+    c.confidence = 0.99;
+  } else if (r.silent) {
+    c.reason = "its node is silent";
+    c.confidence = 0.9;
+  } else if (r.process->state == ProcessState::stopped) {
+    c.reason = "its process is stopped, by a signal or a debugger";
+    c.confidence = 0.99;
+  } else if (busy(r)) {
+    c.reason = "it is still at work";
+    if (r.process->step && r.process->step_age_ns)
+      c.reason += " in step " + std::to_string(*r.process->step) + ", which began " +
+                  humanNs(static_cast<double>(*r.process->step_age_ns)) + " ago";
+    c.confidence = 0.7;
+  } else if (busyHost(r)) {
+    const std::string at = stepText(*r.process);
+    c.reason = "its process works on the CPU and launches nothing" + (at.empty() ? "" : ": " + at);
+    c.confidence = 0.8;
+  } else {
+    const std::string at = stepText(*r.process);
+    c.reason = "it has not launched it" + (at.empty() ? "" : ": " + at);
+  }
+  return c;
+}
+
+/// All are there and sizes differ: who differs from most.
+void blameSizes(const WaitGraph& graph, const Op& op, HangVerdict& verdict) {
+  auto most = std::max_element(op.by_bytes.begin(), op.by_bytes.end(),
+                               [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  for (const auto& [bytes, ranks] : op.by_bytes) {
+    const bool tie = ranks.size() == most->second.size();
+    if (bytes == most->first && std::count_if(op.by_bytes.begin(), op.by_bytes.end(), [&](const auto& b) {
+                                  return b.second.size() == most->second.size();
+                                }) == 1)
+      continue;
+    for (size_t r : ranks)
+      verdict.culprits.push_back(
+          {graph.ranks()[r].rank, graph.ranks()[r].node,
+           "it called it with " + humanBytes(static_cast<uint64_t>(bytes)) +
+               (tie ? "" : ", the others with " + humanBytes(static_cast<uint64_t>(most->first))),
+           tie ? 0.5 : 0.95});
+  }
+}
+
+/// All wait for each other: who is in another operation than most.
+void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& stuck, HangVerdict& verdict) {
+  const Op* most = *std::max_element(stuck.begin(), stuck.end(), [](const Op* a, const Op* b) {
+    return a->entered.size() != b->entered.size() ? a->entered.size() < b->entered.size() : a->since_ns > b->since_ns;
+  });
+  for (size_t m : most->missing) {
+    const std::vector<const Op*> waits = waitsOf(graph, m);
+    // Of those that are elsewhere, who waits for ranks of the main operation differs; the rest waits for it.
+    const Op* other = nullptr;
+    for (const Op* op : waits)
+      for (size_t x : op->missing)
+        if (std::find(most->entered.begin(), most->entered.end(), x) != most->entered.end()) other = op;
+    if (!other) continue;
+    const Rank& r = graph.ranks()[m];
+    const bool tie = other->entered.size() == most->entered.size();
+    verdict.culprits.push_back({r.rank, r.node, "it is in " + opText(*other) + " instead", tie ? 0.5 : 0.9});
+  }
+}
+
+std::string mismatchText(const WaitGraph& graph, const Op& op) {
+  if (op.by_bytes.size() > 1) {
+    std::string text = "sizes differ:";
+    size_t named = 0;
+    for (const auto& [bytes, ranks] : op.by_bytes) {
+      if (++named > kMostNamed) break;
+      text += " " + humanBytes(static_cast<uint64_t>(bytes)) + " on " + std::to_string(ranks.size()) + " ranks";
+    }
+    return text;
+  }
+  for (size_t m : op.missing)
+    for (const Op* other : waitsOf(graph, m))
+      if (other->comm == op.comm && other->op != op.op)
+        return rankText(graph.ranks()[m]) + " is in " + other->op + " " + std::to_string(other->seq) + " instead";
+  return {};
+}
+
+std::string culpritsText(const WaitGraph& graph, const std::set<size_t>& ranks) {
+  std::string text;
+  size_t named = 0;
+  for (size_t r : ranks) {
+    if (named == kMostNamed) return text + " and " + std::to_string(ranks.size() - named) + " more";
+    text += (named++ ? ", " : "") + rankText(graph.ranks()[r]);
+  }
+  return text;
+}
+
+}  // namespace
+
+void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, int64_t host_ns, HangVerdict& verdict) {
+  const Roots roots = findRoots(graph, stuck);
+  std::vector<const Op*> ops(stuck.begin(), stuck.end());
+  // Those the culprits are missing from first, then the oldest.
+  auto rooted = [&](const Op* op) {
+    return roots.unfinished.contains(op) ||
+           std::any_of(op->missing.begin(), op->missing.end(), [&](size_t m) { return roots.ranks.contains(m); });
+  };
+  std::stable_sort(ops.begin(), ops.end(), [&](const Op* a, const Op* b) {
+    return rooted(a) != rooted(b) ? rooted(a) : a->since_ns < b->since_ns;
+  });
+  verdict.since_ns = ops.front()->since_ns;
+  for (const Op* op : ops) verdict.since_ns = std::min(verdict.since_ns, op->since_ns);
+  std::set<size_t> waiting;
+  for (const Op* op : ops) waiting.insert(op->waiting.begin(), op->waiting.end());
+  const std::string held = std::to_string(waiting.size()) +
+                           (waiting.size() == 1 ? " rank waits in " : " ranks wait in ") + opText(*ops.front());
+  const std::string for_ns = " for " + humanNs(static_cast<double>(ops.front()->waited_ns));
+
+  verdict.state = HangState::hang;
+  if (!roots.ranks.empty()) {
+    bool all_busy = true;
+    for (size_t r : roots.ranks) {
+      verdict.culprits.push_back(blame(graph, r));
+      all_busy &= busy(graph.ranks()[r]) || (busyHost(graph.ranks()[r]) && ops.front()->waited_ns < host_ns);
+    }
+    if (all_busy) verdict.state = HangState::slow;
+    verdict.text = culpritsText(graph, roots.ranks) + (roots.ranks.size() == 1 ? " holds" : " hold") +
+                   " up the job: " + verdict.culprits.front().reason + "; " + held + for_ns;
+  } else if (!roots.unfinished.empty()) {
+    const Op* op = *roots.unfinished.begin();
+    for (const Op* u : roots.unfinished)
+      if (u->by_bytes.size() > 1) op = u;
+    if (op->by_bytes.size() > 1) {
+      blameSizes(graph, *op, verdict);
+      verdict.text = "ranks do not agree about the size of " + opText(*op) + ": " + mismatchText(graph, *op) + "; " +
+                     held + for_ns;
+    } else {
+      verdict.text = "all ranks are in " + opText(*op) + ", which does not end: a GPU or a link; " + held + for_ns;
+      verdict.confidence = 0.5;
+    }
+  } else {
+    blameCircle(graph, ops, verdict);
+    verdict.text = "ranks wait for each other: " +
+                   (verdict.culprits.empty()
+                        ? held
+                        : "rank " + std::to_string(verdict.culprits.front().rank) + " on " +
+                              verdict.culprits.front().node + ": " + verdict.culprits.front().reason + "; " + held) +
+                   for_ns;
+  }
+  for (const Culprit& c : verdict.culprits) verdict.confidence = std::max(verdict.confidence, c.confidence);
+  for (const Op* op : ops) {
+    if (verdict.communicators.size() == kMostOps) break;
+    StuckOp s;
+    s.comm = commName(op->comm);
+    s.op = op->op;
+    s.seq = op->seq;
+    s.ranks = op->size;
+    for (size_t r : op->entered) s.entered.push_back(graph.ranks()[r].rank);
+    for (size_t r : op->missing) s.missing.push_back(graph.ranks()[r].rank);
+    std::sort(s.entered.begin(), s.entered.end());
+    std::sort(s.missing.begin(), s.missing.end());
+    s.bytes = op->bytes;
+    s.age_s = static_cast<double>(op->waited_ns) * 1e-9;
+    s.mismatch = mismatchText(graph, *op);
+    verdict.communicators.push_back(std::move(s));
+  }
+}
+
+}  // namespace tracesmith::analysis::live

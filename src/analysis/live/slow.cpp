@@ -1,0 +1,238 @@
+#include "analysis/live/slow.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/text.hpp"
+
+namespace tracesmith::analysis::live {
+namespace {
+
+constexpr int64_t kS = 1'000'000'000;
+constexpr int64_t kStepWaitNs = 4 * kS;  // for reports of the slowest to tell
+constexpr int64_t kForgetNs = 60 * kS;   // a rank that tells nothing
+constexpr int64_t kRepeatNs = 60 * kS;   // slow steps are told once in a while
+constexpr size_t kLeastSteps = 3;        // in a bucket
+constexpr size_t kMostSteps = 100'000, kMostComms = 200'000;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::string percent(double part) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.0f %%", 100 * part);
+  return text;
+}
+
+}  // namespace
+
+/// Communicators with a common process are of one job; the smallest hash names it.
+uint64_t SlowDetector::jobOf(const ProcessReport& process) {
+  auto find = [this](uint64_t c) {
+    while (true) {
+      auto it = parents_.try_emplace(c, c).first;
+      if (it->second == c) return c;
+      c = it->second;
+    }
+  };
+  if (parents_.size() > kMostComms) parents_.clear();
+  uint64_t root = find(process.comms.front().comm);
+  for (const CommState& c : process.comms) {
+    const uint64_t other = find(c.comm);
+    if (other == root) continue;
+    parents_[std::max(root, other)] = std::min(root, other);
+    jobs_.erase(std::max(root, other));
+    root = std::min(root, other);
+  }
+  return root;
+}
+
+void SlowDetector::take(const NodeReport& report, int64_t now_ns) {
+  gpus_[report.node] = report.gpus;
+  for (const ProcessReport& p : report.processes) {
+    if (p.comms.empty() || p.state != ProcessState::running) continue;
+    takeSteps(report, p, now_ns);
+    takeTransfers(p, now_ns);
+  }
+}
+
+void SlowDetector::takeSteps(const NodeReport& report, const ProcessReport& p, int64_t now_ns) {
+  auto [it, fresh] =
+      jobs_.try_emplace(jobOf(p), Job{{}, {}, 0, -1, {}, 0, ChangeDetector(options_.least_job, true), 0});
+  Job& job = it->second;
+  if (fresh) job.bucket_start_ns = now_ns;
+  const RankKey key{report.node, p.pid};
+  auto rank = job.ranks.try_emplace(key, Rank{-1, -1, 0, 0, ChangeDetector(options_.least_rank, false)}).first;
+  rank->second.rank = p.rank;
+  rank->second.device = p.local_rank;
+  rank->second.seen_ns = now_ns;
+  for (const StepTime& s : p.steps) {
+    if (s.step <= job.done && job.done - s.step < 1000) continue;  // came too late
+    if (s.step <= job.done) job.done = -1;                         // steps are counted from the beginning again
+    Step& step = job.steps[s.step];
+    if (step.ranks.empty()) step.first_ns = now_ns;
+    RankSum& sum = step.ranks[key];
+    sum.duration_ns += static_cast<double>(s.duration_ns);
+    sum.comm_ns += static_cast<double>(s.comm_ns);
+  }
+  while (job.steps.size() > kMostSteps) job.steps.erase(job.steps.begin());
+}
+
+void SlowDetector::takeTransfers(const ProcessReport& p, int64_t now_ns) {
+  for (const CommState& c : p.comms)
+    for (const Transfers& t : c.transfers) {
+      auto [it, fresh] = links_.try_emplace({c.comm, t.op, t.bytes},
+                                            Link{"", -1, now_ns, 0, 0, "", ChangeDetector(options_.least_link, true)});
+      Link& link = it->second;
+      link.name = c.name;
+      link.size = c.size;
+      link.op = t.op;
+      link.bytes = t.bytes;
+      if (t.shortest_ns > 0)
+        link.shortest_ns = link.shortest_ns == 0 ? t.shortest_ns : std::min(link.shortest_ns, t.shortest_ns);
+    }
+}
+
+std::string SlowDetector::rankText(const RankKey& key, const Rank& rank) const {
+  return (rank.rank >= 0 ? "rank " + std::to_string(rank.rank) : "process " + std::to_string(key.second)) + " on " +
+         key.first;
+}
+
+/// What the GPU says of itself, where that explains it.
+std::string SlowDetector::gpuText(const RankKey& key, const Rank& rank) const {
+  auto node = gpus_.find(key.first);
+  if (node == gpus_.end()) return {};
+  for (const GpuState& gpu : node->second) {
+    if (static_cast<int32_t>(gpu.index) != rank.device) continue;
+    for (const Metric& m : gpu.metrics) {
+      if (m.name != "gpu_throttle_reasons" || !m.value) continue;
+      const auto bits = static_cast<uint64_t>(*m.value);
+      if (bits & (32 | 64)) return "; its GPU is throttled by heat";
+      if (bits & (4 | 128)) return "; its GPU is throttled by power";
+      if (bits & 8) return "; its GPU is slowed down by hardware";
+    }
+  }
+  return {};
+}
+
+void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_t now_ns, std::vector<Alert>& alerts) {
+  std::vector<double> durations, waits;
+  for (const auto& [key, sum] : step.ranks) {
+    durations.push_back(sum.duration_ns);
+    waits.push_back(sum.comm_ns);
+  }
+  const double duration = median(durations), wait = median(waits);
+  if (duration <= 0) return;
+  const RankKey* latest = nullptr;
+  double most = 0;
+  for (const auto& [key, sum] : step.ranks) {
+    auto rank = job.ranks.find(key);
+    if (rank == job.ranks.end()) continue;
+    const double late = wait - sum.comm_ns;
+    rank->second.excess += late / duration;
+    if (late > most) {
+      most = late;
+      latest = &key;
+    }
+  }
+  job.durations.push_back(duration);
+  const double longer = duration - job.usual_ns;
+  if (job.usual_ns <= 0 || duration < options_.slow_step * job.usual_ns ||
+      longer < static_cast<double>(options_.slow_step_ns) || !latest || most < longer / 2 ||
+      now_ns < job.quiet_until_ns)
+    return;
+  job.quiet_until_ns = now_ns + kRepeatNs;
+  alerts.push_back({now_ns, "slow_step", "info",
+                    "step " + std::to_string(number) + " took " + humanNs(duration) + " instead of " +
+                        humanNs(job.usual_ns) + ": " + rankText(*latest, job.ranks.at(*latest)) + " came " +
+                        humanNs(most) + " late"});
+}
+
+void SlowDetector::finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& alerts) {
+  const auto steps = static_cast<double>(job.durations.size());
+  const int64_t start = job.bucket_start_ns;
+  const double duration = median(job.durations);
+  job.usual_ns = duration;
+  struct Found {
+    const RankKey* key;
+    const Rank* rank;
+    Change change;
+  };
+  std::vector<Found> found;
+  for (auto& [key, rank] : job.ranks) {
+    if (std::optional<Change> c = rank.change.add(rank.excess / steps, start)) found.push_back({&key, &rank, *c});
+    rank.excess = 0;
+  }
+  // One that is late makes the median of the others move too: only the worst are told.
+  double most = 0;
+  for (const Found& f : found) most = std::max(most, f.change.after - f.change.before);
+  for (const Found& f : found)
+    if (f.change.after - f.change.before > most / 2)
+      alerts.push_back({now_ns, "slow_rank", "warning",
+                        rankText(*f.key, *f.rank) + " became slower: it comes " +
+                            humanNs((f.change.after - f.change.before) * duration) +
+                            " later than before in every step (" + percent(f.change.after - f.change.before) + ")" +
+                            gpuText(*f.key, *f.rank)});
+  if (std::optional<Change> c = job.change.add(duration, start); c && found.empty())
+    alerts.push_back({now_ns, "slow_job", "warning",
+                      "the whole job became slower: a step takes " + humanNs(c->after) + " instead of " +
+                          humanNs(c->before) + " (" + percent(c->after / c->before - 1) + ")"});
+  job.durations.clear();
+  job.bucket_start_ns = now_ns;
+}
+
+std::vector<Alert> SlowDetector::look(int64_t now_ns) {
+  std::vector<Alert> alerts;
+  for (auto& [id, job] : jobs_) {
+    std::erase_if(job.ranks, [&](const auto& r) { return now_ns - r.second.seen_ns > kForgetNs; });
+    while (!job.steps.empty()) {
+      auto first = job.steps.begin();
+      const bool all = first->second.ranks.size() >= job.ranks.size();
+      if (!all && now_ns - first->second.first_ns < kStepWaitNs) break;
+      finishStep(job, first->first, first->second, now_ns, alerts);
+      job.done = first->first;
+      job.steps.erase(first);
+    }
+    if (now_ns - job.bucket_start_ns >= options_.bucket_ns && job.durations.size() >= kLeastSteps)
+      finishBucket(job, now_ns, alerts);
+  }
+  std::erase_if(jobs_, [](const auto& job) { return job.second.ranks.empty(); });
+  // Of all sizes of a communicator only the one that changed most is told.
+  std::map<uint64_t, std::pair<double, Alert>> slow;
+  for (auto it = links_.begin(); it != links_.end();) {
+    Link& link = it->second;
+    if (now_ns - link.bucket_start_ns < options_.bucket_ns ||
+        (link.shortest_ns == 0 && now_ns - link.bucket_start_ns < kForgetNs)) {
+      ++it;
+      continue;
+    }
+    if (link.shortest_ns == 0) {
+      it = links_.erase(it);
+      continue;
+    }
+    if (std::optional<Change> c = link.change.add(static_cast<double>(link.shortest_ns), link.bucket_start_ns)) {
+      const uint64_t comm = std::get<0>(it->first);
+      const double factor = c->after / c->before;
+      auto& worst = slow[comm];
+      if (factor > worst.first)
+        worst = {factor,
+                 {now_ns, "slow_link", "warning",
+                  "transfers of " + (link.name.empty() ? "" : link.name + " ") + "(" + commName(comm) + ", " +
+                      std::to_string(link.size) + " ranks) became slower: " + link.op + " of " +
+                      humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, link.bytes))) + " takes " +
+                      humanNs(c->after) + " instead of " + humanNs(c->before) + " (" + percent(factor - 1) + ")"}};
+    }
+    link.shortest_ns = 0;
+    link.bucket_start_ns = now_ns;
+    ++it;
+  }
+  for (auto& [comm, found] : slow) alerts.push_back(std::move(found.second));
+  return alerts;
+}
+
+}  // namespace tracesmith::analysis::live

@@ -1,0 +1,84 @@
+// Who got slow: steps and transfers of a job against their own past.
+//
+// Ranks of a job step together, so a step takes as long on the rank that is slow as on those that wait for it. What
+// differs is the time in NCCL's kernels: the slow one has less of it than the median rank, by what it costs the others.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "analysis/live/change.hpp"
+#include "analysis/live/report.hpp"
+#include "analysis/live/verdict.hpp"
+
+namespace tracesmith::analysis::live {
+
+struct SlowOptions {
+  int64_t bucket_ns = 5'000'000'000;     ///< steps and transfers are averaged over so long
+  double least_rank = 0.03;              ///< of a step: what a rank must come later than before
+  double least_job = 0.05;               ///< of a step: what all must take longer
+  double least_link = 0.10;              ///< of a transfer
+  double slow_step = 3;                  ///< times the usual: a step is slow,
+  int64_t slow_step_ns = 1'000'000'000;  ///< if it is longer by this, too
+};
+
+/// Not thread safe.
+class SlowDetector {
+ public:
+  explicit SlowDetector(SlowOptions options = {}) : options_(options) {}
+
+  /// Times are ns of one clock, the caller's.
+  void take(const NodeReport& report, int64_t now_ns);
+  std::vector<Alert> look(int64_t now_ns);
+
+ private:
+  using RankKey = std::pair<std::string, int64_t>;  // node, process
+  struct RankSum {
+    double duration_ns = 0, comm_ns = 0;
+  };
+  struct Step {
+    std::map<RankKey, RankSum> ranks;
+    int64_t first_ns = 0;  // when it was first heard of
+  };
+  struct Rank {
+    int32_t rank = -1, device = -1;
+    int64_t seen_ns = 0;
+    double excess = 0;  // in this bucket
+    ChangeDetector change;
+  };
+  struct Job {
+    std::map<int64_t, Step> steps;  // not complete yet
+    std::map<RankKey, Rank> ranks;
+    int64_t bucket_start_ns = 0, done = -1;  // done: the last step that was summed up
+    std::vector<double> durations;           // of the bucket
+    double usual_ns = 0;                     // median step of the bucket before
+    ChangeDetector change;
+    int64_t quiet_until_ns = 0;
+  };
+  struct Link {
+    std::string name;
+    int32_t size = -1;
+    int64_t bucket_start_ns = 0, shortest_ns = 0, bytes = 0;
+    std::string op;
+    ChangeDetector change;
+  };
+
+  uint64_t jobOf(const ProcessReport& process);
+  void takeSteps(const NodeReport& report, const ProcessReport& process, int64_t now_ns);
+  void takeTransfers(const ProcessReport& process, int64_t now_ns);
+  void finishStep(Job& job, int64_t number, const Step& step, int64_t now_ns, std::vector<Alert>& alerts);
+  void finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& alerts);
+  std::string rankText(const RankKey& key, const Rank& rank) const;
+  std::string gpuText(const RankKey& key, const Rank& rank) const;
+
+  const SlowOptions options_;
+  std::map<uint64_t, uint64_t> parents_;  // communicators that share a process belong to one job
+  std::map<uint64_t, Job> jobs_;
+  std::map<std::tuple<uint64_t, std::string, int64_t>, Link> links_;  // by communicator, operation, bytes
+  std::map<std::string, std::vector<GpuState>> gpus_;                 // by node
+};
+
+}  // namespace tracesmith::analysis::live

@@ -1,0 +1,314 @@
+#include "cluster/live_rings.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "capture/collect/collector.hpp"
+#include "capture/collect/in_flight.hpp"
+#include "cluster/recorder.hpp"
+
+namespace tracesmith::cluster {
+
+using namespace analysis::live;
+using capture::NcclJoin;
+using ring::Kind;
+using ring::Record;
+
+namespace {
+
+constexpr uint64_t kMs = 1'000'000, kS = 1'000'000'000;
+constexpr uint64_t kLateKernelsNs = 300 * kMs;  // CUPTI hands kernels over every 100 ms
+constexpr uint64_t kForgetDeadNs = 600 * kS;    // how long a process that is gone is told
+constexpr uint64_t kFreshDeadNs = 60 * kS;      // one found dead is told if its probe was alive so recently
+constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPerComm = 2;
+
+struct ProcessStat {
+  bool stopped;  // by a signal, or a debugger
+  uint64_t cpu_ns;
+};
+
+std::optional<ProcessStat> readStat(int64_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(in, text);
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return {};
+  std::istringstream words(text.substr(name_end + 1));
+  char state = 0;
+  uint64_t user = 0, system = 0;
+  words >> state;
+  for (int i = 0; i < 10; ++i) {
+    std::string word;  // some are negative
+    words >> word;
+  }
+  if (!(words >> user >> system)) return {};
+  const uint64_t tick_ns = kS / static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
+  return ProcessStat{(state | 32) == 't', (user + system) * tick_ns};
+}
+
+}  // namespace
+
+bool RingFollower::isNccl(uint32_t name) {
+  auto [it, fresh] = is_nccl_.try_emplace(name, false);
+  if (fresh) it->second = capture::isNcclKernel(ring_->string(name));
+  return it->second;
+}
+
+/// Called for every record of the process: most are none of ours.
+bool RingFollower::wanted(const Record& r) {
+  switch (r.kind) {
+    case Kind::kernel:
+    case Kind::memcpy:
+    case Kind::memset:
+    case Kind::graph:
+      ++activity_;
+      last_work_ns_ = std::max(last_work_ns_, r.end);
+      return r.kind == Kind::kernel && isNccl(r.name);
+    case Kind::step:
+    case Kind::comm:
+    case Kind::collective:
+    case Kind::p2p:
+    case Kind::nccl_launch:
+    case Kind::gpu_on:
+      return true;
+    default:
+      return false;
+  }
+}
+
+RingFollower::Comm& RingFollower::comm(const Record& r) {
+  Comm& c = comms_[r.arg[0]];
+  c.state.comm = r.arg[0];
+  if (r.stream) c.state.group_rank = static_cast<int32_t>(r.stream - 1);
+  if (r.correlation) c.state.size = static_cast<int32_t>(r.correlation);
+  return c;
+}
+
+OpProgress& RingFollower::progress(Comm& c, uint32_t name) {
+  const std::string op = capture::ncclOpName(ring_->string(name));
+  for (OpProgress& o : c.state.ops)
+    if (o.op == op) return o;
+  return c.state.ops.emplace_back(OpProgress{op, 0, {}});
+}
+
+void RingFollower::ended(const NcclJoin::Operation& o, const Record* kernel) {
+  if (!kernel) return;
+  const Record& r = o.record;
+  Comm& c = comm(r);
+  OpProgress& p = progress(c, r.name);
+  p.completed = std::max(p.completed.value_or(0), r.arg[1]);
+  if (r.kind != Kind::collective || kernel->end <= kernel->start) return;
+  ring::CollectiveInfo info;
+  std::memcpy(&info, &r.arg[3], sizeof info);
+  const int64_t bytes = capture::ncclBytes(r.arg[2], info.datatype);
+  const auto ns = static_cast<int64_t>(kernel->end - kernel->start);
+  Transfers& t = c.transfers[{p.op, bytes}];
+  t.op = p.op;
+  t.bytes = bytes;
+  t.shortest_ns = t.count == 0 ? ns : std::min(t.shortest_ns, ns);
+  t.total_ns += ns;
+  ++t.count;
+}
+
+void RingFollower::takeStep(const Record& r) {
+  const auto step = static_cast<int64_t>(r.arg[0]);
+  if (r.end == 0) {
+    step_ = step;
+    step_start_ = r.start;
+    return;
+  }
+  if (step == step_) step_start_ = 0;
+  steps_.push_back({step, r.start, r.end, 0});
+  if (steps_.size() > 4 * kMostSteps) steps_.pop_front();
+}
+
+void RingFollower::take(uint32_t lane, const Record& r) {
+  auto done = [this](const NcclJoin::Operation& o, const Record* kernel) { ended(o, kernel); };
+  switch (r.kind) {
+    case Kind::step:
+      return takeStep(r);
+    case Kind::comm: {
+      Comm& c = comms_[r.arg[0]];
+      c.state.comm = r.arg[0];
+      c.state.name = ring_->string(r.name);
+      c.state.group_rank = static_cast<int32_t>(r.arg[1] & 0xffffffff);
+      c.state.size = static_cast<int32_t>(r.arg[1] >> 32);
+      return;
+    }
+    case Kind::gpu_on:
+      join_.gpu_on_ns = r.start;
+      return;
+    case Kind::nccl_launch:
+      if (r.start >= oldest_gpu_ns_) join_.launch(lane, r);
+      return;
+    case Kind::collective:
+    case Kind::p2p: {
+      OpProgress& p = progress(comm(r), r.name);
+      p.entered = std::max(p.entered, r.arg[1]);
+      if (r.start >= oldest_gpu_ns_) join_.operation(lane, r, 0, done);
+      return;
+    }
+    default: {  // a kernel of NCCL
+      join_.kernel(
+          r, [this](uint32_t id) { return ring_->string(id); }, done);
+      uint64_t& end = stream_end_[r.stream];
+      end = std::max(end, r.end);
+      longest_wait_ns_ = std::max(longest_wait_ns_, static_cast<int64_t>(r.end - r.start));
+      for (auto s = steps_.rbegin(); s != steps_.rend(); ++s)
+        if (s->start <= r.start) {
+          if (r.start < s->end) s->comm_ns += static_cast<int64_t>(r.end - r.start);
+          break;
+        }
+    }
+  }
+}
+
+void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
+  std::map<uint64_t, size_t> told;  // by communicator
+  for (const auto& [stream, queue] : join_.launches) {
+    bool head = true;
+    for (const NcclJoin::Launch& launch : queue) {
+      if (launch.end < join_.gpu_on_ns || launch.operations.empty()) continue;
+      for (const NcclJoin::Operation& o : launch.operations) {
+        const Record& r = o.record;
+        CommState* state = nullptr;
+        for (CommState& c : report.comms)
+          if (c.comm == r.arg[0]) state = &c;
+        if (state) ++state->in_flight;
+        if (!head && told[r.arg[0]] >= kMostPerComm) continue;
+        ++told[r.arg[0]];
+        ring::CollectiveInfo info;
+        std::memcpy(&info, &r.arg[3], sizeof info);
+        InFlight f;
+        f.op = capture::ncclOpName(ring_->string(r.name));
+        f.comm = r.arg[0];
+        f.seq = r.arg[1];
+        f.peer = r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1;
+        f.bytes = capture::ncclBytes(r.arg[2], info.datatype);
+        f.stream = stream;
+        f.head = head;
+        f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);
+        auto before = stream_end_.find(stream);
+        const uint64_t since = std::max(r.start, before == stream_end_.end() ? 0 : before->second);
+        f.wait_ns = head ? static_cast<int64_t>(now > since ? now - since : 0) : 0;
+        report.in_flight.push_back(std::move(f));
+      }
+      head = false;
+    }
+  }
+}
+
+void RingFollower::addProcess(uint64_t now, ProcessReport& p) {
+  const ring::RingHeader& h = ring_->header();
+  if (!ring_->alive()) {
+    p.state = h.state.load() == ring::State::ended ? ProcessState::ended : ProcessState::dead;
+    return;
+  }
+  const std::optional<ProcessStat> stat = readStat(h.writer_pid);
+  if (!stat) return;
+  if (stat->stopped) p.state = ProcessState::stopped;
+  if (p.simulated) return;  // one process plays many
+  if (cpu_at_ns_ != 0 && now > cpu_at_ns_ && stat->cpu_ns >= cpu_ns_)
+    p.cpu_share = static_cast<double>(stat->cpu_ns - cpu_ns_) / static_cast<double>(now - cpu_at_ns_);
+  cpu_ns_ = stat->cpu_ns;
+  cpu_at_ns_ = now;
+}
+
+ProcessReport RingFollower::report(uint64_t now) {
+  const ring::RingHeader& h = ring_->header();
+  if (first_ && ring_->wrapped(0)) {
+    // Of operations older than what the GPU's lane still holds nobody knows whether they ended.
+    oldest_gpu_ns_ = UINT64_MAX;
+    ring::Cursors all;
+    ring_->follow(
+        all, [](const Record& r) { return r.kind == Kind::kernel; },
+        [this](uint32_t, const Record& r) { oldest_gpu_ns_ = std::min(oldest_gpu_ns_, r.start); });
+  }
+  first_ = false;
+  const uint64_t missed = cursors_.missed;
+  activity_ = 0;
+  longest_wait_ns_ = 0;
+  ring_->follow(
+      cursors_, [this](const Record& r) { return wanted(r); },
+      [this](uint32_t lane, const Record& r) { take(lane, r); });
+  if (cursors_.missed != missed) {
+    join_.launches.clear();  // kernels may be among what was missed: nobody knows what is still in flight
+    oldest_gpu_ns_ = now;
+  }
+  ProcessReport p;
+  p.pid = h.pid;
+  p.rank = h.rank.load();
+  p.world_size = h.world_size.load();
+  p.local_rank = h.local_rank.load();
+  p.simulated = h.simulated != 0;
+  p.activity = activity_;
+  if (last_work_ns_ != 0) p.quiet_ns = static_cast<int64_t>(now > last_work_ns_ ? now - last_work_ns_ : 0);
+  p.longest_wait_ns = longest_wait_ns_;
+  p.missed = cursors_.missed;
+  addProcess(now, p);
+  if (step_start_ != 0) {
+    p.step = step_;
+    p.step_age_ns = static_cast<int64_t>(now > step_start_ ? now - step_start_ : 0);
+  }
+  while (!steps_.empty() && steps_.front().end + kLateKernelsNs < now) {
+    const Step& s = steps_.front();
+    p.steps.push_back({s.step, static_cast<int64_t>(s.end - s.start), s.comm_ns});
+    steps_.pop_front();
+  }
+  if (p.steps.size() > kMostSteps) p.steps.erase(p.steps.begin(), p.steps.end() - kMostSteps);
+  for (auto& [hash, c] : comms_) {
+    CommState& state = p.comms.emplace_back(c.state);
+    // The largest ones: the same on all ranks, and what they take says most about the links.
+    for (auto t = c.transfers.begin(); t != c.transfers.end(); ++t) state.transfers.push_back(t->second);
+    std::stable_sort(state.transfers.begin(), state.transfers.end(),
+                     [](const Transfers& a, const Transfers& b) { return a.bytes > b.bytes; });
+    if (state.transfers.size() > kMostTransfers) state.transfers.resize(kMostTransfers);
+    c.transfers.clear();
+  }
+  addInFlight(now, p);
+  return p;
+}
+
+void RingWatch::look(uint64_t now) {
+  const std::vector<std::string> paths = folders_.rings();
+  for (const std::string& path : paths) {
+    auto [it, fresh] = rings_.try_emplace(path);
+    if (!fresh) continue;
+    Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
+    if (!reader) {
+      rings_.erase(it);  // not ready yet: tried again
+      continue;
+    }
+    const ring::RingHeader& h = (*reader)->header();
+    const bool elsewhere = h.simulated && node_ != std::string_view(h.host, ::strnlen(h.host, sizeof h.host));
+    const bool old = !(*reader)->alive() && h.heartbeat_ns.load() + kFreshDeadNs < now;
+    if (!elsewhere && !old) it->second = std::make_unique<RingFollower>(std::move(*reader));
+  }
+  const std::set<std::string> there(paths.begin(), paths.end());
+  std::erase_if(rings_, [&](const auto& ring) {
+    const bool gone = !there.contains(ring.first);
+    if (!ring.second) return gone;
+    RingFollower& f = *ring.second;
+    if (f.ring().alive()) return false;
+    if (f.dead_ns == 0) f.dead_ns = now;
+    return gone && now - f.dead_ns > kForgetDeadNs;
+  });
+}
+
+std::vector<ProcessReport> RingWatch::report() {
+  const uint64_t now = capture::rawNow();
+  look(now);
+  std::vector<ProcessReport> all;
+  for (auto& [path, follower] : rings_)
+    if (follower && (follower->dead_ns == 0 || now - follower->dead_ns < kForgetDeadNs))
+      all.push_back(follower->report(now));
+  return all;
+}
+
+}  // namespace tracesmith::cluster

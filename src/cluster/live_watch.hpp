@@ -1,0 +1,54 @@
+// The master's watcher: keeps what nodes last said and looks twice a second whether the job stands still or got slow.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "analysis/live/watcher.hpp"
+#include "cluster/api.hpp"
+
+namespace tracesmith::cluster {
+
+/// Thread safe. Runs from construction to destruction.
+class LiveWatch {
+ public:
+  /// Called for every alert, by the watcher's thread, without a lock.
+  using Sink = std::function<void(const analysis::live::Alert&, const analysis::live::HangVerdict&)>;
+
+  /// `now`: the reference clock.
+  explicit LiveWatch(std::function<int64_t()> now);
+  ~LiveWatch();
+
+  void take(const std::string& node, analysis::live::NodeReport report);
+  LiveStatus live() const;
+  HangStatus hang() const;
+  void setSink(Sink sink);
+
+ private:
+  struct Node {
+    analysis::live::NodeReport report;
+    int64_t at_ns = 0;  // reference clock
+  };
+  void loop();
+
+  const std::function<int64_t()> now_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable stopped_;
+  std::map<std::string, Node> nodes_;
+  analysis::live::Watcher watcher_;
+  std::deque<analysis::live::Alert> alerts_;  // the last ones
+  Sink sink_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+class Master;
+/// Keeps what the flight recorders of all ranks hold of the last seconds, up to now: the session hang-TIME.
+Result<SessionInfo> freeze(Master& master, double last_s);
+
+}  // namespace tracesmith::cluster

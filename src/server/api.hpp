@@ -1,0 +1,53 @@
+// The HTTP side as the rest of the program sees it: no HTTP in here. The code behind it is in libtracesmith_server.so,
+// which src/cli/server_library.cpp loads when a page is to be served.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/api.hpp"
+#include "query/engine.hpp"
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith::server {
+
+constexpr uint16_t kHttpPort = 8091;
+
+/// Gives a new query engine, or says why SQL is not to be had. From any thread.
+using LoadEngine = std::function<Result<std::unique_ptr<query::Engine>>()>;
+
+struct Options {
+  std::string listen = "127.0.0.1";
+  uint16_t port = kHttpPort;          ///< 0: any
+  std::string data_dir;               ///< of a cluster: where sessions are laid out for reading, and the audit log
+  std::vector<std::string> origins;   ///< other sites whose pages may ask ("https://x.example"); none by default
+  cluster::SecurityOptions security;  ///< as of the master
+  LoadEngine load_engine;
+};
+
+/// Serves until it is destroyed.
+class Server {
+ public:
+  virtual ~Server() = default;
+  virtual uint16_t port() const = 0;
+  virtual bool secure() const = 0;  ///< https
+};
+
+class Library {
+ public:
+  virtual ~Library() = default;
+  /// The page of a cluster. The master must outlive it.
+  virtual Result<std::unique_ptr<Server>> serveCluster(const Options& options, cluster::Server& master) = 0;
+  /// The page of one recorded trace.
+  virtual Result<std::unique_ptr<Server>> serveFile(const Options& options, const std::string& trace) = 0;
+};
+
+/// Changes with every change of what is declared above, or in what it includes. Program and library must agree on it.
+constexpr const char* kLibraryVersion = "server 1, cluster 4, query 2, tracesmith " TRACESMITH_VERSION;
+using CreateLibrary = Library*(const char* version);
+constexpr const char* kCreateLibraryName = "tracesmithCreateServer";
+
+}  // namespace tracesmith::server

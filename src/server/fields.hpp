@@ -1,0 +1,27 @@
+// Fields of a JSON body.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith::server {
+
+/// The plain fields of a JSON object: texts and numbers. What else is in it is ignored.
+class Fields {
+ public:
+  /// An empty body is an empty object.
+  static Result<Fields> parse(const std::string& body);
+
+  bool has(const std::string& key) const { return texts_.contains(key) || numbers_.contains(key); }
+  /// Fails if it is there and is no text.
+  Status text(const std::string& key, std::string& out) const;
+  Status number(const std::string& key, double low, double high, double& out) const;
+
+ private:
+  std::map<std::string, std::string> texts_;
+  std::map<std::string, double> numbers_;
+};
+
+}  // namespace tracesmith::server

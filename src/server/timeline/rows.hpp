@@ -1,0 +1,98 @@
+// The rows of a block as a timeline draws them: on the reference clock, each with its track.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "analysis/clock_models.hpp"
+#include "analysis/names.hpp"
+#include "tracesmith/trace/reader.hpp"
+
+namespace tracesmith::server {
+
+enum class TrackKind : uint8_t { kSteps, kCollectives, kStream, kThread };  // in the order they are shown
+
+/// What a track is: written to the index as it is.
+struct TrackKey {
+  uint32_t node = analysis::kNoName;  ///< number of its name
+  TrackKind kind = TrackKind::kThread;
+  uint8_t unused[3] = {};
+  int64_t process = -1;          ///< rank, or −1 − pid
+  int64_t major = trace::kNull;  ///< device of a stream
+  int64_t minor = trace::kNull;  ///< stream, or tid of a thread
+  bool operator==(const TrackKey&) const = default;
+};
+struct TrackKeyHash {
+  size_t operator()(const TrackKey& k) const {
+    auto mix = [](uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15ull; };
+    uint64_t h = mix(k.node, static_cast<uint64_t>(k.kind) + 1);
+    h = mix(h, static_cast<uint64_t>(k.process));
+    h = mix(h, static_cast<uint64_t>(k.major));
+    return static_cast<size_t>(mix(h, static_cast<uint64_t>(k.minor)) >> 7);
+  }
+};
+
+/// Types of rows: those of events, and two of ours.
+constexpr uint8_t kCollectiveType = trace::kEventTypes, kStepType = trace::kEventTypes + 1;
+constexpr uint8_t kRowTypes = trace::kEventTypes + 2;
+const char* rowTypeName(uint8_t type);
+
+/// Numbers of names; those with this bit are steps without one, called after their number.
+constexpr uint32_t kStepName = 0x80000000;
+std::string rowName(const analysis::Names& names, uint32_t name);
+
+/// Columns side by side; `track` is whatever the decoder's lookup gave.
+struct TimelineRows {
+  std::vector<int64_t> ts, dur;  ///< reference clock; dur 0 where it is NULL
+  std::vector<uint32_t> name, track;
+  std::vector<uint8_t> type;
+  size_t size() const { return ts.size(); }
+  size_t bytes() const { return ts.size() * (2 * sizeof(int64_t) + 2 * sizeof(uint32_t) + 1); }
+};
+
+constexpr uint32_t kNoTrack = UINT32_MAX;
+
+/// Gives tracks their numbers, in the order they are met.
+class TrackNumbers {
+ public:
+  uint32_t of(const TrackKey& key) {
+    if (last_ != kNoTrack && key == keys_[last_]) return last_;
+    auto [it, added] = numbers_.try_emplace(key, static_cast<uint32_t>(keys_.size()));
+    if (added) keys_.push_back(key);
+    return last_ = it->second;
+  }
+  const std::vector<TrackKey>& keys() const { return keys_; }
+
+ private:
+  std::unordered_map<TrackKey, uint32_t, TrackKeyHash> numbers_;
+  std::vector<TrackKey> keys_;
+  uint32_t last_ = kNoTrack;
+};
+
+/// Whether the rows of this table are drawn.
+bool isDrawn(const trace::TableInfo& table);
+
+/// Decodes blocks of events, collectives and steps. One per thread. Rows without a time have the track kNoTrack.
+class RowDecoder {
+ public:
+  RowDecoder(const trace::Reader& reader, const analysis::Names& names, const analysis::ClockModels& clocks);
+  Status decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& rows);
+  /// When a block began and ended, from its zones alone; false if it has no times.
+  bool span(const trace::Block& block, int64_t& start, int64_t& end);
+
+ private:
+  const std::vector<analysis::ClockSegment>* clockOf(uint32_t node);
+
+  const trace::Reader& reader_;
+  const analysis::Names& names_;
+  const analysis::ClockModels& clocks_;
+  trace::BlockDecoder decoder_;
+  trace::ColumnData columns_[9];
+  std::unordered_map<uint32_t, const std::vector<analysis::ClockSegment>*> clock_of_;
+};
+
+}  // namespace tracesmith::server

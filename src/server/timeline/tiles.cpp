@@ -1,0 +1,284 @@
+// What a stretch of some tracks looks like: exact slices where they are few, buckets where they are many.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "server/timeline/timeline.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+constexpr uint64_t kSlicesPerBucket = 4;    // of a track: more than this cannot be told apart
+constexpr uint64_t kSlices = 60'000;        // of an answer
+constexpr size_t kBlocks = 96;              // decoded for one answer; beyond it buckets have to do
+constexpr uint64_t kExactRows = 4'000'000;  // read to make buckets where the index is too coarse
+
+void number(std::string& out, int64_t v) {
+  char text[24];
+  out.append(text, std::to_chars(text, text + sizeof text, v).ptr);
+}
+
+/// Numbers of the names an answer uses.
+class NameList {
+ public:
+  size_t of(uint32_t name) {
+    auto [it, added] = numbers_.try_emplace(name, list_.size());
+    if (added) list_.push_back(name);
+    return it->second;
+  }
+  const std::vector<uint32_t>& list() const { return list_; }
+
+ private:
+  std::unordered_map<uint32_t, size_t> numbers_;
+  std::vector<uint32_t> list_;
+};
+
+/// A bucket of the answer.
+struct Cell {
+  double busy = 0, count = 0, vote = 0;
+  uint32_t name = analysis::kNoName;
+  uint8_t type = 0;
+  void vote_for(uint32_t other, uint8_t other_type, double weight) {
+    if (name == other) {
+      vote += weight;
+    } else if (vote >= weight) {
+      vote -= weight;
+    } else {
+      vote = weight - vote;
+      name = other;
+      type = other_type;
+    }
+  }
+};
+
+class Cells {
+ public:
+  Cells(const TileQuery& q)
+      : from_(q.from),
+        to_(q.to),
+        width_(static_cast<double>(q.to - q.from) / static_cast<double>(q.width)),
+        cells_(static_cast<size_t>(q.width)) {}
+
+  /// Something that was busy for `busy` ns of [start, end), evenly.
+  void add(int64_t start, int64_t end, double busy, double count, uint32_t name, uint8_t type) {
+    if (end <= from_ || start >= to_) return;
+    const double length = static_cast<double>(end - start);
+    const int64_t first_ns = std::max(start, from_), last_ns = std::min(end, to_);
+    const size_t first = cellOf(first_ns), last = cellOf(last_ns - 1);
+    for (size_t i = first; i <= last; ++i) {
+      const double a = std::max<double>(static_cast<double>(first_ns - from_), static_cast<double>(i) * width_);
+      const double b = std::min<double>(static_cast<double>(last_ns - from_), static_cast<double>(i + 1) * width_);
+      const double part = length > 0 ? std::max(0.0, b - a) / length : 1;
+      Cell& c = cells_[i];
+      c.busy += busy * part;
+      c.count += count * part;
+      c.vote_for(name, type, std::max(busy, 1e-3) * part);
+    }
+  }
+  /// One event, counted where it starts.
+  void event(int64_t ts, int64_t dur, uint32_t name, uint8_t type) {
+    add(ts, ts + std::max<int64_t>(1, dur), static_cast<double>(dur), 0, name, type);
+    if (ts >= from_ && ts < to_) cells_[cellOf(ts)].count += 1;
+  }
+
+  void write(std::string& out, NameList& names) const {
+    bool first = true;
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      const Cell& c = cells_[i];
+      if (c.busy <= 0 && c.count <= 0) continue;
+      if (!first) out += ',';
+      first = false;
+      out += '[';
+      number(out, static_cast<int64_t>(i));
+      out += ',';
+      const auto share = static_cast<int64_t>(std::lround(std::min(1.0, c.busy / width_) * 1000));
+      if (share >= 1000) {
+        out += '1';
+      } else {
+        out += "0.";
+        out += static_cast<char>('0' + share / 100);
+        out += static_cast<char>('0' + share / 10 % 10);
+        out += static_cast<char>('0' + share % 10);
+      }
+      out += ',';
+      number(out, std::max<int64_t>(c.count > 0 ? 1 : 0, std::llround(c.count)));
+      out += ',';
+      number(out, static_cast<int64_t>(names.of(c.name)));
+      out += ',';
+      number(out, c.type);
+      out += ']';
+    }
+  }
+
+ private:
+  size_t cellOf(int64_t ns) const {
+    return std::min(cells_.size() - 1, static_cast<size_t>(static_cast<double>(ns - from_) / width_));
+  }
+  int64_t from_, to_;
+  double width_;
+  std::vector<Cell> cells_;
+};
+
+auto firstBucket(const TrackIndex& t, int64_t from) {
+  const int64_t index = std::max<int64_t>(0, from) >> t.shift;
+  return std::lower_bound(t.buckets.begin(), t.buckets.end(), index,
+                          [](const Bucket& b, int64_t i) { return static_cast<int64_t>(b.index) < i; });
+}
+
+}  // namespace
+
+/// About how many events of a track lie in the window.
+uint64_t Timeline::eventsIn(const TrackIndex& t, int64_t from, int64_t to) const {
+  if (from <= 0 && to >= index_->duration) return t.events;
+  double n = 0;
+  const auto width = static_cast<double>(int64_t{1} << t.shift);
+  for (auto b = firstBucket(t, from); b != t.buckets.end(); ++b) {
+    const int64_t start = static_cast<int64_t>(b->index) << t.shift, end = start + (int64_t{1} << t.shift);
+    if (start >= to) break;
+    n += b->count * static_cast<double>(std::min(end, to) - std::max(start, from)) / width;
+  }
+  for (const LongEvent& e : t.longs) {
+    if (e.ts >= to) break;
+    n += e.ts + e.dur >= from;
+  }
+  return static_cast<uint64_t>(std::ceil(n));
+}
+
+/// Blocks with a wanted track that touch the window.
+std::vector<uint32_t> Timeline::blocksOf(const TileQuery& q, const std::vector<bool>& wanted) const {
+  std::vector<uint32_t> blocks;
+  for (uint32_t track : q.tracks) {
+    if (!wanted[track]) continue;
+    for (uint32_t b : index_->tracks[track].blocks)
+      if (index_->blocks[b].start < q.to && index_->blocks[b].end >= q.from) blocks.push_back(b);
+  }
+  std::sort(blocks.begin(), blocks.end());
+  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  return blocks;
+}
+
+std::vector<std::vector<Timeline::Slice>> Timeline::slices(const TileQuery& q, const std::vector<bool>& wanted) {
+  std::vector<std::vector<Slice>> found(index_->tracks.size());
+  const std::vector<uint32_t> blocks = blocksOf(q, wanted);
+  const std::vector<Rows> decoded = rows(blocks);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (!decoded[i]) continue;
+    const TimelineRows& r = *decoded[i];
+    for (size_t row = 0; row < r.size(); ++row) {
+      if (r.ts[row] >= q.to || r.ts[row] + r.dur[row] < q.from || r.track[row] == kNoTrack || !wanted[r.track[row]])
+        continue;
+      found[r.track[row]].push_back(
+          {r.ts[row], r.dur[row], r.name[row], blocks[i], static_cast<uint32_t>(row), r.type[row]});
+    }
+  }
+  for (std::vector<Slice>& list : found)
+    std::sort(list.begin(), list.end(),
+              [](const Slice& a, const Slice& b) { return a.ts != b.ts ? a.ts < b.ts : a.dur > b.dur; });
+  return found;
+}
+
+std::string Timeline::tiles(const TileQuery& q) {
+  const int64_t bucket_ns = std::max<int64_t>(1, (q.to - q.from) / q.width);
+  // Which tracks are few enough for slices, and which have buckets that are too wide: fewest events first.
+  std::vector<std::pair<uint64_t, uint32_t>> order;
+  for (uint32_t track : q.tracks) order.emplace_back(eventsIn(index_->tracks[track], q.from, q.to), track);
+  std::sort(order.begin(), order.end());
+  std::vector<bool> exact(index_->tracks.size()), drawn(index_->tracks.size()), seen(index_->blocks.size());
+  uint64_t slices_left = kSlices, rows_left = kExactRows;
+  size_t blocks_left = kBlocks;
+  for (auto [events, track] : order) {
+    const TrackIndex& t = index_->tracks[track];
+    const bool few = events <= kSlicesPerBucket * static_cast<uint64_t>(q.width) && events <= slices_left;
+    const bool coarse = (int64_t{1} << t.shift) > 2 * bucket_ns;
+    if (!few && !coarse) continue;
+    size_t more = 0;
+    uint64_t read = 0;
+    for (uint32_t b : t.blocks)
+      if (index_->blocks[b].start < q.to && index_->blocks[b].end >= q.from && !seen[b]) {
+        ++more;
+        read += reader_->blocks()[index_->blocks[b].block].rows;
+      }
+    if (more > blocks_left || read > rows_left) continue;
+    blocks_left -= more;
+    rows_left -= read;
+    for (uint32_t b : t.blocks)
+      if (index_->blocks[b].start < q.to && index_->blocks[b].end >= q.from) seen[b] = true;
+    exact[track] = true;
+    if (few) {
+      slices_left -= events;
+      drawn[track] = true;
+    }
+  }
+  const std::vector<std::vector<Slice>> found = slices(q, exact);
+
+  NameList names;
+  std::string tracks;
+  std::vector<int64_t> open;  // ends of the slices around the next one
+  for (uint32_t track : q.tracks) {
+    const TrackIndex& t = index_->tracks[track];
+    if (!tracks.empty()) tracks += ',';
+    tracks += "{\"id\":";
+    number(tracks, track);
+    if (drawn[track]) {
+      tracks += ",\"detail\":\"slices\",\"slices\":[";
+      open.clear();
+      bool first = true;
+      for (const Slice& s : found[track]) {
+        while (!open.empty() && open.back() <= s.ts) open.pop_back();
+        if (!first) tracks += ',';
+        first = false;
+        tracks += '[';
+        number(tracks, s.ts);
+        tracks += ',';
+        number(tracks, s.dur);
+        tracks += ',';
+        number(tracks, static_cast<int64_t>(names.of(s.name)));
+        tracks += ',';
+        number(tracks, s.type);
+        tracks += ",\"";
+        tracks += rowId(s.summary, s.row);
+        tracks += "\",";
+        number(tracks, static_cast<int64_t>(open.size()));
+        tracks += ']';
+        open.push_back(s.ts + s.dur);
+      }
+      tracks += "]}";
+      continue;
+    }
+    Cells cells(q);
+    if (exact[track]) {
+      for (const Slice& s : found[track]) cells.event(s.ts, s.dur, s.name, s.type);
+    } else {
+      for (auto b = firstBucket(t, q.from); b != t.buckets.end(); ++b) {
+        const int64_t start = static_cast<int64_t>(b->index) << t.shift;
+        if (start >= q.to) break;
+        cells.add(start, start + (int64_t{1} << t.shift), b->busy_ns, b->count, b->name, static_cast<uint8_t>(b->type));
+      }
+      for (const LongEvent& e : t.longs) {
+        if (e.ts >= q.to) break;
+        cells.event(e.ts, e.dur, e.name, static_cast<uint8_t>(e.type));
+      }
+    }
+    tracks += ",\"detail\":\"buckets\",\"buckets\":[";
+    cells.write(tracks, names);
+    tracks += "]}";
+  }
+  std::string out;
+  out.reserve(tracks.size() + 4096);
+  out += "{\"from\":";
+  number(out, q.from);
+  out += ",\"to\":";
+  number(out, q.to);
+  out += ",\"names\":[";
+  for (size_t i = 0; i < names.list().size(); ++i) {
+    if (i > 0) out += ',';
+    appendJsonString(out, rowName(names_, names.list()[i]));
+  }
+  out += "],\"tracks\":[";
+  out += tracks;
+  out += "]}";
+  return out;
+}
+
+}  // namespace tracesmith::server

@@ -1,0 +1,202 @@
+#include "server/timeline/timeline.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "analysis/each_row.hpp"
+#include "base/parallel.hpp"
+#include "base/text.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+constexpr size_t kCacheBytes = 256u << 20;
+
+size_t cores() { return std::max<size_t>(1, std::thread::hardware_concurrency()); }
+
+void optional(JsonWriter& w, const char* key, int64_t value) {
+  w.key(key);
+  value == trace::kNull ? w.null() : w.value(value);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Timeline>> Timeline::open(const std::string& path, const std::string& index_file) {
+  std::unique_ptr<Timeline> t(new Timeline());
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);
+  if (!reader) return reader.status();
+  t->reader_ = std::move(*reader);
+  Result<analysis::Names> names = analysis::Names::load(*t->reader_);
+  if (!names) return names.status();
+  t->names_ = std::move(*names);
+  Result<analysis::ClockModels> clocks = analysis::ClockModels::load(*t->reader_, t->names_);
+  if (!clocks) return clocks.status();
+  t->clocks_ = std::move(*clocks);
+  t->index_file_ = index_file;
+  t->builder_ = std::thread([timeline = t.get()] { timeline->makeIndex(); });
+  return t;
+}
+
+Timeline::~Timeline() {
+  stop_ = true;
+  if (builder_.joinable()) builder_.join();
+}
+
+void Timeline::makeIndex() {
+  Result<std::unique_ptr<TimelineIndex>> index = Status::notFound("");
+  if (!index_file_.empty()) index = TimelineIndex::load(index_file_, *reader_);
+  if (!index) {
+    index = TimelineIndex::build(*reader_, names_, clocks_, cores(), progress_, stop_);
+    // Where it cannot be written it is made again the next time.
+    if (index && !index_file_.empty()) (void)(*index)->save(index_file_, *reader_);
+  }
+  if (!index) {
+    failure_ = index.status();
+    failed_ = true;
+    return;
+  }
+  index_ = std::move(*index);
+  ready_ = true;
+}
+
+Result<bool> Timeline::ready(double& progress) const {
+  progress = progress_ / 1000.0;
+  if (failed_) return failure_;
+  return ready_.load();
+}
+
+Status Timeline::waitUntilReady() {
+  if (builder_.joinable()) builder_.join();
+  return failed_ ? failure_ : Status();
+}
+
+uint64_t Timeline::events() const {
+  uint64_t n = 0;
+  for (const TrackIndex& t : index_->tracks) n += t.events;
+  return n;
+}
+
+Timeline::Rows Timeline::decode(uint32_t summary) {
+  std::unique_ptr<Decoding> decoding;
+  {
+    std::lock_guard lock(mutex_);
+    if (auto it = where_.find(summary); it != where_.end()) {
+      recent_.splice(recent_.begin(), recent_, it->second);
+      return it->second->second;
+    }
+    if (!idle_.empty()) {
+      decoding = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!decoding) {
+    decoding.reset(new Decoding{RowDecoder(*reader_, names_, clocks_), {}});
+    for (const TrackIndex& t : index_->tracks) (void)decoding->numbers.of(t.key);
+  }
+  auto rows = std::make_shared<TimelineRows>();
+  const bool good =
+      decoding->decoder.decode(reader_->blocks()[index_->blocks[summary].block], decoding->numbers, *rows).ok();
+  for (int64_t& ts : rows->ts) ts -= index_->origin;
+  std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(decoding));
+  if (!good) return nullptr;
+  if (auto it = where_.find(summary); it != where_.end()) return it->second->second;  // somebody else was quicker
+  recent_.emplace_front(summary, rows);
+  where_[summary] = recent_.begin();
+  cached_bytes_ += rows->bytes();
+  while (cached_bytes_ > kCacheBytes && recent_.size() > 1) {
+    cached_bytes_ -= recent_.back().second->bytes();
+    where_.erase(recent_.back().first);
+    recent_.pop_back();
+  }
+  return rows;
+}
+
+std::vector<Timeline::Rows> Timeline::rows(const std::vector<uint32_t>& summaries) {
+  std::vector<Rows> all(summaries.size());
+  const size_t threads = summaries.size() > 3 ? cores() : 1;
+  parallelFor(summaries.size(), threads, [&](size_t i, size_t) { all[i] = decode(summaries[i]); });
+  return all;
+}
+
+/// e12.7: events, block 12, row 7.
+std::string Timeline::rowId(uint32_t summary, size_t row) const {
+  const uint32_t block = index_->blocks[summary].block;
+  return std::string(1, reader_->blocks()[block].table->name[0]) + std::to_string(block) + "." + std::to_string(row);
+}
+
+std::string Timeline::describe(const std::string& id, const std::string& title) const {
+  // Names that the source gave: of a stream, pid is its device and tid the stream.
+  std::map<std::tuple<uint32_t, int64_t, int64_t, int64_t>, uint32_t> named;
+  using namespace trace::threads;
+  (void)analysis::eachRow<trace::ThreadRow>(
+      *reader_, names_, {node, rank, pid, tid, name}, [&](const trace::ThreadRow& r, const auto&) {
+        if (r.name != trace::kNull)
+          named[{static_cast<uint32_t>(r.node), r.rank, r.pid, r.tid}] = static_cast<uint32_t>(r.name);
+      });
+  std::map<std::tuple<uint32_t, int64_t, int64_t>, uint32_t> host_names;
+  for (const auto& [key, n] : named) {
+    const auto& [node_number, r, p, t] = key;
+    if (p == trace::kNull || p > 1024) host_names[{node_number, analysis::processOf(r, p), t}] = n;
+  }
+
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().field("id", id).field("title", title).field("origin", std::to_string(index_->origin));
+  w.field("duration_ns", index_->duration).field("simulated", trace::isSimulated(*reader_)).key("clock_bound_ns");
+  const int64_t bound = clocks_.segments().empty() ? trace::kNull : clocks_.bound();
+  bound == trace::kNull ? w.null() : w.value(bound);
+  w.key("losses").beginArray();
+  std::map<std::pair<std::string, std::string>, int64_t> losses;
+  using trace::losses::cause;
+  (void)analysis::eachRow<trace::LossRow>(
+      *reader_, names_, {trace::losses::node, cause, trace::losses::count}, [&](const trace::LossRow& r, const auto&) {
+        auto nameOf = [&](int64_t slot) {
+          return slot == trace::kNull ? std::string() : std::string(names_.text(static_cast<uint32_t>(slot)));
+        };
+        losses[{nameOf(r.node), nameOf(r.cause)}] += r.count == trace::kNull ? 1 : r.count;
+      });
+  for (const auto& [what, count] : losses)
+    w.beginObject().field("node", what.first).field("cause", what.second).field("count", count).endObject();
+  w.endArray().key("notes").beginArray();
+  if (std::string damage = reader_->damageSummary(); !damage.empty()) w.value(damage);
+  if (trace::isSimulated(*reader_)) w.value("simulated: no measurement");
+  w.endArray().key("tracks").beginArray();
+  for (size_t i = 0; i < index_->tracks.size(); ++i) {
+    const TrackKey& k = index_->tracks[i].key;
+    const std::string node_name(names_.text(k.node));
+    std::string track_name;
+    if (k.kind == TrackKind::kSteps) track_name = "steps";
+    if (k.kind == TrackKind::kCollectives) track_name = "collectives";
+    if (k.kind == TrackKind::kStream) {
+      auto it = named.find({k.node, k.process >= 0 ? k.process : trace::kNull, k.major, k.minor});
+      track_name = it != named.end() ? std::string(names_.text(it->second))
+                                     : "GPU " + std::to_string(k.major) +
+                                           (k.minor == trace::kNull ? "" : " stream " + std::to_string(k.minor));
+    }
+    if (k.kind == TrackKind::kThread) {
+      auto it = host_names.find({k.node, k.process, k.minor});
+      track_name = it != host_names.end()    ? std::string(names_.text(it->second))
+                   : k.minor == trace::kNull ? std::string("host")
+                                             : "thread " + std::to_string(k.minor);
+    }
+    static constexpr const char* kKinds[] = {"steps", "collectives", "stream", "thread"};
+    const std::string process = k.process >= 0    ? "rank " + std::to_string(k.process)
+                                : k.process == -1 ? std::string("process")
+                                                  : "pid " + std::to_string(-1 - k.process);
+    w.beginObject().field("id", static_cast<uint64_t>(i)).field("node", node_name);
+    optional(w, "rank", k.process >= 0 ? k.process : trace::kNull);
+    optional(w, "device", k.kind == TrackKind::kStream ? k.major : trace::kNull);
+    optional(w, "stream", k.kind == TrackKind::kStream ? k.minor : trace::kNull);
+    optional(w, "tid", k.kind == TrackKind::kThread ? k.minor : trace::kNull);
+    w.field("kind", kKinds[static_cast<int>(k.kind)]).field("name", track_name);
+    w.field("group", node_name.empty() ? process : node_name + " / " + process);
+    w.field("events", index_->tracks[i].events).endObject();
+  }
+  w.endArray().key("types").beginArray();
+  for (uint8_t t = 0; t < kRowTypes; ++t) w.value(rowTypeName(t));
+  w.endArray().endObject();
+  return text;
+}
+
+}  // namespace tracesmith::server

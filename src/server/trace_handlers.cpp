@@ -1,0 +1,241 @@
+// Recorded traces: timeline, statistics, analysis, SQL, downloads.
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/file.hpp"
+#include "base/progress.hpp"
+#include "base/text.hpp"
+#include "cluster/names.hpp"
+#include "server/app.hpp"
+#include "server/cluster_json.hpp"
+#include "server/fields.hpp"
+#include "trace/export/export.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+constexpr int64_t kMostTracks = 256, kMostBuckets = 4096;
+constexpr size_t kPieceBytes = 1 << 18;
+
+Answer notYet(double progress) {
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().field("state", "running").field("progress", progress).endObject();
+  Answer a = Answer::json(std::move(text), 202);
+  a.headers.emplace_back("Retry-After", "1");
+  return a;
+}
+
+/// The window and tracks of a request; all of them where nothing is said and `all` is set.
+Status parseWindow(const Request& r, const TimelineIndex& index, bool all, TileQuery& q) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  q.from = 0;
+  q.to = index.duration + 1;
+  const std::string from = r.get("from"), to = r.get("to"), tracks = r.get("tracks");
+  if (!from.empty() && !parseRange(from, -kMost, kMost, q.from))
+    return Status::invalid("'from' is a whole number of ns after the origin");
+  if (!to.empty() && !parseRange(to, -kMost, kMost, q.to))
+    return Status::invalid("'to' is a whole number of ns after the origin");
+  if (q.to <= q.from) return Status::invalid("'to' comes after 'from'");
+  if (tracks.empty()) {
+    if (!all) return Status::invalid("say which tracks: tracks=1,2,3");
+    for (uint32_t i = 0; i < index.tracks.size(); ++i) q.tracks.push_back(i);
+    return {};
+  }
+  for (size_t at = 0; at <= tracks.size();) {
+    const size_t end = std::min(tracks.find(',', at), tracks.size());
+    int64_t n;
+    if (!parseRange(std::string_view(tracks).substr(at, end - at), 0, static_cast<int64_t>(index.tracks.size()) - 1, n))
+      return Status::invalid("there is no track '" + tracks.substr(at, std::min<size_t>(20, end - at)) + "'");
+    q.tracks.push_back(static_cast<uint32_t>(n));
+    at = end + 1;
+  }
+  std::vector<uint32_t> sorted = q.tracks;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    return Status::invalid("a track is asked for twice");
+  return {};
+}
+
+/// A file that goes away when its last reader does.
+struct TemporaryFile {
+  std::string path;
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+  }
+};
+
+bool sendFile(const std::string& path, const Sink& sink) {
+  Result<File> file = File::openRead(path);
+  if (!file) return false;
+  std::string buffer(kPieceBytes, '\0');
+  for (size_t got = 1;;) {
+    if (!file->readNext(buffer.data(), buffer.size(), got)) return false;
+    if (got == 0) return true;
+    if (!sink(std::string_view(buffer.data(), got))) return false;
+  }
+}
+
+}  // namespace
+
+/// The trace of the path, or the answer to give instead.
+TracePtr App::traceOf(const std::string& id, Answer& instead) {
+  double progress = 0;
+  Result<TracePtr> trace = traces_->open(id, progress);
+  if (!trace)
+    instead = Answer::error(trace.status());
+  else if (!*trace)
+    instead = notYet(progress);
+  return trace ? *trace : nullptr;
+}
+
+Answer App::traceList(const Request&) {
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().key("traces").beginArray();
+  if (cluster()) {
+    Result<std::shared_ptr<const cluster::ClusterStatus>> status = snapshot();
+    if (!status) return Answer::error(status.status());
+    std::set<std::string> simulated;
+    for (const cluster::NodeStatus& n : (*status)->nodes)
+      if (isSimulated(n)) simulated.insert(n.node);
+    for (const cluster::SessionInfo& s : (*status)->sessions) {
+      w.beginObject().field("id", s.id).field("title", s.name).field("kind", "session").field("state", s.state);
+      timeField(w, "start", s.start_ns);
+      endField(w, "end", s.end_ns);
+      w.key("events").null();  // not known before it is laid out
+      w.field("simulated",
+              std::any_of(s.nodes.begin(), s.nodes.end(), [&](const auto& n) { return simulated.contains(n.node); }));
+      w.endObject();
+    }
+  } else {
+    Answer instead;
+    TracePtr trace = traceOf("file", instead);
+    if (!trace) return instead;
+    Timeline& t = trace->timeline();
+    w.beginObject().field("id", "file").field("title", trace->title()).field("kind", "file").field("state", "complete");
+    timeField(w, "start", t.index().origin);
+    timeField(w, "end", t.index().origin + t.index().duration);
+    w.field("events", t.reader().rows(trace::tableOf<trace::EventRow>()));
+    w.field("simulated", trace::isSimulated(t.reader())).endObject();
+  }
+  w.endArray().endObject();
+  return Answer::json(std::move(text));
+}
+
+Answer App::timeline(const Request& r) {
+  Answer instead;
+  TracePtr trace = traceOf(r.name("id"), instead);
+  if (!trace) return instead;
+  return Answer::json(trace->timeline().describe(trace->id(), trace->title()));
+}
+
+Answer App::tiles(const Request& r) {
+  Answer instead;
+  TracePtr trace = traceOf(r.name("id"), instead);
+  if (!trace) return instead;
+  TileQuery q;
+  if (Status s = parseWindow(r, trace->timeline().index(), false, q); !s) return Answer::error(s);
+  if (static_cast<int64_t>(q.tracks.size()) > kMostTracks)
+    return Answer::error(400, "at most 256 tracks can be asked for at a time");
+  if (!parseRange(r.get("width"), 1, kMostBuckets, q.width))
+    return Answer::error(400, "'width' is a number of buckets from 1 to 4096");
+  return Answer::json(trace->timeline().tiles(q));
+}
+
+Answer App::traceEvent(const Request& r) {
+  Answer instead;
+  TracePtr trace = traceOf(r.name("id"), instead);
+  if (!trace) return instead;
+  Result<std::string> text = trace->timeline().event(r.name("row"));
+  return text ? Answer::json(std::move(*text)) : Answer::error(text.status());
+}
+
+Answer App::traceStats(const Request& r) {
+  Answer instead;
+  TracePtr trace = traceOf(r.name("id"), instead);
+  if (!trace) return instead;
+  TileQuery q;
+  if (Status s = parseWindow(r, trace->timeline().index(), true, q); !s) return Answer::error(s);
+  return Answer::json(trace->timeline().stats(q));
+}
+
+Answer App::traceSearch(const Request& r) {
+  Answer instead;
+  TracePtr trace = traceOf(r.name("id"), instead);
+  if (!trace) return instead;
+  int64_t limit = 200;
+  if (r.get("q").empty()) return Answer::error(400, "say what to look for: q=TEXT");
+  if (r.query.contains("limit") && !parseRange(r.get("limit"), 1, 10000, limit))
+    return Answer::error(400, "'limit' is a number from 1 to 10000");
+  return Answer::json(trace->timeline().search(r.get("q"), static_cast<size_t>(limit)));
+}
+
+Answer App::traceAnalysis(const Request& r) {
+  Answer instead;
+  TracePtr trace = traceOf(r.name("id"), instead);
+  if (!trace) return instead;
+  Result<std::string> text = trace->analysis();
+  if (!text) return Answer::error(text.status());
+  if (text->empty()) {
+    std::string running;
+    JsonWriter w(running);
+    w.beginObject().field("state", "running").key("progress").null().endObject();
+    return Answer::json(std::move(running), 202);
+  }
+  return Answer::json(std::move(*text));
+}
+
+Answer App::traceExport(const Request& r) {
+  Answer instead;
+  TracePtr trace = traceOf(r.name("id"), instead);
+  if (!trace) return instead;
+  const std::string format = r.get("format");
+  Answer answer;
+  answer.type = "application/octet-stream";
+  std::string name;  // never more than these characters in a header
+  for (char c : trace->title().substr(0, 64))
+    name += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ? c : '_';
+  if (name.ends_with(".sbt")) name.resize(name.size() - 4);
+  auto download = [&](const std::string& ending) {
+    answer.headers.emplace_back("Content-Disposition", "attachment; filename=\"" + name + ending + "\"");
+  };
+  if (format == "sbt") {
+    if (r.query.contains("from") || r.query.contains("to"))
+      return Answer::error(400, "sbt is the whole trace: from and to go with perfetto and chrome");
+    download(".sbt");
+    answer.stream = [trace](const Sink& sink) { return sendFile(trace->path(), sink); };
+    return answer;
+  }
+  if (format != "perfetto" && format != "chrome") return Answer::error(400, "'format' is perfetto, chrome or sbt");
+  TileQuery q;
+  if (Status s = parseWindow(r, trace->timeline().index(), true, q); !s) return Answer::error(s);
+  trace::Selection selection;
+  // Exporters take raw times of one clock: a window over nodes with clocks of their own would cut each elsewhere.
+  if (r.query.contains("from") || r.query.contains("to")) {
+    const auto& segments = trace->timeline().clocks().segments();
+    if (segments.size() > 1)
+      return Answer::error(400, "the nodes of this trace have clocks of their own: download it whole");
+    const auto* clock = segments.empty() ? nullptr : &segments.begin()->second;
+    selection.from = analysis::ClockModels::toRaw(clock, trace->timeline().index().origin + q.from);
+    selection.to = analysis::ClockModels::toRaw(clock, trace->timeline().index().origin + q.to);
+  }
+  std::error_code error;
+  auto file = std::make_shared<TemporaryFile>();
+  file->path = (std::filesystem::temp_directory_path(error) / ("tracesmith-export-" + cluster::randomHex(16))).string();
+  Result<File> out = File::create(file->path);
+  if (!out) return Answer::error(out.status());
+  BufferedWriter writer(*out);
+  Progress progress("exporting");
+  trace::Export e{trace->timeline().reader(), selection, writer, progress};
+  Status status = format == "perfetto" ? trace::exportPerfetto(e) : trace::exportChrome(e);
+  if (status) status = writer.flush();
+  if (!status) return Answer::error(status);
+  download(format == "perfetto" ? ".pftrace" : ".json");
+  answer.stream = [file](const Sink& sink) { return sendFile(file->path, sink); };
+  return answer;
+}
+
+}  // namespace tracesmith::server

@@ -1,0 +1,36 @@
+// The master goes away and comes back, behind a port that stays.
+
+import { test } from "node:test";
+import { door, open, shows, startAgent, startMaster, stop, visit } from "./support.mjs";
+
+test("with the master down every view says so, and goes on when it is back", async () => {
+  const entry = await door();
+  const first = await startMaster("down");
+  const agent = await startAgent(first, "lonely", 0);
+  entry.to(first.url);
+  const { page, close } = await open(entry.url);
+  await shows(page, "1 node, 4 GPUs");
+  await stop(agent);
+  await stop(first.child);
+  entry.to(null);
+  await page.locator(".status .down", { hasText: "Disconnected" }).waitFor();
+  await page.locator(".status .down code", { hasText: "tracesmith cluster master --http-port" }).waitFor();
+  // What was there stays; what was not says that nobody answers.
+  await shows(page, "1 node, 4 GPUs");
+  for (const hash of ["#/metrics", "#/timeline", "#/ranks", "#/hang"]) {
+    await visit(page, hash);
+    await shows(page, "The server does not answer");
+  }
+  await visit(page, "#/sql");
+  await page.locator("textarea.code").fill("SELECT 1");
+  await page.keyboard.press("Control+Enter");
+  await shows(page, "nobody answers at this address");
+  await visit(page, "#/nodes");
+  await page.getByRole("region", { name: "Nodes" }).waitFor();
+  const second = await startMaster("down");
+  entry.to(second.url);
+  await page.locator(".status .up").waitFor();
+  await visit(page, "#/timeline");
+  await shows(page, "Nothing was recorded yet");
+  await close();
+});

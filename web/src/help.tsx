@@ -1,0 +1,58 @@
+import { Dialog } from "./ui";
+
+const keys: [string, [string, string][]][] = [
+  [
+    "Everywhere",
+    [
+      ["1 … 7", "go to a view"],
+      ["?", "this help"],
+      ["Esc", "close, or clear the selection"],
+    ],
+  ],
+  [
+    "Timeline",
+    [
+      ["W  S", "zoom in, out"],
+      ["A  D", "to the left, to the right"],
+      ["wheel", "up and down; with Ctrl zoom, with Shift sideways"],
+      ["drag", "select a stretch of tracks: its statistics are below"],
+      ["Shift + drag", "move"],
+      ["F", "bring the selection to fill the window"],
+      ["0", "show the whole trace"],
+      ["/", "search by name; Enter and Shift + Enter go from hit to hit"],
+      ["← →", "the event before, after the selected one on its track"],
+      ["↑ ↓", "the track above, below"],
+      ["C", "collapse or open the rank of the selection"],
+    ],
+  ],
+  ["Charts", [["drag", "zoom all charts to a stretch of time"], ["double click", "back to everything"]]],
+  ["SQL", [["Ctrl + Enter", "run"], ["Ctrl + Space, Tab", "complete"]]],
+];
+
+export function Help(props: { onClose: () => void }) {
+  return (
+    <Dialog title="Keys" onClose={props.onClose} wide>
+      <div class="help">
+        {keys.map(([title, lines]) => (
+          <section key={title}>
+            <h3>{title}</h3>
+            <dl>
+              {lines.map(([key, what]) => (
+                <div key={key}>
+                  <dt>
+                    <kbd>{key}</kbd>
+                  </dt>
+                  <dd>{what}</dd>
+                </div>
+              ))}
+            </dl>
+          </section>
+        ))}
+      </div>
+      <p class="fine">
+        The address of a view holds its whole state: copy it to show somebody what you see. The same answers are at <code>/api/v1</code> and in the
+        terminal: <code>tracesmith --help</code>.
+      </p>
+    </Dialog>
+  );
+}

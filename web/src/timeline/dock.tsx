@@ -1,0 +1,220 @@
+// Below the tracks: the selected event, the statistics of a selected stretch, or what to do.
+
+import { useEffect } from "preact/hooks";
+import { get, query, trace } from "../api";
+import { sliceColor, culprit } from "../color";
+import { bytes, count, dateTime, duration, none, percent, plural } from "../format";
+import type { EventDetail, Stats, TimelineInfo } from "../types";
+import { Failed, Table, useLoad } from "../ui";
+import type { Area, Picked } from "./model";
+
+export function Dock(props: {
+  info: TimelineInfo;
+  picked: Picked | null;
+  area: Area | null;
+  onDetail: (d: EventDetail | null) => void;
+  onGo: (track: number, start: number, length: number, row: string | undefined, name: string) => void;
+}) {
+  return (
+    <section class="dock" aria-label="Selection" aria-live="polite">
+      {props.picked ? (
+        <EventPanel info={props.info} picked={props.picked} onDetail={props.onDetail} onGo={props.onGo} />
+      ) : props.area ? (
+        <AreaPanel info={props.info} area={props.area} />
+      ) : (
+        <div class="dock-hint">
+          <p>
+            <b>Click</b> an event for its details, <b>drag</b> over tracks for statistics. <kbd>W</kbd> <kbd>S</kbd> zoom, <kbd>A</kbd> <kbd>D</kbd> move,{" "}
+            <kbd>/</kbd> searches, <kbd>?</kbd> shows all keys.
+          </p>
+          <Legend />
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Legend() {
+  const kinds: [string, string, string][] = [
+    ["communication", "ncclAllReduce", "kernel"],
+    ["copies", "Memcpy", "memcpy"],
+    ["runtime calls", "cudaLaunchKernel", "runtime"],
+    ["operators", "aten::add", "cpu_op"],
+    ["ranges and steps", "x", "annotation"],
+    ["waiting", "x", "sync"],
+  ];
+  return (
+    <p class="legend" aria-label="Colours">
+      {kinds.map(([text, name, type]) => (
+        <span key={text}>
+          <i class="swatch" style={{ background: sliceColor(name, type) }} />
+          {text}
+        </span>
+      ))}
+      <span>
+        {["a", "b", "e", "f"].map((n) => (
+          <i key={n} class="swatch tight" style={{ background: sliceColor(n, "kernel") }} />
+        ))}
+        kernels, by name
+      </span>
+    </p>
+  );
+}
+
+const hiddenKeys = new Set(["name", "type", "ts", "dur", "node", "rank", "flow", "collective", "row_id", "ts_rel", "track", "ts_end"]);
+
+function show(key: string, value: unknown): string {
+  if (typeof value === "number" && /bytes|shared/.test(key)) return bytes(value);
+  if (Array.isArray(value)) return value.join(" × ");
+  if (value && typeof value === "object") return JSON.stringify(value);
+  return String(value);
+}
+
+interface EventProps {
+  info: TimelineInfo;
+  picked: Picked;
+  onDetail: (d: EventDetail | null) => void;
+  onGo: (track: number, start: number, length: number, row: string | undefined, name: string) => void;
+}
+
+function EventPanel({ info, picked, onDetail, onGo }: EventProps) {
+  const load = useLoad(picked.row ? `event ${info.id} ${picked.row}` : null, (signal) => get<EventDetail>(`${trace(info.id)}/events/${encodeURIComponent(picked.row)}`, signal));
+  const current = load.data && !load.loading ? load.data : null;
+  useEffect(() => onDetail(current), [current]);
+  const d = current ?? load.data;
+  const track = info.tracks.find((t) => t.id === picked.track);
+  const name = d?.name ?? picked.name;
+  const facts: [string, string][] = [
+    ["duration", duration(d?.dur ?? picked.length)],
+    ["starts at", duration(picked.start)],
+    ["track", track ? `${track.group} · ${track.name}` : none],
+  ];
+  if (d) {
+    facts.push(["time", dateTime(d.ts)]);
+    for (const [key, value] of Object.entries(d))
+      if (!hiddenKeys.has(key) && value !== null && value !== undefined && value !== "") facts.push([key.replace(/_/g, " "), show(key, value)]);
+  }
+  const c = d?.collective;
+  return (
+    <div class="dock-columns">
+      <div class="event">
+        <h2>
+          <i class="swatch" style={{ background: sliceColor(name, d?.type ?? picked.type) }} />
+          {name || "Loading …"}
+        </h2>
+        <span class="fine">{d?.type ?? picked.type}</span>
+        {load.error && <p class="form-says">{load.error.message}</p>}
+        <dl class="facts">
+          {facts.map(([k, v]) => (
+            <div key={k}>
+              <dt>{k}</dt>
+              <dd title={v}>{v}</dd>
+            </div>
+          ))}
+        </dl>
+      </div>
+      {d?.flow && d.flow.length > 0 && (
+        <div class="dock-list">
+          <h3>{plural(d.flow.length, "event")} it belongs to</h3>
+          <ul>
+            {d.flow.slice(0, 50).map((f) => (
+              <li key={`${f.track} ${f.ts_rel}`}>
+                <button type="button" class="link" onClick={() => onGo(f.track, f.ts_rel, f.dur, f.row_id, f.name)} title={f.name}>
+                  {f.name}
+                </button>
+                <span class="fine">
+                  {duration(f.dur)}, {duration(Math.abs(f.ts_rel - picked.start))} {f.ts_rel >= picked.start ? "later" : "earlier"}
+                </span>
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+      {c && (
+        <div class="dock-list collective">
+          <h3>
+            {c.op} {c.seq ?? ""} of {c.group}: {bytes(c.bytes)}, {plural(c.arrivals.length, "rank")}
+            {c.busbw_gbps !== null && `, ${c.busbw_gbps.toFixed(1)} GB/s on the bus`}
+          </h3>
+          <ul>
+            {[...c.arrivals]
+              .sort((a, b) => (a.wait_ns ?? 0) - (b.wait_ns ?? 0))
+              .map((a) => (
+                <li key={a.rank}>
+                  <button type="button" class="link" onClick={() => a.track !== null && onGo(a.track, a.ts_rel, a.end_rel - a.ts_rel, undefined, c.op)}>
+                    rank {a.rank}
+                  </button>
+                  {a.rank === c.culprit_rank ? (
+                    <span style={{ color: culprit }}>
+                      <b>came last</b>
+                    </span>
+                  ) : (
+                    <span class="fine">waited {duration(a.wait_ns)}</span>
+                  )}
+                </li>
+              ))}
+          </ul>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function AreaPanel({ info, area }: { info: TimelineInfo; area: Area }) {
+  const tracks = info.tracks.slice(area.first, area.last + 1).slice(0, 256);
+  const key = `${Math.round(area.from)} ${Math.round(area.to)} ${area.first} ${area.last}`;
+  const load = useLoad(`stats ${info.id} ${key}`, (signal) => {
+    const path = `${trace(info.id)}/stats${query({ from: Math.max(0, Math.round(area.from)), to: Math.round(area.to), tracks: tracks.map((t) => t.id).join(",") })}`;
+    return get<Stats>(path, signal);
+  });
+  if (load.error) return <Failed what="The statistics" error={load.error} retry={load.reload} />;
+  const s = load.data;
+  const total = s?.by_name.reduce((sum, n) => sum + n.total_ns, 0) ?? 0;
+  return (
+    <div class={`dock-columns ${load.loading ? "loading" : ""}`}>
+      <div class="area-summary">
+        <h2>{duration(area.to - area.from)} selected</h2>
+        <p class="fine">
+          {plural(tracks.length, "track")}
+          {area.last - area.first + 1 > tracks.length ? ` of ${area.last - area.first + 1}` : ""}, busy {percent(s?.busy_share ?? null)}
+        </p>
+        <dl class="facts one">
+          {s?.by_type.map((t) => (
+            <div key={t.type}>
+              <dt>{t.type}</dt>
+              <dd>
+                {count(t.count)}, {duration(t.total_ns)}
+              </dd>
+            </div>
+          ))}
+        </dl>
+      </div>
+      {s && s.by_name.length > 0 ? (
+        <Table
+          label="Statistics by name"
+          rows={s.by_name}
+          id={(n) => `${n.type} ${n.name}`}
+          columns={[
+            {
+              title: "name",
+              cell: (n) => (
+                <span class="name-cell" title={n.name}>
+                  <i class="swatch" style={{ background: sliceColor(n.name, n.type) }} />
+                  {n.name}
+                </span>
+              ),
+            },
+            { title: "count", number: true, cell: (n) => count(n.count) },
+            { title: "total", number: true, cell: (n) => duration(n.total_ns) },
+            { title: "share", number: true, hint: "of the time of the names listed", cell: (n) => percent(total ? n.total_ns / total : null, 1) },
+            { title: "mean", number: true, cell: (n) => duration(n.mean_ns) },
+            { title: "min", number: true, cell: (n) => duration(n.min_ns) },
+            { title: "max", number: true, cell: (n) => duration(n.max_ns) },
+          ]}
+        />
+      ) : (
+        <p class="fine pad">{load.loading ? "Counting …" : "Nothing happened here."}</p>
+      )}
+    </div>
+  );
+}

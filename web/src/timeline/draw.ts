@@ -1,0 +1,242 @@
+// Draws the tracks in view. Dense parts are strips (see strips.ts), the others are rectangles with names in them.
+
+import { inkOn, rgbOf, sliceColor } from "../color";
+import { variable } from "../theme";
+import { ticks } from "./axis";
+import { rowAt, type Lane, type Row } from "./layout";
+import type { Scene } from "./model";
+import { drawMarks } from "./marks";
+import type { Strips } from "./strips";
+import { span, tileBuckets, type SliceTile, type Tile, type Tiles, type Want } from "./tiles";
+
+export interface Drawn {
+  wants: Want[];
+  /** Events drawn one by one. */
+  slices: number;
+}
+
+/** Beyond so many events a pixel a strip is drawn. */
+const dense = 0.3;
+
+export const levelFor = (from: number, to: number, pixels: number, top: number): number =>
+  Math.min(top, Math.max(0, Math.ceil(Math.log2((to - from) / Math.max(1, pixels)))));
+
+const inks = new Map<string, string>();
+const inkFor = (color: string): string => {
+  let ink = inks.get(color);
+  if (!ink) inks.set(color, (ink = inkOn(rgbOf(color))));
+  return ink;
+};
+
+const shortNames = new Map<string, string>();
+/** "void at::native::foo<…>(…)" → "foo": what fits into a small box. */
+export function shortName(name: string): string {
+  let text = shortNames.get(name);
+  if (text === undefined) {
+    text = name.replace(/^void /, "").replace(/\(anonymous namespace\)::/g, "");
+    const cut = text.search(/[<(]/);
+    if (cut > 3) text = text.slice(0, cut);
+    text = text.slice(text.lastIndexOf("::") + 1).replace(/^:/, "");
+    if (shortNames.size > 50_000) shortNames.clear();
+    shortNames.set(name, text);
+  }
+  return text;
+}
+
+export class Painter {
+  constructor(
+    private readonly g: CanvasRenderingContext2D,
+    private readonly tiles: Tiles,
+    private readonly strips: Strips,
+    private readonly topLevel: () => number,
+  ) {}
+
+  draw(scene: Scene, pixelRatio: number): Drawn {
+    const { g } = this;
+    const { layout, width, height, scroll, unit } = scene;
+    g.setTransform(pixelRatio, 0, 0, pixelRatio, 0, 0);
+    g.imageSmoothingEnabled = false;
+    g.fillStyle = variable("--panel");
+    g.fillRect(0, 0, width, height);
+    g.font = `${Math.round(10.5 * unit)}px ${getComputedStyle(document.body).fontFamily}`;
+    g.textBaseline = "middle";
+
+    const level = levelFor(scene.from, scene.to, width * pixelRatio, this.topLevel());
+    const first = rowAt(layout, scroll);
+    const line = variable("--grid");
+    const ground = variable("--sunken");
+    const visible: Row[] = [];
+    for (let i = first; i < layout.rows.length && layout.rows[i].y < scroll + height; i++) visible.push(layout.rows[i]);
+    for (const row of visible) {
+      const y = row.y - scroll;
+      if (row.kind === "node" || (row.kind === "group" && !row.closed)) {
+        g.fillStyle = ground;
+        g.fillRect(0, y, width, row.height - 1);
+      }
+      g.fillStyle = line;
+      g.fillRect(0, y + row.height - 1, width, 1);
+    }
+    g.fillStyle = line;
+    for (const tick of ticks(scene.from, scene.to, width, unit)) g.fillRect(Math.round(this.x(scene, tick.t)), 0, 1, height);
+    this.outside(scene);
+
+    const wanted = new Map<number, number[]>();
+    let slices = 0;
+    for (const row of visible) for (const lane of row.lanes) slices += this.lane(scene, lane, row.y - scroll, level, wanted);
+    drawMarks(g, scene, (t) => this.x(scene, t));
+
+    const wants = [...wanted].map(([index, tracks]): Want => ({ level, index, tracks }));
+    return { wants: [...wants, ...this.soon(scene, level, first, visible)], slices };
+  }
+
+  /** What is likely to be wanted next: the whole trace, both sides, and the rows above and below. */
+  private soon(scene: Scene, level: number, first: number, visible: Row[]): Want[] {
+    const tracks = visible.flatMap((r) => r.lanes.map((l) => l.track.id));
+    const { rows } = scene.layout;
+    const around = [...rows.slice(Math.max(0, first - 8), first), ...rows.slice(first + visible.length, first + visible.length + 12)].flatMap((r) =>
+      r.lanes.map((l) => l.track.id),
+    );
+    const length = span(level);
+    const low = Math.max(0, Math.floor(scene.from / length));
+    const end = Math.max(0, Math.ceil(scene.info.duration_ns / length) - 1);
+    const high = Math.min(end, Math.max(0, Math.floor(scene.to / length)));
+    const list: Want[] = [{ level: this.topLevel(), index: 0, tracks }];
+    for (let i = low; i <= high; i++) list.push({ level, index: i, tracks: around });
+    if (low > 0) list.push({ level, index: low - 1, tracks });
+    if (high < end) list.push({ level, index: high + 1, tracks });
+    if (level + 2 < this.topLevel()) list.push({ level: level + 2, index: Math.floor(low / 4), tracks });
+    return list.filter((w) => w.tracks.length);
+  }
+
+  private x(scene: Scene, t: number): number {
+    return ((t - scene.from) / (scene.to - scene.from)) * scene.width;
+  }
+
+  /** Before the first and after the last event there is nothing, and it looks so. */
+  private outside(scene: Scene): void {
+    const { g } = this;
+    g.fillStyle = variable("--ground");
+    const start = this.x(scene, 0);
+    const end = this.x(scene, scene.info.duration_ns);
+    if (start > 0) g.fillRect(0, 0, start, scene.height);
+    if (end < scene.width) g.fillRect(end, 0, scene.width - end, scene.height);
+  }
+
+  private lane(scene: Scene, lane: Lane, rowY: number, level: number, wanted: Map<number, number[]>): number {
+    const length = span(level);
+    const low = Math.max(0, Math.floor(scene.from / length));
+    const high = Math.min(Math.ceil(scene.info.duration_ns / length) - 1, Math.floor(scene.to / length));
+    const y = rowY + lane.y;
+    let drawn = 0;
+    let run: { tile: SliceTile; first: number; last: number } | null = null;
+    const finish = () => {
+      if (!run) return;
+      const { tile, first, last } = run;
+      run = null;
+      const from = Math.max(scene.from, first * length);
+      const to = Math.min(scene.to, (last + 1) * length);
+      const pixels = Math.max(1, ((to - from) / (scene.to - scene.from)) * scene.width);
+      if (between(tile, from, to) / pixels > dense) {
+        for (let i = first; i <= last; i++) this.strip(scene, lane, y, tile, i * length, (i + 1) * length, i * length, (i + 1) * length);
+      } else drawn += this.slices(scene, lane, y, tile, from, to, first > low);
+    };
+    for (let i = low; i <= high; i++) {
+      const tile = this.tiles.exact(lane.track.id, level, i);
+      if (tile?.detail === "slices") {
+        if (run && (run as { tile: Tile }).tile !== tile) finish();
+        run = run ? { tile, first: (run as { first: number }).first, last: i } : { tile, first: i, last: i };
+        continue;
+      }
+      finish();
+      if (tile) {
+        this.strip(scene, lane, y, tile, tile.from, tile.to, tile.from, tile.to);
+        continue;
+      }
+      const list = wanted.get(i);
+      if (list) list.push(lane.track.id);
+      else wanted.set(i, [lane.track.id]);
+      const coarse = this.tiles.coarser(lane.track.id, level, i);
+      if (coarse) this.strip(scene, lane, y, coarse.tile, coarse.tile.from, coarse.tile.to, i * length, (i + 1) * length);
+    }
+    finish();
+    return drawn;
+  }
+
+  /** Draws the part [from, to) of a strip that covers [stripFrom, stripTo). */
+  private strip(scene: Scene, lane: Lane, y: number, tile: Tile, stripFrom: number, stripTo: number, from: number, to: number): void {
+    const left = Math.max(from, scene.from);
+    const right = Math.min(to, scene.to);
+    if (right <= left) return;
+    const rows = tile.detail === "buckets" ? 1 : lane.depth;
+    const strip = this.strips.of(tile, stripFrom, stripTo, rows);
+    const per = tileBuckets / (stripTo - stripFrom);
+    // Whole buckets, so that they do not shimmer when moved.
+    const a = Math.floor((left - stripFrom) * per);
+    const b = Math.min(tileBuckets, Math.ceil((right - stripFrom) * per));
+    if (b <= a) return;
+    const xa = this.x(scene, stripFrom + a / per);
+    const xb = this.x(scene, stripFrom + b / per);
+    const each = lane.height / lane.depth;
+    for (let d = 0; d < rows; d++) this.g.drawImage(strip.canvas, a, strip.y + d, b - a, 1, xa, y + d * each, xb - xa, each - 1);
+  }
+
+  private slices(scene: Scene, lane: Lane, y: number, tile: SliceTile, from: number, to: number, continued: boolean): number {
+    const { g } = this;
+    const { width, unit } = scene;
+    const names = this.tiles.names;
+    const scale = width / (scene.to - scene.from);
+    const each = lane.height / lane.depth;
+    const charWidth = 5.6 * unit;
+    const query = scene.hits.length > 0;
+    let drawn = 0;
+    const lastX = new Float64Array(lane.depth).fill(-1);
+    const hits = query ? new Set(scene.hits.filter((h) => h.track === lane.track.id).map((h) => h.row_id)) : null;
+    for (let i = 0; i < tile.start.length; i++) {
+      const start = tile.start[i];
+      if (start >= to) break;
+      const end = start + tile.length[i];
+      const depth = tile.depth[i];
+      if (end < from || depth >= lane.depth || (continued && start < from)) continue;
+      const x1 = Math.max(-2, (start - scene.from) * scale);
+      const x2 = Math.min(width + 2, (end - scene.from) * scale);
+      if (x2 - x1 < 1 && x1 < lastX[depth]) continue;
+      const w = Math.max(1, x2 - x1 - (x2 - x1 > 3 ? 1 : 0));
+      lastX[depth] = x1 + w;
+      const color = sliceColor(names[tile.name[i]], scene.info.types[tile.type[i]] ?? "other");
+      g.fillStyle = color;
+      const top = y + depth * each;
+      g.fillRect(x1, top, w, each - 1);
+      drawn++;
+      if (hits?.has(tile.row[i])) {
+        g.strokeStyle = variable("--ink");
+        g.lineWidth = 1;
+        g.strokeRect(x1 + 0.5, top + 0.5, Math.max(1, w - 1), each - 2);
+      }
+      const room = Math.floor((w - 6 * unit) / charWidth);
+      if (room < 3 || each < 10 * unit) continue;
+      const full = names[tile.name[i]];
+      let text = full.length <= room ? full : shortName(full);
+      if (text.length > room) text = `${text.slice(0, room - 1)}…`;
+      g.fillStyle = inkFor(color);
+      g.fillText(text, Math.max(x1, 0) + 3 * unit, top + each / 2);
+    }
+    return drawn;
+  }
+}
+
+function between(tile: SliceTile, from: number, to: number): number {
+  let low = 0;
+  let high = tile.start.length;
+  const find = (t: number): number => {
+    low = 0;
+    high = tile.start.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (tile.start[middle] < t) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  return find(to) - find(from);
+}
+

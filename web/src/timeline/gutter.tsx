@@ -1,0 +1,35 @@
+// The names of the rows at the left, only those in sight.
+
+import { plural } from "../format";
+import type { Report } from "./engine";
+
+export function Gutter(props: { report: Report; onToggle: (key: string) => void }) {
+  const { rows, firstRow, lastRow, scroll } = props.report;
+  return (
+    <>
+      {rows.slice(firstRow, lastRow + 1).map((row) => {
+        const style = { transform: `translateY(${row.y - scroll}px)`, height: `${row.height}px` };
+        if (row.kind === "track")
+          return (
+            <div key={row.key} class="row-label track" style={style} title={`${row.label}: ${plural(row.all[0].events, "event")}`}>
+              {row.label}
+            </div>
+          );
+        return (
+          <button
+            type="button"
+            key={row.key}
+            class={`row-label ${row.kind}`}
+            style={style}
+            aria-expanded={!row.closed}
+            title={`${row.label}: ${plural(row.all.length, "track")}. Click to ${row.closed ? "open" : "close"}`}
+            onClick={() => props.onToggle(row.key)}
+          >
+            <i aria-hidden="true">{row.closed ? "▸" : "▾"}</i>
+            {row.label}
+          </button>
+        );
+      })}
+    </>
+  );
+}

@@ -1,0 +1,124 @@
+// Which rows there are, from top to bottom. A row is a node, a rank, or one of its tracks; nodes and ranks can be closed.
+
+import type { Track } from "../types";
+
+export interface Row {
+  kind: "node" | "group" | "track";
+  /** What it is called in the address: n0, g3, t17. */
+  key: string;
+  label: string;
+  /** Tracks drawn in it: one, or the lanes of a closed rank or node. */
+  lanes: Lane[];
+  /** All tracks it stands for. */
+  all: Track[];
+  y: number;
+  height: number;
+  closed: boolean;
+  parent: Row | null;
+}
+
+export interface Lane {
+  track: Track;
+  y: number;
+  height: number;
+  /** Levels of nesting that are shown. */
+  depth: number;
+}
+
+export interface Layout {
+  rows: Row[];
+  height: number;
+  /** The row and lane in which a track is seen, also if its rank is closed. */
+  where: Map<number, { row: Row; lane: Lane | null }>;
+}
+
+const maxDepth = 6;
+const openAtMost = 3;
+
+const isMain = (t: Track): boolean => t.kind === "stream";
+const busiest = (tracks: Track[]): Track | undefined => tracks.filter(isMain).sort((a, b) => b.events - a.events)[0] ?? tracks[0];
+
+function groupBy<K>(tracks: Track[], key: (t: Track) => K): Map<K, Track[]> {
+  const groups = new Map<K, Track[]>();
+  for (const t of tracks) {
+    const list = groups.get(key(t));
+    if (list) list.push(t);
+    else groups.set(key(t), [t]);
+  }
+  return groups;
+}
+
+/** `toggled`: rows that are not as they are by default. Few ranks are open by default, many are closed. */
+export function arrange(tracks: Track[], toggled: ReadonlySet<string>, unit: number): Layout {
+  const rows: Row[] = [];
+  const where = new Map<number, { row: Row; lane: Lane | null }>();
+  const nodes = groupBy(tracks, (t) => t.node ?? "");
+  const groupCount = new Set(tracks.map((t) => t.group)).size;
+  const closedByDefault = groupCount > openAtMost;
+  const u = (n: number) => Math.round(n * unit);
+  let y = 0;
+  let group = 0;
+  let nodeIndex = 0;
+
+  const put = (row: Row): Row => {
+    row.y = y;
+    y += row.height;
+    rows.push(row);
+    for (const t of row.all) where.set(t.id, { row, lane: row.lanes.find((l) => l.track === t) ?? null });
+    return row;
+  };
+
+  for (const [node, ofNode] of nodes) {
+    const key = `n${nodeIndex++}`;
+    let parent: Row | null = null;
+    const groups = groupBy(ofNode, (t) => t.group);
+    if (nodes.size > 1 || groups.size > 1) {
+      const closed = toggled.has(key);
+      const lanes: Lane[] = [];
+      if (closed) {
+        const mains = [...groups.values()].map(busiest).filter((t): t is Track => !!t).slice(0, 16);
+        const h = Math.max(u(3), Math.floor(u(26) / Math.max(1, mains.length)));
+        mains.forEach((track, i) => lanes.push({ track, y: u(3) + i * h, height: Math.max(2, h - 1), depth: 1 }));
+      }
+      const height = closed ? Math.max(u(30), (lanes.at(-1)?.y ?? 0) + (lanes.at(-1)?.height ?? 0) + u(3)) : u(20);
+      parent = put({ kind: "node", key, label: node || "node not known", lanes, all: ofNode, y, height, closed, parent: null });
+      if (closed) {
+        group += groups.size;
+        continue;
+      }
+    }
+    for (const [name, ofGroup] of groups) {
+      const groupKey = `g${group++}`;
+      const closed = closedByDefault !== toggled.has(groupKey);
+      const lanes: Lane[] = [];
+      if (closed) {
+        const main = busiest(ofGroup);
+        const comm = ofGroup.find((t) => t.kind === "collectives");
+        if (main) lanes.push({ track: main, y: u(2), height: u(12), depth: 1 });
+        if (comm && comm !== main) lanes.push({ track: comm, y: u(15), height: u(4), depth: 1 });
+      }
+      const label = name.includes(" / ") && parent ? name.slice(name.indexOf(" / ") + 3) : name;
+      const head = put({ kind: "group", key: groupKey, label, lanes, all: ofGroup, y, height: closed ? u(21) : u(18), closed, parent });
+      if (closed) continue;
+      for (const track of ofGroup) {
+        const depth = Math.min(maxDepth, Math.max(1, track.depth ?? (track.kind === "thread" ? 3 : 1)));
+        const line = track.kind === "steps" || track.kind === "collectives" ? u(14) : u(15);
+        const lane: Lane = { track, y: u(2), height: line * depth, depth };
+        put({ kind: "track", key: `t${track.id}`, label: track.name, lanes: [lane], all: [track], y, height: lane.height + u(4), closed: false, parent: head });
+      }
+    }
+  }
+  return { rows, height: y, where };
+}
+
+/** The first row that reaches below `y`. */
+export function rowAt(layout: Layout, y: number): number {
+  let low = 0;
+  let high = layout.rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (layout.rows[middle].y + layout.rows[middle].height <= y) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,141 @@
+// What lies over the tracks: the selection, arrows from a launch to its kernels, a collective joined across its ranks.
+
+import { communication, culprit } from "../color";
+import { duration } from "../format";
+import { variable } from "../theme";
+import type { Scene } from "./model";
+
+type X = (t: number) => number;
+
+interface Place {
+  top: number;
+  height: number;
+}
+
+/** Where a track is seen: its lane, or the row of its rank or node when that is closed. */
+function place(scene: Scene, track: number): Place | null {
+  const at = scene.layout.where.get(track);
+  if (!at) return null;
+  const top = at.row.y - scene.scroll;
+  return at.lane ? { top: top + at.lane.y, height: at.lane.height } : { top, height: at.row.height };
+}
+
+export function drawMarks(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
+  area(g, scene, x);
+  if (scene.collective) collective(g, scene, x);
+  flows(g, scene, x);
+  picked(g, scene, x);
+}
+
+function area(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
+  const a = scene.area;
+  if (!a) return;
+  const left = x(a.from);
+  const right = x(a.to);
+  const tracks = scene.info.tracks;
+  let top = Infinity;
+  let bottom = -Infinity;
+  for (let i = a.first; i <= a.last && i < tracks.length; i++) {
+    const row = scene.layout.where.get(tracks[i].id)?.row;
+    if (!row) continue;
+    top = Math.min(top, row.y - scene.scroll);
+    bottom = Math.max(bottom, row.y + row.height - scene.scroll);
+  }
+  g.fillStyle = variable("--accent");
+  g.globalAlpha = 0.14;
+  g.fillRect(left, top, right - left, bottom - top);
+  g.globalAlpha = 1;
+  g.strokeStyle = variable("--accent");
+  g.lineWidth = 1;
+  g.strokeRect(left + 0.5, top + 0.5, right - left - 1, bottom - top - 2);
+}
+
+function picked(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
+  const p = scene.picked;
+  const at = p && scene.layout.where.get(p.track);
+  if (!p || !at) return;
+  const spot = place(scene, p.track)!;
+  if (at.lane && p.depth < at.lane.depth) {
+    spot.height /= at.lane.depth;
+    spot.top += p.depth * spot.height;
+  }
+  const left = x(p.start);
+  const w = Math.max(3, x(p.start + p.length) - left);
+  g.strokeStyle = variable("--ink");
+  g.lineWidth = 2;
+  g.strokeRect(left - 1, spot.top - 1, w + 2, spot.height + 1);
+}
+
+function flows(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
+  const p = scene.picked;
+  if (!p || !scene.flows.length) return;
+  const own = place(scene, p.track);
+  if (!own) return;
+  g.strokeStyle = variable("--ink");
+  g.fillStyle = variable("--ink");
+  g.lineWidth = 1.25 * scene.unit;
+  for (const f of scene.flows.slice(0, 200)) {
+    const other = place(scene, f.track);
+    if (!other || f.track === p.track) continue;
+    const forward = f.ts_rel >= p.start;
+    const a = forward ? { t: p.start, y: own } : { t: f.ts_rel, y: other };
+    const b = forward ? { t: f.ts_rel, y: other } : { t: p.start, y: own };
+    arrow(g, x(a.t), a.y, x(b.t), b.y, scene.unit);
+  }
+}
+
+function arrow(g: CanvasRenderingContext2D, x1: number, from: Place, x2: number, to: Place, unit: number): void {
+  const y1 = from.top + from.height / 2;
+  const y2 = to.top + to.height / 2;
+  const bend = Math.max(20 * unit, Math.min(120 * unit, Math.abs(x2 - x1) / 2));
+  g.beginPath();
+  g.moveTo(x1, y1);
+  g.bezierCurveTo(x1 + bend, y1, x2 - bend, y2, x2 - 4 * unit, y2);
+  g.stroke();
+  g.beginPath();
+  g.moveTo(x2, y2);
+  g.lineTo(x2 - 6 * unit, y2 - 3.5 * unit);
+  g.lineTo(x2 - 6 * unit, y2 + 3.5 * unit);
+  g.fill();
+}
+
+function collective(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
+  const c = scene.collective!;
+  const { unit } = scene;
+  const last = Math.max(...c.arrivals.map((a) => a.ts_rel));
+  const points: [number, number][] = [];
+  for (const a of c.arrivals) {
+    const spot = a.track === null ? null : place(scene, a.track);
+    if (!spot) continue;
+    const late = a.rank === c.culprit_rank;
+    const left = x(a.ts_rel);
+    points.push([left, spot.top + spot.height / 2]);
+    // From its arrival to the last one a rank waits.
+    if (!late && last > a.ts_rel) {
+      g.globalAlpha = 0.35;
+      g.fillStyle = communication;
+      g.fillRect(left, spot.top - 1, Math.max(1, x(last) - left), spot.height + 1);
+      g.globalAlpha = 1;
+    }
+    g.fillStyle = late ? culprit : communication;
+    g.fillRect(left - 1, spot.top - 2, late ? 3 : 2, spot.height + 3);
+    if (late) {
+      const waited = c.arrivals.reduce((sum, b) => sum + (b.wait_ns ?? 0), 0);
+      const text = `rank ${a.rank} came last; the others waited ${duration(waited)} in all`;
+      g.font = `600 ${Math.round(10.5 * unit)}px ${getComputedStyle(document.body).fontFamily}`;
+      const w = g.measureText(text).width + 8 * unit;
+      const at = Math.min(Math.max(0, left + 4 * unit), scene.width - w);
+      const top = Math.max(0, spot.top - 15 * unit);
+      g.fillRect(at, top, w, 14 * unit);
+      g.fillStyle = "#ffffff";
+      g.fillText(text, at + 4 * unit, top + 7.5 * unit);
+    }
+  }
+  g.strokeStyle = communication;
+  g.lineWidth = 1.25 * unit;
+  g.setLineDash([4 * unit, 3 * unit]);
+  g.beginPath();
+  points.sort((a, b) => a[1] - b[1]).forEach(([px, py], i) => (i ? g.lineTo(px, py) : g.moveTo(px, py)));
+  g.stroke();
+  g.setLineDash([]);
+}

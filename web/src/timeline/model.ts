@@ -1,0 +1,90 @@
+// What is looked at and what is selected; everything of it goes into the address.
+
+import type { CollectiveDetail, EventDetail, Hit, TimelineInfo } from "../types";
+import type { Layout } from "./layout";
+
+export interface Picked {
+  track: number;
+  row: string;
+  start: number;
+  length: number;
+  /** How many events it lies in. */
+  depth: number;
+  name: string;
+  type: string;
+}
+
+export interface Area {
+  from: number;
+  to: number;
+  /** Tracks by their place in the list: first and last. */
+  first: number;
+  last: number;
+}
+
+/** What the pointer is on. */
+export type Under =
+  | { kind: "slice"; picked: Picked }
+  | { kind: "bucket"; track: number; from: number; to: number; busy: number; count: number; name: string; type: string }
+  | null;
+
+export interface Flow {
+  track: number;
+  ts_rel: number;
+  dur: number;
+}
+
+export interface Scene {
+  info: TimelineInfo;
+  layout: Layout;
+  from: number;
+  to: number;
+  scroll: number;
+  width: number;
+  height: number;
+  unit: number;
+  picked: Picked | null;
+  area: Area | null;
+  flows: Flow[];
+  collective: CollectiveDetail | null;
+  hits: Hit[];
+  under: Under;
+}
+
+export const minSpan = 20;
+
+export function clampView(from: number, to: number, duration: number): [number, number] {
+  const length = Math.min(Math.max(to - from, minSpan), duration * 1.1);
+  const low = -duration * 0.05;
+  const start = Math.min(Math.max(from, low), Math.max(low, duration * 1.05 - length));
+  return [start, start + length];
+}
+
+const list = (text: string | null): number[] | null => {
+  const parts = (text ?? "").split("_").map(Number);
+  return text && parts.every(Number.isFinite) ? parts : null;
+};
+
+export function readView(params: URLSearchParams, duration: number): [number, number] {
+  const from = Number(params.get("from") ?? NaN);
+  const to = Number(params.get("to") ?? NaN);
+  return Number.isFinite(from) && Number.isFinite(to) && to > from ? clampView(from, to, duration) : [0, duration];
+}
+
+export function readArea(params: URLSearchParams): Area | null {
+  const a = list(params.get("area"));
+  return a?.length === 4 ? { from: a[0], to: a[1], first: a[2], last: a[3] } : null;
+}
+
+export const writeArea = (a: Area | null): string | null => a && [a.from, a.to].map(Math.round).concat(a.first, a.last).join("_");
+
+/** A selected event: track, start, duration, depth, and its row. */
+export function readPicked(params: URLSearchParams): Picked | null {
+  const text = params.get("sel");
+  const match = text && /^(\d+)_(\d+)_(\d+)_(\d+)_(.+)$/.exec(text);
+  return match ? { track: Number(match[1]), start: Number(match[2]), length: Number(match[3]), depth: Number(match[4]), row: match[5], name: "", type: "" } : null;
+}
+
+export const writePicked = (p: Picked | null): string | null => p && `${p.track}_${p.start}_${p.length}_${p.depth}_${p.row}`;
+
+export const flowsOf = (detail: EventDetail | null): Flow[] => detail?.flow ?? [];

@@ -1,0 +1,356 @@
+// The timeline view: tool bar, minimap, ruler, tracks, and the dock below.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { download, get, query, trace as tracePath } from "../api";
+import { count, duration, percent, plural } from "../format";
+import { route, setParams, useRoute } from "../route";
+import { traceState } from "../statusbar";
+import { on, useStore } from "../store";
+import { dark } from "../theme";
+import { TracePicker, useTrace, type Chosen } from "../traces";
+import type { EventDetail, Hit, TimelineInfo, TraceInfo } from "../types";
+import { Empty, Failed, Loading, useLoad } from "../ui";
+import { Dock } from "./dock";
+import { Engine, type Report } from "./engine";
+import { Gutter } from "./gutter";
+import { listen } from "./input";
+import { clampView, flowsOf, readArea, readPicked, readView, writeArea, writePicked, type Area, type Picked, type Under } from "./model";
+
+export function TimelineView() {
+  const chosen = useTrace();
+  const t = chosen.trace;
+  const running = t?.state === "recording" || t?.state === "collecting";
+  const load = useLoad(t && `timeline ${t.id} ${t.state}`, (signal) => get<TimelineInfo>(`${tracePath(t!.id)}/timeline`, signal), running ? 4000 : 0);
+  const info = load.data?.id === t?.id || chosen.traces.length === 1 ? load.data : null;
+  useEffect(() => {
+    if (info) traceState.set({ losses: info.losses, bound: info.clock_bound_ns, notes: info.notes });
+    return () => traceState.set(null);
+  }, [info]);
+  if (!t) return chosen.instead;
+  if (!info) return load.error ? <Failed what="The timeline" error={load.error} retry={load.reload} /> : <Loading what="Reading the trace" progress={load.progress} />;
+  if (!info.tracks.length)
+    return (
+      <div class="timeline-empty">
+        <div class="tools">
+          <TracePicker chosen={chosen} />
+        </div>
+        <Empty title={running ? "Nothing has come in yet" : "There is no event in this trace"} command="tracesmith run -- torchrun train.py">
+          Events come from processes under the probe. Start the job with:
+        </Empty>
+      </div>
+    );
+  return <Tracks key={t.id} chosen={chosen} trace={t} info={info} />;
+}
+
+/** Opens and shows a rank that a link asked for. */
+function openRank(e: Engine, info: TimelineInfo, rank: number): void {
+  const ofRank = info.tracks.filter((t) => t.rank === rank);
+  const at = ofRank[0] && e.layout.where.get(ofRank[0].id);
+  if (!at) return;
+  if (at.row.closed) {
+    const next = toggledOf(route.get().params);
+    if (!next.delete(at.row.key)) next.add(at.row.key);
+    setParams({ x: [...next].join("_"), rank: null });
+    e.setToggled(next);
+  } else setParams({ rank: null });
+  e.reveal(ofRank[ofRank.length - 1].id);
+  e.reveal(ofRank[0].id);
+}
+
+/** A stretch of absolute time in a link becomes one relative to the start of the trace. */
+function absoluteView(params: URLSearchParams, info: TimelineInfo): [number, number] | null {
+  const from = params.get("abs_from");
+  const to = params.get("abs_to");
+  if (!from || !to || !/^\d+$/.test(from + to)) return null;
+  const origin = BigInt(info.origin);
+  return clampView(Number(BigInt(from) - origin), Number(BigInt(to) - origin), info.duration_ns);
+}
+
+const toggledOf = (params: URLSearchParams): Set<string> => new Set((params.get("x") ?? "").split("_").filter(Boolean));
+
+function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; info: TimelineInfo }) {
+  const { params } = useRoute();
+  const isDark = useStore(dark);
+  const tracks = useRef<HTMLCanvasElement>(null);
+  const ruler = useRef<HTMLCanvasElement>(null);
+  const minimap = useRef<HTMLCanvasElement>(null);
+  const scroller = useRef<HTMLDivElement>(null);
+  const search = useRef<HTMLInputElement>(null);
+  const engine = useRef<Engine | null>(null);
+  const [report, setReport] = useState<Report | null>(null);
+  const [picked, setPicked] = useState<Picked | null>(() => readPicked(params));
+  const [area, setArea] = useState<Area | null>(() => readArea(params));
+  const [tip, setTip] = useState<{ under: Under; x: number; y: number } | null>(null);
+  const [copied, setCopied] = useState(false);
+  const hits = useRef<Hit[]>([]);
+  const writing = useRef<ReturnType<typeof setTimeout>>();
+
+  const pick = (p: Picked | null) => {
+    setPicked(p);
+    if (p) setArea(null);
+    setParams({ sel: writePicked(p), ...(p ? { area: null } : {}) });
+  };
+  const select = (a: Area | null, done: boolean) => {
+    setArea(a);
+    if (a) setPicked(null);
+    if (engine.current) engine.current.area = a;
+    engine.current?.redraw();
+    if (done) setParams({ area: writeArea(a), ...(a ? { sel: null } : {}) });
+  };
+  const toggle = (key: string) => {
+    const next = toggledOf(route.get().params);
+    if (!next.delete(key)) next.add(key);
+    setParams({ x: [...next].join("_") });
+    engine.current?.setToggled(next);
+  };
+
+  useEffect(() => {
+    const parts = { tracks: tracks.current!, ruler: ruler.current!, minimap: minimap.current!, scroller: scroller.current! };
+    const e = new Engine(info, parts, absoluteView(params, info) ?? readView(params, info.duration_ns), toggledOf(params), (r) => {
+      setReport(r);
+      clearTimeout(writing.current);
+      writing.current = setTimeout(() => {
+        if (route.get().view !== "timeline") return;
+        const whole = r.from === 0 && r.to === e.duration;
+        setParams({ from: whole ? null : Math.round(r.from), to: whole ? null : Math.round(r.to), y: Math.round(r.scroll) || null, abs_from: null, abs_to: null });
+      }, 250);
+    });
+    engine.current = e;
+    e.hits = hits.current;
+    e.picked = picked;
+    e.area = area;
+    parts.scroller.scrollTop = Number(params.get("y") ?? 0);
+    const rank = params.get("rank");
+    if (rank !== null) requestAnimationFrame(() => engine.current === e && openRank(e, info, Number(rank)));
+    const order = new Map(info.tracks.map((t, i) => [t.id, i]));
+    const stop = listen(
+      e,
+      parts,
+      {
+        hover: (under, x, y) => setTip(under ? { under, x, y } : null),
+        pick,
+        select,
+        toggle,
+        search: () => search.current?.select(),
+      },
+      (track) => order.get(track) ?? 0,
+    );
+    const stopRetry = on("retry", () => e.retry());
+    return () => {
+      clearTimeout(writing.current);
+      stop();
+      stopRetry();
+      e.close();
+      engine.current = null;
+    };
+  }, [info.id]);
+
+  useEffect(() => engine.current?.update(info), [info]);
+  useEffect(() => engine.current?.redraw(), [isDark]);
+  useEffect(() => {
+    const e = engine.current;
+    if (!e) return;
+    e.picked = picked;
+    e.area = area;
+    if (!picked) {
+      e.flows = [];
+      e.collective = null;
+    }
+    e.redraw();
+  }, [picked, area]);
+
+  // Somebody changed the address: back, forward, or a link within the page.
+  useEffect(() => {
+    const changed = () => {
+      const { view, params: p } = route.get();
+      const e = engine.current;
+      if (view !== "timeline" || !e) return;
+      const [from, to] = readView(p, e.duration);
+      e.setView(from, to);
+      e.setToggled(toggledOf(p));
+      setPicked(readPicked(p));
+      setArea(readArea(p));
+    };
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+
+  const showHits = (list: Hit[]) => {
+    hits.current = list;
+    if (!engine.current) return;
+    engine.current.hits = list;
+    engine.current.redraw();
+  };
+  const detail = (d: EventDetail | null) => {
+    const e = engine.current;
+    if (!e) return;
+    e.flows = flowsOf(d);
+    e.collective = d?.collective ?? null;
+    e.redraw();
+  };
+  const goTo = (track: number, start: number, length: number, row: string | undefined, name: string) => {
+    if (row) pick({ track, row, start, length, depth: 0, name, type: "" });
+    // A closed node or rank is opened, so that the track itself is seen.
+    for (let i = 0; i < 2; i++) {
+      const at = engine.current?.layout.where.get(track);
+      if (at && !at.lane && at.row.closed) toggle(at.row.key);
+    }
+    engine.current?.reveal(track);
+    if (!row || start < engine.current!.from || start + length > engine.current!.to) engine.current?.show(start, length, track);
+  };
+  const share = async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      setCopied(true);
+      setTimeout(() => setCopied(false), 1500);
+    } catch {
+      // The address bar has it too.
+    }
+  };
+  const [exportError, setExportError] = useState("");
+  const save = () => {
+    setExportError("");
+    download(`${tracePath(info.id)}/export?format=perfetto`, `${trace.id}.pftrace`).catch((e: Error) => setExportError(e.message));
+  };
+
+  return (
+    <div
+      class="timeline"
+      data-from={report?.from}
+      data-to={report?.to}
+      data-missing={report?.missing}
+      data-slices={report?.slices}
+      data-rows={report?.rows.length}
+    >
+      <div class="tools">
+        <TracePicker chosen={chosen} />
+        <Search info={info} input={search} onHits={showHits} onGo={goTo} onPick={pick} />
+        <span class="fill" />
+        {exportError && <span class="form-says">{exportError}</span>}
+        {report?.failed && <span class="form-says">{report.failed.message}</span>}
+        <button type="button" onClick={() => engine.current?.moveTo(0, info.duration_ns)} title="Show the whole trace (0)">
+          Whole
+        </button>
+        <button type="button" onClick={share} title="Copy the address of exactly this view">
+          {copied ? "Copied" : "Copy link"}
+        </button>
+        <button type="button" onClick={save} title="Download the whole trace for ui.perfetto.dev">
+          Perfetto file
+        </button>
+      </div>
+      <div class="time-head" style={{ paddingRight: `${report?.bar ?? 0}px` }}>
+        <div class="corner">
+          <b>{duration(report ? report.to - report.from : info.duration_ns)}</b>
+          <span class="fine">of {duration(info.duration_ns)}</span>
+        </div>
+        <canvas ref={minimap} class="minimap" aria-label="The whole trace; click to go there" role="img" />
+        <canvas ref={ruler} class="ruler" aria-hidden="true" />
+      </div>
+      <div ref={scroller} class="scroller" tabIndex={0} role="application" aria-label={`Timeline of ${info.title}: ${plural(info.tracks.length, "track")}. W, A, S, D move; question mark shows all keys`}>
+        <div class="spacer" style={{ height: `${report?.height ?? 0}px` }}>
+          <div class="pane">
+            <div class="gutter">{report && <Gutter report={report} onToggle={toggle} />}</div>
+            <canvas ref={tracks} class="tracks" />
+          </div>
+        </div>
+      </div>
+      <Dock info={info} picked={picked} area={area} onDetail={detail} onGo={goTo} />
+      {tip && <Tip tip={tip} />}
+    </div>
+  );
+}
+
+function Tip({ tip }: { tip: { under: Under; x: number; y: number } }) {
+  const { under, x, y } = tip;
+  if (!under) return null;
+  const style = x > innerWidth * 0.65 ? { right: `${innerWidth - x + 12}px`, top: `${y + 14}px` } : { left: `${x + 12}px`, top: `${y + 14}px` };
+  return (
+    <div class="tip" style={style} role="tooltip">
+      {under.kind === "slice" ? (
+        <>
+          <b>{under.picked.name}</b>
+          <div>
+            {duration(under.picked.length)} · {under.picked.type}
+          </div>
+        </>
+      ) : (
+        <>
+          <b>{plural(under.count, "event")}</b> in {duration(under.to - under.from)}, busy {percent(under.busy)}
+          <div>most: {under.name}</div>
+          <div class="fine">click to come closer</div>
+        </>
+      )}
+    </div>
+  );
+}
+
+function Search(props: {
+  info: TimelineInfo;
+  input: preact.RefObject<HTMLInputElement>;
+  onHits: (hits: Hit[]) => void;
+  onGo: (track: number, start: number, length: number, row: string | undefined, name: string) => void;
+  onPick: (p: Picked | null) => void;
+}) {
+  const { params } = useRoute();
+  const q = params.get("q") ?? "";
+  const [text, setText] = useState(q);
+  const [at, setAt] = useState(-1);
+  const load = useLoad(q ? `search ${props.info.id} ${q}` : null, (signal) =>
+    get<{ total: number; truncated: boolean; hits: Hit[] }>(`${tracePath(props.info.id)}/search${query({ q, limit: 200 })}`, signal),
+  );
+  const found = q ? load.data : null;
+  useEffect(() => {
+    props.onHits(found?.hits ?? []);
+    setAt(-1);
+  }, [found]);
+  useEffect(() => {
+    const timer = setTimeout(() => text.trim() !== q && setParams({ q: text.trim() }), 300);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const step = (by: number) => {
+    if (!found?.hits.length) return;
+    const next = (at + by + found.hits.length + (at < 0 && by < 0 ? 1 : 0)) % found.hits.length;
+    setAt(next);
+    const h = found.hits[next];
+    props.onPick({ track: h.track, row: h.row_id, start: h.ts_rel, length: h.dur, depth: 0, name: h.name, type: h.type });
+    props.onGo(h.track, h.ts_rel, h.dur, undefined, h.name);
+  };
+  return (
+    <form
+      class="search"
+      role="search"
+      onSubmit={(e) => {
+        e.preventDefault();
+        step(1);
+      }}
+    >
+      <input
+        ref={props.input}
+        type="search"
+        name="q"
+        placeholder="Search names ( / )"
+        aria-label="Search events by name"
+        value={text}
+        onInput={(e) => setText(e.currentTarget.value)}
+        onKeyDown={(e) => {
+          if (e.key === "Enter" && e.shiftKey) {
+            e.preventDefault();
+            step(-1);
+          } else if (e.key === "Escape") {
+            setText("");
+            e.currentTarget.blur();
+          }
+        }}
+      />
+      <span class="search-says" role="status">
+        {!q ? "" : load.error ? load.error.message : !found || load.loading ? "…" : `${at >= 0 ? `${at + 1} of ` : ""}${count(found.total)} hits${found.truncated ? `, the first ${found.hits.length} shown` : ""}`}
+      </span>
+      <button type="button" onClick={() => step(-1)} disabled={!found?.hits.length} aria-label="Hit before">
+        ↑
+      </button>
+      <button type="submit" disabled={!found?.hits.length} aria-label="Next hit">
+        ↓
+      </button>
+    </form>
+  );
+}

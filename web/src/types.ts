@@ -1,0 +1,301 @@
+// The shapes of /api/v1. Times in ns that can pass 2^53 are strings of digits.
+
+export interface Info {
+  version: string;
+  mode: "cluster" | "file";
+  title: string;
+  simulated: boolean;
+  role: "viewer" | "operator" | "admin";
+  now: string;
+  notes?: string[];
+}
+
+export interface Clock {
+  /** Can pass 2^53. */
+  offset_ns: string | number;
+  drift_ppm: number;
+  bound_ns: number;
+  delay_ns: number;
+  method: string;
+  faults: number;
+}
+
+export interface NodeInfo {
+  node: string;
+  hostname: string;
+  address: string;
+  version: string;
+  state: "healthy" | "unhealthy" | "disconnected";
+  silent_s: number | null;
+  simulated: boolean;
+  gpus: { index: number; name: string; memory_bytes: number | null }[];
+  clock: Clock | null;
+  processes: number | null;
+  captures: number | null;
+  records: number | null;
+  losses: number | null;
+  spool_bytes: number | null;
+  stored_bytes: number | null;
+  stored_events: number | null;
+  problem: string | null;
+}
+
+export interface Nodes {
+  nodes: NodeInfo[];
+  now: string;
+  stored_bytes: number | null;
+  problem: string | null;
+}
+
+export interface Session {
+  id: string;
+  name: string;
+  state: string;
+  start: string;
+  end: string | null;
+  freq_ms: number | null;
+  bytes: number | null;
+  nodes: { node: string; complete: boolean; healthy: boolean }[];
+}
+
+export interface Latest {
+  now: string;
+  devices: { node: string; index: number; name: string; metrics: Record<string, number | null>; age_s: number | null }[];
+}
+
+export interface MetricName {
+  name: string;
+  unit: string;
+}
+
+export interface Series {
+  metric: string;
+  unit: string;
+  t0: string;
+  step_ms: number;
+  times: number[];
+  series: { node: string; index: number | null; name: string; values: (number | null)[] }[];
+}
+
+export interface TraceInfo {
+  id: string;
+  title: string;
+  kind: "session" | "file";
+  state: string;
+  start: string;
+  end: string | null;
+  events: number | null;
+  simulated: boolean;
+}
+
+export interface Loss {
+  node?: string | null;
+  rank?: number | null;
+  cause: string;
+  count: number;
+}
+
+export interface Track {
+  id: number;
+  node: string | null;
+  rank: number | null;
+  device: number | null;
+  stream: number | null;
+  tid: number | string | null;
+  kind: "stream" | "thread" | "collectives" | "steps";
+  name: string;
+  group: string;
+  events: number;
+  depth?: number;
+}
+
+export interface TimelineInfo {
+  id: string;
+  title: string;
+  origin: string;
+  duration_ns: number;
+  simulated: boolean;
+  clock_bound_ns: number | null;
+  losses: Loss[];
+  notes: string[];
+  tracks: Track[];
+  types: string[];
+}
+
+/** [bucket, busy share, count, name, type] */
+export type Bucket = [number, number, number, number, number];
+/** [start, duration, name, type, row id, depth] */
+export type Slice = [number, number, number, number, string | number, number];
+
+export interface TileAnswer {
+  from: number;
+  to: number;
+  names: string[];
+  tracks: { id: number; detail: "buckets" | "slices"; buckets?: Bucket[]; slices?: Slice[] }[];
+}
+
+export interface EventDetail {
+  name: string;
+  type: string;
+  ts: string;
+  dur: number;
+  node: string | null;
+  rank: number | null;
+  flow?: { track: number; ts_rel: number; dur: number; name: string; row_id?: string }[] | null;
+  collective?: CollectiveDetail | null;
+  [more: string]: unknown;
+}
+
+export interface CollectiveDetail {
+  op: string;
+  group: string;
+  seq: number | string | null;
+  bytes: number | null;
+  algbw_gbps: number | null;
+  busbw_gbps: number | null;
+  culprit_rank: number | null;
+  arrivals: { rank: number; track: number | null; ts_rel: number; end_rel: number; wait_ns: number | null }[];
+}
+
+export interface StatLine {
+  name: string;
+  type: string;
+  count: number;
+  total_ns: number;
+  mean_ns: number;
+  min_ns: number;
+  max_ns: number;
+}
+
+export interface Stats {
+  span_ns: number;
+  by_name: StatLine[];
+  by_type: StatLine[];
+  busy_share: number | null;
+}
+
+export interface Hit {
+  track: number;
+  ts_rel: number;
+  dur: number;
+  name: string;
+  type: string;
+  row_id: string;
+}
+
+export interface Breakdown {
+  rank: number | null;
+  step: number;
+  forward_us: number | null;
+  backward_us: number | null;
+  optimizer_us: number | null;
+  data_us: number | null;
+  exposed_comm_us: number | null;
+  hidden_comm_us: number | null;
+  idle_us: number | null;
+  compute_us: number | null;
+  other_us: number | null;
+}
+
+export interface Blame {
+  rank: number | null;
+  node: string | null;
+  cost_us: number | null;
+  lost_us: number | null;
+  collectives: number;
+  cause: string | null;
+  evidence: string | null;
+  confidence: number | null;
+  significant: boolean;
+  slowdown: number | null;
+  since_step: number | null;
+  saved_pct: number | null;
+}
+
+export interface Analysis {
+  simulated: boolean;
+  verdict: {
+    kind: string;
+    text: string;
+    rank: number | null;
+    node: string | null;
+    cause: string | null;
+    cost_pct: number | null;
+    confidence: number | null;
+  };
+  unknowns: (string | { text?: string; what?: string; why?: string })[];
+  steps: { step: number; start_ns: number | string; duration_us: number; slowest_us: number; slowest_rank: number | null }[];
+  breakdown: Breakdown[];
+  blame: Blame[];
+  links: {
+    group: string;
+    ranks: number[];
+    nodes: string[];
+    collectives: number;
+    slowdown: number | null;
+    busbw_gbps: number | null;
+    cost_us: number | null;
+    significant: boolean;
+    evidence: string | null;
+  }[];
+  matrix: { pattern: string; cells: { from: number; to: number; bytes: number; count: number; latency_us: number | null }[] } | null;
+  critical_path: {
+    total_us: number;
+    work_us: number;
+    transfer_us: number;
+    other_us: number;
+    ranks: { rank: number; us: number }[];
+    what_if: { if: string; saved_us: number; saved_pct: number; step_us: number | null }[];
+  } | null;
+  clock: { node: string | null; bound_ns: number | null }[];
+  losses: Loss[];
+}
+
+export interface Topology {
+  nodes: {
+    node: string;
+    gpus: { index: number; name: string }[];
+    links: { from: number; to: number; kind: string; bandwidth_gbps: number | null }[];
+  }[];
+}
+
+export interface Schema {
+  tables: { name: string; columns: { name: string; type: string; doc: string }[] }[];
+}
+
+export type Cell = string | number | boolean | null | object;
+
+export interface QueryResult {
+  columns: { name: string; type: string }[];
+  rows: Cell[][];
+  row_count: number;
+  truncated: boolean;
+  seconds: number;
+  notes?: string[];
+}
+
+export interface Alert {
+  t: string;
+  kind: string;
+  severity: string;
+  text: string;
+}
+
+export interface Hang {
+  state: "ok" | "hang" | "slow" | "unknown";
+  since: string | null;
+  verdict: string;
+  communicators: {
+    comm: string;
+    op: string;
+    seq: number | string | null;
+    ranks: number | number[];
+    entered: number[];
+    missing: number[];
+    bytes: number | null;
+    age_s: number | null;
+    mismatch: string | null;
+  }[];
+  culprits: { rank: number | null; node: string | null; reason: string }[];
+  alerts: Alert[];
+}

@@ -1,0 +1,86 @@
+import { none, percent, us } from "../format";
+import { link } from "../route";
+import type { Analysis, Blame, TraceInfo } from "../types";
+import { Chip, Empty, Panel, Table } from "../ui";
+
+export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }) {
+  const rows = [...data.blame].sort((a, b) => (b.cost_us ?? 0) - (a.cost_us ?? 0)).slice(0, 64);
+  const most = rows[0]?.cost_us || 1;
+  return (
+    <Table<Blame>
+      label="Cost of each rank"
+      rows={rows}
+      id={(b) => b.rank ?? -1}
+      columns={[
+        {
+          title: "rank",
+          cell: (b) => (
+            <a href={link("timeline", { trace: trace.id, rank: b.rank })} title="Show it in the timeline">
+              {b.rank === null ? none : `rank ${b.rank}`}
+            </a>
+          ),
+        },
+        { title: "node", cell: (b) => b.node ?? none },
+        {
+          title: "cost",
+          number: true,
+          hint: "Time the other ranks waited for it in collectives, added up",
+          cell: (b) => (
+            <span class="bar-cell">
+              <i style={{ width: `${Math.max(0, ((b.cost_us ?? 0) / most) * 100)}%` }} class={b.significant ? "bad" : ""} />
+              <span>{us(b.cost_us)}</span>
+            </span>
+          ),
+        },
+        { title: "of it lost", number: true, hint: "Waits with no computation under them", cell: (b) => us(b.lost_us) },
+        { title: "would save", number: true, hint: "What the job would gain if this rank were like the others", cell: (b) => (b.saved_pct === null ? none : `${b.saved_pct.toFixed(1)} %`) },
+        { title: "cause", cell: (b) => (b.cause ? <Chip kind={b.significant ? "bad" : "plain"}>{b.cause.replace(/_/g, " ")}</Chip> : none) },
+        { title: "sure", number: true, cell: (b) => percent(b.confidence) },
+        { title: "evidence", wide: true, cell: (b) => `${b.evidence ?? ""}${b.since_step !== null ? ` since step ${b.since_step}` : ""}` },
+      ]}
+    />
+  );
+}
+
+export function LinkTable({ data }: { data: Analysis }) {
+  return (
+    <Panel title="Communicators and links">
+      {data.links.length ? (
+        <Table
+          label="Communicators and links"
+          rows={data.links.slice(0, 64)}
+          id={(l) => l.group}
+          columns={[
+            { title: "group", cell: (l) => l.group },
+            { title: "ranks", number: true, cell: (l) => l.ranks.length },
+            { title: "bus", number: true, hint: "Bandwidth on the bus", cell: (l) => (l.busbw_gbps === null ? none : `${l.busbw_gbps.toFixed(1)} GB/s`) },
+            { title: "slower by", number: true, cell: (l) => (l.slowdown === null ? none : <span class={l.significant ? "lost" : ""}>{l.slowdown.toFixed(2)} ×</span>) },
+          ]}
+        />
+      ) : (
+        <Empty title="No collective was recorded">With NCCL's events in the trace, slow links are named here.</Empty>
+      )}
+    </Panel>
+  );
+}
+
+export function WhatIf({ data }: { data: Analysis }) {
+  const c = data.critical_path;
+  return (
+    <Panel title="What would be if" aside={c ? `job: ${us(c.total_us)}` : undefined}>
+      {c && c.what_if.length ? (
+        <ul class="what-if">
+          {c.what_if.map((w) => (
+            <li key={w.if}>
+              <span>{w.if}</span>
+              <b>{w.saved_pct.toFixed(1)} % less</b>
+              <span class="fine">{us(w.saved_us)}</span>
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <Empty title="Nothing to replay">The job is replayed over its collectives; this trace has none.</Empty>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,75 @@
+// Is the job stuck, and who is missing? Asked every second.
+
+import { get } from "../api";
+import { bytes, dateTime, none, seconds } from "../format";
+import { live } from "../live";
+import { useStore } from "../store";
+import type { Hang as HangState } from "../types";
+import { Chip, Empty, Failed, Loading, Panel, Table, useLoad } from "../ui";
+import { AlertList, merge } from "./alerts";
+
+const titles: Record<HangState["state"], string> = { ok: "The job moves", hang: "The job hangs", slow: "The job is slow", unknown: "Not known" };
+
+export function Hang() {
+  const load = useLoad("hang", (signal) => get<HangState>("/api/v1/hang", signal), 1000);
+  const { alerts } = useStore(live);
+  const h = load.data;
+  if (!h) return load.error ? <Failed what="The verdict" error={load.error} retry={load.reload} /> : <Loading what="Asking who waits for whom" />;
+  const kind = h.state === "ok" ? "good" : h.state === "hang" ? "bad" : "warn";
+  return (
+    <div class="hang">
+      <div class={`verdict ${load.error ? "old" : kind}`} role="status">
+        <p>
+          <b>{titles[h.state] ?? h.state}.</b> {h.verdict}
+        </p>
+        <div class="verdict-facts">
+          {h.since && <Chip kind={kind}>since {dateTime(h.since)}</Chip>}
+          {load.error && <Chip kind="warn">old: the server does not answer</Chip>}
+          {h.culprits.map((c, i) => (
+            <Chip key={i} kind="bad">
+              {c.rank === null ? "" : `rank ${c.rank} `}
+              {c.node ? `on ${c.node}` : ""}: {c.reason}
+            </Chip>
+          ))}
+        </div>
+      </div>
+      <Panel title="Collectives at work" aside={`${h.communicators.length}`}>
+        {h.communicators.length ? (
+          <Table
+            label="Collectives at work"
+            rows={h.communicators}
+            id={(c) => `${c.comm} ${c.seq}`}
+            columns={[
+              { title: "group", cell: (c) => c.comm },
+              { title: "operation", cell: (c) => `${c.op}${c.seq === null ? "" : ` ${c.seq}`}` },
+              { title: "bytes", number: true, cell: (c) => bytes(c.bytes) },
+              { title: "waits for", number: true, cell: (c) => seconds(c.age_s) },
+              { title: "ranks", wide: true, cell: (c) => <RankDots entered={c.entered} missing={c.missing} /> },
+              { title: "differs", wide: true, cell: (c) => c.mismatch ?? none },
+            ]}
+          />
+        ) : (
+          <Empty title="No collective waits" command={h.state === "unknown" ? "tracesmith run --flight 30 -- torchrun train.py" : undefined}>
+            {h.state === "unknown" ? "The watch needs a job under the probe:" : "Ranks that wait in a collective are listed here with those that are missing."}
+          </Empty>
+        )}
+      </Panel>
+      <Panel title="Alerts">
+        {alerts.length + h.alerts.length ? <AlertList alerts={merge(alerts, h.alerts)} /> : <Empty title="No alert" />}
+      </Panel>
+    </div>
+  );
+}
+
+function RankDots({ entered, missing }: { entered: number[]; missing: number[] }) {
+  const all = [...entered.map((r) => ({ r, here: true })), ...missing.map((r) => ({ r, here: false }))].sort((a, b) => a.r - b.r);
+  return (
+    <span class="rank-dots" aria-label={`${entered.length} entered; missing: ${missing.join(", ") || "none"}`}>
+      {all.slice(0, 512).map(({ r, here }) => (
+        <i key={r} class={here ? "" : "missing"} title={`rank ${r} ${here ? "has entered" : "is missing"}`}>
+          {all.length <= 64 || !here ? r : ""}
+        </i>
+      ))}
+    </span>
+  );
+}

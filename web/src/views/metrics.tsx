@@ -1,0 +1,236 @@
+// Any metric of any GPU over time. All charts share their stretch of time.
+
+import { useMemo, useState } from "preact/hooks";
+import { ApiError, get, query } from "../api";
+import { heatPixel, lines as palette } from "../color";
+import { count, metricTitle, node_gpu, plural, toMs, withUnit } from "../format";
+import { HeatMap } from "../heat";
+import { live } from "../live";
+import { spanOf, unitOf, useMetricNames } from "../metricnames";
+import { Plot, type Line } from "../plot";
+import { setParams, useRoute } from "../route";
+import { ScaleLegend } from "../scale";
+import { useStore } from "../store";
+import type { Series } from "../types";
+import { Empty, Failed, Loading, Panel, Select, Switch, useLoad } from "../ui";
+import { quantiles } from "./quantiles";
+
+const ranges = [
+  { value: "300", text: "5 min" },
+  { value: "900", text: "15 min" },
+  { value: "3600", text: "1 h" },
+  { value: "21600", text: "6 h" },
+  { value: "86400", text: "1 day" },
+] as const;
+const first = ["gpu_utilization_percent", "gpu_power_watts", "gpu_sm_clock_mhz"];
+/** So many lines can still be told apart. */
+const fewLines = 16;
+type Look = "auto" | "lines" | "bands" | "heat";
+
+export function Metrics() {
+  const { params } = useRoute();
+  const state = useStore(live);
+  const file = state.info?.mode === "file";
+  const trace = file ? "file" : params.get("trace");
+  const names = useMetricNames(trace);
+  const [adding, setAdding] = useState("");
+  const offered = names?.map((m) => m.name) ?? [];
+  const asked = params.get("metric")?.split(",").filter(Boolean);
+  const metrics = asked ?? (names ? first.filter((m) => offered.includes(m)).concat(offered).slice(0, Math.min(3, offered.length)) : []);
+  const shown = [...new Set(metrics)];
+  const nodes = state.nodes?.nodes.map((n) => n.node) ?? [];
+  const node = params.get("node") ?? "";
+  const gpu = params.get("gpu") ?? "";
+  const gpus = [...new Set((state.nodes?.nodes ?? []).flatMap((n) => n.gpus.map((g) => String(g.index))))];
+  const zoomed = params.get("from") !== null;
+  if (!state.info || (!names && !asked)) return state.connection === "down" ? <Failed what="The metrics" error={new ApiError(0, "offline", state.problem)} /> : <Loading what="Asking for the metrics" />;
+  return (
+    <div class="metrics">
+      <div class="tools">
+        {!file && (
+          <>
+            <Select label="Node" value={node} options={[{ value: "", text: "all nodes" }, ...nodes.map((n) => ({ value: n, text: n }))]} onChange={(v) => setParams({ node: v })} />
+            <Select label="GPU" value={gpu} options={[{ value: "", text: "all GPUs" }, ...gpus.map((g) => ({ value: g, text: `GPU ${g}` }))]} onChange={(v) => setParams({ gpu: v })} />
+            <Switch
+              label="Time shown"
+              value={zoomed ? "" : (params.get("range") ?? "900")}
+              options={ranges as readonly { value: string; text: string }[]}
+              onChange={(v) => setParams({ range: v, from: null, to: null }, false)}
+            />
+          </>
+        )}
+        <Switch
+          label="Drawn as"
+          value={(params.get("look") as Look | null) ?? "auto"}
+          options={[
+            { value: "auto", text: "Auto" },
+            { value: "lines", text: "Lines" },
+            { value: "bands", text: "Bands" },
+            { value: "heat", text: "Heat map" },
+          ]}
+          onChange={(v) => setParams({ look: v === "auto" ? null : v })}
+        />
+        <span class="fill" />
+        <button type="button" disabled={!zoomed} onClick={() => setParams({ from: null, to: null }, false)}>
+          {file ? "Whole trace" : "Back to live"}
+        </button>
+        <Select
+          label="Add a chart"
+          hideLabel
+          value={adding}
+          options={[{ value: "", text: "Add a metric …" }, ...offered.filter((m) => !shown.includes(m)).map((m) => ({ value: m, text: `${metricTitle(m)} (${m})` }))]}
+          onChange={(m) => {
+            if (m) setParams({ metric: [...shown, m].join(",") });
+            setAdding("");
+          }}
+        />
+      </div>
+      {names && !names.length && (
+        <Empty title="No metric has come in yet" command={file ? "tracesmith run -o job.sbt -- torchrun train.py" : `tracesmith cluster agent --master ${location.hostname}:50051`}>
+          {file ? "This trace has no telemetry. A trace recorded by this command has it:" : "Telemetry comes from the agents. Start one on each node:"}
+        </Empty>
+      )}
+      {shown.map((m) => (
+        <Chart key={m} metric={m} unit={unitOf(m, names)} trace={trace} node={node} gpu={gpu} onRemove={() => setParams({ metric: shown.filter((x) => x !== m).join(",") })} removable={shown.length > 1} />
+      ))}
+    </div>
+  );
+}
+
+function Chart(props: { metric: string; unit: string; trace: string | null; node: string; gpu: string; onRemove: () => void; removable: boolean }) {
+  const { params } = useRoute();
+  const { nodes, info } = useStore(live);
+  const from = params.get("from");
+  const to = params.get("to");
+  const range = Number(params.get("range") ?? 900);
+  const devices = (nodes?.nodes ?? []).filter((n) => !props.node || n.node === props.node).reduce((sum, n) => sum + (props.gpu ? 1 : n.gpus.length), 0);
+  const look = (params.get("look") as Look | null) ?? "auto";
+  const points = Math.min(1600, Math.max(200, Math.round((look === "lines" ? 100_000 : 300_000) / Math.max(1, devices))));
+  const follow = !from && !props.trace;
+  const key = `series ${props.metric} ${props.node} ${props.gpu} ${from} ${to} ${range} ${props.trace} ${points}`;
+  const load = useLoad(
+    key,
+    (signal) => {
+      const now = BigInt(Date.now()) * 1_000_000n;
+      const ends = follow ? { from: String(now - BigInt(range) * 1_000_000_000n), to: String(now) } : { from, to };
+      return get<Series>(`/api/v1/metrics/series${query({ metric: props.metric, node: props.node, gpu: props.gpu, ...ends, points, trace: props.trace })}`, signal);
+    },
+    // Not more often than there is a new point to be seen.
+    follow ? Math.min(30_000, Math.max(2000, (range * 1000) / points)) : 0,
+  );
+  const data = load.data?.metric === props.metric ? load.data : null;
+  const unit = data?.unit || props.unit;
+  const n = data?.series.length ?? 0;
+  const drawn = look !== "auto" ? look : n > fewLines ? "heat" : "lines";
+  const x = useMemo(() => {
+    const start = data ? toMs(data.t0) : 0;
+    return data ? data.times.map((t) => (start + t) / 1000) : [];
+  }, [data]);
+  const zoom = (a: number, b: number) => {
+    const ns = (s: number) => String(BigInt(Math.round(s * 1000)) * 1_000_000n);
+    setParams({ from: ns(a), to: ns(b) }, false);
+  };
+  const heading = (
+    <>
+      {metricTitle(props.metric)} <span class="fine">{props.metric}</span>
+    </>
+  );
+  const aside = (
+    <>
+      {data && <span>{plural(n, "GPU")}{load.error ? ", old: the server does not answer" : ""}</span>}
+      {props.removable && (
+        <button type="button" class="quiet" onClick={props.onRemove} aria-label={`Remove ${metricTitle(props.metric)}`}>
+          ✕
+        </button>
+      )}
+    </>
+  );
+  const empty = !data || !n || !x.length;
+  return (
+    <Panel title={heading} aside={aside} class="chart-panel">
+      {empty ? (
+        load.error ? (
+          <Failed what="This metric" error={load.error} retry={load.reload} />
+        ) : !data ? (
+          <Loading what="Asking for the values" />
+        ) : (
+          <Empty title="Nothing was measured in this stretch of time">{info?.mode === "file" ? "" : "Choose a longer one above."}</Empty>
+        )
+      ) : drawn === "heat" ? (
+        <HeatChart data={data} unit={unit} x={x} onZoom={zoom} />
+      ) : (
+        <Plot
+          label={`${metricTitle(props.metric)} over time`}
+          x={x}
+          lines={drawn === "bands" ? bands(data) : lines(data)}
+          unit={unit}
+          height={17}
+          time
+          sync="metrics"
+          fromZero={unit !== "°C" && unit !== "MHz"}
+          onZoom={zoom}
+          onReset={() => setParams({ from: null, to: null }, false)}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function lines(data: Series): Line[] {
+  const faint = data.series.length > fewLines;
+  return data.series.map((s, i) => ({
+    label: node_gpu(s.node, s.index),
+    color: `${palette[i % palette.length]}${faint ? "70" : ""}`,
+    values: s.values,
+    width: faint ? 0.75 : 1.25,
+  }));
+}
+
+/** The spread over all GPUs: lowest, 10 %, median, 90 %, highest. */
+export function bands(data: Series): Line[] {
+  const [low, lower, middle, upper, high] = quantiles(data.series.map((s) => s.values), data.times.length, [0, 0.1, 0.5, 0.9, 1]);
+  const color = palette[0];
+  return [
+    { label: "highest", color, values: high, width: 0.75, fillTo: 4 },
+    { label: "90 % are below", color, values: upper, width: 0.5, fillTo: 3 },
+    { label: "median", color: palette[1], values: middle, width: 2 },
+    { label: "10 % are below", color, values: lower, width: 0.5 },
+    { label: "lowest", color, values: low, width: 0.75 },
+  ];
+}
+
+const clock = new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+function HeatChart({ data, unit, x, onZoom }: { data: Series; unit: string; x: number[]; onZoom: (a: number, b: number) => void }) {
+  const span = useMemo(() => spanOf(unit, ...data.series.map((s) => s.values)), [data, unit]);
+  const rows = useMemo(() => data.series.map((s) => node_gpu(s.node, s.index)), [data]);
+  const color = useMemo(
+    () => (r: number, c: number) => {
+      const v = data.series[r].values[c];
+      return v === null || v === undefined ? 0 : heatPixel((v - span[0]) / (span[1] - span[0] || 1));
+    },
+    [data, span],
+  );
+  return (
+    <div class="heat-chart">
+      <HeatMap
+        label={`${data.metric} of ${count(rows.length)} GPUs over time`}
+        rows={rows}
+        columns={x.length}
+        color={color}
+        axis={(c) => clock.format(x[c] * 1000)}
+        tip={(r, c) => (
+          <>
+            <b>{rows[r]}</b> {withUnit(data.series[r].values[c], unit)}
+            <div class="fine">{clock.format(x[c] * 1000)}</div>
+          </>
+        )}
+        onPick={(r) => setParams({ node: data.series[r].node, gpu: data.series[r].index }, false)}
+        onRange={(a, b) => onZoom(x[a], x[b])}
+        maxHeight={34}
+        rowHeight={1.3}
+      />
+      <ScaleLegend from={withUnit(span[0], unit)} to={withUnit(span[1], unit)} />
+    </div>
+  );
+}

@@ -1,0 +1,126 @@
+// Each node, and how well its clock is known.
+
+import { ApiError, get } from "../api";
+import { lines as palette } from "../color";
+import { bytes, count, duration, none, plural, seconds, toMs } from "../format";
+import { live } from "../live";
+import { Plot } from "../plot";
+import { link, setParams, useRoute } from "../route";
+import { useStore } from "../store";
+import type { NodeInfo } from "../types";
+import { Chip, Empty, Failed, Loading, Panel, Table, useLoad } from "../ui";
+import { useMemo } from "preact/hooks";
+
+export function Nodes() {
+  const { params } = useRoute();
+  const state = useStore(live);
+  const nodes = state.nodes?.nodes;
+  if (!nodes) return state.connection === "down" ? <Failed what="The nodes" error={new ApiError(0, "offline", state.problem)} /> : <Loading what="Asking for the nodes" />;
+  if (!nodes.length)
+    return (
+      <Empty title="No node has joined yet" command={`tracesmith cluster agent --master ${location.hostname}:50051`}>
+        Start an agent on each node:
+      </Empty>
+    );
+  const chosen = nodes.find((n) => n.node === params.get("node")) ?? nodes[0];
+  return (
+    <div class="nodes">
+      <Panel title={plural(nodes.length, "node")} aside={`${count(nodes.filter((n) => n.state === "healthy").length)} healthy`} class="node-list">
+        <Table<NodeInfo>
+          label="Nodes"
+          rows={nodes}
+          id={(n) => n.node}
+          chosen={chosen.node}
+          onChoose={(n) => setParams({ node: n.node })}
+          columns={[
+            { title: "node", cell: (n) => <b>{n.node}</b> },
+            {
+              title: "state",
+              cell: (n) => (
+                <>
+                  <Chip kind={n.state === "healthy" ? "good" : n.state === "unhealthy" ? "warn" : "bad"}>{n.state}</Chip> {n.simulated && <Chip kind="warn">simulated</Chip>}
+                </>
+              ),
+            },
+            { title: "heard", number: true, hint: "Since it was last heard of", cell: (n) => `${seconds(n.silent_s)} ago` },
+            { title: "GPUs", number: true, cell: (n) => n.gpus.length },
+            { title: "processes", number: true, hint: "Under the probe", cell: (n) => count(n.processes) },
+            { title: "records", number: true, hint: "Taken from the rings since its agent started", cell: (n) => count(n.records) },
+            { title: "lost", number: true, cell: (n) => <span class={n.losses ? "lost" : ""}>{count(n.losses)}</span> },
+            { title: "spool", number: true, hint: "On its disk, not yet acknowledged by the master", cell: (n) => bytes(n.spool_bytes) },
+            { title: "stored", number: true, hint: "On the master's disk", cell: (n) => bytes(n.stored_bytes) },
+            { title: "drift", number: true, cell: (n) => (n.clock ? `${n.clock.drift_ppm.toFixed(2)} ppm` : none) },
+            { title: "±", number: true, hint: "The farthest its clock can be from the master's", cell: (n) => duration(n.clock?.bound_ns) },
+            { title: "problem", wide: true, cell: (n) => <span class="bad-text">{n.problem ?? ""}</span> },
+          ]}
+        />
+      </Panel>
+      <Details node={chosen} />
+    </div>
+  );
+}
+
+const whole = (n: string | number): bigint => BigInt(typeof n === "number" ? Math.round(n) : n);
+
+interface ClockPoint {
+  t: string;
+  offset_ns: string | number;
+  drift_ppm: number;
+  bound_ns: number;
+}
+
+function Details({ node }: { node: NodeInfo }) {
+  const load = useLoad(`clock ${node.node}`, (signal) => get<{ node: string; points: ClockPoint[] }>(`/api/v1/nodes/${encodeURIComponent(node.node)}/clock`, signal), 5000);
+  const data = load.data?.node === node.node ? load.data.points : null;
+  const x = useMemo(() => data?.map((p) => toMs(p.t) / 1000) ?? [], [data]);
+  const offset = useMemo(() => {
+    const middle = data?.length ? whole(data[data.length - 1].offset_ns) : 0n;
+    const from = (bound: number) => data?.map((p) => Number(whole(p.offset_ns) - middle) + bound * p.bound_ns) ?? [];
+    return [
+      { label: "at most", color: palette[0], values: from(1), width: 0.5, fillTo: 2 },
+      { label: "offset", color: palette[0], values: from(0), width: 1.75 },
+      { label: "at least", color: palette[0], values: from(-1), width: 0.5 },
+    ];
+  }, [data]);
+  const drift = useMemo(() => [{ label: "drift", color: palette[1], values: data?.map((p) => p.drift_ppm) ?? [], width: 1.5 }], [data]);
+  const facts: [string, string][] = [
+    ["host", node.hostname || none],
+    ["address", node.address || none],
+    ["version", node.version || none],
+    ["GPUs", [...new Set(node.gpus.map((g) => g.name))].join(", ") || "none found"],
+    ["GPU memory", node.gpus[0] ? bytes(node.gpus[0].memory_bytes) : none],
+    ["captures", count(node.captures)],
+    ["stored events", count(node.stored_events)],
+    ["clock found by", node.clock?.method ?? none],
+    ["round trip", duration(node.clock?.delay_ns)],
+    ["clock faults", count(node.clock?.faults)],
+  ];
+  return (
+    <div class="two even node-details">
+      <Panel title={node.node} aside={<a href={link("metrics", { node: node.node })}>Metrics of {node.node}</a>}>
+        <dl class="facts one pad">
+          {facts.map(([k, v]) => (
+            <div key={k}>
+              <dt>{k}</dt>
+              <dd title={v}>{v}</dd>
+            </div>
+          ))}
+        </dl>
+      </Panel>
+      <Panel title="Its clock against the master's" aside="offset, relative to now, with its bound">
+        {load.error && !data ? (
+          <Failed what="The history of the clock" error={load.error} />
+        ) : !data ? (
+          <Loading what="Asking for the history" />
+        ) : data.length < 2 ? (
+          <Empty title="No history yet">A point comes every five seconds.</Empty>
+        ) : (
+          <div class="clock-charts">
+            <Plot label="Clock offset with bound" x={x} lines={offset} unit="ns" height={15} time sync="clock" />
+            <Plot label="Clock drift" x={x} lines={drift} unit="ppm" height={9} time sync="clock" />
+          </div>
+        )}
+      </Panel>
+    </div>
+  );
+}
