@@ -128,6 +128,21 @@ struct StartOptions {
   double max_age_s = 0;
 };
 
+/// What a subscriber wants; empty: all.
+struct EventFilter {
+  std::vector<std::string> nodes;
+  std::vector<int64_t> ranks;
+  std::vector<std::string> types;  ///< kernel, memcpy, …, collective
+};
+
+/// An event soon after it was recorded. Its timestamp is Unix ns of the master.
+struct LiveEvent {
+  std::string node;
+  int64_t rank = -1;             ///< −1: not known
+  uint64_t lost = 0;             ///< that were asked for and did not get here, since the event before
+  tracesmith::TraceEvent event;  ///< of type Unknown: there is none, only a loss
+};
+
 /// What a node last said of its GPUs and processes.
 struct LiveNode {
   analysis::live::NodeReport report;
@@ -144,21 +159,6 @@ struct HangStatus {
   analysis::live::HangVerdict verdict;
   std::vector<analysis::live::Alert> alerts;
   int64_t now_ns = 0;
-};
-
-/// What a subscriber wants; empty: all.
-struct EventFilter {
-  std::vector<std::string> nodes;
-  std::vector<int64_t> ranks;
-  std::vector<std::string> types;  ///< kernel, memcpy, …, collective
-};
-
-/// An event soon after it was recorded. Its timestamp is Unix ns of the master.
-struct LiveEvent {
-  std::string node;
-  int64_t rank = -1;             ///< −1: not known
-  uint64_t lost = 0;             ///< that were asked for and did not get here, since the event before
-  tracesmith::TraceEvent event;  ///< of type Unknown: there is none, only a loss
 };
 
 /// A user's connection to a master. One thread at a time.
@@ -198,14 +198,14 @@ class Server {
   virtual std::string name() const = 0;  ///< of the node, or "master"
   /// An agent's own view of itself; empty for a master.
   virtual NodeStatus status() const = 0;
-  /// A master's client in this process, for any thread: it may do everything, and goes before the server does.
-  /// Empty for an agent.
-  virtual std::unique_ptr<Client> client() { return nullptr; }
   /// An agent's own capture, which no master asked for. One at a time.
   virtual Status startCapture() = 0;
   virtual Status stopCapture() = 0;
   /// What the last one recorded, as one trace; waits for what probes still hold.
   virtual Status exportTrace(const std::string& path) = 0;
+  /// A master's client in this process, for any thread: it may do everything, and goes before the server does.
+  /// Empty for an agent.
+  virtual std::unique_ptr<Client> client() { return nullptr; }
 };
 
 class Library {

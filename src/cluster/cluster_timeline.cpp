@@ -11,14 +11,15 @@ using namespace trace;
 
 struct ClusterTimeline::Impl {
   struct Rows {
-    Rows(const Reader& reader, const Selection& all, const TableInfo& of)
+    Rows(const Reader& reader, const TableInfo& of, const Selection& all)
         : table(&of), order(reader, of, all, traceEventColumns(of), reader.blocks(of)), more(order.next()) {}
     const TableInfo* table;
     TimeOrder order;
     bool more;
   };
   std::unique_ptr<Reader> reader;
-  std::unique_ptr<sync::TraceClock> clock;
+  std::unique_ptr<sync::TraceClock> clock;  // of several nodes
+  sync::ClockTable only;                    // of one
   std::vector<std::unique_ptr<Rows>> tables;
   std::string error;
 };
@@ -36,27 +37,29 @@ bool ClusterTimeline::open(const std::string& trace) {
     if (!reader) return reader.status();
     Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
     if (!clock) return clock.status();
+    Result<std::map<std::string, sync::ClockTable>> clocks = sync::readClocks(**reader);
+    if (!clocks) return clocks.status();
     impl_->tables.clear();
-    impl_->clock = std::move(*clock);
     impl_->reader = std::move(*reader);
+    impl_->clock = std::move(*clock);
+    if (!impl_->clock && !clocks->empty()) impl_->only = clocks->begin()->second;
     return {};
   }();
   impl_->error = status.message();
   if (!status) return false;
-  Selection all;
-  all.clock = impl_->clock.get();
   int64_t first = INT64_MAX, last = INT64_MIN;
   event_count = 0;
+  Selection all;
+  all.clock = impl_->clock.get();
   for (const TableInfo* table : {&tableOf<EventRow>(), &tableOf<CollectiveRow>()}) {
-    for (const Block* block : impl_->reader->blocks(*table)) {
-      int64_t low, high;
-      if (blockTimes(*block, all.clock, low, high)) first = std::min(first, low), last = std::max(last, high);
-    }
+    int64_t low, high;
+    tableTimes(*impl_->reader, *table, all.clock, low, high);
+    if (low != 0 || high != 0) first = std::min(first, low), last = std::max(last, high);
     event_count += impl_->reader->rows(*table);
-    impl_->tables.push_back(std::make_unique<Impl::Rows>(*impl_->reader, all, *table));
+    impl_->tables.push_back(std::make_unique<Impl::Rows>(*impl_->reader, *table, all));
   }
-  start_time = first <= last ? static_cast<Timestamp>(first) : 0;
-  end_time = first <= last ? static_cast<Timestamp>(last) : 0;
+  start_time = first <= last ? static_cast<Timestamp>(impl_->only.toReference(first)) : 0;
+  end_time = first <= last ? static_cast<Timestamp>(impl_->only.toReference(last)) : 0;
   return true;
 }
 
@@ -72,6 +75,7 @@ bool ClusterTimeline::next(std::string& node_id, tracesmith::TraceEvent& event) 
   if (!earliest) return false;
   node_id = nodeOf(*earliest->table, earliest->order.row());
   event = toTraceEvent(*earliest->table, earliest->order.row());
+  event.timestamp = static_cast<Timestamp>(impl_->only.toReference(earliest->order.ts()));
   earliest->more = earliest->order.next();
   return true;
 }

@@ -1,5 +1,8 @@
 #include "cluster/local_client.hpp"
 
+#include <condition_variable>
+#include <mutex>
+
 #include "base/file.hpp"
 #include "cluster/live_watch.hpp"
 #include "sync/exchange.hpp"
@@ -47,43 +50,40 @@ class LocalClient final : public Client {
 
   Status follow(const EventFilter& filter, const std::function<void()>& begun,
                 const std::function<bool(const LiveEvent&)>& visit) override {
-    {
-      std::lock_guard lock(mutex_);
-      cancelled_ = false;
-    }
     Result<std::shared_ptr<Subscription>> subscription = master_.events().subscribe(filter, [this] {
       std::lock_guard lock(mutex_);
-      ready_ = true;
-      wake_.notify_all();
+      ++news_;
+      changed_.notify_all();
     });
     if (!subscription) return subscription.status();
     if (begun) begun();
-    for (bool more = true; more;) {
-      {
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return ready_ || cancelled_; });
-        ready_ = false;
-        if (cancelled_) break;
-      }
-      LiveEvent event;
-      while (more && (*subscription)->take(event)) more = visit(event);
+    LiveEvent event;
+    bool ended = false;
+    for (uint64_t seen = 0; !ended;) {
+      while (!ended && (*subscription)->take(event)) ended = !visit(event);
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return cancelled_ || ended || news_ != seen; });
+      ended |= cancelled_;
+      seen = news_;
     }
-    (*subscription)->close();
     master_.events().unsubscribe(*subscription);
     return {};
   }
+
   void cancel() override {
     std::lock_guard lock(mutex_);
     cancelled_ = true;
-    wake_.notify_all();
+    changed_.notify_all();
   }
 
  private:
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  uint64_t news_ = 0;
+  bool cancelled_ = false;
+
   Master& master_;
   const Invite invite_;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable wake_;
-  bool ready_ = false, cancelled_ = false;  // of the one follow() at a time
 };
 
 }  // namespace

@@ -67,10 +67,10 @@ class Master {
   /// Empty: all that is stored.
   Status fetch(const std::string& name_or_id, const TraceSink& sink);
   ClusterStatus status();
-  /// What nodes say every second, and what it means.
-  LiveWatch& watch() { return *watch_; }
   /// What agents send, as it comes.
   EventStream& events() { return events_; }
+  /// What nodes say every second, and what it means.
+  LiveWatch& watch() { return *watch_; }
 
  private:
   struct Node {
@@ -96,8 +96,8 @@ class Master {
   int64_t anchor_ns_ = 0;  // reference − raw clock
   std::unique_ptr<Store> store_;
   Sessions sessions_;
-  std::unique_ptr<LiveWatch> watch_;
   EventStream events_;
+  std::unique_ptr<LiveWatch> watch_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

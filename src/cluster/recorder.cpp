@@ -100,6 +100,17 @@ void Recorder::loop() {
   collector_->leaveAttached();  // rings keep what comes until the next run
 }
 
+/// When a capture begins and has ended here, raw clock. While nobody knows how the master's clock relates to ours, what
+/// it asked for may be any time: everything is taken, nothing has ended, and the edges are cut where the trace is made.
+int64_t Recorder::begins(const CaptureSpan& c, const sync::ClockModel& clock) const {
+  return clock.valid() || c.id == local_.id ? clock.toRaw(c.start_ns) - kMarginNs : 0;
+}
+
+int64_t Recorder::ends(const CaptureSpan& c, const sync::ClockModel& clock) const {
+  if (c.end_ns == 0 || (!clock.valid() && c.id != local_.id)) return INT64_MAX;
+  return clock.toRaw(c.end_ns) + kMarginNs + kGraceNs;
+}
+
 /// Whether anything is to be recorded now, since when, and whether a capture waits for its last checkpoint.
 bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended) {
   std::lock_guard lock(mutex_);
@@ -110,8 +121,8 @@ bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended) {
   for (const CaptureSpan& c : allCaptures()) {
     if (done_.contains(keyOf(c))) continue;
     any = true;
-    since_raw = std::min(since_raw, clock.toRaw(c.start_ns) - kMarginNs);
-    ended |= c.end_ns != 0 && clock.toRaw(c.end_ns) + kMarginNs + kGraceNs <= raw_ns;
+    since_raw = std::min(since_raw, begins(c, clock));
+    ended |= ends(c, clock) <= raw_ns;
   }
   stats_.captures = static_cast<uint32_t>(allCaptures().size());
   return any;
@@ -166,7 +177,7 @@ Status Recorder::tick() {
     std::lock_guard lock(mutex_);
     const sync::ClockModel clock = clock_.now().model;
     for (const CaptureSpan& c : allCaptures())
-      if (c.end_ns != 0 && clock.toRaw(c.end_ns) + kMarginNs + kGraceNs <= now) done_.insert(keyOf(c));
+      if (ends(c, clock) <= now) done_.insert(keyOf(c));
   }
   if (spool_.writer().bytesWritten() > options_.segment_bytes || now - segment_raw_ > kSegmentNs) {
     TS_TRY(checkpoint());

@@ -507,12 +507,12 @@ class MasterServer final : public Server {
   uint16_t port() const override { return port_; }
   std::string name() const override { return "master"; }
   NodeStatus status() const override { return {}; }
-  std::unique_ptr<Client> client() override {
-    return makeLocalClient(*master_, [this](const std::string& address) { return service_->invite(address); });
-  }
   Status startCapture() override { return Status::unsupported("a master captures by sessions"); }
   Status stopCapture() override { return startCapture(); }
   Status exportTrace(const std::string&) override { return startCapture(); }
+  std::unique_ptr<Client> client() override {
+    return makeLocalClient(*master_, [this](const std::string& address) { return service_->invite(address); });
+  }
 
  private:
   /// Every agent takes a connection and an open file.

@@ -20,7 +20,8 @@ struct TraceRecord {
 };
 
 /// All events of a trace in the order of the corrected clock, read as they are asked for: what is in memory are the
-/// blocks that overlap in time. Collectives come as NCCLComplete (NCCLStart: not seen to run), beside their kernels.
+/// blocks that overlap in time. Collectives come as NCCLComplete, beside their kernels; those still in flight have no
+/// place in time yet.
 class ClusterTimeline {
  public:
   ClusterTimeline();
@@ -28,8 +29,7 @@ class ClusterTimeline {
   ClusterTimeline(ClusterTimeline&&) noexcept;
   ClusterTimeline& operator=(ClusterTimeline&&) noexcept;
 
-  /// Makes a copy of the trace on one clock beside it, which is gone when this object is. False with a reason in
-  /// lastError().
+  /// The file may be removed while it is open. False with a reason in lastError().
   bool open(const std::string& trace);
   std::string lastError() const;
 
