@@ -60,7 +60,7 @@ class ClusterFixture : public ::testing::Test {
                                      "--heartbeat",
                                      "100",
                                      "--http-port",
-                                     "0",
+                                     http_port_,
                                      "--data-dir",
                                      master_data_.empty() ? dir_ / "m" : master_data_};
     argv.insert(argv.end(), more.begin(), more.end());
@@ -134,6 +134,7 @@ class ClusterFixture : public ::testing::Test {
 
   test::TempDir dir_;
   uint16_t port_;
+  std::string http_port_ = "0";           // -1: any
   std::string master_data_, agent_data_;  // instead of folders in dir_
   std::string dial_;                      // what agents are told instead of address()
   std::vector<std::string> wrapper_;      // a command that starts agents
