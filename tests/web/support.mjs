@@ -12,7 +12,7 @@ const { chromium } = require("playwright-core");
 
 export const program = process.env.TRACESMITH;
 /** Long enough for a busy machine with sanitizers; nothing waits so long unless something is wrong. */
-export const patience = 90_000;
+export const patience = Number(process.env.PATIENCE_S ?? 90) * 1000;
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "tracesmith-web-"));
 const rings = path.join(folder, "rings");
