@@ -93,6 +93,7 @@ export function App() {
         </button>
       </nav>
       <main id="main" tabIndex={-1} class={`view-${current?.id ?? "none"}`}>
+        <h1 class="hidden">{current?.title ?? "TraceSmith"}</h1>
         {current ? (
           <current.component key={current.id} />
         ) : info || !["hang", "nodes"].includes(view) ? (

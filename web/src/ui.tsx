@@ -27,12 +27,24 @@ export function Panel(props: { title: ComponentChildren; aside?: ComponentChildr
   );
 }
 
+/** Copies a text; pages that did not come over TLS or from this machine have only the old way. */
+export async function copyText(text: string): Promise<void> {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "hidden";
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
 /** A command to type, with a button that copies it. */
 export function Command(props: { children: string }) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(props.children);
+      await copyText(props.children);
       setCopied(true);
       setTimeout(() => setCopied(false), 1500);
     } catch {

@@ -137,7 +137,7 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
   );
   const aside = (
     <>
-      {data && <span>{plural(n, "GPU")}{load.error ? ", old: the server does not answer" : ""}</span>}
+      {data && <span>{data.series.every((s) => s.index !== null) ? plural(n, "GPU") : `${n} series`}{load.error ? ", old: the server does not answer" : ""}</span>}
       {props.removable && (
         <button type="button" class="quiet" onClick={props.onRemove} aria-label={`Remove ${metricTitle(props.metric)}`}>
           ✕
