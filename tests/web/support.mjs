@@ -142,7 +142,7 @@ export async function open(url, options = {}) {
   const wrong = [];
   page.on("pageerror", (error) => wrong.push(error.stack ?? error.message));
   page.on("console", (message) => {
-    if (message.type() === "error" && /Content Security Policy/.test(message.text())) wrong.push(message.text());
+    if (message.type() === "error" && !/Failed to load resource/.test(message.text())) wrong.push(message.text());
   });
   page.on("dialog", (dialog) => {
     wrong.push(`a dialog: ${dialog.message()}`);

@@ -1,6 +1,6 @@
 // The few parts all views are made of.
 
-import type { ComponentChildren, JSX } from "preact";
+import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ApiError, Running } from "./api";
 import { percent } from "./format";
@@ -86,6 +86,27 @@ export function Failed(props: { error: Error; what: string; retry?: () => void }
       )}
     </div>
   );
+}
+
+/** A fault of ours in one view leaves the rest of the page alive. */
+export class Fence extends Component<{ children: ComponentChildren }, { error: Error | null }> {
+  state = { error: null as Error | null };
+  componentDidCatch(error: Error): void {
+    console.error(error);
+    this.setState({ error });
+  }
+  render() {
+    if (!this.state.error) return this.props.children;
+    return (
+      <div class="state" role="alert">
+        <p class="state-title">This view failed: it is a fault of the page</p>
+        <p>{this.state.error.message}</p>
+        <button type="button" onClick={() => this.setState({ error: null })}>
+          Show it again
+        </button>
+      </div>
+    );
+  }
 }
 
 /** The command that serves this page's address. */
