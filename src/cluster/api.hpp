@@ -189,7 +189,7 @@ class Library {
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "cluster 4, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kLibraryVersion = "cluster 5, tracesmith " TRACESMITH_VERSION;
 using CreateLibrary = Library*(const char* version);
 constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
 

@@ -132,6 +132,7 @@ bool App::admit(Request& r, const std::map<std::string, std::string>& headers, A
 }
 
 Answer App::handle(const Request& request) {
+  ++requests_;
   Request r = request;
   for (const Route& route : routes())
     if (route.method == r.method && matches(route.path, r.path, r.names)) {

@@ -14,6 +14,7 @@
 #include "cluster/api.hpp"
 #include "cluster/guard.hpp"
 #include "server/api.hpp"
+#include "server/history.hpp"
 #include "server/http/message.hpp"
 #include "server/traces.hpp"
 
@@ -60,11 +61,9 @@ class App {
   // cluster.cpp
   Answer nodes(const Request& r);
   Answer clock(const Request& r);
-  Answer devices(const Request& r);
   Answer sessions(const Request& r);
   Answer startSession(const Request& r);
   Answer stopSession(const Request& r);
-  Answer prometheus(const Request& r);
   // gswarm.cpp: requirement 2's API
   Answer status(const Request& r);
   Answer clients(const Request& r);
@@ -87,6 +86,15 @@ class App {
   // live.cpp
   Answer events(const Request& r);
   Answer metricsLatest(const Request& r);
+  Answer hang(const Request& r);
+  // metrics.cpp
+  Answer metricNames(const Request& r);
+  Answer metricSeries(const Request& r);
+  // hardware.cpp
+  Answer devices(const Request& r);
+  Answer topology(const Request& r);
+  // prometheus.cpp
+  Answer prometheus(const Request& r);
 
  private:
   App() = default;
@@ -119,11 +127,15 @@ class App {
   std::condition_variable live_changed_;
   uint64_t live_version_ = 0;
   std::string live_status_, live_metrics_;  // what the event streams send, written once for all of them
+  cluster::LiveStatus live_;
+  cluster::HangStatus hang_;
   std::map<std::string, std::deque<ClockPoint>> clocks_;
   int64_t clock_saved_ns_ = 0;
   bool stop_ = false;
 
+  MetricHistory history_;
   std::atomic<size_t> event_streams_{0};
+  std::atomic<uint64_t> requests_{0};
   std::thread follower_;
 };
 

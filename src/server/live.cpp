@@ -1,4 +1,8 @@
 // What changes by the second: written once, sent to every page that listens.
+#include <algorithm>
+#include <optional>
+
+#include "analysis/live/json.hpp"
 #include "base/text.hpp"
 #include "server/app.hpp"
 #include "server/cluster_json.hpp"
@@ -12,6 +16,30 @@ constexpr auto kHeartbeat = std::chrono::seconds(15);
 constexpr int64_t kClockPeriodNs = 5'000'000'000;
 constexpr size_t kClockPoints = 17280;  // a day
 
+void writeLatest(std::string& text, const cluster::LiveStatus& live) {
+  JsonWriter w(text);
+  w.beginObject();
+  timeField(w, "now", live.now_ns).key("devices").beginArray();
+  for (const cluster::LiveNode& node : live.nodes)
+    for (const analysis::live::GpuState& gpu : node.report.gpus) {
+      w.beginObject().field("node", node.report.node).field("index", static_cast<int64_t>(gpu.index));
+      w.field("name", gpu.name).field("simulated", gpu.simulated).field("age_s", node.age_s);
+      w.key("metrics").beginObject();
+      for (const analysis::live::Metric& m : gpu.metrics) {
+        w.key(m.name);
+        m.value ? w.value(*m.value) : w.null();
+      }
+      w.endObject().endObject();
+    }
+  w.endArray().endObject();
+}
+
+std::optional<double> metric(const analysis::live::GpuState& gpu, std::string_view name) {
+  for (const analysis::live::Metric& m : gpu.metrics)
+    if (m.name == name) return m.value;
+  return std::nullopt;
+}
+
 }  // namespace
 
 void App::follow() {
@@ -20,19 +48,24 @@ void App::follow() {
   while (!stop_) {
     lock.unlock();
     Result<std::shared_ptr<const cluster::ClusterStatus>> status = snapshot();
+    Result<cluster::LiveStatus> live = client_->live();
+    Result<cluster::HangStatus> hang = client_->hang();
     std::string text, metrics;
-    if (status) {
+    if (status && live && hang) {
       JsonWriter w(text);
       w.beginObject();
       writeNodes(w, **status);
       writeSessions(w, (*status)->sessions);
       w.endObject();
-      metrics = metricsLatest({}).body;
+      writeLatest(metrics, *live);
+      history_.add(*live);
     }
     lock.lock();
-    if (status) {
+    if (status && live && hang) {
       live_status_ = std::move(text);
       live_metrics_ = std::move(metrics);
+      live_ = std::move(*live);
+      hang_ = std::move(*hang);
       remember(**status);
       ++live_version_;
       live_changed_.notify_all();
@@ -66,6 +99,8 @@ Answer App::events(const Request&) {
   answer.headers.emplace_back("Cache-Control", "no-store");
   answer.stream = [this, place](const Sink& sink) {
     uint64_t seen = 0;
+    int64_t last_told = INT64_MIN;  // alerts from before are in /hang
+    bool first = true;
     if (!sink(": welcome\n\n")) return false;
     for (;;) {
       std::string out;
@@ -78,6 +113,13 @@ Answer App::events(const Request&) {
         } else {
           seen = live_version_;
           out = "event: status\ndata: " + live_status_ + "\n\nevent: metrics\ndata: " + live_metrics_ + "\n\n";
+          const std::vector<analysis::live::Alert>& all = hang_.alerts;
+          const int64_t told = last_told;
+          for (const analysis::live::Alert& a : all) {
+            last_told = std::max(last_told, a.t_ns);
+            if (!first && a.t_ns > told) out += "event: alert\ndata: " + alertJson(a) + "\n\n";
+          }
+          first = false;
         }
       }
       if (!sink(out)) return false;
@@ -87,17 +129,54 @@ Answer App::events(const Request&) {
 }
 
 Answer App::metricsLatest(const Request&) {
-  std::string text;
-  JsonWriter w(text);
   if (!cluster()) return Answer::json("{\"now\":null,\"devices\":[]}");
-  Result<std::shared_ptr<const cluster::ClusterStatus>> status = snapshot();
-  if (!status) return Answer::error(status.status());
-  w.beginObject();
-  timeField(w, "now", (*status)->now_ns).key("devices").beginArray();
-  w.endArray().endObject();
+  std::string text;
+  std::lock_guard lock(live_mutex_);
+  writeLatest(text, live_);
   return Answer::json(std::move(text));
 }
 
-Answer App::latest(const Request& r) { return metricsLatest(r); }
+Answer App::hang(const Request&) {
+  if (!cluster()) {
+    analysis::live::HangVerdict none;
+    none.text = "this is a recorded trace: nothing runs";
+    return Answer::json(hangJson(none, {}));
+  }
+  std::lock_guard lock(live_mutex_);
+  return Answer::json(hangJson(hang_.verdict, hang_.alerts));
+}
+
+/// Requirement 2's words for the same values: percent, and GB/s.
+Answer App::latest(const Request&) {
+  if (!cluster()) return noCluster();
+  std::string text;
+  JsonWriter w(text);
+  std::lock_guard lock(live_mutex_);
+  w.beginObject().field("time", static_cast<double>(live_.now_ns) / 1e9).key("metrics").beginArray();
+  for (const cluster::LiveNode& node : live_.nodes)
+    for (const analysis::live::GpuState& gpu : node.report.gpus) {
+      w.beginObject().field("gpu_id", node.report.node + ":" + std::to_string(gpu.index) + ":" + gpu.name);
+      auto field = [&](const char* key, std::optional<double> value, double scale = 1) {
+        w.key(key);
+        value ? w.value(*value * scale) : w.null();
+      };
+      const std::optional<double> rx = metric(gpu, "gpu_pcie_rx_bytes_per_second");
+      const std::optional<double> tx = metric(gpu, "gpu_pcie_tx_bytes_per_second");
+      const std::optional<double> link_rx = metric(gpu, "gpu_nvlink_rx_bytes_per_second");
+      const std::optional<double> link_tx = metric(gpu, "gpu_nvlink_tx_bytes_per_second");
+      auto sum = [](std::optional<double> a, std::optional<double> b) {
+        return a && b ? std::optional<double>(*a + *b) : std::nullopt;
+      };
+      field("gpu_util", metric(gpu, "gpu_utilization_percent"));
+      field("gpu_memory", metric(gpu, "gpu_memory_used_percent"));
+      field("dram_bandwidth", sum(rx, tx), 1e-9);
+      field("dram_bandwidth_rx", rx, 1e-9);
+      field("dram_bandwidth_tx", tx, 1e-9);
+      field("gpu_bandwidth", sum(link_rx, link_tx), 1e-9);
+      w.field("age_s", node.age_s).endObject();
+    }
+  w.endArray().endObject();
+  return Answer::json(std::move(text));
+}
 
 }  // namespace tracesmith::server

@@ -14,6 +14,7 @@ const Parameter kName{"name", "string", false, "name of the session: letters, di
 const Parameter kLast{"last_s", "number", false, "also the seconds before now"};
 const Parameter kFrom{"from", "integer", false, "ns after the origin"},
     kTo{"to", "integer", false, "ns after the origin"};
+const Parameter kTrace{"trace", "string", false, "id of a trace"};
 const Parameter kTracks{"tracks", "string", false, "ids with commas; all if it is not given"};
 const Parameter kDuration{"duration_s", "number", false, "ends after so many seconds"};
 
@@ -39,11 +40,28 @@ const std::vector<Route>& routes() {
        {kName, kLast, kDuration, {"freq_ms", "number", false, "telemetry every so many ms"}},
        &App::startSession},
       {"POST", "/api/v1/sessions/{id}/stop", kOperator, "Stop a session", {}, &App::stopSession},
+      {"GET", "/api/v1/devices", kViewer, "GPUs", {}, &App::devices},
+      {"GET", "/api/v1/topology", kViewer, "GPUs and their links, as a trace has them", {kTrace}, &App::topology},
+      {"GET", "/api/v1/hang", kViewer, "Whether the job stands still, and who is missing", {}, &App::hang},
+      {"GET", "/api/v1/metrics/names", kViewer, "Metrics there are", {kTrace}, &App::metricNames},
+      {"GET",
+       "/api/v1/metrics/series",
+       kViewer,
+       "A metric over time: the last hour, or a trace's",
+       {{"metric", "string", true, "name"},
+        {"node", "string", false, "nodes, with commas"},
+        {"gpu", "string", false, "GPU indexes, with commas"},
+        {"from", "string", false, "Unix ns"},
+        {"to", "string", false, "Unix ns"},
+        {"points", "integer", false, "at most, 1000"},
+        kTrace},
+       &App::metricSeries},
+      {"GET", "/metrics", kViewer, "The cluster for Prometheus", {}, &App::prometheus},
       {"GET", "/api/v1/metrics/latest", kViewer, "The newest value of every metric", {}, &App::metricsLatest},
       {"GET",
        "/api/v1/events",
        kViewer,
-       "Server-sent events: status and metrics each second",
+       "Server-sent events: status and metrics each second, alerts",
        {{"token", "string", false, "instead of the header, which EventSource cannot send"}},
        &App::events},
 

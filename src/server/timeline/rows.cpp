@@ -93,21 +93,27 @@ bool RowDecoder::span(const trace::Block& block, int64_t& start, int64_t& end) {
   int64_t low, high, end_low, end_high;
   if (!block.zone(at.ts, low, high)) return false;
   if (block.zone(block.table->find("ts_end"), end_low, end_high)) high = std::max(high, end_high);
+  if (!decoder_.decode(block, at.node, columns_[2], true)) return false;
+  const Cells nodes(columns_[2], Kind::Str);
+  if (nodes.same()) {
+    const auto* clock = clockOf(block.rows > 0 ? names_.of(block.stream, nodes.at(0)) : analysis::kNoName);
+    start = analysis::ClockModels::toReference(clock, low);
+    end = analysis::ClockModels::toReference(clock, high);
+    return true;
+  }
+  // Several nodes, with clocks of their own.
+  if (!decoder_.decode(block, at.ts, columns_[0], true) || !decoder_.decode(block, at.dur, columns_[1], true))
+    return false;
+  const Cells ts(columns_[0], Kind::Int), dur(columns_[1], Kind::Int);
   start = INT64_MAX;
   end = INT64_MIN;
-  auto take = [&](uint32_t node) {
-    const auto* clock = clockOf(node);
-    start = std::min(start, analysis::ClockModels::toReference(clock, low));
-    end = std::max(end, analysis::ClockModels::toReference(clock, high));
-  };
-  if (!decoder_.decode(block, at.node, columns_[0], true)) return false;
-  const Cells nodes(columns_[0], Kind::Str);
-  uint32_t last = 0;
   for (size_t r = 0; r < block.rows; ++r) {
-    const uint32_t node = names_.of(block.stream, nodes.at(r));
-    if (r == 0 || node != last) take(node);
-    last = node;
-    if (nodes.same()) break;
+    const int64_t raw = ts.at(r), d = dur.at(r);
+    if (raw == kNull) continue;
+    const auto* clock = clockOf(names_.of(block.stream, nodes.at(r)));
+    start = std::min(start, analysis::ClockModels::toReference(clock, raw));
+    end = std::max(
+        end, analysis::ClockModels::toReference(clock, addClamped(raw, std::max<int64_t>(0, d == kNull ? 0 : d))));
   }
   return start <= end;
 }

@@ -81,7 +81,7 @@ class RowDecoder {
  public:
   RowDecoder(const trace::Reader& reader, const analysis::Names& names, const analysis::ClockModels& clocks);
   Status decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& rows);
-  /// When a block began and ended, from its zones alone; false if it has no times.
+  /// When a block began and ended, from its zones where it is of one node; false if it has no times.
   bool span(const trace::Block& block, int64_t& start, int64_t& end);
 
  private:

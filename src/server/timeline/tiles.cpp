@@ -10,8 +10,9 @@ namespace tracesmith::server {
 namespace {
 
 constexpr uint64_t kSlicesPerBucket = 4;    // of a track: more than this cannot be told apart
-constexpr uint64_t kSlices = 60'000;        // of an answer
-constexpr size_t kBlocks = 96;              // decoded for one answer; beyond it buckets have to do
+constexpr uint64_t kSlices = 40'000;        // of an answer
+constexpr size_t kNewBlocks = 16;           // decoded for one answer where buckets would do as well
+constexpr size_t kBlocks = 96;              // and where they are too wide
 constexpr uint64_t kExactRows = 4'000'000;  // read to make buckets where the index is too coarse
 
 void number(std::string& out, int64_t v) {
@@ -186,7 +187,7 @@ std::string Timeline::tiles(const TileQuery& q) {
   std::sort(order.begin(), order.end());
   std::vector<bool> exact(index_->tracks.size()), drawn(index_->tracks.size()), seen(index_->blocks.size());
   uint64_t slices_left = kSlices, rows_left = kExactRows;
-  size_t blocks_left = kBlocks;
+  size_t blocks_used = 0;
   for (auto [events, track] : order) {
     const TrackIndex& t = index_->tracks[track];
     const bool few = events <= kSlicesPerBucket * static_cast<uint64_t>(q.width) && events <= slices_left;
@@ -196,11 +197,11 @@ std::string Timeline::tiles(const TileQuery& q) {
     uint64_t read = 0;
     for (uint32_t b : t.blocks)
       if (index_->blocks[b].start < q.to && index_->blocks[b].end >= q.from && !seen[b]) {
-        ++more;
+        more += !isCached(b);
         read += reader_->blocks()[index_->blocks[b].block].rows;
       }
-    if (more > blocks_left || read > rows_left) continue;
-    blocks_left -= more;
+    if (blocks_used + more > (coarse ? kBlocks : kNewBlocks) || read > rows_left) continue;
+    blocks_used += more;
     rows_left -= read;
     for (uint32_t b : t.blocks)
       if (index_->blocks[b].start < q.to && index_->blocks[b].end >= q.from) seen[b] = true;

@@ -112,6 +112,11 @@ Timeline::Rows Timeline::decode(uint32_t summary) {
   return rows;
 }
 
+bool Timeline::isCached(uint32_t summary) {
+  std::lock_guard lock(mutex_);
+  return where_.contains(summary);
+}
+
 std::vector<Timeline::Rows> Timeline::rows(const std::vector<uint32_t>& summaries) {
   std::vector<Rows> all(summaries.size());
   const size_t threads = summaries.size() > 3 ? cores() : 1;

@@ -56,6 +56,7 @@ class Timeline {
   /// Rows of some blocks, by number of their summary; empty where a block is damaged.
   std::vector<Rows> rows(const std::vector<uint32_t>& summaries);
   Rows decode(uint32_t summary);
+  bool isCached(uint32_t summary);
   std::string rowId(uint32_t summary, size_t row) const;
   uint64_t eventsIn(const TrackIndex& track, int64_t from, int64_t to) const;
 
