@@ -78,8 +78,9 @@ export async function startMaster(name, more = []) {
   return { child, address, url };
 }
 
-export async function startAgent(master, node, index, more = []) {
-  const args = ["cluster", "agent", "--master", master.address, "--port", "0", "--data-dir", place(node), "--node-id", node, "--sim", "4", "--sim-ranks", "8", "--sim-first-rank", String(index * 4)];
+/** An agent with four simulated GPUs, of a job of as many ranks as `ranks` says. */
+export async function startAgent(master, node, index, more = [], ranks = 8) {
+  const args = ["cluster", "agent", "--master", master.address, "--port", "0", "--data-dir", place(node), "--node-id", node, "--sim", "4", "--sim-ranks", String(ranks), "--sim-first-rank", String(index * 4)];
   const { child, found } = start([...args, ...more], /connected to the master/);
   await found;
   return child;
