@@ -8,7 +8,7 @@ import { link, useRoute } from "./route";
 import { StatusBar } from "./statusbar";
 import { emit, on, useStore } from "./store";
 import { choice, setTheme } from "./theme";
-import { Dialog, Empty } from "./ui";
+import { Dialog, Empty, Fence } from "./ui";
 import { Hang } from "./views/hang";
 import { Metrics } from "./views/metrics";
 import { Nodes } from "./views/nodes";
@@ -93,8 +93,11 @@ export function App() {
         </button>
       </nav>
       <main id="main" tabIndex={-1} class={`view-${current?.id ?? "none"}`}>
+        <h1 class="hidden">{current?.title ?? "TraceSmith"}</h1>
         {current ? (
-          <current.component key={current.id} />
+          <Fence key={current.id}>
+            <current.component />
+          </Fence>
         ) : info || !["hang", "nodes"].includes(view) ? (
           <Empty title={file ? `A file has no view “${view}”` : `There is no view “${view}”`}>
             <a href={link("overview")}>Go to the overview</a>

@@ -57,6 +57,7 @@ export function percent(share: number | null | undefined, digits = 0): string {
 export function withUnit(value: number | null | undefined, unit: string): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return none;
   if (unit === "B") return bytes(value);
+  if (unit === "B/s") return `${bytes(value)}/s`;
   if (unit === "ns") return duration(value);
   if (unit === "%") return `${short(value)} %`;
   return unit ? `${short(value)} ${unit}` : short(value);
@@ -76,7 +77,7 @@ export const shortTime = (ns: string): string => (new Date(toMs(ns)).toDateStrin
 export function metricTitle(name: string): string {
   const text = name
     .replace(/^gpu_/, "")
-    .replace(/_(percent|bytes|watts|celsius|mhz|joules|seconds|ns)$/, "")
+    .replace(/_(percent|bytes_per_second|bytes|watts|celsius|mhz|joules|seconds|ns)$/, "")
     .replace(/_/g, " ");
   const plain = text.replace(/\b(sm|pcie|nvlink|ecc|cpu|rdma|fp16|fp32|fp64|dram|xid)\b/g, (w) => w.toUpperCase());
   return name.startsWith("gpu_") ? `GPU ${plain}` : plain;

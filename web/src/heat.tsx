@@ -141,7 +141,7 @@ export function HeatMap(props: HeatProps) {
           style={{ left: `${gutter + Math.min(...drag) * cell}px`, width: `${(Math.abs(drag[1] - drag[0]) + 1) * cell}px`, height: `${line * props.rows.length}px` }}
         />
       )}
-      {tip && !drag && (
+      {tip && !drag && tip.row < props.rows.length && tip.column < props.columns && (
         <div class="tip" role="status" style={tip.x > innerWidth * 0.65 ? { right: `${innerWidth - tip.x + 12}px`, top: `${tip.y + 12}px` } : { left: `${tip.x + 12}px`, top: `${tip.y + 12}px` }}>
           {props.tip(tip.row, tip.column)}
         </div>

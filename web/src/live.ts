@@ -29,6 +29,13 @@ export const live = new Store<Live>({
   alerts: [],
 });
 
+/** The time of the server, ns: the clock of this machine may be another one. */
+export function serverNow(): bigint {
+  const { nodes, info, heard: at } = live.get();
+  const said = nodes?.now ?? info?.now;
+  return said ? BigInt(said) + BigInt(Math.round((performance.now() - at) * 1e6)) : BigInt(Date.now()) * 1_000_000n;
+}
+
 let source: EventSource | null = null;
 let timer: ReturnType<typeof setTimeout> | undefined;
 

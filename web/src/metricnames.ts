@@ -9,6 +9,7 @@ export const defaultMetric = "gpu_utilization_percent";
 const suffixes: [RegExp, string][] = [
   [/percent$/, "%"],
   [/bytes$/, "B"],
+  [/bytes_per_second$/, "B/s"],
   [/watts$/, "W"],
   [/celsius$/, "°C"],
   [/mhz$/, "MHz"],

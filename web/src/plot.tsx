@@ -137,7 +137,7 @@ export function Plot(props: PlotProps) {
 
   return (
     <div class="chart" ref={box} role="img" aria-label={props.label} style={{ height: `${props.height}rem` }}>
-      {tip && <PlotTip props={props} tip={tip} />}
+      {tip && tip.index < props.x.length && <PlotTip props={props} tip={tip} />}
     </div>
   );
 }

@@ -45,7 +45,7 @@ export function useTrace(): Chosen {
 export function TracePicker({ chosen, keep = [] }: { chosen: Chosen; keep?: string[] }) {
   const { params } = useRoute();
   if (!chosen.trace) return null;
-  if (chosen.traces.length === 1) return <h1 title={chosen.trace.title}>{chosen.trace.title}</h1>;
+  if (chosen.traces.length === 1) return <h2 title={chosen.trace.title}>{chosen.trace.title}</h2>;
   const cleared = Object.fromEntries([...params.keys()].filter((k) => !keep.includes(k)).map((k) => [k, null]));
   return (
     <Select

@@ -255,7 +255,7 @@ export interface Topology {
   nodes: {
     node: string;
     gpus: { index: number; name: string }[];
-    links: { from: number; to: number; kind: string; bandwidth_gbps: number | null }[];
+    links: { from: number; to: number; peer_node?: string; kind: string; bandwidth_gbps: number | null }[];
   }[];
 }
 

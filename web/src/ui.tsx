@@ -1,6 +1,6 @@
 // The few parts all views are made of.
 
-import type { ComponentChildren, JSX } from "preact";
+import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ApiError, Running } from "./api";
 import { percent } from "./format";
@@ -27,12 +27,24 @@ export function Panel(props: { title: ComponentChildren; aside?: ComponentChildr
   );
 }
 
+/** Copies a text; pages that did not come over TLS or from this machine have only the old way. */
+export async function copyText(text: string): Promise<void> {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "hidden";
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
 /** A command to type, with a button that copies it. */
 export function Command(props: { children: string }) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(props.children);
+      await copyText(props.children);
       setCopied(true);
       setTimeout(() => setCopied(false), 1500);
     } catch {
@@ -74,6 +86,27 @@ export function Failed(props: { error: Error; what: string; retry?: () => void }
       )}
     </div>
   );
+}
+
+/** A fault of ours in one view leaves the rest of the page alive. */
+export class Fence extends Component<{ children: ComponentChildren }, { error: Error | null }> {
+  state = { error: null as Error | null };
+  componentDidCatch(error: Error): void {
+    console.error(error);
+    this.setState({ error });
+  }
+  render() {
+    if (!this.state.error) return this.props.children;
+    return (
+      <div class="state" role="alert">
+        <p class="state-title">This view failed: it is a fault of the page</p>
+        <p>{this.state.error.message}</p>
+        <button type="button" onClick={() => this.setState({ error: null })}>
+          Show it again
+        </button>
+      </div>
+    );
+  }
 }
 
 /** The command that serves this page's address. */

@@ -61,7 +61,7 @@ function Legend() {
   );
 }
 
-const hiddenKeys = new Set(["name", "type", "ts", "dur", "node", "rank", "flow", "collective", "row_id", "ts_rel", "track", "ts_end"]);
+const hiddenKeys = new Set(["name", "type", "ts", "dur", "node", "rank", "flow", "collective", "row_id", "track"]);
 
 function show(key: string, value: unknown): string {
   if (typeof value === "number" && /bytes|shared/.test(key)) return bytes(value);
@@ -92,7 +92,7 @@ function EventPanel({ info, picked, onDetail, onGo }: EventProps) {
   if (d) {
     facts.push(["time", dateTime(d.ts)]);
     for (const [key, value] of Object.entries(d))
-      if (!hiddenKeys.has(key) && value !== null && value !== undefined && value !== "") facts.push([key.replace(/_/g, " "), show(key, value)]);
+      if (!hiddenKeys.has(key) && !key.startsWith("ts_") && value !== null && value !== undefined && value !== "") facts.push([key.replace(/_/g, " "), show(key, value)]);
   }
   const c = d?.collective;
   return (

@@ -43,7 +43,12 @@ export function shortName(name: string): string {
   return text;
 }
 
+/** What names are made of: how wide a letter is on average. */
+const sample = "sm90_xmma_gemm_bf16_ncclDevKernel_AllReduce";
+
 export class Painter {
+  private charWidth = 6;
+
   constructor(
     private readonly g: CanvasRenderingContext2D,
     private readonly tiles: Tiles,
@@ -60,6 +65,7 @@ export class Painter {
     g.fillRect(0, 0, width, height);
     g.font = `${Math.round(10.5 * unit)}px ${getComputedStyle(document.body).fontFamily}`;
     g.textBaseline = "middle";
+    this.charWidth = g.measureText(sample).width / sample.length;
 
     const level = levelFor(scene.from, scene.to, width * pixelRatio, this.topLevel());
     const first = rowAt(layout, scroll);
@@ -186,7 +192,6 @@ export class Painter {
     const names = this.tiles.names;
     const scale = width / (scene.to - scene.from);
     const each = lane.height / lane.depth;
-    const charWidth = 5.6 * unit;
     const query = scene.hits.length > 0;
     let drawn = 0;
     const lastX = new Float64Array(lane.depth).fill(-1);
@@ -212,7 +217,7 @@ export class Painter {
         g.lineWidth = 1;
         g.strokeRect(x1 + 0.5, top + 0.5, Math.max(1, w - 1), each - 2);
       }
-      const room = Math.floor((w - 6 * unit) / charWidth);
+      const room = Math.floor((w - 5 * unit) / this.charWidth);
       if (room < 3 || each < 10 * unit) continue;
       const full = names[tile.name[i]];
       let text = full.length <= room ? full : shortName(full);

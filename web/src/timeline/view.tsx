@@ -9,7 +9,7 @@ import { on, useStore } from "../store";
 import { dark } from "../theme";
 import { TracePicker, useTrace, type Chosen } from "../traces";
 import type { EventDetail, Hit, TimelineInfo, TraceInfo } from "../types";
-import { Empty, Failed, Loading, useLoad } from "../ui";
+import { copyText, Empty, Failed, Loading, useLoad } from "../ui";
 import { Dock } from "./dock";
 import { Engine, type Report } from "./engine";
 import { Gutter } from "./gutter";
@@ -200,7 +200,7 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
   };
   const share = async () => {
     try {
-      await navigator.clipboard.writeText(location.href);
+      await copyText(location.href);
       setCopied(true);
       setTimeout(() => setCopied(false), 1500);
     } catch {
@@ -229,7 +229,7 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
         {exportError && <span class="form-says">{exportError}</span>}
         {report?.failed && <span class="form-says">{report.failed.message}</span>}
         <button type="button" onClick={() => engine.current?.moveTo(0, info.duration_ns)} title="Show the whole trace (0)">
-          Whole
+          Whole trace
         </button>
         <button type="button" onClick={share} title="Copy the address of exactly this view">
           {copied ? "Copied" : "Copy link"}

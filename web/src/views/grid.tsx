@@ -53,7 +53,7 @@ export function ClusterGrid({ state }: { state: Live }) {
       <div class={`grid-rows ${nodes.length > 24 ? "many" : ""}`} role="table" aria-label={`${metricTitle(metric)} of every GPU`}>
         <div class="grid-row grid-head" role="row">
           <span role="columnheader">node</span>
-          <span role="columnheader">{metricTitle(metric)} of each GPU{unit && `, ${unit === "B" ? "GiB" : unit}`}</span>
+          <span role="columnheader">{metricTitle(metric)} of each GPU{unit && `, ${unit.replace(/^B/, "GiB")}`}</span>
           <span role="columnheader" class="number" title="The farthest its clock can be from the master's">
             clock ±
           </span>
@@ -105,9 +105,10 @@ export function chosenMetric(params: URLSearchParams, offered: string[]): string
 }
 
 function cellText(value: number, unit: string): string {
-  if (unit === "B") return short(value / 2 ** 30);
+  if (unit === "B" || unit === "B/s") return short(value / 2 ** 30);
+  if (unit === "%") return value.toFixed(0);
   if (Math.abs(value) >= 1e5) return value.toExponential(0);
-  return Math.abs(value) >= 10 ? value.toFixed(0) : short(value);
+  return Math.abs(value) >= 10 || Number.isInteger(value) ? value.toFixed(0) : short(value);
 }
 
 function NodeName({ node }: { node: NodeInfo }) {

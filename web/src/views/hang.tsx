@@ -26,9 +26,9 @@ export function Hang() {
           {h.since && <Chip kind={kind}>since {dateTime(h.since)}</Chip>}
           {load.error && <Chip kind="warn">old: the server does not answer</Chip>}
           {h.culprits.map((c, i) => (
-            <Chip key={i} kind="bad">
+            <Chip key={i} kind="bad" title={c.reason}>
               {c.rank === null ? "" : `rank ${c.rank} `}
-              {c.node ? `on ${c.node}` : ""}: {c.reason}
+              {c.node ? `on ${c.node}` : ""}
             </Chip>
           ))}
         </div>

@@ -5,7 +5,7 @@ import { ApiError, get, query } from "../api";
 import { heatPixel, lines as palette } from "../color";
 import { count, metricTitle, node_gpu, plural, toMs, withUnit } from "../format";
 import { HeatMap } from "../heat";
-import { live } from "../live";
+import { live, serverNow } from "../live";
 import { spanOf, unitOf, useMetricNames } from "../metricnames";
 import { Plot, type Line } from "../plot";
 import { setParams, useRoute } from "../route";
@@ -111,7 +111,7 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
   const load = useLoad(
     key,
     (signal) => {
-      const now = BigInt(Date.now()) * 1_000_000n;
+      const now = serverNow();
       const ends = follow ? { from: String(now - BigInt(range) * 1_000_000_000n), to: String(now) } : { from, to };
       return get<Series>(`/api/v1/metrics/series${query({ metric: props.metric, node: props.node, gpu: props.gpu, ...ends, points, trace: props.trace })}`, signal);
     },
@@ -137,7 +137,7 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
   );
   const aside = (
     <>
-      {data && <span>{plural(n, "GPU")}{load.error ? ", old: the server does not answer" : ""}</span>}
+      {data && <span>{data.series.every((s) => s.index !== null) ? plural(n, "GPU") : `${n} series`}{load.error ? ", old: the server does not answer" : ""}</span>}
       {props.removable && (
         <button type="button" class="quiet" onClick={props.onRemove} aria-label={`Remove ${metricTitle(props.metric)}`}>
           ✕

@@ -3,7 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { get, query } from "../api";
 import { metricTitle, toMs } from "../format";
-import type { Live } from "../live";
+import { serverNow, type Live } from "../live";
 import { unitOf, useMetricNames } from "../metricnames";
 import { Plot } from "../plot";
 import { link, useRoute } from "../route";
@@ -22,7 +22,7 @@ export function RecentSpread({ state }: { state: Live }) {
   const load = useLoad(
     offered.length ? `recent ${metric}` : null,
     (signal) => {
-      const now = BigInt(Date.now()) * 1_000_000n;
+      const now = serverNow();
       return get<Series>(`/api/v1/metrics/series${query({ metric, from: String(now - BigInt(minutes) * 60_000_000_000n), to: String(now), points: 300 })}`, signal);
     },
     5000,

@@ -69,7 +69,7 @@ function StartForm({ may }: { may: boolean }) {
         type="number"
         min="0"
         step="any"
-        placeholder="last s"
+        placeholder="last … s"
         aria-label="Begin so many seconds in the past"
         title="Begin so many seconds in the past: rings keep the last seconds"
         value={last}
@@ -81,7 +81,7 @@ function StartForm({ may }: { may: boolean }) {
         type="number"
         min="0"
         step="any"
-        placeholder="for s"
+        placeholder="for … s"
         aria-label="Stop by itself after so many seconds"
         title="Stop by itself after so many seconds; empty: until stopped"
         value={length}

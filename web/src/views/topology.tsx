@@ -17,10 +17,11 @@ export function TopologyPicture({ trace }: { trace: TraceInfo | null }) {
   // Nodes that look alike are drawn once.
   const alike = new Map<string, { nodes: string[]; shape: Topology["nodes"][number] }>();
   for (const n of load.data?.nodes ?? []) {
-    const key = JSON.stringify([n.gpus, n.links]);
+    const inside = n.links.filter((l) => !l.peer_node || l.peer_node === n.node).map(({ from, to, kind, bandwidth_gbps }) => ({ from, to, kind, bandwidth_gbps }));
+    const key = JSON.stringify([n.gpus, inside]);
     const known = alike.get(key);
     if (known) known.nodes.push(n.node);
-    else alike.set(key, { nodes: [n.node], shape: n });
+    else alike.set(key, { nodes: [n.node], shape: { ...n, links: inside } });
   }
   return (
     <Panel title="Topology">
