@@ -63,7 +63,8 @@ int exchange(int fd, const std::string& request, Deadline deadline) {
   }
   if (!answer.starts_with("HTTP/1.")) return 0;
   int code = 0;
-  for (size_t i = 9; i < kStatusLine; ++i) code = answer[i] >= '0' && answer[i] <= '9' ? code * 10 + answer[i] - '0' : 0;
+  for (size_t i = 9; i < kStatusLine; ++i)
+    code = answer[i] >= '0' && answer[i] <= '9' ? code * 10 + answer[i] - '0' : 0;
   return code;
 }
 
@@ -72,7 +73,8 @@ int exchange(int fd, const std::string& request, Deadline deadline) {
 Result<HttpUrl> parseHttpUrl(const std::string& url) {
   constexpr std::string_view kScheme = "http://";
   const Status bad = Status::invalid("'" + url + "' is no address of the form http://HOST[:PORT][/PATH]");
-  if (url.starts_with("https://")) return Status::invalid("webhooks are plain http: for https have a command call curl");
+  if (url.starts_with("https://"))
+    return Status::invalid("webhooks are plain http: for https have a command call curl");
   if (!url.starts_with(kScheme)) return bad;
   for (char c : url)
     if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) return bad;
@@ -102,9 +104,10 @@ Status httpPost(const HttpUrl& url, const std::string& json) {
   const std::string where = "http://" + url.host + ":" + url.port + url.path;
   const int fd = dial(url, deadline);
   if (fd < 0) return Status::io("cannot reach " + where);
-  const std::string request = "POST " + url.path + " HTTP/1.1\r\nHost: " + url.host +
-                              "\r\nUser-Agent: tracesmith\r\nContent-Type: application/json\r\nContent-Length: " +
-                              std::to_string(json.size()) + "\r\nConnection: close\r\n\r\n" + json;
+  const std::string request =
+      "POST " + url.path + " HTTP/1.1\r\nHost: " + url.host +
+      "\r\nUser-Agent: tracesmith\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(json.size()) +
+      "\r\nConnection: close\r\n\r\n" + json;
   const int code = exchange(fd, request, deadline);
   ::close(fd);
   if (code == 0) return Status::io(where + " did not answer");

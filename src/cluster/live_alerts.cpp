@@ -30,8 +30,8 @@ constexpr auto kCommandTime = 30s;
 Status runCommand(const std::vector<std::string>& command, const std::string& input) {
   const int in = ::memfd_create("alert", MFD_CLOEXEC);
   if (in < 0) return Status::io(std::string("no memory file: ") + std::strerror(errno));
-  const bool written = ::write(in, input.data(), input.size()) == static_cast<ssize_t>(input.size()) &&
-                       ::lseek(in, 0, SEEK_SET) == 0;
+  const bool written =
+      ::write(in, input.data(), input.size()) == static_cast<ssize_t>(input.size()) && ::lseek(in, 0, SEEK_SET) == 0;
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   sigset_t none, usual;

@@ -10,10 +10,10 @@ namespace tracesmith::analysis::live {
 namespace {
 
 constexpr int64_t kS = 1'000'000'000;
-constexpr int64_t kStepWaitNs = 4 * kS;   // for reports of the slowest to tell
-constexpr int64_t kForgetNs = 60 * kS;    // a rank that tells nothing
-constexpr int64_t kRepeatNs = 60 * kS;    // slow steps are told once in a while
-constexpr size_t kLeastSteps = 3;         // in a bucket
+constexpr int64_t kStepWaitNs = 4 * kS;  // for reports of the slowest to tell
+constexpr int64_t kForgetNs = 60 * kS;   // a rank that tells nothing
+constexpr int64_t kRepeatNs = 60 * kS;   // slow steps are told once in a while
+constexpr size_t kLeastSteps = 3;        // in a bucket
 constexpr size_t kMostSteps = 100'000, kMostComms = 200'000;
 
 double median(std::vector<double> values) {
@@ -62,8 +62,8 @@ void SlowDetector::take(const NodeReport& report, int64_t now_ns) {
 }
 
 void SlowDetector::takeSteps(const NodeReport& report, const ProcessReport& p, int64_t now_ns) {
-  auto [it, fresh] = jobs_.try_emplace(
-      jobOf(p), Job{{}, {}, 0, -1, {}, 0, ChangeDetector(options_.least_job, true), 0});
+  auto [it, fresh] =
+      jobs_.try_emplace(jobOf(p), Job{{}, {}, 0, -1, {}, 0, ChangeDetector(options_.least_job, true), 0});
   Job& job = it->second;
   if (fresh) job.bucket_start_ns = now_ns;
   const RankKey key{report.node, p.pid};
@@ -86,14 +86,15 @@ void SlowDetector::takeSteps(const NodeReport& report, const ProcessReport& p, i
 void SlowDetector::takeTransfers(const ProcessReport& p, int64_t now_ns) {
   for (const CommState& c : p.comms)
     for (const Transfers& t : c.transfers) {
-      auto [it, fresh] = links_.try_emplace(
-          {c.comm, t.op, t.bytes}, Link{"", -1, now_ns, 0, 0, "", ChangeDetector(options_.least_link, true)});
+      auto [it, fresh] = links_.try_emplace({c.comm, t.op, t.bytes},
+                                            Link{"", -1, now_ns, 0, 0, "", ChangeDetector(options_.least_link, true)});
       Link& link = it->second;
       link.name = c.name;
       link.size = c.size;
       link.op = t.op;
       link.bytes = t.bytes;
-      if (t.shortest_ns > 0) link.shortest_ns = link.shortest_ns == 0 ? t.shortest_ns : std::min(link.shortest_ns, t.shortest_ns);
+      if (t.shortest_ns > 0)
+        link.shortest_ns = link.shortest_ns == 0 ? t.shortest_ns : std::min(link.shortest_ns, t.shortest_ns);
     }
 }
 
@@ -142,7 +143,8 @@ void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_
   job.durations.push_back(duration);
   const double longer = duration - job.usual_ns;
   if (job.usual_ns <= 0 || duration < options_.slow_step * job.usual_ns ||
-      longer < static_cast<double>(options_.slow_step_ns) || !latest || most < longer / 2 || now_ns < job.quiet_until_ns)
+      longer < static_cast<double>(options_.slow_step_ns) || !latest || most < longer / 2 ||
+      now_ns < job.quiet_until_ns)
     return;
   job.quiet_until_ns = now_ns + kRepeatNs;
   alerts.push_back({now_ns, "slow_step", "info",
@@ -173,8 +175,9 @@ void SlowDetector::finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& al
     if (f.change.after - f.change.before > most / 2)
       alerts.push_back({now_ns, "slow_rank", "warning",
                         rankText(*f.key, *f.rank) + " became slower: it comes " +
-                            humanNs((f.change.after - f.change.before) * duration) + " later than before in every step (" +
-                            percent(f.change.after - f.change.before) + ")" + gpuText(*f.key, *f.rank)});
+                            humanNs((f.change.after - f.change.before) * duration) +
+                            " later than before in every step (" + percent(f.change.after - f.change.before) + ")" +
+                            gpuText(*f.key, *f.rank)});
   if (std::optional<Change> c = job.change.add(duration, start); c && found.empty())
     alerts.push_back({now_ns, "slow_job", "warning",
                       "the whole job became slower: a step takes " + humanNs(c->after) + " instead of " +
@@ -203,7 +206,8 @@ std::vector<Alert> SlowDetector::look(int64_t now_ns) {
   std::map<uint64_t, std::pair<double, Alert>> slow;
   for (auto it = links_.begin(); it != links_.end();) {
     Link& link = it->second;
-    if (now_ns - link.bucket_start_ns < options_.bucket_ns || (link.shortest_ns == 0 && now_ns - link.bucket_start_ns < kForgetNs)) {
+    if (now_ns - link.bucket_start_ns < options_.bucket_ns ||
+        (link.shortest_ns == 0 && now_ns - link.bucket_start_ns < kForgetNs)) {
       ++it;
       continue;
     }

@@ -17,11 +17,11 @@
 namespace tracesmith::analysis::live {
 
 struct SlowOptions {
-  int64_t bucket_ns = 5'000'000'000;  ///< steps and transfers are averaged over so long
-  double least_rank = 0.03;           ///< of a step: what a rank must come later than before
-  double least_job = 0.05;            ///< of a step: what all must take longer
-  double least_link = 0.10;           ///< of a transfer
-  double slow_step = 3;               ///< times the usual: a step is slow,
+  int64_t bucket_ns = 5'000'000'000;     ///< steps and transfers are averaged over so long
+  double least_rank = 0.03;              ///< of a step: what a rank must come later than before
+  double least_job = 0.05;               ///< of a step: what all must take longer
+  double least_link = 0.10;              ///< of a transfer
+  double slow_step = 3;                  ///< times the usual: a step is slow,
   int64_t slow_step_ns = 1'000'000'000;  ///< if it is longer by this, too
 };
 
