@@ -1,4 +1,4 @@
-// A node of a cluster inside a program: connects to a master and serves it for a while.
+// A node of a cluster inside a program: captures itself for a moment, then serves its master for a while.
 //   cluster_agent_example MASTER_HOST:PORT [NODE_ID] [SIMULATED_GPUS] [SECONDS] [DATA_DIR]
 #include <chrono>
 #include <cstdio>
@@ -25,6 +25,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", node.lastError().c_str());
     return 1;
   }
+  if (!node.startCapture()) std::fprintf(stderr, "%s\n", node.lastError().c_str());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  if (node.stopCapture())
+    if (const TraceRecord own = node.exportTrace(); !own.path.empty())
+      std::printf("%llu events of its own in %s\n", static_cast<unsigned long long>(own.event_count), own.path.c_str());
   const NodeInfo info = node.getNodeInfo();
   std::printf("node %s with %u GPUs\n", info.node_id.c_str(), info.gpu_count);
   std::fflush(stdout);

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "base/file.hpp"
+#include "analysis/canvas.hpp"
 
 namespace tracesmith::analysis {
 namespace {
@@ -37,58 +37,35 @@ void read(simdjson::dom::element frame, const char* key, std::vector<FrameGpu>& 
   }
 }
 
-std::string escaped(const std::string& s) {
-  std::string out;
-  for (char c : s) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-constexpr const char* kColors[] = {"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728",
-                                   "#9467bd", "#8c564b", "#e377c2", "#17becf"};
+constexpr Color kColors[] = {0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd, 0x8c564b, 0xe377c2, 0x17becf};
 constexpr double kWidth = 960, kHeight = 220, kLeft = 60, kTop = 40, kGap = 60;
 
-void panel(std::string& svg, double top, const char* title, const FrameData& data, FrameSeries FrameGpu::*series) {
-  char text[512];
+void panel(Canvas& canvas, double top, const char* title, const FrameData& data, FrameSeries FrameGpu::*series) {
   const double end = std::max(data.seconds.empty() ? 0 : data.seconds.back(), 1e-9);
   auto x = [&](double s) { return kLeft + kWidth * s / end; };
   auto y = [&](double percent) { return top + kHeight * (1 - percent / 100); };
-  std::snprintf(text, sizeof text, "<text x=\"%.0f\" y=\"%.0f\" font-size=\"14\">%s</text>\n", kLeft, top - 8, title);
-  svg += text;
+  canvas.text(kLeft, top - 8, 14, title);
   for (int percent = 0; percent <= 100; percent += 25) {
-    std::snprintf(text, sizeof text,
-                  "<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"%.0f\" y=\"%.1f\" "
-                  "text-anchor=\"end\">%d</text>\n",
-                  kLeft, kLeft + kWidth, y(percent), y(percent), kLeft - 6, y(percent) + 4, percent);
-    svg += text;
+    canvas.line({{kLeft, y(percent)}, {kLeft + kWidth, y(percent)}}, 1, 0xdddddd);
+    canvas.text(kLeft - 6, y(percent) + 4, 11, std::to_string(percent), Canvas::Align::right);
   }
   for (int i = 0; i <= 4; ++i) {
-    std::snprintf(text, sizeof text, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.3g s</text>\n",
-                  x(end * i / 4), top + kHeight + 16, end * i / 4);
-    svg += text;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g s", end * i / 4);
+    canvas.text(x(end * i / 4), top + kHeight + 16, 11, text, Canvas::Align::middle);
   }
   for (size_t g = 0; g < data.gpus.size(); ++g) {
     const std::vector<double>& values = (data.gpus[g].*series).values;
-    std::string points;
+    std::vector<std::pair<double, double>> points;
     auto flush = [&] {
-      if (!points.empty())
-        svg += "<polyline fill=\"none\" stroke-width=\"1.2\" stroke=\"" + std::string(kColors[g % std::size(kColors)]) +
-               "\" points=\"" + points + "\"/>\n";
+      canvas.line(points, 1.2, kColors[g % std::size(kColors)]);
       points.clear();
     };
     for (size_t i = 0; i < values.size(); ++i) {
-      if (std::isnan(values[i])) {
+      if (std::isnan(values[i]))
         flush();  // not measured: a gap in the line
-        continue;
-      }
-      std::snprintf(text, sizeof text, "%.1f,%.1f ", x(data.seconds[i]), y(std::clamp(values[i], 0.0, 100.0)));
-      points += text;
+      else
+        points.emplace_back(x(data.seconds[i]), y(std::clamp(values[i], 0.0, 100.0)));
     }
     flush();
   }
@@ -148,29 +125,23 @@ Result<FrameData> readFrames(const std::string& path) {
   return data;
 }
 
-std::string plotFrames(const FrameData& data) {
+Status plotFrames(const FrameData& data, const std::string& path) {
+  Canvas::Format format;
+  if (!Canvas::formatOf(path, format)) return Status::invalid("a plot is FILE.png, FILE.pdf or FILE.svg");
   const double legend = kTop + 2 * (kHeight + kGap);
   const double height = legend + 18 * std::ceil(static_cast<double>(data.gpus.size()) / 3) + 20;
-  char text[512];
-  std::snprintf(text, sizeof text,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
-                "font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-                kLeft + kWidth + 40, height);
-  std::string svg = text;
-  svg += "<text x=\"60\" y=\"18\" font-size=\"15\">" + escaped(data.session) + ", from " + escaped(data.start_time) +
-         "</text>\n";
-  panel(svg, kTop + 12, "GPU utilisation, %", data, &FrameGpu::util);
-  panel(svg, kTop + 12 + kHeight + kGap, "GPU memory in use, %", data, &FrameGpu::memory);
+  Result<std::unique_ptr<Canvas>> canvas = Canvas::create(path, format, kLeft + kWidth + 40, height);
+  if (!canvas) return canvas.status();
+  (*canvas)->text(60, 18, 15, data.session + ", from " + data.start_time);
+  panel(**canvas, kTop + 12, "GPU utilisation, %", data, &FrameGpu::util);
+  panel(**canvas, kTop + 12 + kHeight + kGap, "GPU memory in use, %", data, &FrameGpu::memory);
   for (size_t g = 0; g < data.gpus.size(); ++g) {
     const double x = kLeft + static_cast<double>(g % 3) * 330,
                  y = legend + 18 * std::floor(static_cast<double>(g) / 3) + 16;
-    std::snprintf(text, sizeof text, "<rect x=\"%.0f\" y=\"%.0f\" width=\"12\" height=\"8\" fill=\"%s\"/>", x, y - 8,
-                  kColors[g % std::size(kColors)]);
-    svg += text;
-    std::snprintf(text, sizeof text, "<text x=\"%.0f\" y=\"%.0f\">", x + 18, y);
-    svg += text + escaped(data.gpus[g].id) + "</text>\n";
+    (*canvas)->box(x, y - 8, 12, 8, kColors[g % std::size(kColors)]);
+    (*canvas)->text(x + 18, y, 11, data.gpus[g].id);
   }
-  return svg + "</svg>\n";
+  return (*canvas)->finish();
 }
 
 }  // namespace tracesmith::analysis

@@ -28,7 +28,7 @@ struct FrameData {
 };
 
 Result<FrameData> readFrames(const std::string& path);
-/// Utilisation and memory of every GPU over time, as SVG.
-std::string plotFrames(const FrameData& data);
+/// Draws utilisation and memory of every GPU over time: .png, .pdf or .svg.
+Status plotFrames(const FrameData& data, const std::string& path);
 
 }  // namespace tracesmith::analysis

@@ -129,6 +129,40 @@ void commText(const Analysis& a, std::string& out) {
 
 }  // namespace
 
+std::string communicationText(const Analysis& a) {
+  std::string out = std::to_string(a.ranks) + " ranks";
+  out += a.matrix.empty() ? ", no communication was seen\n" : ", communication pattern: " + a.pattern + "\n";
+  if (a.matrix.empty()) return out;
+  std::vector<MatrixCell> cells = a.matrix;
+  std::stable_sort(cells.begin(), cells.end(), [](const auto& x, const auto& y) { return x.bytes > y.bytes; });
+  if (cells.size() > 10) cells.resize(10);
+  Table table = {{"from", "to", "bytes", "operations", "average"}};
+  for (const MatrixCell& c : cells)
+    table.push_back(
+        {std::to_string(c.from), std::to_string(c.to), humanBytes(c.bytes), humanCount(c.count), time(c.latency_us)});
+  out += "\nMost is sent\n" + alignTable(table, "  ");
+  linkTable(a, SIZE_MAX, out);
+  commText(a, out);
+  return out;
+}
+
+std::string communicationJson(const Analysis& a) {
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().field("ranks", static_cast<int64_t>(a.ranks)).field("pattern", a.pattern);
+  w.key("matrix").beginArray();
+  for (const MatrixCell& c : a.matrix)
+    w.beginObject()
+        .field("from", c.from)
+        .field("to", c.to)
+        .field("bytes", c.bytes)
+        .field("count", c.count)
+        .field("latency_us", c.latency_us)
+        .endObject();
+  w.endArray().endObject();
+  return text;
+}
+
 std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   std::string out = printable(a.verdict.text);
   if (a.verdict.kind == VerdictKind::rank || a.verdict.kind == VerdictKind::link)

@@ -64,6 +64,7 @@ void addCluster(CLI::App& app, Run& run) {
   addClusterServers(*cluster, run);
   addClusterNodes(*cluster, run);
   addClusterSessions(*cluster, run);
+  addClusterData(*cluster, run);
   addClusterStat(*cluster, run);
   addClusterHang(*cluster, run);
   addClusterCerts(*cluster, run);

@@ -15,6 +15,7 @@ void addClusterNodes(CLI::App& cluster, Run& run);     // add-node, nodes, statu
 void addClusterSessions(CLI::App& cluster, Run& run);  // record, start, stop, sessions, recover
 
 void addClusterStat(CLI::App& cluster, Run& run);   // stat
+void addClusterData(CLI::App& cluster, Run& run);   // tail, query, analyze-comm
 void addClusterHang(CLI::App& cluster, Run& run);   // hang
 void addClusterCerts(CLI::App& cluster, Run& run);  // certs
 

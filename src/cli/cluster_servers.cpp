@@ -97,6 +97,16 @@ void addClusterServers(CLI::App& cluster, Run& run) {
         ->type_name("MS")
         ->capture_default_str()
         ->check(CLI::Range(10, 3600000));
+    command
+        ->add_option("--keep-rings", o->keep_rings_s,
+                     "Memory of ended processes that nobody recorded is freed after SECONDS")
+        ->type_name("SECONDS")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1e9));
+    command->add_option("--segment-bytes", o->segment_bytes, "Size of the files data is kept in, about")
+        ->type_name("BYTES")
+        ->capture_default_str()
+        ->check(CLI::Range(uint64_t{64} << 10, uint64_t{1} << 30));
     addSecurity(*command, o->security, true);
     command->add_flag("--json", *json, "Print where it listens as JSON");
     command->footer("Example:  tracesmith cluster agent --master head:50051 --data-dir /var/lib/tracesmith");

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "analysis/canvas.hpp"
 #include "analysis/frame_stats.hpp"
-#include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
@@ -25,12 +25,8 @@ std::string percent(double v) {
 int stat(const Options& o) {
   Result<analysis::FrameData> data = analysis::readFrames(o.data);
   if (!data) return fail(data.status());
-  if (!o.plot.empty()) {
-    Result<OutputFile> out = OutputFile::create(o.plot);
-    if (!out) return fail(out.status());
-    if (Status s = out->write(analysis::plotFrames(*data)); !s) return fail(s);
-    if (Status s = out->commit(); !s) return fail(s);
-  }
+  if (!o.plot.empty())
+    if (Status s = analysis::plotFrames(*data, o.plot); !s) return fail(s);
   if (o.json) {
     std::string text;
     JsonWriter w(text);
@@ -65,12 +61,13 @@ void addClusterStat(CLI::App& cluster, Run& run) {
   command->add_option("--data", o->data, "Frames, as `cluster stop -o NAME.json` writes them")
       ->required()
       ->type_name("FILE.json");
-  command->add_option("--plot", o->plot, "Picture to draw")->type_name("FILE.svg");
+  command->add_option("--plot", o->plot, "Picture to draw")->type_name("FILE.png|.pdf|.svg");
   command->add_flag("--json", o->json, "Print JSON");
-  command->footer("Example:  tracesmith cluster stat --data epoch-1.json --plot epoch-1.svg");
+  command->footer("Example:  tracesmith cluster stat --data epoch-1.json --plot epoch-1.pdf");
   command->callback([o, &run] {
-    if (!o->plot.empty() && !o->plot.ends_with(".svg"))
-      throw CLI::ParseError("--plot draws SVG: give FILE.svg", CLI::ExitCodes::ValidationError);
+    analysis::Canvas::Format format;
+    if (!o->plot.empty() && !analysis::Canvas::formatOf(o->plot, format))
+      throw CLI::ParseError("--plot draws FILE.png, FILE.pdf or FILE.svg", CLI::ExitCodes::ValidationError);
     run = [o] { return stat(*o); };
   });
 }

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tracesmith/common/status.hpp"
 
@@ -29,6 +30,10 @@ void addSynth(CLI::App& app, Run& run);
 void addTop(CLI::App& app, Run& run);
 void addTopo(CLI::App& app, Run& run);
 void addView(CLI::App& app, Run& run);
+
+/// What `tracesmith query FILE... SQL` does. `out` empty: standard output.
+int queryTraces(const std::vector<std::string>& files, const std::string& sql, const std::string& format,
+                const std::string& out);
 
 /// Prints "tracesmith: <message>" and returns exit code 1.
 int fail(const Status& status);

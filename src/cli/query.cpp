@@ -181,6 +181,16 @@ int runQuery(QueryArgs args) {
 
 }  // namespace
 
+int queryTraces(const std::vector<std::string>& files, const std::string& sql, const std::string& format,
+                const std::string& out) {
+  QueryArgs args;
+  args.inputs = files;
+  args.inputs.push_back(sql);
+  args.format = format;
+  args.out = out;
+  return runQuery(args);
+}
+
 void addQuery(CLI::App& app, Run& run) {
   auto args = std::make_shared<QueryArgs>();  // shared with the callback, which outlives this function
   CLI::App* command = app.add_subcommand("query", "Ask one or several traces in SQL (DuckDB's dialect)");

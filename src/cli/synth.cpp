@@ -69,6 +69,7 @@ int live(Options& o) {
   const char* reader = std::getenv("TRACESMITH_READER");
   o.run.keep_rings = folder && *folder;  // `tracesmith run` reads them after us
   o.run.reader = reader ? static_cast<uint32_t>(std::max(0, std::atoi(reader))) : 0;
+  o.run.wait_for_reader = o.run.speed == 0;
   for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
   Result<std::unique_ptr<sim::LiveJob>> job = sim::LiveJob::create(o.run);
   if (!job) return fail(job.status());

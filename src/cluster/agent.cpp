@@ -4,13 +4,17 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <thread>
 
 #include "capture/ring/reader.hpp"
 #include "cluster/agent_link.hpp"
 #include "cluster/guard.hpp"
 #include "cluster/hardware_source.hpp"
+#include "cluster/merge.hpp"
 #include "cluster/rpc.hpp"
 #include "cluster/sim_source.hpp"
 
@@ -31,10 +35,16 @@ Result<std::string> keptWord(const std::string& path, const std::string& fresh) 
   return fresh;
 }
 
+constexpr auto kDeliverAtMost = std::chrono::seconds(30);
+
 class AgentServer final : public Server, private pb::ClusterService::Service {
  public:
   Status start(AgentOptions options);
   ~AgentServer() override {
+    {
+      std::lock_guard lock(inventory_->mutex);
+      inventory_->ended = true;
+    }
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     link_.reset();
     live_.reset();
@@ -44,6 +54,9 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   uint16_t port() const override { return port_; }
   std::string name() const override { return node_; }
   NodeStatus status() const override;
+  Status startCapture() override;
+  Status stopCapture() override;
+  Status exportTrace(const std::string& path) override;
 
  private:
   grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
@@ -77,8 +90,16 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::string folder_, node_;
   uint16_t port_ = 0;
   int lock_ = -1;
-  std::vector<DeviceStatus> gpus_;
+  /// What the node has, found by a thread of its own.
+  struct Inventory {
+    std::mutex mutex;  // guards what follows
+    std::vector<DeviceStatus> gpus;
+    bool ended = false;
+  };
+  const std::shared_ptr<Inventory> inventory_ = std::make_shared<Inventory>();  // shared with that thread
   Guard guard_;
+  std::mutex capture_mutex_;  // guards capture_
+  CaptureSpan capture_;       // our own; empty id: there was none
   std::unique_ptr<SimulatedNode> simulation_;
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<ClockKeeper> clock_;
@@ -92,7 +113,10 @@ NodeStatus AgentServer::status() const {
   NodeStatus s;
   s.node = node_;
   s.hostname = capture::hostName();
-  s.gpus = gpus_;
+  {
+    std::lock_guard lock(inventory_->mutex);
+    s.gpus = inventory_->gpus;
+  }
   s.connected = link_->connected();
   const RecorderStats recorded = recorder_->stats();
   s.processes = recorded.processes;
@@ -108,6 +132,56 @@ NodeStatus AgentServer::status() const {
   s.clock_bound_ns = clock.model.bound_ns;
   s.clock_drift_ppm = clock.model.drift_ppm;
   return s;
+}
+
+Status AgentServer::startCapture() {
+  std::lock_guard lock(capture_mutex_);
+  if (!capture_.id.empty() && capture_.end_ns == 0) return Status::invalid("a capture of this node is under way");
+  spool_->hold(true);  // until it was exported, or the next one begins
+  capture_ = {"local-" + randomHex(8), clock_->toReference(sync::rawClock()), 0, 0};
+  recorder_->setLocalCapture(capture_);
+  return {};
+}
+
+Status AgentServer::stopCapture() {
+  std::lock_guard lock(capture_mutex_);
+  if (capture_.id.empty() || capture_.end_ns != 0) return Status::invalid("this node captures nothing of its own");
+  capture_.end_ns = clock_->toReference(sync::rawClock());
+  recorder_->setLocalCapture(capture_);
+  return {};
+}
+
+Status AgentServer::exportTrace(const std::string& path) {
+  std::lock_guard lock(capture_mutex_);
+  if (capture_.id.empty()) return Status::invalid("this node has captured nothing of its own");
+  if (capture_.end_ns == 0) return Status::invalid("the capture is under way: stop it first");
+  const auto deadline = std::chrono::steady_clock::now() + kDeliverAtMost;
+  while (!recorder_->done(capture_)) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return Status::io("not all of the capture is on disk: " + recorder_->stats().problem);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  SessionRecord session;
+  session.id = session.name = capture_.id;
+  session.start_ns = capture_.start_ns;
+  session.end_ns = capture_.end_ns;
+  session.nodes = {node_};
+  std::vector<SegmentInfo> segments;
+  for (const auto& [file, size] : spool_->files()) {
+    SegmentInfo& segment = segments.emplace_back();
+    segment.node = node_;
+    segment.path = file;
+    segment.size = size;
+    segment.first_ns = INT64_MIN;  // of any time: rows are looked at one by one
+    segment.last_ns = INT64_MAX;
+  }
+  Result<OutputFile> out = OutputFile::create(path);
+  if (!out) return out.status();
+  TS_TRY(mergeSession(session, segments, {}, [&](std::string_view bytes, uint64_t) { return out->write(bytes); }));
+  TS_TRY(out->commit());
+  recorder_->setLocalCapture({});
+  spool_->hold(false);
+  return {};
 }
 
 Status AgentServer::start(AgentOptions options) {
@@ -163,10 +237,6 @@ Status AgentServer::start(AgentOptions options) {
   hardware::Places places = hardware::Places::fromEnvironment();
   places.node = node_;
   if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
-  for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
-    gpus_.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
-                     gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
-  info.gpus = gpus_;
   if (options.sim_gpus > 0) {
     Result<std::unique_ptr<SimulatedNode>> simulation = SimulatedNode::start(options, node_);
     if (!simulation) return simulation.status();
@@ -177,6 +247,9 @@ Status AgentServer::start(AgentOptions options) {
   recording.ring_folder = options.ring_folder;
   recording.captures_file = folder_ + "/captures";
   recording.freq_ms = options.freq_ms;
+  recording.ring_roots = RingFolders::rootsFromEnvironment();
+  recording.keep_dead_ns = static_cast<int64_t>(options.keep_rings_s * 1e9);
+  recording.segment_bytes = options.segment_bytes;
   recorder_ = std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places));
   port_ = options.port;
   Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
@@ -189,6 +262,16 @@ Status AgentServer::start(AgentOptions options) {
     in >> options.master;
   }
   link_->dial(options.master);
+  // A driver may take long to answer, or for ever: nobody waits for it. Shared: it may outlive us.
+  std::thread([state = inventory_, places, link = link_.get()] {
+    std::vector<DeviceStatus> gpus;
+    for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
+      gpus.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
+                      gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
+    std::lock_guard guard(state->mutex);
+    state->gpus = gpus;
+    if (!state->ended) link->setGpus(std::move(gpus));
+  }).detach();
   return {};
 }
 

@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kPieceBytes = 512u << 10;
 constexpr uint64_t kMostInFlight = 8u << 20;
 constexpr auto kLeastPause = 100ms, kMostPause = 5000ms;
+constexpr auto kDiscovery = 1s;        // what finding the GPUs takes, usually much less
 constexpr auto kSilence = 30s;         // a master that says nothing for so long is not there
 constexpr auto kRefusedPause = 500ms;  // before a piece is offered again that the master had no room for
 
@@ -85,6 +86,14 @@ void MasterLink::dial(const std::string& address) {
   changed_.notify_all();
 }
 
+void MasterLink::setGpus(std::vector<DeviceStatus> gpus) {
+  std::lock_guard lock(mutex_);
+  gpus_ = std::move(gpus);
+  gpus_known_ = true;
+  if (call_) call_->context.TryCancel();  // it registers again, with them
+  changed_.notify_all();
+}
+
 std::string MasterLink::problem() const {
   std::lock_guard lock(mutex_);
   return problem_;
@@ -93,6 +102,7 @@ std::string MasterLink::problem() const {
 void MasterLink::loop() {
   auto pause = kLeastPause;
   std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kDiscovery, [&] { return stop_ || gpus_known_; });  // else the node registers twice
   while (!stop_) {
     const std::string address = address_;
     if (address.empty()) {
@@ -127,8 +137,13 @@ Status MasterLink::talk(const std::string& address) {
   request.set_boot_id(info_.boot_id);
   request.set_version(info_.version);
   request.set_port(agent_port_);
-  request.set_gpu_count(static_cast<uint32_t>(info_.gpus.size()));
-  for (const DeviceStatus& gpu : info_.gpus) {
+  std::vector<DeviceStatus> gpus;
+  {
+    std::lock_guard lock(mutex_);
+    gpus = gpus_;
+  }
+  request.set_gpu_count(static_cast<uint32_t>(gpus.size()));
+  for (const DeviceStatus& gpu : gpus) {
     pb::DeviceInfo& d = *request.add_gpus();
     d.set_device_index(gpu.index);
     d.set_name(gpu.name);

@@ -25,6 +25,8 @@ class MasterLink {
 
   /// HOST:PORT to keep a connection to; takes the place of the one before. Empty: none.
   void dial(const std::string& address);
+  /// What the node has, once it is known: the master is told.
+  void setGpus(std::vector<DeviceStatus> gpus);
   bool connected() const { return connected_; }
   /// Why there is no connection; empty if there is one.
   std::string problem() const;
@@ -34,7 +36,7 @@ class MasterLink {
   void loop();
   Status talk(const std::string& address);
 
-  const NodeRegistration info_;
+  const NodeRegistration info_;  // without its GPUs
   const uint16_t agent_port_;
   const SecurityOptions security_;
   Spool& spool_;
@@ -46,6 +48,8 @@ class MasterLink {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::string address_, problem_;
+  std::vector<DeviceStatus> gpus_;
+  bool gpus_known_ = false;
   Call* call_ = nullptr;  // of the connection there is
   std::thread thread_;
 };

@@ -13,6 +13,7 @@
 #include "analysis/live/verdict.hpp"
 #include "sync/clock_fit.hpp"
 #include "tracesmith/common/status.hpp"
+#include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {
 
@@ -38,6 +39,8 @@ struct AgentOptions {
   uint64_t sim_start = 0;               ///< when that job began, Unix seconds: the same for all its nodes; 0: now
   std::vector<std::string> sim_faults;  ///< as `synth --fault` takes them
   uint32_t freq_ms = 500;               ///< of telemetry, where a session does not say
+  double keep_rings_s = 600;            ///< of ended processes, where nobody recorded them
+  uint64_t segment_bytes = 32u << 20;   ///< of a file of the spool, about
   SecurityOptions security;
 };
 
@@ -125,6 +128,21 @@ struct StartOptions {
   double max_age_s = 0;
 };
 
+/// What a subscriber wants; empty: all.
+struct EventFilter {
+  std::vector<std::string> nodes;
+  std::vector<int64_t> ranks;
+  std::vector<std::string> types;  ///< kernel, memcpy, …, collective
+};
+
+/// An event soon after it was recorded. Its timestamp is Unix ns of the master.
+struct LiveEvent {
+  std::string node;
+  int64_t rank = -1;             ///< −1: not known
+  uint64_t lost = 0;             ///< that were asked for and did not get here, since the event before
+  tracesmith::TraceEvent event;  ///< of type Unknown: there is none, only a loss
+};
+
 /// What a node last said of its GPUs and processes.
 struct LiveNode {
   analysis::live::NodeReport report;
@@ -160,9 +178,16 @@ class Client {
   virtual Result<HangStatus> hang() = 0;
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
-  /// The session as one trace, whole or absent. `progress` gets the bytes so far.
+  /// The session as one trace, whole or absent; with an empty name all that is stored. `progress` gets the bytes so
+  /// far.
   virtual Status fetch(const std::string& name_or_id, const std::string& path,
                        const std::function<void(uint64_t)>& progress) = 0;
+  /// Events of sessions that record, as agents send them, until `visit` says false or cancel() is called. `begun` is
+  /// called when the subscription is in force: what comes after is visited or counted as lost.
+  virtual Status follow(const EventFilter& filter, const std::function<void()>& begun,
+                        const std::function<bool(const LiveEvent&)>& visit) = 0;
+  /// Ends a follow() of another thread.
+  virtual void cancel() = 0;
 };
 
 /// A server in this process: an agent or a master.
@@ -173,6 +198,11 @@ class Server {
   virtual std::string name() const = 0;  ///< of the node, or "master"
   /// An agent's own view of itself; empty for a master.
   virtual NodeStatus status() const = 0;
+  /// An agent's own capture, which no master asked for. One at a time.
+  virtual Status startCapture() = 0;
+  virtual Status stopCapture() = 0;
+  /// What the last one recorded, as one trace; waits for what probes still hold.
+  virtual Status exportTrace(const std::string& path) = 0;
   /// A master's client in this process, for any thread: it may do everything, and goes before the server does.
   /// Empty for an agent.
   virtual std::unique_ptr<Client> client() { return nullptr; }
@@ -189,7 +219,7 @@ class Library {
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "cluster 5, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kLibraryVersion = "cluster 6, tracesmith " TRACESMITH_VERSION;
 using CreateLibrary = Library*(const char* version);
 constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
 

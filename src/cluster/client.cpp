@@ -1,5 +1,7 @@
 #include "cluster/client.hpp"
 
+#include <mutex>
+
 #include "base/file.hpp"
 #include "cluster/convert.hpp"
 #include "cluster/guard.hpp"
@@ -153,6 +155,39 @@ class RpcClient final : public Client {
     return out->commit();
   }
 
+  Status follow(const EventFilter& filter, const std::function<void()>& begun,
+                const std::function<bool(const LiveEvent&)>& visit) override {
+    grpc::ClientContext context;
+    addToken(context, token_);
+    pb::StreamEventsRequest request;
+    for (const std::string& node : filter.nodes) request.add_node_ids(node);
+    for (const int64_t rank : filter.ranks) request.add_ranks(rank);
+    for (const std::string& type : filter.types) request.add_types(type);
+    {
+      std::lock_guard lock(mutex_);
+      if (cancelled_) return {};
+      following_ = &context;
+    }
+    auto reader = stub_->StreamEvents(&context, request);
+    reader->WaitForInitialMetadata();
+    if (begun) begun();
+    pb::TraceEvent message;
+    bool ended = false;
+    while (!ended && reader->Read(&message)) ended = !visit(fromMessage(message));
+    if (ended) context.TryCancel();
+    const grpc::Status status = reader->Finish();
+    std::lock_guard lock(mutex_);
+    following_ = nullptr;
+    if (ended || cancelled_) return {};
+    return status.ok() ? Status::io("the master ended the stream of events") : fromGrpc(status, what_);
+  }
+
+  void cancel() override {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    if (following_) following_->TryCancel();
+  }
+
  private:
   template <typename Method, typename Request, typename Response>
   Status call(Method method, const Request& request, Response& response) {
@@ -162,6 +197,9 @@ class RpcClient final : public Client {
     return fromGrpc((stub_.get()->*method)(&context, request, &response), what_);
   }
 
+  std::mutex mutex_;  // guards following_ and cancelled_
+  grpc::ClientContext* following_ = nullptr;
+  bool cancelled_ = false;
   std::string what_, token_;
   std::unique_ptr<pb::ClusterService::Stub> stub_;
 };

@@ -1,15 +1,21 @@
 #include "tracesmith/cluster/cluster_master.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <future>
 #include <mutex>
 #include <thread>
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
 #include "cluster/client.hpp"
+#include "cluster/names.hpp"
 #include "cluster/service.hpp"
+#include "sync/clock_table.hpp"
 #include "trace/export/export.hpp"
+#include "tracesmith/analysis/analysis.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::cluster {
@@ -21,6 +27,10 @@ struct ClusterMaster::Impl {
   std::unique_ptr<Client> client;
   std::string session;  // of the last capture
   mutable std::string error;
+  ClientOptions own;                 // to this master
+  std::unique_ptr<Client> follower;  // of the subscription
+  std::thread following;
+  std::atomic<uint64_t> lost{0};
 
   bool note(const Status& status) const {
     if (!status) error = status.message();
@@ -49,11 +59,11 @@ bool ClusterMaster::start() {
   options.heartbeat_ms = c.heartbeat_interval_ms;
   options.timeout_ms = c.node_timeout_ms;
   options.data_dir = c.data_dir;
-  options.security.token_file = c.token_file;
+  options.security = {c.token_file, c.tls_cert, c.tls_key, c.tls_ca};
   Result<std::unique_ptr<Server>> server = startMasterServer(options);
   if (!server) return impl_->note(server.status());
   impl_->server = std::move(*server);
-  ClientOptions own;
+  ClientOptions& own = impl_->own;
   const bool any = c.listen == "0.0.0.0" || c.listen == "::";
   own.master = (any ? "127.0.0.1" : c.listen) + ":" + std::to_string(impl_->server->port());
   own.security = options.security;
@@ -64,6 +74,7 @@ bool ClusterMaster::start() {
 }
 
 void ClusterMaster::stop() {
+  unsubscribeFromEvents();
   std::lock_guard lock(impl_->mutex);
   impl_->client.reset();
   impl_->server.reset();
@@ -180,6 +191,94 @@ ClusterMaster::ClusterStatistics ClusterMaster::getClusterStatistics() const {
   return s;
 }
 
+bool ClusterMaster::subscribeToEvents(EventCallback callback) {
+  unsubscribeFromEvents();
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->server) return impl_->note(Status::invalid("the master does not run"));
+  Result<std::unique_ptr<Client>> client = connectClient(impl_->own);
+  if (!client) return impl_->note(client.status());
+  impl_->follower = std::move(*client);
+  impl_->lost = 0;
+  auto begun = std::make_shared<std::promise<void>>();  // shared with the thread, which may leave it last
+  std::future<void> begins = begun->get_future();
+  impl_->following = std::thread([impl = impl_.get(), callback = std::move(callback), begun] {
+    (void)impl->follower->follow(
+        {}, [&] { begun->set_value(); },
+        [&](const LiveEvent& e) {
+          impl->lost += e.lost;
+          if (e.event.type != EventType::Unknown) callback(e.node, e.event);
+          return true;
+        });
+  });
+  begins.wait();
+  return true;
+}
+
+void ClusterMaster::unsubscribeFromEvents() {
+  std::unique_lock lock(impl_->mutex);
+  if (!impl_->follower) return;
+  impl_->follower->cancel();
+  std::thread following = std::move(impl_->following);
+  lock.unlock();
+  following.join();  // not under the lock: the callback may ask this master something
+  lock.lock();
+  impl_->follower.reset();
+}
+
+uint64_t ClusterMaster::eventsLost() const { return impl_->lost; }
+
+TraceRecord ClusterMaster::collectAllTraces() {
+  TraceRecord record;
+  const std::string path = impl_->config.data_dir + "/collected-" + randomHex(8) + ".sbt";
+  if (!exportToSBT(path)) return record;
+  std::lock_guard lock(impl_->mutex);
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);
+  if (!impl_->note(reader.status())) return record;
+  record.path = path;
+  record.event_count = (*reader)->rows(trace::tableOf<trace::EventRow>());
+  for (const SessionInfo& s : impl_->status().sessions) {
+    if (s.id != impl_->session) continue;
+    record.complete = s.state == "complete";
+    for (const SessionNode& node : s.nodes) record.nodes.push_back(node.node);
+  }
+  return record;
+}
+
+ClusterTimeline ClusterMaster::buildClusterTimeline() {
+  ClusterTimeline timeline;
+  const TraceRecord record = collectAllTraces();
+  if (record.path.empty()) return timeline;
+  const bool opened = timeline.open(record.path);
+  std::remove(record.path.c_str());
+  std::lock_guard lock(impl_->mutex);
+  if (!opened) impl_->error = timeline.lastError();
+  return timeline;
+}
+
+CommAnalysis::CommMatrix ClusterMaster::getClusterCommMatrix() {
+  CommAnalysis::CommMatrix cells;
+  const TraceRecord record = collectAllTraces();
+  if (record.path.empty()) return cells;
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(record.path);
+  Result<analysis::Analysis> result = reader ? analysis::analyze(**reader, {}) : reader.status();
+  std::remove(record.path.c_str());
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->note(result.status())) return cells;
+  for (const analysis::MatrixCell& c : result->matrix)
+    cells.world_size = std::max({cells.world_size, static_cast<uint32_t>(c.from) + 1, static_cast<uint32_t>(c.to) + 1});
+  const size_t n = cells.world_size;
+  cells.bytes.assign(n, std::vector<uint64_t>(n));
+  cells.count = cells.bytes;
+  cells.avg_latency.assign(n, std::vector<double>(n));
+  for (const analysis::MatrixCell& c : result->matrix) {
+    const auto from = static_cast<size_t>(c.from), to = static_cast<size_t>(c.to);
+    cells.bytes[from][to] = c.bytes;
+    cells.count[from][to] = c.count;
+    cells.avg_latency[from][to] = c.latency_us;
+  }
+  return cells;
+}
+
 bool ClusterMaster::exportToSBT(const std::string& filename) {
   std::lock_guard lock(impl_->mutex);
   if (!impl_->client || impl_->session.empty()) return impl_->note(Status::invalid("nothing was captured"));
@@ -191,11 +290,15 @@ namespace {
 Status convert(const std::string& sbt, const std::string& filename, Status (*format)(trace::Export&)) {
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(sbt);
   if (!reader) return reader.status();
+  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
+  if (!clock) return clock.status();
+  trace::Selection all;
+  all.clock = clock->get();
   Result<OutputFile> out = OutputFile::create(filename);
   if (!out) return out.status();
   BufferedWriter writer(out->file());
   Progress progress("exporting");
-  trace::Export e{**reader, {}, writer, progress};
+  trace::Export e{**reader, all, writer, progress};
   TS_TRY(format(e));
   TS_TRY(writer.flush());
   return out->commit();

@@ -106,6 +106,42 @@ NodeStatus fromMessage(const NodeState& m) {
   return s;
 }
 
+void toMessage(const LiveEvent& live, pb::TraceEvent& m) {
+  const tracesmith::TraceEvent& e = live.event;
+  m.set_timestamp(e.timestamp);
+  m.set_type(static_cast<uint32_t>(e.type));
+  m.set_name(e.name);
+  m.set_device_id(e.device_id);
+  m.set_stream_id(e.stream_id);
+  m.set_correlation_id(e.correlation_id);
+  m.set_duration(e.duration);
+  m.set_node_id(live.node);
+  m.set_rank(live.rank);
+  m.set_thread_id(e.thread_id);
+  if (e.memory_params) m.set_bytes(e.memory_params->size_bytes);
+  for (const auto& [key, value] : e.metadata) (*m.mutable_metadata())[key] = value;
+  m.set_lost(live.lost);
+}
+
+LiveEvent fromMessage(const pb::TraceEvent& m) {
+  LiveEvent live;
+  tracesmith::TraceEvent& e = live.event;
+  live.node = m.node_id();
+  live.rank = m.rank();
+  live.lost = m.lost();
+  e.timestamp = m.timestamp();
+  e.type = static_cast<EventType>(m.type());
+  e.name = m.name();
+  e.device_id = m.device_id();
+  e.stream_id = m.stream_id();
+  e.correlation_id = m.correlation_id();
+  e.duration = m.duration();
+  e.thread_id = m.thread_id();
+  if (m.has_bytes()) e.memory_params = MemoryParams{m.bytes(), {}, {}};
+  e.metadata.insert(m.metadata().begin(), m.metadata().end());
+  return live;
+}
+
 void toMessage(const CaptureSpan& span, Capture& m) {
   m.set_id(span.id);
   m.set_start_ns(span.start_ns);

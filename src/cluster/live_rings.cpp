@@ -276,7 +276,7 @@ ProcessReport RingFollower::report(uint64_t now) {
 }
 
 void RingWatch::look(uint64_t now) {
-  const std::vector<std::string> paths = ringsBelow(folder_);
+  const std::vector<std::string> paths = folders_.rings();
   for (const std::string& path : paths) {
     auto [it, fresh] = rings_.try_emplace(path);
     if (!fresh) continue;

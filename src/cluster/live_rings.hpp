@@ -12,6 +12,7 @@
 #include "analysis/live/report.hpp"
 #include "capture/collect/nccl_join.hpp"
 #include "capture/ring/reader.hpp"
+#include "cluster/ring_folders.hpp"
 
 namespace tracesmith::cluster {
 
@@ -64,13 +65,15 @@ class RingFollower {
 class RingWatch {
  public:
   /// `node`: of the simulated processes in the folder only those of this node are looked at.
-  RingWatch(std::string folder, std::string node) : folder_(std::move(folder)), node_(std::move(node)) {}
+  RingWatch(std::string folder, std::string node)
+      : folders_(std::move(folder), RingFolders::rootsFromEnvironment()), node_(std::move(node)) {}
   std::vector<analysis::live::ProcessReport> report();
 
  private:
   void look(uint64_t now_ns);
 
-  const std::string folder_, node_;
+  RingFolders folders_;
+  const std::string node_;
   std::map<std::string, std::unique_ptr<RingFollower>> rings_;  // by path; null: not ours
 };
 

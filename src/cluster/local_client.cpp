@@ -1,5 +1,8 @@
 #include "cluster/local_client.hpp"
 
+#include <condition_variable>
+#include <mutex>
+
 #include "base/file.hpp"
 #include "cluster/live_watch.hpp"
 #include "sync/exchange.hpp"
@@ -45,7 +48,40 @@ class LocalClient final : public Client {
     return fetched ? out->commit() : fetched;
   }
 
+  Status follow(const EventFilter& filter, const std::function<void()>& begun,
+                const std::function<bool(const LiveEvent&)>& visit) override {
+    Result<std::shared_ptr<Subscription>> subscription = master_.events().subscribe(filter, [this] {
+      std::lock_guard lock(mutex_);
+      ++news_;
+      changed_.notify_all();
+    });
+    if (!subscription) return subscription.status();
+    if (begun) begun();
+    LiveEvent event;
+    bool ended = false;
+    for (uint64_t seen = 0; !ended;) {
+      while (!ended && (*subscription)->take(event)) ended = !visit(event);
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return cancelled_ || ended || news_ != seen; });
+      ended |= cancelled_;
+      seen = news_;
+    }
+    master_.events().unsubscribe(*subscription);
+    return {};
+  }
+
+  void cancel() override {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    changed_.notify_all();
+  }
+
  private:
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  uint64_t news_ = 0;
+  bool cancelled_ = false;
+
   Master& master_;
   const Invite invite_;
 };

@@ -29,6 +29,11 @@ uint64_t residentBytes() {
   return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
+/// Whether data of a segment may belong to a session.
+bool touches(const SessionRecord& s, const SegmentInfo& segment) {
+  return segment.covered_ns >= s.start_ns && (s.end_ns == 0 || segment.first_covered_ns <= s.end_ns);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
@@ -183,6 +188,7 @@ void Master::unlink(const std::string& name, const AgentLink* link) {
 Status Master::take(const std::string& node, const std::string& epoch, uint32_t segment, uint64_t offset,
                     std::string_view data) {
   Result<Store::Taken> taken = store_->append(node, epoch, segment, offset, data);
+  if (taken && !taken->expected) events_.grown(node, taken->path, offset, taken->size, taken->events);
   std::shared_ptr<AgentLink> link;
   std::lock_guard lock(mutex_);
   if (auto it = nodes_.find(node); it != nodes_.end()) {
@@ -280,15 +286,16 @@ void Master::keepHouse() {
       uint64_t newer = 0;
       for (size_t k = i + 1; k < segments.size(); ++k) newer += segments[k].size;
       const bool needed = std::any_of(sessions.begin(), sessions.end(), [&](const SessionRecord& s) {
-        const bool touches =
-            segment.covered_ns >= s.start_ns && (s.end_ns == 0 || segment.first_covered_ns <= s.end_ns);
-        if (!touches) return false;
+        if (!touches(s, segment)) return false;
         if (s.max_age_s > 0 && static_cast<double>(now - segment.covered_ns) > s.max_age_s * 1e9) return false;
         return !(s.max_bytes > 0 && newer >= s.max_bytes / std::max<size_t>(1, s.nodes.size()));
       });
       const bool limited = std::any_of(sessions.begin(), sessions.end(),
                                        [](const SessionRecord& s) { return s.max_age_s > 0 || s.max_bytes > 0; });
-      if (!needed && limited) (void)store_->remove(segment);
+      if (needed || !limited || !store_->remove(segment)) continue;
+      for (const SessionRecord& s : sessions)
+        if (touches(s, segment))
+          (void)sessions_.change(s.id, [&](SessionRecord& r) { r.removed_rows += segment.rows; });
     }
   }
   if (changed) sendCaptures();
@@ -356,8 +363,7 @@ SessionInfo Master::describe(const SessionRecord& s) {
     complete &= node.complete;
     unhealthy |= !node.complete && !node.healthy;
     for (const SegmentInfo& segment : store_->segments(name))
-      if (segment.covered_ns >= s.start_ns && (s.end_ns == 0 || segment.first_covered_ns <= s.end_ns))
-        info.bytes += segment.size;
+      if (touches(s, segment)) info.bytes += segment.size;
     info.nodes.push_back(std::move(node));
   }
   info.state = !ended ? "recording" : complete ? "complete" : unhealthy ? "incomplete" : "collecting";
@@ -370,15 +376,25 @@ std::vector<SessionInfo> Master::sessions() {
   return list;
 }
 
+/// All that is stored, as a session.
+SessionRecord Master::everything() const {
+  SessionRecord all;
+  all.id = all.name = "everything";
+  all.start_ns = 1;
+  all.end_ns = referenceNow();
+  all.nodes = store_->nodes();
+  return all;
+}
+
 Status Master::fetch(const std::string& name_or_id, const TraceSink& sink) {
-  Result<SessionRecord> session = sessions_.find(name_or_id);
+  Result<SessionRecord> session = name_or_id.empty() ? everything() : sessions_.find(name_or_id);
   if (!session) return session.status();
   std::vector<SegmentInfo> segments;
   std::vector<std::string> missing;
   for (const SessionNode& node : describe(*session).nodes) {
     std::vector<SegmentInfo> more = store_->segments(node.node);
     segments.insert(segments.end(), more.begin(), more.end());
-    if (!node.complete) missing.push_back(node.node);
+    if (!node.complete && !name_or_id.empty()) missing.push_back(node.node);
   }
   return mergeSession(*session, segments, missing, sink);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/api.hpp"
+#include "cluster/event_stream.hpp"
 #include "cluster/live_watch.hpp"
 #include "cluster/merge.hpp"
 #include "cluster/recorder.hpp"
@@ -63,8 +64,11 @@ class Master {
   Result<SessionInfo> resume(const std::string& name_or_id);
   std::vector<SessionInfo> sessions();
   std::vector<CaptureSpan> captures();
+  /// Empty: all that is stored.
   Status fetch(const std::string& name_or_id, const TraceSink& sink);
   ClusterStatus status();
+  /// What agents send, as it comes.
+  EventStream& events() { return events_; }
   /// What nodes say every second, and what it means.
   LiveWatch& watch() { return *watch_; }
 
@@ -81,6 +85,7 @@ class Master {
   void sendCaptures();
   void syncLoop();
   void keepHouse();
+  SessionRecord everything() const;
   SessionInfo describe(const SessionRecord& session);
   bool healthy(const Node& node) const;
   Status saveNode(const NodeRegistration& info) const;
@@ -91,6 +96,7 @@ class Master {
   int64_t anchor_ns_ = 0;  // reference − raw clock
   std::unique_ptr<Store> store_;
   Sessions sessions_;
+  EventStream events_;
   std::unique_ptr<LiveWatch> watch_;
 
   mutable std::mutex mutex_;  // guards what follows

@@ -76,6 +76,13 @@ Status Merge::begin(const std::vector<std::string>& missing) {
     row.source = (*writer)->string("cluster");
     row.args = out->text("{\"freq_ms\":" + std::to_string(session_.freq_ms) + "}");
     TS_TRY(out->append(row));
+    if (session_.removed_rows > 0) {
+      LossRow loss;
+      loss.cause = (*writer)->string("retention");
+      loss.count = static_cast<int64_t>(session_.removed_rows);
+      loss.detail = out->text("older data was removed, as --max-age or --max-bytes asked");
+      TS_TRY(out->append(loss));
+    }
     for (const std::string& node : missing) {
       LossRow loss;
       loss.node = (*writer)->string(node);

@@ -1,6 +1,10 @@
 #include "tracesmith/cluster/node_aggregator.hpp"
 
+#include <functional>
+
 #include "cluster/agent.hpp"
+#include "cluster/names.hpp"
+#include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::cluster {
 
@@ -8,6 +12,12 @@ struct NodeAggregator::Impl {
   NodeAggregatorConfig config;
   std::unique_ptr<Server> server;
   std::string error;
+
+  bool act(const std::function<Status(Server&)>& what) {
+    const Status status = server ? what(*server) : Status::invalid("the node is not initialized");
+    error = status.message();
+    return status.ok();
+  }
 };
 
 NodeAggregator::NodeAggregator(const NodeAggregatorConfig& config) : impl_(std::make_unique<Impl>()) {
@@ -24,7 +34,7 @@ bool NodeAggregator::initialize() {
   options.listen = c.listen;
   options.port = c.port;
   options.data_dir = c.data_dir;
-  options.security.token_file = c.token_file;
+  options.security = {c.token_file, c.tls_cert, c.tls_key, c.tls_ca};
   options.freq_ms = c.sample_interval_ms;
   options.sim_gpus = c.simulated_gpus;
   Result<std::unique_ptr<Server>> server = startAgentServer(options);
@@ -38,7 +48,10 @@ bool NodeAggregator::initialize() {
 
 void NodeAggregator::finalize() { impl_->server.reset(); }
 
-std::string NodeAggregator::lastError() const { return impl_->server ? impl_->server->status().problem : impl_->error; }
+std::string NodeAggregator::lastError() const {
+  if (!impl_->error.empty()) return impl_->error;
+  return impl_->server ? impl_->server->status().problem : std::string();
+}
 
 NodeInfo NodeAggregator::getNodeInfo() const {
   NodeInfo info;
@@ -60,6 +73,28 @@ NodeInfo NodeAggregator::getNodeInfo() const {
 
 bool NodeAggregator::isConnected() const { return impl_->server && impl_->server->status().connected; }
 bool NodeAggregator::isCapturing() const { return impl_->server && impl_->server->status().captures > 0; }
+
+bool NodeAggregator::startCapture() {
+  return impl_->act([](Server& s) { return s.startCapture(); });
+}
+bool NodeAggregator::stopCapture() {
+  return impl_->act([](Server& s) { return s.stopCapture(); });
+}
+
+TraceRecord NodeAggregator::exportTrace() {
+  TraceRecord record;
+  const std::string path = impl_->config.data_dir + "/node-" + randomHex(8) + ".sbt";
+  if (!impl_->act([&](Server& s) { return s.exportTrace(path); })) return record;
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);
+  if (!reader) return record;
+  record.path = path;
+  record.nodes = {impl_->server->name()};
+  record.event_count = (*reader)->rows(trace::tableOf<trace::EventRow>());
+  record.complete = true;
+  return record;
+}
+
+size_t NodeAggregator::getEventCount() const { return impl_->server ? impl_->server->status().records : 0; }
 int64_t NodeAggregator::getTimeOffset() const { return impl_->server ? impl_->server->status().clock_offset_ns : 0; }
 
 NodeAggregator::Statistics NodeAggregator::getStatistics() const {

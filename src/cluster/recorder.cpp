@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "base/file.hpp"
@@ -12,7 +11,6 @@
 namespace tracesmith::cluster {
 
 using namespace trace;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -24,24 +22,21 @@ constexpr double kHeldMost = 0.25;         // of a lane: then it does not wait
 constexpr int64_t kGraceNs = 400 * kMs;    // probes hand over GPU records every 100 ms
 constexpr int64_t kMarginNs = 10 * kMs;    // recorded before and after a capture: the clock is known better later
 constexpr int64_t kSegmentNs = 3600 * kS;
-constexpr int64_t kClockNs = 10 * kS;  // a row of `clocks` at least this often
-constexpr int64_t kRetryNs = 1 * kS;   // after a disk that was full
+constexpr int64_t kClockNs = 10 * kS;     // a row of `clocks` at least this often
+constexpr int64_t kForgottenNs = 5 * kS;  // how often rings of ended processes are looked for
+constexpr int64_t kRetryNs = 1 * kS;      // after a disk that was full
+
+/// A capture that was ended and goes on has another end.
+std::string keyOf(const CaptureSpan& c) { return c.id + "/" + std::to_string(c.end_ns); }
 
 }  // namespace
 
-std::vector<std::string> ringsBelow(const std::string& base) {
-  std::vector<std::string> found = ring::findRings(base);
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(base, ignored))
-    if (entry.is_directory(ignored)) {
-      std::vector<std::string> more = ring::findRings(entry.path());
-      found.insert(found.end(), more.begin(), more.end());
-    }
-  return found;
-}
-
 Recorder::Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clock, std::unique_ptr<NodeSource> source)
-    : options_(std::move(options)), spool_(spool), clock_(clock), source_(std::move(source)) {
+    : options_(std::move(options)),
+      spool_(spool),
+      clock_(clock),
+      source_(std::move(source)),
+      folders_(options_.ring_folder, options_.ring_roots) {
   loadCaptures();
   state_ = spool_.recovered().state;
   thread_ = std::thread([this] { loop(); });
@@ -65,6 +60,25 @@ void Recorder::setCaptures(std::vector<CaptureSpan> captures) {
   changed_.notify_all();
 }
 
+void Recorder::setLocalCapture(const CaptureSpan& capture) {
+  std::lock_guard lock(mutex_);
+  local_ = capture;
+  woken_ = true;
+  changed_.notify_all();
+}
+
+bool Recorder::done(const CaptureSpan& capture) const {
+  std::lock_guard lock(mutex_);
+  return done_.contains(keyOf(capture));
+}
+
+/// Of the master and our own. Under mutex_.
+std::vector<CaptureSpan> Recorder::allCaptures() const {
+  std::vector<CaptureSpan> all = captures_;
+  if (!local_.id.empty()) all.push_back(local_);
+  return all;
+}
+
 RecorderStats Recorder::stats() const {
   std::lock_guard lock(mutex_);
   return stats_;
@@ -86,6 +100,17 @@ void Recorder::loop() {
   collector_->leaveAttached();  // rings keep what comes until the next run
 }
 
+/// When a capture begins and has ended here, raw clock. While nobody knows how the master's clock relates to ours, what
+/// it asked for may be any time: everything is taken, nothing has ended, and the edges are cut where the trace is made.
+int64_t Recorder::begins(const CaptureSpan& c, const sync::ClockModel& clock) const {
+  return clock.valid() || c.id == local_.id ? clock.toRaw(c.start_ns) - kMarginNs : 0;
+}
+
+int64_t Recorder::ends(const CaptureSpan& c, const sync::ClockModel& clock) const {
+  if (c.end_ns == 0 || (!clock.valid() && c.id != local_.id)) return INT64_MAX;
+  return clock.toRaw(c.end_ns) + kMarginNs + kGraceNs;
+}
+
 /// Whether anything is to be recorded now, since when, and whether a capture waits for its last checkpoint.
 bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended) {
   std::lock_guard lock(mutex_);
@@ -93,13 +118,13 @@ bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended) {
   bool any = false;
   since_raw = INT64_MAX;
   ended = false;
-  for (const CaptureSpan& c : captures_) {
-    if (done_.contains(c.id + "/" + std::to_string(c.end_ns))) continue;
+  for (const CaptureSpan& c : allCaptures()) {
+    if (done_.contains(keyOf(c))) continue;
     any = true;
-    since_raw = std::min(since_raw, clock.toRaw(c.start_ns) - kMarginNs);
-    ended |= c.end_ns != 0 && clock.toRaw(c.end_ns) + kMarginNs + kGraceNs <= raw_ns;
+    since_raw = std::min(since_raw, begins(c, clock));
+    ended |= ends(c, clock) <= raw_ns;
   }
-  stats_.captures = static_cast<uint32_t>(captures_.size());
+  stats_.captures = static_cast<uint32_t>(allCaptures().size());
   return any;
 }
 
@@ -109,7 +134,12 @@ Status Recorder::tick() {
   int64_t since;
   bool ended;
   if (!wanted(now, since, ended)) {
-    return collector_ ? end() : Status();
+    if (collector_) return end();
+    if (now - forgotten_raw_ >= kForgottenNs) {
+      forgotten_raw_ = now;
+      folders_.removeForgotten(now, options_.keep_dead_ns);
+    }
+    return {};
   }
   if (!collector_) TS_TRY(begin(state_, since));
   collector_->leaveOutBefore(static_cast<uint64_t>(std::max<int64_t>(since, 0)));
@@ -128,7 +158,7 @@ Status Recorder::tick() {
   uint32_t freq_ms = options_.freq_ms;
   {
     std::lock_guard lock(mutex_);
-    for (const CaptureSpan& c : captures_)
+    for (const CaptureSpan& c : allCaptures())
       if (c.freq_ms > 0) freq_ms = std::min(freq_ms, c.freq_ms);
     stats_.processes = static_cast<uint32_t>(collector_->alive());
     stats_.records = records_ + collector_->stats().records;
@@ -146,9 +176,8 @@ Status Recorder::tick() {
   if (ended) {
     std::lock_guard lock(mutex_);
     const sync::ClockModel clock = clock_.now().model;
-    for (const CaptureSpan& c : captures_)
-      if (c.end_ns != 0 && clock.toRaw(c.end_ns) + kMarginNs + kGraceNs <= now)
-        done_.insert(c.id + "/" + std::to_string(c.end_ns));
+    for (const CaptureSpan& c : allCaptures())
+      if (ends(c, clock) <= now) done_.insert(keyOf(c));
   }
   if (spool_.writer().bytesWritten() > options_.segment_bytes || now - segment_raw_ > kSegmentNs) {
     TS_TRY(checkpoint());
@@ -213,8 +242,7 @@ Status Recorder::checkpoint() {
   checkpoint_raw_ = sync::rawClock();
   dirty_ = false;
   // Their records are in the spool now; nobody else would remove them.
-  for (const std::string& ring : ended_rings_)
-    if (fs::path(ring).parent_path() == options_.ring_folder) ::unlink(ring.c_str());
+  for (const std::string& ring : ended_rings_) folders_.remove(ring);
   ended_rings_.clear();
   return {};
 }
@@ -251,7 +279,7 @@ void Recorder::fail(const Status& status) {
 }
 
 void Recorder::followRings() {
-  for (const std::string& path : ringsBelow(options_.ring_folder)) {
+  for (const std::string& path : folders_.rings()) {
     if (collector_->follows(path)) continue;
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
     if (!reader) continue;  // not ready yet: tried again

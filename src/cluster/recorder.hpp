@@ -14,6 +14,7 @@
 
 #include "capture/collect/collector.hpp"
 #include "cluster/clock_keeper.hpp"
+#include "cluster/ring_folders.hpp"
 #include "cluster/spool.hpp"
 
 namespace tracesmith::cluster {
@@ -37,12 +38,11 @@ struct NodeSource {
   virtual Result<size_t> take(trace::Writer& writer, trace::Appender& out) = 0;
 };
 
-/// Rings of this user, those of `tracesmith run --flight` too.
-std::vector<std::string> ringsBelow(const std::string& folder);
-
 struct RecorderOptions {
   std::string node;
   std::string ring_folder;
+  std::vector<std::string> ring_roots;  ///< of the folders of all users, where this agent is root
+  int64_t keep_dead_ns = 600'000'000'000;
   std::string captures_file;  ///< keeps the captures for the next run
   uint32_t freq_ms = 500;
   uint64_t segment_bytes = 32u << 20;
@@ -62,11 +62,17 @@ class Recorder {
 
   /// All captures there are. From any thread.
   void setCaptures(std::vector<CaptureSpan> captures);
+  /// One that no master asked for; empty id: none. Not kept for the next run.
+  void setLocalCapture(const CaptureSpan& capture);
+  /// Whether all of a capture that has ended is in the spool.
+  bool done(const CaptureSpan& capture) const;
   RecorderStats stats() const;
 
  private:
   void loop();
   Status tick();
+  int64_t begins(const CaptureSpan& capture, const sync::ClockModel& clock) const;
+  int64_t ends(const CaptureSpan& capture, const sync::ClockModel& clock) const;
   bool wanted(int64_t raw_ns, int64_t& since_raw, bool& ended);
   Status begin(const std::string& state, int64_t since_raw);
   Status beginSegment(const std::string& state);
@@ -76,6 +82,7 @@ class Recorder {
   void fail(const Status& status);
   void followRings();
   void clockRow(bool always);
+  std::vector<CaptureSpan> allCaptures() const;
   void saveCaptures() const;
   void loadCaptures();
 
@@ -85,20 +92,22 @@ class Recorder {
   std::unique_ptr<NodeSource> source_;
 
   // of the thread
+  RingFolders folders_;
   std::unique_ptr<capture::Collector> collector_;
   std::unique_ptr<trace::Appender> out_;
   int64_t node_id_ = 0;
   sync::ClockModel written_clock_;
   std::string state_;   // at the last checkpoint
   bool dirty_ = false;  // rows since the last checkpoint
-  int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, retry_raw_ = 0;
+  int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, retry_raw_ = 0, forgotten_raw_ = 0;
   uint64_t records_ = 0, losses_ = 0;  // of collectors that are gone
-  std::set<std::string> done_;         // captures that are complete here
   std::vector<std::string> ended_rings_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<CaptureSpan> captures_;
+  CaptureSpan local_;
+  std::set<std::string> done_;  // captures that are complete here
   RecorderStats stats_;
   bool stop_ = false, woken_ = false;
   std::thread thread_;

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kInviteSeconds = 5;
 constexpr size_t kFetchBytes = 1u << 20;
+constexpr int kMostFetches = 16;  // of traces at a time
 
 /// Who calls: the address without its port, and the token.
 template <typename Context>
@@ -166,7 +167,66 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
   bool captures_pending_ = false, writing_ = false, finished_ = false;
 };
 
-class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::ClusterService::Service> {
+/// One client that follows events.
+class EventReactor final : public grpc::ServerWriteReactor<pb::TraceEvent> {
+ public:
+  explicit EventReactor(EventStream& stream) : stream_(stream) {}
+
+  void start(const pb::StreamEventsRequest& request) {
+    EventFilter filter;
+    filter.nodes.assign(request.node_ids().begin(), request.node_ids().end());
+    filter.ranks.assign(request.ranks().begin(), request.ranks().end());
+    filter.types.assign(request.types().begin(), request.types().end());
+    Result<std::shared_ptr<Subscription>> subscription = stream_.subscribe(filter, [this] { pump(); });
+    if (!subscription) return finish(toGrpc(subscription.status()));
+    StartSendInitialMetadata();  // the client knows: from now on nothing is missed
+    {
+      std::lock_guard lock(mutex_);
+      subscription_ = *subscription;
+    }
+    pump();
+  }
+  void finish(const grpc::Status& status) {
+    std::lock_guard lock(mutex_);
+    if (finished_) return;
+    finished_ = true;
+    Finish(status);
+  }
+  void OnWriteDone(bool ok) override {
+    {
+      std::lock_guard lock(mutex_);
+      writing_ = false;
+    }
+    if (ok) pump();
+  }
+  void OnCancel() override { finish(grpc::Status::CANCELLED); }
+  void OnDone() override {
+    if (subscription_) stream_.unsubscribe(subscription_);
+    delete this;
+  }
+
+ private:
+  void pump() {
+    std::lock_guard lock(mutex_);
+    LiveEvent event;
+    if (writing_ || finished_ || !subscription_ || !subscription_->take(event)) return;
+    message_.Clear();
+    toMessage(event, message_);
+    writing_ = true;
+    StartWrite(&message_);
+  }
+
+  EventStream& stream_;
+  pb::TraceEvent message_;
+  std::mutex mutex_;                            // guards what follows
+  std::shared_ptr<Subscription> subscription_;  // shared with the stream
+  bool writing_ = false, finished_ = false;
+};
+
+using Callbacks = pb::ClusterService::WithCallbackMethod_StreamEvents<
+    pb::ClusterService::WithCallbackMethod_Link<pb::ClusterService::Service>>;
+
+class Service final : public Callbacks {
  public:
   Service(Master& master, Guard& guard, const MasterOptions& options)
       : master_(master), guard_(guard), options_(options) {
@@ -277,6 +337,9 @@ class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::Clu
                             grpc::ServerWriter<pb::TraceChunk>* writer) override {
     Role role;
     if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    // Each holds a thread for as long as its client likes.
+    const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --fetching_; });
+    if (++fetching_ > kMostFetches) return toGrpc(Status::exhausted("many traces are being fetched: try again later"));
     pb::TraceChunk chunk;
     uint64_t next = 0;
     auto send = [&](bool last) -> Status {
@@ -293,6 +356,17 @@ class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::Clu
     });
     if (status) status = send(true);
     return toGrpc(status);
+  }
+
+  grpc::ServerWriteReactor<pb::TraceEvent>* StreamEvents(grpc::CallbackServerContext* context,
+                                                         const pb::StreamEventsRequest* request) override {
+    std::string why;
+    auto* reactor = new EventReactor(master_.events());  // deletes itself when the call ends
+    if (roleOf(guard_, *context, why) < Role::kViewer)
+      reactor->finish({grpc::StatusCode::UNAUTHENTICATED, why});
+    else
+      reactor->start(*request);
+    return reactor;
   }
 
   grpc::Status SyncTime(grpc::ServerContext* context, const pb::SyncTimeRequest* request,
@@ -399,6 +473,7 @@ class Service final : public pb::ClusterService::WithCallbackMethod_Link<pb::Clu
   const MasterOptions options_;
   uint64_t sync_key_ = 0;
   std::atomic<uint16_t> port_{0}, sync_port_{0};
+  std::atomic<int> fetching_{0};
 };
 
 class MasterServer final : public Server {
@@ -432,6 +507,9 @@ class MasterServer final : public Server {
   uint16_t port() const override { return port_; }
   std::string name() const override { return "master"; }
   NodeStatus status() const override { return {}; }
+  Status startCapture() override { return Status::unsupported("a master captures by sessions"); }
+  Status stopCapture() override { return startCapture(); }
+  Status exportTrace(const std::string&) override { return startCapture(); }
   std::unique_ptr<Client> client() override {
     return makeLocalClient(*master_, [this](const std::string& address) { return service_->invite(address); });
   }

@@ -40,6 +40,7 @@ Result<SessionRecord> Sessions::read(const std::string& path) {
     if (key == "freq_ms") words >> s.freq_ms;
     if (key == "max_bytes") words >> s.max_bytes;
     if (key == "max_age_s") words >> s.max_age_s;
+    if (key == "removed_rows") words >> s.removed_rows;
     if (key == "complete") words >> s.complete;
     if (key == "node") words >> s.nodes.emplace_back();
     if (key == "pause") {
@@ -55,8 +56,8 @@ Result<SessionRecord> Sessions::read(const std::string& path) {
 Status Sessions::write(const SessionRecord& s) const {
   std::ostringstream text;
   text << "id " << s.id << "\nname " << s.name << "\nstart_ns " << s.start_ns << "\nend_ns " << s.end_ns << "\nfreq_ms "
-       << s.freq_ms << "\nmax_bytes " << s.max_bytes << "\nmax_age_s " << s.max_age_s << "\ncomplete " << s.complete
-       << "\n";
+       << s.freq_ms << "\nmax_bytes " << s.max_bytes << "\nmax_age_s " << s.max_age_s << "\nremoved_rows "
+       << s.removed_rows << "\ncomplete " << s.complete << "\n";
   for (const std::string& node : s.nodes) text << "node " << node << "\n";
   for (const auto& [from, to] : s.pauses) text << "pause " << from << " " << to << "\n";
   Result<OutputFile> out = OutputFile::create(folder_ + "/" + s.id);

@@ -20,6 +20,7 @@ struct SessionRecord {
   double max_age_s = 0;
   std::vector<std::string> nodes;                   // those it waits for
   std::vector<std::pair<int64_t, int64_t>> pauses;  // between a stop and a resume: not part of it
+  uint64_t removed_rows = 0;                        // by retention
   bool complete = false;                            // everything is here; does not change any more
 };
 

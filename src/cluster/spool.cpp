@@ -264,12 +264,26 @@ void Spool::acknowledge(const std::string& epoch, uint32_t number, uint64_t size
 
 /// The last segment with a checkpoint stays: the next run goes on from it.
 void Spool::removeDone() {
-  while (segments_.size() > 1 && segments_[1].size > 0) {
+  while (!held_ && segments_.size() > 1 && segments_[1].size > 0) {
     const Segment& s = segments_.front();
     if (!s.closed || s.acknowledged < s.size) return;
     ::unlink(path(s).c_str());
     segments_.pop_front();
   }
+}
+
+void Spool::hold(bool held) {
+  std::lock_guard lock(mutex_);
+  held_ = held;
+  removeDone();
+}
+
+std::vector<std::pair<std::string, uint64_t>> Spool::files() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, uint64_t>> all;
+  for (const Segment& s : segments_)
+    if (s.size > 0) all.emplace_back(path(s), s.size);
+  return all;
 }
 
 void Spool::rewind() {

@@ -13,6 +13,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/file.hpp"
 #include "cluster/checkpoint.hpp"
@@ -62,6 +64,11 @@ class Spool {
   /// Sends from the last acknowledged place again: after a new connection.
   void rewind();
 
+  /// While it is held nothing is removed, though a master has it.
+  void hold(bool held);
+  /// The files there are, oldest first, and how much of each is safe.
+  std::vector<std::pair<std::string, uint64_t>> files() const;
+
   uint64_t unacknowledged() const;  ///< bytes
   uint64_t inFlight() const;        ///< bytes sent and not acknowledged
 
@@ -86,7 +93,7 @@ class Spool {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<Segment> segments_;  // oldest first
-  bool woken_ = false;
+  bool woken_ = false, held_ = false;
 };
 
 }  // namespace tracesmith::cluster

@@ -57,6 +57,7 @@ void Store::absorb(SegmentInfo& info, const trace::BlockBytes& block) {
   } else if (block.times(low, high)) {
     info.first_ns = std::min(info.first_ns, low);
     info.last_ns = std::max(info.last_ns, high);
+    info.rows += block.header.rows;
     if (block.table() == &trace::tableOf<trace::EventRow>()) info.events += block.header.rows;
   }
 }
@@ -166,7 +167,7 @@ Result<Store::Taken> Store::append(const std::string& name, const std::string& e
     info.number = number;
     info.path = (*node)->folder + "/" + file;
   }
-  if (offset != info.size) return Taken{info.size, segment.durable, true};
+  if (offset != info.size) return Taken{info.size, segment.durable, true, 0, info.path};
   SegmentInfo after = info;
   std::string_view blocks = data;
   if (offset == 0) {
@@ -191,9 +192,10 @@ Result<Store::Taken> Store::append(const std::string& name, const std::string& e
     (void)::ftruncate(segment.file.fd(), static_cast<off_t>(info.size));  // no half block stays
     return s;
   }
+  const uint64_t events = after.events - info.events;
   info = after;
   (*node)->covered_ns = std::max((*node)->covered_ns, info.covered_ns);
-  return Taken{info.size, segment.durable, false};
+  return Taken{info.size, segment.durable, false, events, info.path};
 }
 
 Result<std::vector<Store::Durable>> Store::sync() {

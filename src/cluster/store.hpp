@@ -24,7 +24,7 @@ struct SegmentInfo {
   uint64_t size = 0;                                  ///< whole blocks
   int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  ///< times of its rows, raw clock of the node
   int64_t first_covered_ns = 0, covered_ns = 0;       ///< of its first and last checkpoint, reference clock
-  uint64_t events = 0;
+  uint64_t events = 0, rows = 0;                      ///< of `events`; of all tables with times
   bool closed = false;
 };
 
@@ -39,6 +39,8 @@ class Store {
     uint64_t size = 0;      ///< of the segment now
     uint64_t durable = 0;   ///< of it, what survives a power cut
     bool expected = false;  ///< nothing was taken: the piece does not begin where the segment ends
+    uint64_t events = 0;    ///< rows of `events` in what was taken
+    std::string path;       ///< of the segment
   };
   /// Checks and appends whole blocks. kInvalid: the bytes are not blocks. kIo: the disk.
   Result<Taken> append(const std::string& node, const std::string& epoch, uint32_t number, uint64_t offset,

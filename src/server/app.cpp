@@ -55,7 +55,9 @@ Result<std::unique_ptr<App>> App::open(const Options& options, cluster::Server* 
   app->guarded_ = !options.security.token_file.empty() || !options.security.tls_ca.empty();
   TS_TRY(app->guard_.open(options.security, master ? options.data_dir + "/master/audit.log" : "/dev/null"));
   if (master) app->client_ = master->client();
-  app->traces_ = std::make_unique<Traces>(app->client_.get(), trace, options.data_dir + "/master/http");
+  app->traces_ = std::make_unique<Traces>(
+      app->client_.get(), [a = app.get()](const std::string& id) { return a->session(id); }, trace,
+      options.data_dir + "/master/http");
   TS_TRY(app->traces_->prepare());
   app->follower_ = std::thread([a = app.get()] { a->follow(); });
   return app;
@@ -152,6 +154,14 @@ Result<std::shared_ptr<const cluster::ClusterStatus>> App::snapshot() {
   snapshot_ = std::make_shared<const cluster::ClusterStatus>(std::move(*status));
   snapshot_time_ = now;
   return snapshot_;
+}
+
+Result<cluster::SessionInfo> App::session(const std::string& id) {
+  Result<std::shared_ptr<const cluster::ClusterStatus>> status = snapshot();
+  if (!status) return status.status();
+  for (const cluster::SessionInfo& s : (*status)->sessions)
+    if (s.id == id) return s;
+  return Status::notFound("there is no trace " + id.substr(0, 64));
 }
 
 Answer App::noCluster() const {

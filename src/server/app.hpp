@@ -104,6 +104,7 @@ class App {
   bool cluster() const { return client_ != nullptr; }
   /// As it was at most a moment ago.
   Result<std::shared_ptr<const cluster::ClusterStatus>> snapshot();
+  Result<cluster::SessionInfo> session(const std::string& id);
   Answer noCluster() const;
   TracePtr traceOf(const std::string& id, Answer& instead);
   Answer audited(const Request& r, const char* action, const std::string& what, const Status& status, Answer answer);

@@ -59,8 +59,8 @@ Result<std::string> OpenTrace::analysis() {
   return std::string();
 }
 
-Traces::Traces(cluster::Client* client, std::string file, std::string folder)
-    : client_(client), file_(std::move(file)), folder_(std::move(folder)) {}
+Traces::Traces(cluster::Client* client, FindSession find, std::string file, std::string folder)
+    : client_(client), find_(std::move(find)), file_(std::move(file)), folder_(std::move(folder)) {}
 
 Traces::~Traces() {
   {
@@ -88,12 +88,10 @@ Result<TracePtr> Traces::open(const std::string& id, double& progress) {
   uint64_t bytes = 0;
   bool changes = false;
   if (client_) {
-    Result<std::vector<cluster::SessionInfo>> sessions = client_->sessions();
-    if (!sessions) return sessions.status();
-    const auto it = std::find_if(sessions->begin(), sessions->end(), [&](const auto& s) { return s.id == id; });
-    if (it == sessions->end()) return Status::notFound("there is no trace " + id.substr(0, 64));
-    title = it->name;
-    bytes = it->bytes;
+    Result<cluster::SessionInfo> session = find_(id);
+    if (!session) return session.status();
+    title = session->name;
+    bytes = session->bytes;
     changes = true;
   } else {
     if (id != "file")

@@ -54,14 +54,14 @@ using TracePtr = std::shared_ptr<OpenTrace>;
 /// Thread safe.
 class Traces {
  public:
+  using FindSession = std::function<Result<cluster::SessionInfo>(const std::string& id)>;
   /// `client`: of a master; nullptr: `file` is the one trace.
-  Traces(cluster::Client* client, std::string file, std::string folder);
+  Traces(cluster::Client* client, FindSession find, std::string file, std::string folder);
   ~Traces();
   Status prepare();
 
   /// The trace, when it is ready; an empty pointer while it is not, with how far it is.
   Result<TracePtr> open(const std::string& id, double& progress);
-  const std::string& file() const { return file_; }
 
  private:
   struct Entry {
@@ -76,6 +76,7 @@ class Traces {
   void forget();
 
   cluster::Client* const client_;
+  const FindSession find_;
   const std::string file_, folder_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable done_;

@@ -15,6 +15,11 @@ void ClockTable::add(const ClockModel& model) {
   models_.insert(at, model);
 }
 
+void ClockTable::dropUnbounded() {
+  const bool any = std::any_of(models_.begin(), models_.end(), [](const ClockModel& m) { return m.valid(); });
+  if (any) std::erase_if(models_, [](const ClockModel& m) { return !m.valid(); });
+}
+
 const ClockModel* ClockTable::inForce(int64_t raw) const {
   if (models_.empty()) return nullptr;
   auto after =
@@ -72,6 +77,7 @@ Result<std::map<std::string, ClockTable>> readClocks(const trace::Reader& reader
       (better ? refined : tables)[std::string((*strings)->at(value(clocks::node)))].add(model);
     }
   }
+  for (auto& [node, table] : tables) table.dropUnbounded();
   refined.merge(tables);
   return refined;
 }

@@ -18,6 +18,9 @@ class ClockTable {
   bool empty() const { return models_.empty(); }
   size_t size() const { return models_.size(); }
 
+  /// Forgets models of unknown error where others are known: those reach back over them.
+  void dropUnbounded();
+
   /// Without a model the clock is taken as it is.
   int64_t toReference(int64_t raw) const;
   int64_t toRaw(int64_t reference) const;

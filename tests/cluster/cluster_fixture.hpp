@@ -45,7 +45,11 @@ class ClusterFixture : public ::testing::Test {
 
   std::string rings() const { return dir_ / "rings"; }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-  test::Environment environment() const { return {{"TRACESMITH_DIR", rings()}}; }
+  test::Environment environment() const {
+    test::Environment all = {{"TRACESMITH_DIR", rings()}};
+    all.insert(all.end(), more_environment_.begin(), more_environment_.end());
+    return all;
+  }
 
   void startMaster(std::vector<std::string> more = {}) {
     std::vector<std::string> argv = {TRACESMITH_BIN,
@@ -56,7 +60,7 @@ class ClusterFixture : public ::testing::Test {
                                      "--heartbeat",
                                      "100",
                                      "--http-port",
-                                     "0",
+                                     http_port_,
                                      "--data-dir",
                                      master_data_.empty() ? dir_ / "m" : master_data_};
     argv.insert(argv.end(), more.begin(), more.end());
@@ -71,12 +75,13 @@ class ClusterFixture : public ::testing::Test {
                                      "--port",
                                      "0",
                                      "--master",
-                                     address(),
+                                     dial_.empty() ? address() : dial_,
                                      "--node-id",
                                      node,
                                      "--data-dir",
                                      agent_data_.empty() ? dir_ / ("a-" + node) : agent_data_};
     argv.insert(argv.end(), more.begin(), more.end());
+    argv.insert(argv.begin(), wrapper_.begin(), wrapper_.end());
     auto child = std::make_unique<Child>(argv, environment());
     EXPECT_TRUE(eventually([&] { return child->out().find("listens") != std::string::npos || !child->running(); }));
     EXPECT_TRUE(child->running()) << child->err();
@@ -129,7 +134,11 @@ class ClusterFixture : public ::testing::Test {
 
   test::TempDir dir_;
   uint16_t port_;
+  std::string http_port_ = "0";           // -1: any
   std::string master_data_, agent_data_;  // instead of folders in dir_
+  std::string dial_;                      // what agents are told instead of address()
+  std::vector<std::string> wrapper_;      // a command that starts agents
+  test::Environment more_environment_;
   std::unique_ptr<Child> master_;
 };
 

@@ -17,6 +17,10 @@ TEST_F(Examples, AMasterAndTwoAgentsMakeOneTrace) {
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_TRUE(has(o.out, "2 nodes, 3 GPUs")) << o.out;
   EXPECT_TRUE(has(o.out, "clock of one"));
+  EXPECT_TRUE(has(o.out, "events seen live, 0 came too fast")) << o.out;
+  EXPECT_FALSE(has(o.out, "\n0 events seen live")) << o.out;
+  EXPECT_TRUE(has(o.out, "the first of ")) << o.out;
+  EXPECT_TRUE(has(a.out(), " events of its own in ")) << a.out() << a.err();
   EXPECT_GT(test::rows(dir_ / "out.sbt", "events").size(), 100u);
   EXPECT_TRUE(test::exists(dir_ / "out.pftrace"));
   EXPECT_TRUE(has(test::readFile(dir_ / "out.json"), "traceEvents"));

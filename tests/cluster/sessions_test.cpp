@@ -64,6 +64,17 @@ TEST_F(Sessions, FramesBecomeStatisticsAndAPicture) {
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_TRUE(has(o.out, "alpha:0:Simulated H100")) << o.out;
   EXPECT_TRUE(has(test::readFile(dir_ / "watch.svg"), "</svg>"));
+  for (const auto& [file, begins] : {std::pair{"watch.pdf", "%PDF-"}, {"watch.png", "\x89PNG\r\n"}}) {
+    const Output plot =
+        test::run({TRACESMITH_BIN, "cluster", "stat", "--data", dir_ / "watch.json", "--plot", dir_ / file});
+    EXPECT_EQ(plot.rc, 0) << plot.err;
+    EXPECT_TRUE(test::readFile(dir_ / file).starts_with(begins)) << file;
+    EXPECT_GT(test::readFile(dir_ / file).size(), 2000u) << file;
+  }
+  const Output nowhere = test::run(
+      {TRACESMITH_BIN, "cluster", "stat", "--data", dir_ / "watch.json", "--plot", dir_ / "no/such/folder.pdf"});
+  EXPECT_EQ(nowhere.rc, 1);
+  EXPECT_TRUE(has(nowhere.err, "no/such/folder.pdf")) << nowhere.err;
   const Output wrong =
       test::run({TRACESMITH_BIN, "cluster", "stat", "--data", dir_ / "watch.json", "--plot", dir_ / "watch.gif"});
   EXPECT_EQ(wrong.rc, 2);

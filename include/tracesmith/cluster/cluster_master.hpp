@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tracesmith/cluster/cluster_types.hpp"
+#include "tracesmith/cluster/comm_analysis.hpp"
 #include "tracesmith/cluster/node_aggregator.hpp"
 #include "tracesmith/common/types.hpp"
 
@@ -30,6 +33,7 @@ struct ClusterMasterConfig {
   uint32_t node_timeout_ms = 30000;
   std::string data_dir = "tracesmith-data";
   std::string token_file;
+  std::string tls_cert, tls_key, tls_ca;  ///< PEM files, as `tracesmith cluster certs` makes them
 };
 
 class ClusterMaster {
@@ -66,10 +70,24 @@ class ClusterMaster {
   };
   ClusterStatistics getClusterStatistics() const;
 
+  /// Called for every event agents send from now on, in a thread of its own, with times in Unix ns. A callback that is
+  /// too slow loses events, which eventsLost() counts; it slows nobody down. False with a reason in lastError().
+  using EventCallback = std::function<void(const std::string& node_id, const tracesmith::TraceEvent& event)>;
+  bool subscribeToEvents(EventCallback callback);
+  void unsubscribeFromEvents();
+  uint64_t eventsLost() const;
+
+  /// The last capture, of all nodes, in a file of its own below the data folder.
+  TraceRecord collectAllTraces();
+  /// The last capture in the order of the corrected clock. Empty, with a reason in its lastError(), if it fails.
+  ClusterTimeline buildClusterTimeline();
+  /// Who sent how much to whom in the last capture.
+  CommAnalysis::CommMatrix getClusterCommMatrix();
+
   /// The last capture, all nodes in one file.
   bool exportToSBT(const std::string& filename);
   bool exportToPerfetto(const std::string& filename);
-  /// Chrome trace JSON.
+  /// Chrome trace JSON. These two put all nodes on one clock.
   bool exportToJSON(const std::string& filename);
 
  private:

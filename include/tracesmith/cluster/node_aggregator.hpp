@@ -1,6 +1,6 @@
 // A node of a cluster, inside a program: what `tracesmith cluster agent` runs. It collects from every process under the
 // probe on this machine, keeps what it has on disk until a master has it, and comes back after any crash. What is
-// captured, and when, the master says.
+// captured, and when, the master says, or the program itself.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tracesmith/cluster/cluster_types.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {
@@ -16,7 +17,7 @@ struct NodeInfo {
   std::string node_id;
   std::string hostname;
   std::string ip_address;  ///< as the node listens on it
-  uint32_t gpu_count = 0;
+  uint32_t gpu_count = 0;  ///< 0 until they were found: a driver may take its time
   std::vector<DeviceInfo> gpus;
 };
 
@@ -27,7 +28,8 @@ struct NodeAggregatorConfig {
   uint16_t port = 50052;             ///< 0: any
   std::string data_dir = "tracesmith-data";
   std::string token_file;
-  uint32_t sample_interval_ms = 500;  ///< telemetry, where a session does not say
+  std::string tls_cert, tls_key, tls_ca;  ///< PEM files, as `tracesmith cluster certs` makes them
+  uint32_t sample_interval_ms = 500;      ///< telemetry, where a session does not say
   int simulated_gpus = 0;
 };
 
@@ -43,6 +45,14 @@ class NodeAggregator {
   NodeInfo getNodeInfo() const;
   bool isConnected() const;  ///< to its master
   bool isCapturing() const;
+
+  /// A capture of this node alone, with or without a master. False with a reason in lastError().
+  bool startCapture();
+  bool stopCapture();
+  /// What it recorded, as a trace below the data folder.
+  TraceRecord exportTrace();
+  /// Records taken from rings so far.
+  size_t getEventCount() const;
 
   /// Reference (the master's clock) − this machine's raw clock, ns.
   int64_t getTimeOffset() const;

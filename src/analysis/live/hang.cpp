@@ -8,14 +8,28 @@
 
 namespace tracesmith::analysis::live {
 
+constexpr size_t kMostSizes = 64, kMostComms = 100'000;
+
 void HangDetector::take(const NodeReport& report, int64_t now_ns) {
   if (faded_ns_ != 0 && now_ns > faded_ns_)
     longest_wait_ns_ *=
         std::exp2(-static_cast<double>(now_ns - faded_ns_) / static_cast<double>(options_.half_life_ns));
   faded_ns_ = now_ns;
-  for (const ProcessReport& p : report.processes)
-    longest_wait_ns_ = std::max(longest_wait_ns_, static_cast<double>(p.longest_wait_ns));
+  for (const ProcessReport& p : report.processes) {
+    learn(static_cast<double>(p.longest_wait_ns));
+    for (const CommState& c : p.comms)
+      for (const Transfers& t : c.transfers) {
+        std::set<int64_t>& sizes = sizes_[{c.comm, t.op}];
+        if (sizes.size() < kMostSizes) sizes.insert(t.bytes);
+      }
+  }
+  if (sizes_.size() > kMostComms) sizes_.clear();
   nodes_[report.node] = {report, now_ns};
+}
+
+void HangDetector::learn(double wait_ns) {
+  longest_wait_ns_ =
+      std::max(longest_wait_ns_, std::min(wait_ns, static_cast<double>(options_.most_ns) / options_.waits));
 }
 
 int64_t HangDetector::thresholdNs() const {
@@ -31,10 +45,14 @@ HangVerdict HangDetector::look(int64_t now_ns) {
   verdict.state = graph.ranks().empty() ? HangState::unknown : HangState::ok;
   verdict.text = graph.ranks().empty() ? "no process of a job is seen" : "no rank waits for long";
   const int64_t threshold = thresholdNs();
+  int64_t waits = 0;
+  for (const WaitGraph::Op& op : graph.ops()) waits = std::max(waits, op.waited_ns);
+  if (waits < waits_ns_) learn(static_cast<double>(waits_ns_));  // what ended by itself was no hang
+  waits_ns_ = waits;
   std::vector<const WaitGraph::Op*> stuck;
   for (const WaitGraph::Op& op : graph.ops())
     if (op.waited_ns >= (op.first ? std::max(threshold, options_.first_ns) : threshold)) stuck.push_back(&op);
-  if (!stuck.empty()) describeHang(graph, stuck, options_.host_ns, verdict);
+  if (!stuck.empty()) describeHang(graph, stuck, {options_.host_ns, sizes_}, verdict);
   return verdict;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,12 @@ class HangDetector {
   };
   const HangOptions options_;
   std::map<std::string, Node> nodes_;
-  double longest_wait_ns_ = 0;  // of the job so far; fades
-  int64_t faded_ns_ = 0;        // when
+  void learn(double wait_ns);
+
+  double longest_wait_ns_ = 0;                                           // of the job so far; fades
+  int64_t faded_ns_ = 0;                                                 // when
+  int64_t waits_ns_ = 0;                                                 // the longest wait at the last look
+  std::map<std::pair<uint64_t, std::string>, std::set<int64_t>> sizes_;  // that ended, by communicator and operation
 };
 
 }  // namespace tracesmith::analysis::live

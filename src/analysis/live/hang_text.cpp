@@ -122,41 +122,61 @@ Culprit blame(const WaitGraph& graph, size_t rank) {
   return c;
 }
 
-/// All are there and sizes differ: who differs from most.
-void blameSizes(const WaitGraph& graph, const Op& op, HangVerdict& verdict) {
-  auto most = std::max_element(op.by_bytes.begin(), op.by_bytes.end(),
-                               [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+/// All are there and sizes differ: who has one that is not usual, else who differs from most.
+void blameSizes(const WaitGraph& graph, const Op& op, const HangContext& context, HangVerdict& verdict) {
+  auto usual = context.sizes.find({op.comm, op.op});
+  auto known = [&](int64_t bytes) { return usual != context.sizes.end() && usual->second.contains(bytes); };
+  size_t most = 0, right = 0;
   for (const auto& [bytes, ranks] : op.by_bytes) {
-    const bool tie = ranks.size() == most->second.size();
-    if (bytes == most->first && std::count_if(op.by_bytes.begin(), op.by_bytes.end(), [&](const auto& b) {
-                                  return b.second.size() == most->second.size();
-                                }) == 1)
-      continue;
+    most = std::max(most, ranks.size());
+    right += known(bytes);
+  }
+  const auto largest = static_cast<size_t>(std::count_if(
+      op.by_bytes.begin(), op.by_bytes.end(), [&](const auto& group) { return group.second.size() == most; }));
+  for (const auto& [bytes, ranks] : op.by_bytes) {
+    const bool majority = largest == 1 && ranks.size() == most;
+    if (right == 1 ? known(bytes) : majority) continue;
     for (size_t r : ranks)
-      verdict.culprits.push_back(
-          {graph.ranks()[r].rank, graph.ranks()[r].node,
-           "it called it with " + humanBytes(static_cast<uint64_t>(bytes)) +
-               (tie ? "" : ", the others with " + humanBytes(static_cast<uint64_t>(most->first))),
-           tie ? 0.5 : 0.95});
+      verdict.culprits.push_back({graph.ranks()[r].rank, graph.ranks()[r].node,
+                                  "it called it with " + humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes))),
+                                  largest == 1 ? 0.95
+                                  : right == 1 ? 0.8
+                                               : 0.5});
   }
 }
 
-/// All wait for each other: who is in another operation than most.
+/// All wait for each other. Of the operations that wait for themselves in the end most ranks are in one; who is in
+/// another instead is to blame.
 void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& stuck, HangVerdict& verdict) {
-  const Op* most = *std::max_element(stuck.begin(), stuck.end(), [](const Op* a, const Op* b) {
+  auto leadsBack = [&](const Op* from) {
+    std::set<const Op*> seen;
+    std::vector<const Op*> open = {from};
+    while (!open.empty()) {
+      const Op* op = open.back();
+      open.pop_back();
+      for (size_t m : op->missing)
+        for (const Op* next : waitsOf(graph, m)) {
+          if (next == from) return true;
+          if (seen.insert(next).second) open.push_back(next);
+        }
+    }
+    return false;
+  };
+  std::vector<const Op*> circle;
+  for (const Op* op : stuck)
+    if (leadsBack(op)) circle.push_back(op);
+  if (circle.empty()) return;
+  const Op* most = *std::max_element(circle.begin(), circle.end(), [](const Op* a, const Op* b) {
     return a->entered.size() != b->entered.size() ? a->entered.size() < b->entered.size() : a->since_ns > b->since_ns;
   });
-  for (size_t m : most->missing) {
-    const std::vector<const Op*> waits = waitsOf(graph, m);
-    // Of those that are elsewhere, who waits for ranks of the main operation differs; the rest waits for it.
-    const Op* other = nullptr;
-    for (const Op* op : waits)
-      for (size_t x : op->missing)
-        if (std::find(most->entered.begin(), most->entered.end(), x) != most->entered.end()) other = op;
-    if (!other) continue;
-    const Rank& r = graph.ranks()[m];
-    const bool tie = other->entered.size() == most->entered.size();
-    verdict.culprits.push_back({r.rank, r.node, "it is in " + opText(*other) + " instead", tie ? 0.5 : 0.9});
+  for (const Op* op : circle) {
+    if (op == most) continue;
+    for (size_t r : op->waiting) {
+      if (std::find(most->missing.begin(), most->missing.end(), r) == most->missing.end()) continue;
+      const Rank& rank = graph.ranks()[r];
+      verdict.culprits.push_back({rank.rank, rank.node, "it is in " + opText(*op) + " instead",
+                                  op->entered.size() == most->entered.size() ? 0.5 : 0.9});
+    }
   }
 }
 
@@ -189,7 +209,8 @@ std::string culpritsText(const WaitGraph& graph, const std::set<size_t>& ranks) 
 
 }  // namespace
 
-void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, int64_t host_ns, HangVerdict& verdict) {
+void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, const HangContext& context,
+                  HangVerdict& verdict) {
   const Roots roots = findRoots(graph, stuck);
   std::vector<const Op*> ops(stuck.begin(), stuck.end());
   // Those the culprits are missing from first, then the oldest.
@@ -213,7 +234,7 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, i
     bool all_busy = true;
     for (size_t r : roots.ranks) {
       verdict.culprits.push_back(blame(graph, r));
-      all_busy &= busy(graph.ranks()[r]) || (busyHost(graph.ranks()[r]) && ops.front()->waited_ns < host_ns);
+      all_busy &= busy(graph.ranks()[r]) || (busyHost(graph.ranks()[r]) && ops.front()->waited_ns < context.host_ns);
     }
     if (all_busy) verdict.state = HangState::slow;
     verdict.text = culpritsText(graph, roots.ranks) + (roots.ranks.size() == 1 ? " holds" : " hold") +
@@ -223,7 +244,7 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, i
     for (const Op* u : roots.unfinished)
       if (u->by_bytes.size() > 1) op = u;
     if (op->by_bytes.size() > 1) {
-      blameSizes(graph, *op, verdict);
+      blameSizes(graph, *op, context, verdict);
       verdict.text = "ranks do not agree about the size of " + opText(*op) + ": " + mismatchText(graph, *op) + "; " +
                      held + for_ns;
     } else {

@@ -155,21 +155,25 @@ void WaitGraph::build() {
           last = std::max(last, *o.completed);
         }
   std::map<Key, std::vector<std::pair<size_t, const InFlight*>>> collectives;
-  const size_t reported = ranks_.size();
-  for (size_t r = 0; r < reported; ++r) {
+  std::vector<std::pair<size_t, const InFlight*>> transfers;
+  for (size_t r = 0; r < ranks_.size(); ++r) {
     if (ranks_[r].gone()) continue;
+    // A rank stands still in what it launched first. Streams of other communicators may be ahead of what it has come
+    // to.
+    const InFlight* oldest = nullptr;
+    auto open = [&](const InFlight& f) { return f.head && (f.peer >= 0 || !hasEnded({f.comm, f.op, f.seq})); };
+    for (const InFlight& f : ranks_[r].process->in_flight)
+      if (open(f) && (!oldest || f.age_ns > oldest->age_ns)) oldest = &f;
     for (const InFlight& f : ranks_[r].process->in_flight) {
-      if (!f.head || f.peer >= 0) continue;
-      Key key{f.comm, f.op, f.seq};
-      if (!hasEnded(key)) collectives[key].push_back({r, &f});
+      if (!open(f) || f.stream != oldest->stream) continue;
+      if (f.peer >= 0)
+        transfers.push_back({r, &f});
+      else
+        collectives[{f.comm, f.op, f.seq}].push_back({r, &f});
     }
   }
   for (const auto& [key, waiting] : collectives) addCollective(key, waiting);
-  for (size_t r = 0; r < reported; ++r) {
-    if (ranks_[r].gone()) continue;
-    for (const InFlight& f : ranks_[r].process->in_flight)
-      if (f.head && f.peer >= 0) addTransfer(r, f);
-  }
+  for (const auto& [rank, f] : transfers) addTransfer(rank, *f);
   waits_.resize(ranks_.size());
   for (size_t i = 0; i < ops_.size(); ++i)
     for (size_t r : ops_[i].waiting) waits_[r].push_back(i);

@@ -338,6 +338,9 @@ bool LiveJob::write(const std::atomic<bool>& stop) {
 void LiveJob::beginNow() { start_ns_ = ring::nowNs(); }
 
 void LiveJob::run(const std::atomic<bool>& stop) {
+  auto read = [](const auto& rank) { return rank->ring->header().reader.load() != 0; };
+  while (config_.wait_for_reader && !stop && !std::all_of(ranks_.begin(), ranks_.end(), read))
+    std::this_thread::sleep_for(kPeriod);
   for (uint64_t step = steps_done_; (config_.steps == 0 || step < config_.steps) && !stop; ++step) {
     simulate(static_cast<int>(step));
     if (!write(stop)) return;

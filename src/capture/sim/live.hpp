@@ -23,6 +23,7 @@ struct LiveConfig {
   int first_rank = 0;                ///< ranks from here on run in this process,
   int ranks_here = 0;                ///< this many; 0: all
   double step_ms = 50;               ///< what a step takes
+  bool wait_for_reader = false;      ///< begin when every ring has a reader: before, it would overwrite itself
   double speed = 1;                  ///< simulated seconds a second; 0: as fast as the reader of the rings allows
   uint64_t steps = 0;                ///< 0: until stopped
   uint64_t start_ns = 0;             ///< raw clock at which the job began; 0: now

@@ -1,5 +1,6 @@
 // Everything about one row: its columns, what it is joined with, the collective it is part of.
 #include <algorithm>
+#include <numeric>
 
 #include "analysis/each_row.hpp"
 #include "base/text.hpp"
@@ -73,7 +74,7 @@ Result<std::string> Timeline::event(const std::string& id) {
     trace::ColumnData data;
     if (!decoder.decode(block, static_cast<int>(c), data)) continue;
     const bool known = !data.allNull() && data.valid(row);
-    const std::string as = collectives && name == "name" ? "kernel" : std::string(name);
+    const std::string as = collectives && name == "name" ? "kernel" : name == "flow" ? "flow_id" : std::string(name);
     if (!known) {
       if (column.kind == Kind::Launch)
         w.key("grid").null().key("block").null();
@@ -116,9 +117,10 @@ Result<std::string> Timeline::event(const std::string& id) {
   }
 
   /// Rows of a table in which a column of integers has a value, as rows that are drawn.
-  auto each = [&](const trace::TableInfo& in, int column, int64_t value, const auto& visit) {
+  auto each = [&](const std::vector<uint32_t>& blocks, const trace::TableInfo& in, int column, int64_t value,
+                  const auto& visit) {
     trace::BlockDecoder own(*reader_);
-    for (uint32_t s = 0; s < index_->blocks.size(); ++s) {
+    for (uint32_t s : blocks) {
       const trace::Block& b = reader_->blocks()[index_->blocks[s].block];
       int64_t low, high;
       if (b.table != &in || !b.zone(column, low, high) || value < low || value > high) continue;
@@ -139,10 +141,18 @@ Result<std::string> Timeline::event(const std::string& id) {
     return k.node == key.node && k.process == key.process;
   };
 
+  std::vector<uint32_t> own_blocks, all_blocks(index_->blocks.size());
+  std::iota(all_blocks.begin(), all_blocks.end(), 0);
+  for (uint32_t t = 0; t < index_->tracks.size(); ++t)
+    if (sameProcess(t))
+      own_blocks.insert(own_blocks.end(), index_->tracks[t].blocks.begin(), index_->tracks[t].blocks.end());
+  std::sort(own_blocks.begin(), own_blocks.end());
+  own_blocks.erase(std::unique(own_blocks.begin(), own_blocks.end()), own_blocks.end());
+
   w.key("flow").beginArray();
   if (correlation != kNull) {
     size_t flows = 0;
-    each(trace::tableOf<trace::EventRow>(), trace::events::correlation, correlation,
+    each(own_blocks, trace::tableOf<trace::EventRow>(), trace::events::correlation, correlation,
          [&](const trace::Block&, uint32_t s, uint32_t r, const TimelineRows& rows) {
            if (!sameProcess(rows.track[r]) || (s == it->second && r == row)) return true;
            w.beginObject().field("track", static_cast<uint64_t>(rows.track[r])).field("ts_rel", rows.ts[r]);
@@ -158,7 +168,7 @@ Result<std::string> Timeline::event(const std::string& id) {
   uint32_t part_summary = it->second, part_row = static_cast<uint32_t>(row);
   bool part = collectives;
   if (events && correlation != kNull && trace::isDeviceType(static_cast<trace::EventType>(drawn->type[row])))
-    each(parts, trace::collectives::correlation, correlation,
+    each(own_blocks, parts, trace::collectives::correlation, correlation,
          [&](const trace::Block&, uint32_t s, uint32_t r, const TimelineRows& rows) {
            if (!sameProcess(rows.track[r])) return true;
            part = true;
@@ -201,7 +211,7 @@ Result<std::string> Timeline::event(const std::string& id) {
     trace::BlockDecoder own(*reader_);
     const trace::Block* at = nullptr;
     trace::ColumnData comms;
-    each(parts, col::seq, seq, [&](const trace::Block& b, uint32_t, uint32_t r, const TimelineRows& rows) {
+    each(all_blocks, parts, col::seq, seq, [&](const trace::Block& b, uint32_t, uint32_t r, const TimelineRows& rows) {
       if (at != &b) {
         at = &b;
         if (!own.decode(b, col::comm, comms)) return false;

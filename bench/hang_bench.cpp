@@ -1,0 +1,194 @@
+// Faults put into modelled jobs of 8 to 512 ranks (data, tensor and pipeline parallel groups): does the watcher of a
+// cluster name the right ranks, how soon, and is it quiet when nothing is wrong?
+//   hang_bench [--runs 420] [--first 0] [--clean-hours 3000] [--seed 1] [--json FILE] [--verbose] [--smoke]
+#include <fstream>
+#include <map>
+
+#include "analysis/live/watcher.hpp"
+#include "base/text.hpp"
+#include "live_model.hpp"
+#include "measure.hpp"
+
+using namespace tracesmith;
+using namespace tracesmith::bench;
+using namespace tracesmith::analysis::live;
+
+namespace {
+
+constexpr int kRanks[] = {8, 16, 32, 64, 128, 256, 512};
+constexpr int kSizes = 7, kKinds = 8;
+const char* const kKindNames[kKinds] = {"hang of one rank",  "stopped (SIGSTOP)", "died",          "silent node",
+                                        "another operation", "another size",      "several ranks", "slow rank"};
+constexpr double kInTime = 5;
+
+/// Data parallel alone, with tensor groups, with a pipeline, with both; long and short steps; jitter.
+ModelConfig jobOf(int ranks, uint64_t seed, sim::Random& random) {
+  ModelConfig c;
+  static constexpr int kPp[] = {1, 1, 4, 2}, kTp[] = {1, 4, 1, 2};
+  const auto layout = random.next() % 4;
+  c.pp = kPp[layout];
+  c.tp = kTp[layout];
+  c.dp = ranks / c.pp / c.tp;
+  c.per_node = random.next() % 4 == 0 ? 4 : 8;
+  static constexpr double kSteps[] = {0.05, 0.2, 0.5, 1, 2};
+  c.step_s = kSteps[random.next() % 5];
+  c.noise = random.next() % 2 ? 0.04 : 0.3;
+  c.stall_rate = random.next() % 2 ? 0.002 : 0;
+  c.stall_ms = 300;
+  c.ahead = static_cast<int>(random.next() % 8);
+  c.stream_per_comm = random.next() % 2;
+  c.seed = seed;
+  return c;
+}
+
+void addFaults(ModelConfig& c, int kind, sim::Random& random) {
+  ModelFault f;
+  f.kind = kind < 6 ? static_cast<ModelFault::Kind>(kind) : kind == 6 ? ModelFault::hang : ModelFault::slow;
+  f.step = static_cast<int>((20 + 40 * random.uniform()) / c.step_s);
+  if (kind == 7) f.step = static_cast<int>(120 / c.step_s);
+  static constexpr double kSlow[] = {0.1, 0.2, 0.5};
+  f.size = kSlow[random.next() % 3];
+  const auto ranks = static_cast<uint64_t>(c.ranks());
+  const int count = kind == 6 ? 2 + static_cast<int>(random.next() % 2) : 1;
+  for (int i = 0; i < count; ++i) {
+    f.rank = static_cast<int>(random.next() % ranks);
+    f.op = static_cast<int>(random.next() % 64);
+    c.faults.push_back(f);
+  }
+}
+
+struct Outcome {
+  bool named = false, right = false;
+  double after_s = 0, confidence = 0;
+  std::string text;
+};
+
+/// Plays a job until the watcher finds the fault, or has had a minute for it.
+Outcome play(const ModelConfig& config, bool slow) {
+  LiveModel model(config);
+  Watcher watcher;
+  Outcome o;
+  const int64_t slow_at = slow ? static_cast<int64_t>(config.faults[0].step * config.step_s * 1e9) : 0;
+  for (int64_t t = 0; t < 1200 * kS; t += kS / 2) {
+    for (const LiveModel::Due& due : model.until(t)) watcher.take(due.report, due.at_ns);
+    const std::vector<Alert> alerts = watcher.look(t);
+    if (slow) {
+      for (const Alert& a : alerts) {
+        if (a.kind == "slow_step") continue;
+        o = {true, a.kind == "slow_rank" && a.text.starts_with("rank " + std::to_string(config.faults[0].rank) + " on"),
+             static_cast<double>(t - slow_at) * 1e-9, 0.5, a.text};
+        return o;
+      }
+      if (t > 3 * slow_at) return o;
+      continue;
+    }
+    const HangVerdict& v = watcher.verdict();
+    if (v.state == HangState::hang) {
+      std::set<int> named;
+      for (const Culprit& c : v.culprits) named.insert(c.rank);
+      const bool stalled = model.stalledAt() <= t;
+      o = {true, stalled && named == model.culprits(), stalled ? static_cast<double>(t - model.stalledAt()) * 1e-9 : 0,
+           v.confidence, v.text};
+      return o;
+    }
+    if (t > model.stalledAt() + 60 * kS) return o;
+  }
+  return o;
+}
+
+struct Score {
+  int runs = 0, right = 0, in_time = 0, another = 0, nobody = 0, sure = 0;
+  std::vector<double> after_s;
+};
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[std::min(values.size() - 1, static_cast<size_t>(q * static_cast<double>(values.size())))];
+}
+
+/// Jobs in which nothing is wrong, with jitter, pauses and checkpoints: every alert is a false one.
+void playClean(double hours, uint64_t seed, bool verbose, double& rank_hours, std::map<std::string, int>& alerts) {
+  sim::Random random(seed * 31 + 7);
+  for (int k = 0; rank_hours < hours; ++k) {
+    ModelConfig c = jobOf(kRanks[kSizes - 1 - k % kSizes], seed * 777 + static_cast<uint64_t>(k), random);
+    c.step_s = std::max(c.step_s, 0.5);
+    c.stall_rate = 0.002;
+    c.stall_ms = 800;
+    c.checkpoint_every = static_cast<int>(200 / c.step_s);
+    c.checkpoint_s = 5 + 30 * random.uniform();
+    LiveModel model(c);
+    Watcher watcher;
+    const int64_t length = 1800 * kS;
+    for (int64_t t = 0; t < length; t += kS / 2) {
+      for (const LiveModel::Due& due : model.until(t)) watcher.take(due.report, due.at_ns);
+      for (const Alert& a : watcher.look(t)) {
+        ++alerts[a.kind];
+        if (verbose) std::printf("FALSE %d ranks, step %.2f s: %s: %s\n", c.ranks(), c.step_s, a.kind.c_str(), a.text.c_str());
+      }
+    }
+    rank_hours += c.ranks() * static_cast<double>(length) / 3.6e12;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool smoke = flag(argc, argv, "--smoke"), verbose = flag(argc, argv, "--verbose");
+  const int runs = std::atoi(option(argc, argv, "--runs", smoke ? "16" : "448").c_str());
+  const int first = std::atoi(option(argc, argv, "--first", "0").c_str());
+  const double hours = std::atof(option(argc, argv, "--clean-hours", smoke ? "10" : "3000").c_str());
+  const auto seed = std::strtoull(option(argc, argv, "--seed", "1").c_str(), nullptr, 10);
+  const std::string json = option(argc, argv, "--json", "");
+  std::map<std::string, Score> scores;
+  for (int k = first; k < first + runs; ++k) {
+    sim::Random random(seed * 7919 + static_cast<uint64_t>(k));
+    const int kind = k % kKinds, ranks = smoke ? kRanks[k / kKinds % 3] : kRanks[k / kKinds % kSizes];
+    ModelConfig c = jobOf(ranks, seed * 100'000 + static_cast<uint64_t>(k), random);
+    if (kind == 3) c.per_node = std::min(c.per_node, ranks / 2);  // somebody must be left to tell
+    addFaults(c, kind, random);
+    const Outcome o = play(c, kind == 7);
+    std::vector<Score*> into = {&scores[kKindNames[kind]]};
+    if (kind != 7) into.push_back(&scores["all that stand still"]);
+    for (Score* s : into) {
+      ++s->runs;
+      s->right += o.right;
+      s->in_time += o.right && o.after_s <= kInTime;
+      s->another += o.named && !o.right;
+      s->nobody += !o.named;
+      s->sure += o.named && !o.right && o.confidence >= 0.7;
+      if (o.right) s->after_s.push_back(o.after_s);
+    }
+    if (verbose || (!o.right && kind != 7)) {
+      std::string truth;
+      for (const ModelFault& f : c.faults) truth += std::to_string(f.rank) + "@" + std::to_string(f.step) + "." + std::to_string(f.op) + " ";
+      std::printf("%s %3d %-17s %d ranks (pp %d dp %d tp %d), step %.2f s, after %.1f s, truth %s: %s\n",
+                  o.right ? "ok   " : "WRONG", k, kKindNames[kind], c.ranks(), c.pp, c.dp, c.tp, c.step_s, o.after_s,
+                  truth.c_str(), o.text.c_str());
+    }
+    std::fflush(stdout);
+  }
+  double rank_hours = 0;
+  std::map<std::string, int> alerts;
+  playClean(hours, seed, verbose, rank_hours, alerts);
+  int all_alerts = 0;
+  for (const auto& [kind, n] : alerts) all_alerts += n;
+
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().field("runs", runs).field("seed", static_cast<uint64_t>(seed)).key("kinds").beginObject();
+  std::printf("%-22s %5s %6s %8s %8s %7s %9s %9s\n", "", "runs", "right", "in 5 s", "another", "nobody", "median", "longest");
+  for (const auto& [kind, s] : scores) {
+    std::printf("%-22s %5d %6d %8d %8d %7d %7.1f s %7.1f s  %.1f %%\n", kind.c_str(), s.runs, s.right, s.in_time,
+                s.another, s.nobody, quantile(s.after_s, 0.5), quantile(s.after_s, 1), 100.0 * s.right / s.runs);
+    w.key(kind).beginObject().field("runs", s.runs).field("right", s.right).field("in_5_s", s.in_time);
+    w.field("another", s.another).field("nobody", s.nobody).field("wrong_and_sure", s.sure);
+    w.field("median_s", quantile(s.after_s, 0.5)).field("longest_s", quantile(s.after_s, 1)).endObject();
+  }
+  w.endObject().field("clean_rank_hours", rank_hours).field("false_alarms", all_alerts).endObject();
+  std::printf("clean: %.0f rank-hours, %d false alarms", rank_hours, all_alerts);
+  for (const auto& [kind, n] : alerts) std::printf(" (%s %d)", kind.c_str(), n);
+  std::printf("\n");
+  if (!json.empty()) std::ofstream(json) << text << "\n";
+  return 0;
+}

@@ -1,0 +1,364 @@
+#include "live_model.hpp"
+
+namespace tracesmith::bench {
+
+int LiveModel::groupIndex(int r, Group g) const {
+  const int t = r % config_.tp, d = r / config_.tp % config_.dp;
+  switch (g) {
+    case kTp:
+      return r / config_.tp;
+    case kDp:
+      return stage(r) * config_.tp + t;
+    case kPp:
+      return d * config_.tp + t;
+    default:
+      return 0;
+  }
+}
+
+int LiveModel::groupRank(int r, Group g) const {
+  return g == kTp ? r % config_.tp : g == kDp ? r / config_.tp % config_.dp : g == kPp ? stage(r) : r;
+}
+
+LiveModel::LiveModel(const ModelConfig& config) : config_(config), random_(config.seed) {
+  for (int s = 0; s < config_.pp; ++s) makeProgram(s);
+  const int sizes[kGroups] = {config_.tp, config_.dp, config_.pp, config_.ranks()};
+  static const char* const kNames[kGroups] = {"tp", "dp", "pp", "world"};
+  for (int r = 0; r < config_.ranks(); ++r)
+    for (int g = 0; g < kGroups; ++g) {
+      const int index = groupIndex(r, static_cast<Group>(g));
+      const uint64_t hash =
+          (config_.seed * 0x9e3779b97f4a7c15ull) ^ (static_cast<uint64_t>(g + 1) << 56) ^ static_cast<uint64_t>(index);
+      comms_[{g, index}] = {hash, kNames[g], sizes[g]};
+    }
+  time_.resize(static_cast<size_t>(config_.ranks()));
+  readers_.resize(time_.size());
+  for (size_t r = 0; r < time_.size(); ++r) speed_.push_back(1 + 0.02 * random_.uniform());
+  for (int n = 0; n * config_.per_node < config_.ranks(); ++n)
+    next_report_.push_back(static_cast<int64_t>(random_.uniform() * 1e9));
+}
+
+/// All forward passes, all backward passes, gradients, one word from all, the optimizer, parameters.
+void LiveModel::makeProgram(int s) {
+  std::vector<Op> ops;
+  const int m = config_.microbatches, boundaries = config_.pp - 1;
+  const auto compute = static_cast<int64_t>(config_.step_s * 1e9 / (3.0 * m + 1) / (1 + 0.5 * (boundaries > 0)));
+  int tp_instance = 0, dp_instance = 0;
+  auto work = [&](double share) {
+    Op op{kCompute, kWorld, 0, "", 0, static_cast<int64_t>(share * static_cast<double>(compute)), 0, 1, -1};
+    ops.push_back(op);
+  };
+  auto collective = [&](Group g, int instance, const char* name, int64_t bytes) {
+    if ((g == kTp && config_.tp == 1) || (g == kDp && config_.dp == 1)) return;
+    ops.push_back({kCollective, g, instance, name, bytes, 20'000 + bytes / 100, 0, 1, -1});
+  };
+  auto transfer = [&](bool send, int boundary, int micro, bool backward) {
+    const int instance = 1000 + (boundary * 2 + backward) * m + micro;
+    const int other = s == boundary ? boundary + 1 : boundary;
+    ops.push_back({send ? kSend : kRecv, kPp, instance, send ? "send" : "recv", 4 << 20, 60'000, 0, 1, other});
+  };
+  for (int i = 0; i < m; ++i) {
+    if (s > 0) transfer(false, s - 1, i, false);
+    work(1);
+    collective(kTp, tp_instance++, "all_reduce", 8 << 20);
+    if (s < boundaries) transfer(true, s, i, false);
+  }
+  for (int i = 0; i < m; ++i) {
+    if (s < boundaries) transfer(false, s, i, true);
+    work(2);
+    collective(kTp, tp_instance++, "all_reduce", 8 << 20);
+    if (s > 0) transfer(true, s - 1, i, true);
+  }
+  collective(kDp, dp_instance++, "reduce_scatter", 64 << 20);
+  collective(kDp, dp_instance++, "all_reduce", 1 << 20);
+  collective(kWorld, 0, "all_reduce", 4);
+  work(1);
+  collective(kDp, dp_instance++, "all_gather", 32 << 20);
+  Op pause{kHost, kWorld, 0, "", 0, 0, 0, 1, -1};
+  ops.push_back(pause);
+  collective(kWorld, 1, "all_reduce", 8);
+  // Every kind of operation of a communicator is numbered by itself.
+  for (Op& op : ops) {
+    uint64_t before = 0, all = 0;
+    for (const Op& other : ops) {
+      if (other.kind < kCollective || other.group != op.group || std::string(other.name) != op.name) continue;
+      if (&other < &op) ++before;
+      ++all;
+    }
+    op.seq = before;
+    op.per_step = all;
+  }
+  programs_.push_back(std::move(ops));
+}
+
+const ModelFault* LiveModel::faultOf(int rank, int step, size_t op) const {
+  for (const ModelFault& f : config_.faults) {
+    if (f.kind == ModelFault::slow || f.kind == ModelFault::silent_node || f.rank != rank || f.step != step) continue;
+    std::vector<size_t> candidates;
+    const bool differs = f.kind == ModelFault::other_op || f.kind == ModelFault::other_size;
+    for (size_t i = 0; i < program(rank).size(); ++i)
+      if (differs ? program(rank)[i].kind == kCollective : program(rank)[i].kind >= kCollective) candidates.push_back(i);
+    if (candidates[static_cast<size_t>(f.op) % candidates.size()] == op) return &f;
+  }
+  return nullptr;
+}
+
+/// Lets a rank go on until it has to wait. True: it has come to the end of the step.
+bool LiveModel::run(int rank, StepData& data, std::map<std::pair<int, int>, Instance>& instances,
+                           std::vector<size_t>& next, std::vector<int64_t>& time, std::deque<int>& ready) {
+  const auto r = static_cast<size_t>(rank);
+  const std::vector<Op>& ops = program(rank);
+  while (next[r] < ops.size()) {
+    const Op& op = ops[next[r]];
+    Span& span = data.spans[r][next[r]];
+    for (const ModelFault& f : config_.faults)
+      if (f.kind == ModelFault::silent_node && nodeOf(f.rank) == nodeOf(rank) && data.step >= f.step) {
+        culprits_.insert(rank);
+        return false;
+      }
+    const ModelFault* fault = faultOf(rank, data.step, next[r]);
+    if (fault && fault->kind <= ModelFault::died) {
+      culprits_.insert(rank);
+      return false;  // never comes to it
+    }
+    span.enter = time[r];
+    if (op.kind == kCompute) {
+      double factor = speed_[r] * (1 + config_.noise * (random_.uniform() - 0.5));
+      for (const ModelFault& f : config_.faults)
+        if (f.kind == ModelFault::slow && f.rank == rank && data.step >= f.step) factor *= 1 + f.size;
+      span.end = time[r] + static_cast<int64_t>(static_cast<double>(op.base_ns) * factor);
+      if (random_.uniform() < config_.stall_rate * static_cast<double>(op.base_ns) * 1e-9)
+        span.end += static_cast<int64_t>(random_.uniform() * config_.stall_ms * 1e6);
+    } else if (op.kind == kHost) {
+      span.end = time[r];
+      if (config_.checkpoint_every > 0 && data.step % config_.checkpoint_every == config_.checkpoint_every - 1)
+        span.end += static_cast<int64_t>((config_.checkpoint_s + 0.5 * random_.uniform()) * 1e9);
+    } else {
+      const int index = groupIndex(rank, op.group);
+      Instance& instance = instances[{op.group * 100000 + index, op.instance}];
+      if (fault && fault->kind == ModelFault::other_op) {
+        culprits_.insert(rank);
+        elsewhere_[rank] = {&op, time[r]};
+        span.enter = kNever;
+        return false;
+      }
+      if (fault && fault->kind == ModelFault::other_size) {
+        culprits_.insert(rank);
+        elsewhere_[rank] = {&op, time[r]};
+        instance.broken = true;
+      }
+      instance.arrived.push_back(rank);
+      instance.last_ns = std::max(instance.last_ns, time[r]);
+      const auto needed = static_cast<size_t>(op.kind == kCollective ? comms_[{op.group, index}].size : 2);
+      if (instance.arrived.size() < needed || instance.broken) return false;
+      const int64_t end = instance.last_ns + static_cast<int64_t>(static_cast<double>(op.base_ns) *
+                                                                  (1 + 0.1 * random_.uniform()));
+      for (int member : instance.arrived) {
+        const auto k = static_cast<size_t>(member);
+        data.spans[k][next[k]].end = end;
+        time[k] = end;
+        ++next[k];
+        if (member != rank) ready.push_back(member);
+      }
+      continue;
+    }
+    time[r] = span.end;
+    ++next[r];
+  }
+  return true;
+}
+
+void LiveModel::simulateStep() {
+  StepData& data = steps_.emplace_back();
+  data.step = static_cast<int>(first_step_ + steps_.size() - 1);
+  data.start = time_;
+  const auto ranks = static_cast<size_t>(config_.ranks());
+  data.spans.resize(ranks);
+  std::map<std::pair<int, int>, Instance> instances;
+  std::vector<size_t> next(ranks, 0);
+  std::deque<int> ready;
+  for (int r = 0; r < config_.ranks(); ++r) {
+    data.spans[static_cast<size_t>(r)].resize(program(r).size());
+    ready.push_back(r);
+  }
+  size_t done = 0;
+  while (!ready.empty()) {
+    const int r = ready.front();
+    ready.pop_front();
+    done += run(r, data, instances, next, time_, ready);
+  }
+  horizon_ = kNever;
+  if (done == ranks) {
+    for (int64_t t : time_) horizon_ = std::min(horizon_, t);
+    return;
+  }
+  for (size_t r = 0; r < ranks; ++r)
+    for (size_t i = 0; i < data.spans[r].size(); ++i)
+      if (data.spans[r][i].enter < kNever && data.spans[r][i].end == kNever && !culprits_.contains(static_cast<int>(r)))
+        stalled_ns_ = std::min(stalled_ns_, data.spans[r][i].enter);
+  for (const auto& [rank, where] : elsewhere_) stalled_ns_ = std::min(stalled_ns_, where.second);
+}
+
+std::vector<LiveModel::Due> LiveModel::until(int64_t t) {
+  std::vector<Due> due;
+  for (size_t n = 0; n < next_report_.size(); ++n)
+    while (next_report_[n] < t) {
+      const int64_t at = next_report_[n];
+      next_report_[n] += kS + static_cast<int64_t>((random_.uniform() - 0.5) * 1e8);
+      while (horizon_ <= at) simulateStep();
+      bool silent = false;
+      for (const ModelFault& f : config_.faults)
+        silent |= f.kind == ModelFault::silent_node && static_cast<size_t>(nodeOf(f.rank)) == n && stalled_ns_ <= at;
+      if (silent) continue;
+      Due d;
+      d.at_ns = at + 2 * kMs;
+      d.report.node = "node" + std::to_string(n);
+      for (int r = static_cast<int>(n) * config_.per_node;
+           r < std::min(config_.ranks(), static_cast<int>(n + 1) * config_.per_node); ++r)
+        d.report.processes.push_back(report(r, at));
+      due.push_back(std::move(d));
+    }
+  std::sort(due.begin(), due.end(), [](const Due& a, const Due& b) { return a.at_ns < b.at_ns; });
+  size_t oldest = SIZE_MAX;
+  for (const Reader& reader : readers_) oldest = std::min(oldest, reader.step);
+  while (first_step_ < oldest && !steps_.empty()) {
+    steps_.pop_front();
+    ++first_step_;
+  }
+  return due;
+}
+
+ProcessReport LiveModel::report(int rank, int64_t t) {
+  const auto r = static_cast<size_t>(rank);
+  Reader& reader = readers_[r];
+  const std::vector<Op>& ops = program(rank);
+  ProcessReport p;
+  p.pid = 1000 + rank;
+  p.rank = rank;
+  p.world_size = config_.ranks();
+  p.local_rank = rank % config_.per_node;
+  p.simulated = true;
+  for (int g = 0; g < kGroups; ++g) {
+    const Comm& comm = comms_[{g, groupIndex(rank, static_cast<Group>(g))}];
+    if (comm.size > 1) {
+      analysis::live::CommState c;
+      c.comm = comm.hash;
+      c.name = comm.name;
+      c.group_rank = groupRank(rank, static_cast<Group>(g));
+      c.size = comm.size;
+      p.comms.push_back(std::move(c));
+    }
+  }
+  auto commOf = [&](const Op& op) -> analysis::live::CommState* {
+    const uint64_t hash = comms_[{op.group, groupIndex(rank, op.group)}].hash;
+    for (analysis::live::CommState& c : p.comms)
+      if (c.comm == hash) return &c;
+    return nullptr;
+  };
+  const StepData* data = nullptr;
+  while (reader.step - first_step_ < steps_.size()) {
+    data = &steps_[reader.step - first_step_];
+    if (reader.op == ops.size()) {
+      const Span& last = data->spans[r].back();
+      if (last.end > t) break;
+      p.steps.push_back({data->step, last.end - data->start[r], reader.comm_ns});
+      reader.comm_ns = 0;
+      reader.op = 0;
+      ++reader.step;
+      continue;
+    }
+    const Span& span = data->spans[r][reader.op];
+    if (span.end > t) break;
+    const Op& op = ops[reader.op];
+    reader.last_end = span.end;
+    ++p.activity;
+    if (op.kind >= kCollective) {
+      const int64_t ns = span.end - span.enter;
+      reader.comm_ns += ns;
+      p.longest_wait_ns = std::max(p.longest_wait_ns, ns);
+      analysis::live::OpProgress& progress = reader.progress[{op.group, op.name}];
+      progress.op = op.name;
+      progress.completed = progress.entered = static_cast<uint64_t>(data->step) * op.per_step + op.seq;
+      analysis::live::CommState* c = commOf(op);
+      if (op.kind == kCollective && c) {
+        auto same = std::find_if(c->transfers.begin(), c->transfers.end(),
+                                 [&](const auto& x) { return x.op == op.name && x.bytes == op.bytes; });
+        if (same == c->transfers.end()) same = c->transfers.insert(same, {op.name, op.bytes, 0, ns, 0});
+        ++same->count;
+        same->shortest_ns = std::min(same->shortest_ns, ns);
+        same->total_ns += ns;
+      }
+    }
+    ++reader.op;
+  }
+  if (data && reader.step - first_step_ < steps_.size()) {
+    data = &steps_[reader.step - first_step_];
+    p.step = data->step;
+    p.step_age_ns = t - data->start[r];
+    addInFlight(rank, t, *data, reader.op, p);
+  }
+  for (auto& [key, progress] : reader.progress)
+    for (size_t i = 0; i < p.comms.size(); ++i)
+      if (p.comms[i].comm == comms_[{key.first, groupIndex(rank, static_cast<Group>(key.first))}].hash) {
+        analysis::live::OpProgress now = progress;
+        for (const InFlight& f : p.in_flight)
+          if (f.comm == p.comms[i].comm && f.op == now.op) now.entered = std::max(now.entered, f.seq);
+        p.comms[i].ops.push_back(std::move(now));
+      }
+  for (const ModelFault& f : config_.faults)
+    if (f.rank == rank && culprits_.contains(rank) && reader.op < ops.size() &&
+        data && data->spans[r][reader.op].enter == kNever) {
+      if (f.kind == ModelFault::stopped) p.state = ProcessState::stopped;
+      if (f.kind == ModelFault::died) p.state = ProcessState::dead;
+    }
+  return p;
+}
+
+/// What the GPU is at, and what the host has launched beyond it.
+void LiveModel::addInFlight(int rank, int64_t t, const StepData& data, size_t at, ProcessReport& p) const {
+  const auto r = static_cast<size_t>(rank);
+  const std::vector<Op>& ops = program(rank);
+  const Reader& reader = readers_[r];
+  auto where = elsewhere_.find(rank);
+  auto commOf = [&](const Op& op) { return comms_.at({op.group, groupIndex(rank, op.group)}).hash; };
+  auto streamOf = [&](const Op& op) { return config_.stream_per_comm ? 20u + static_cast<uint32_t>(op.group) : 20u; };
+  const bool in_other = where != elsewhere_.end() && where->second.second <= t && at < ops.size() &&
+                        &ops[at] == where->second.first;
+  const int64_t since = in_other ? where->second.second : reader.last_end;
+  const bool computing = at < ops.size() && ops[at].kind == kCompute && data.spans[r][at].enter <= t;
+  p.quiet_ns = computing ? std::min<int64_t>(t - since, 5 * kMs) : t - since;
+  std::set<uint32_t> busy;
+  const size_t last = std::min(ops.size(), at + 1 + static_cast<size_t>(config_.ahead));
+  for (size_t i = at; i < last; ++i) {
+    const Op& op = ops[i];
+    const Span& span = data.spans[r][i];
+    const bool differs = in_other && i == at;
+    if (faultOf(rank, data.step, i) && !differs) break;  // never launched
+    if (span.enter == kNever && culprits_.contains(rank) && !differs) break;
+    const bool saves = config_.checkpoint_every > 0 && data.step % config_.checkpoint_every == config_.checkpoint_every - 1;
+    if (op.kind == kHost && saves) break;  // the host is busy
+    if (op.kind < kCollective) continue;
+    InFlight f;
+    f.op = op.name;
+    f.comm = commOf(op);
+    f.seq = static_cast<uint64_t>(data.step) * op.per_step + op.seq;
+    f.bytes = op.bytes;
+    f.peer = op.kind == kCollective ? -1 : op.peer;
+    f.stream = streamOf(op);
+    f.head = busy.insert(f.stream).second;
+    f.age_ns = t - reader.last_end - static_cast<int64_t>(i - at) * 1000;
+    f.wait_ns = f.head ? t - reader.last_end : 0;
+    if (differs) {
+      const ModelFault* fault = faultOf(rank, data.step, i);
+      if (fault && fault->kind == ModelFault::other_size) f.bytes /= 2;
+      if (fault && fault->kind == ModelFault::other_op) {
+        f.op = f.op == "all_gather" ? "all_reduce" : "all_gather";
+        f.seq = 7 + static_cast<uint64_t>(data.step) * 3;
+      }
+    }
+    p.in_flight.push_back(std::move(f));
+    if (differs) break;
+  }
+}
+
+}  // namespace tracesmith::bench

@@ -1,0 +1,185 @@
+// tracesmith cluster tail, query, analyze-comm: what the nodes recorded, as it comes or as it is stored.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "base/progress.hpp"
+#include "base/text.hpp"
+#include "cli/analyze_print.hpp"
+#include "cli/cluster.hpp"
+#include "cli/outcome.hpp"
+#include "tracesmith/analysis/analysis.hpp"
+#include "tracesmith/trace/reader.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+using cluster::Client;
+using cluster::LiveEvent;
+
+/// A trace that was fetched, as long as the command runs.
+class Fetched {
+ public:
+  ~Fetched() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  /// A session by name or id; empty: all that is stored.
+  Status fetch(Client& client, const std::string& session) {
+    const char* folder = std::getenv("TMPDIR");
+    path_ = std::string(folder && *folder ? folder : "/tmp") + "/tracesmith-XXXXXX.sbt";
+    const int fd = ::mkstemps(path_.data(), 4);
+    if (fd < 0) return Status::io("cannot create " + path_);
+    ::close(fd);
+    Progress progress("fetching");
+    return client.fetch(session, path_, [&](uint64_t bytes) { progress.update(bytes, bytes + 1); });
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct Tail : ClientCommand {
+  cluster::EventFilter filter;
+  uint64_t count = 0;
+};
+
+void printEvent(const LiveEvent& e, bool json) {
+  const TraceEvent& event = e.event;
+  std::string text;
+  if (json) {
+    JsonWriter w(text);
+    w.beginObject();
+    if (e.lost > 0) w.field("lost", e.lost);
+    if (event.type != EventType::Unknown) {
+      w.field("node", e.node).key("rank");
+      e.rank < 0 ? w.null() : w.value(e.rank);
+      w.field("ts", static_cast<int64_t>(event.timestamp)).field("dur", event.duration);
+      w.field("type", eventTypeName(event.type)).field("name", event.name);
+      w.field("device", static_cast<int64_t>(event.device_id)).field("stream", static_cast<int64_t>(event.stream_id));
+      if (event.memory_params) w.field("bytes", event.memory_params->size_bytes);
+    }
+    w.endObject();
+    std::printf("%s\n", text.c_str());
+    return;
+  }
+  if (e.lost > 0) warn(humanCount(e.lost) + " events came too fast to be shown");
+  if (event.type == EventType::Unknown) return;
+  const auto ns = static_cast<int64_t>(event.timestamp);
+  std::printf("%s.%09lld %-12s rank %-4s %10s  %-14s %s\n", timeText(ns).c_str(),
+              static_cast<long long>(ns % 1'000'000'000), e.node.c_str(),
+              e.rank < 0 ? "?" : std::to_string(e.rank).c_str(), humanNs(static_cast<double>(event.duration)).c_str(),
+              eventTypeName(event.type), event.name.c_str());
+}
+
+int tail(const Tail& o) {
+  // A signal ends the stream from a thread that may wait for locks, which a handler may not. Before gRPC has threads.
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (int n : {SIGINT, SIGTERM}) ::sigaddset(&signals, n);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  Result<std::unique_ptr<Client>> client = o.connect();
+  if (!client) return fail(client.status());
+  std::thread([signals, c = client->get()] {
+    int number;
+    ::sigwait(&signals, &number);
+    c->cancel();
+  }).detach();
+  uint64_t left = o.count;
+  const Status status = (*client)->follow(
+      o.filter, [] { std::fflush(stdout); },
+      [&](const LiveEvent& e) {
+        printEvent(e, o.json);
+        if (std::fflush(stdout) != 0) return false;  // whoever read it is gone
+        return e.event.type == EventType::Unknown || o.count == 0 || --left > 0;
+      });
+  (void)client->release();  // the thread may be about to use it; the program ends here
+  return status ? 0 : fail(status);
+}
+
+struct Query : ClientCommand {
+  std::string session, sql, format = "table", output;
+};
+
+int query(const Query& o) {
+  Result<std::unique_ptr<Client>> client = o.connect();
+  if (!client) return fail(client.status());
+  Fetched trace;
+  if (Status s = trace.fetch(**client, o.session); !s) return fail(s);
+  return queryTraces({trace.path()}, o.sql, o.json ? "json" : o.format, o.output);
+}
+
+struct Comm : ClientCommand {
+  std::string file, session;
+};
+
+int analyzeComm(const Comm& o) {
+  Fetched fetched;
+  std::string path = o.file;
+  if (path.empty()) {
+    Result<std::unique_ptr<Client>> client = o.connect();
+    if (!client) return fail(client.status());
+    if (Status s = fetched.fetch(**client, o.session); !s) return fail(s);
+    path = fetched.path();
+  }
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);
+  if (!reader) return fail(reader.status());
+  Result<analysis::Analysis> result = analysis::analyze(**reader, {});
+  if (!result) return fail(result.status());
+  const std::string text = o.json ? communicationJson(*result) + "\n" : communicationText(*result);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return finish(**reader, false);
+}
+
+}  // namespace
+
+void addClusterData(CLI::App& cluster, Run& run) {
+  {
+    auto o = std::make_shared<Tail>();
+    CLI::App* command = cluster.add_subcommand("tail", "Events of sessions that record, as nodes send them");
+    o->add(*command);
+    command->add_option("--node", o->filter.nodes, "Only of these nodes")->type_name("NAME...");
+    command->add_option("--rank", o->filter.ranks, "Only of these ranks")->type_name("N...")->delimiter(',');
+    command->add_option("--type", o->filter.types, "Only of these types: kernel, memcpy, runtime, …, collective")
+        ->type_name("TYPE...")
+        ->delimiter(',');
+    command->add_option("-n,--count", o->count, "Stop after N events")->type_name("N");
+    command->footer(
+        "What comes faster than it can be shown is counted, not waited for.\n\n"
+        "Example:  tracesmith cluster tail --type collective --rank 0,1");
+    command->callback([o, &run] { run = [o] { return tail(*o); }; });
+  }
+  {
+    auto o = std::make_shared<Query>();
+    CLI::App* command = cluster.add_subcommand("query", "Ask a session, or all that is stored, in SQL");
+    o->add(*command);
+    command->add_option("SQL", o->sql, "Statement")->required()->type_name("SQL");
+    command->add_option("--name,--session", o->session, "Session by name or id; default: all that is stored")
+        ->type_name("NAME");
+    command->add_option("--format", o->format, "table, csv, json or parquet")
+        ->capture_default_str()
+        ->type_name("FORMAT");
+    command->add_option("-o,--output", o->output, "Write the result to this file")->type_name("OUT");
+    command->footer(
+        "Example:  tracesmith cluster query --name epoch-1 \"SELECT node, count(*) FROM events GROUP BY node\"");
+    command->callback([o, &run] { run = [o] { return query(*o); }; });
+  }
+  auto o = std::make_shared<Comm>();
+  CLI::App* command = cluster.add_subcommand("analyze-comm", "Who sends how much to whom, over which slow links");
+  o->add(*command);
+  CLI::Option* file = command->add_option("FILE", o->file, "Trace to read")->type_name("FILE.sbt");
+  command->add_option("--name,--session", o->session, "Instead: a session of the master, by name or id")
+      ->type_name("NAME")
+      ->excludes(file);
+  command->footer("Example:  tracesmith cluster analyze-comm job.sbt");
+  command->callback([o, &run] {
+    if (o->file.empty() && o->session.empty())
+      throw CLI::ParseError("give FILE.sbt, or --name SESSION", CLI::ExitCodes::ValidationError);
+    run = [o] { return analyzeComm(*o); };
+  });
+}
+
+}  // namespace tracesmith::cli
