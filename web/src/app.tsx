@@ -38,7 +38,6 @@ export function App() {
   const current = shown.find((v) => v.id === view);
 
   useEffect(() => on("unauthenticated", (why) => setLocked(why)), []);
-  useEffect(() => on("help", () => setHelp(true)), []);
   useEffect(() => {
     if (info) document.documentElement.dataset.mode = info.mode;
   }, [info?.mode]);

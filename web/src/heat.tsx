@@ -15,8 +15,6 @@ export interface HeatProps {
   axis: (column: number) => string;
   onPick?: (row: number, column: number) => void;
   onRange?: (first: number, last: number) => void;
-  /** Cells with a frame. */
-  marked?: (row: number, column: number) => boolean;
   /** The least height of a row, in rem. */
   rowHeight?: number;
   maxHeight?: number;
@@ -73,13 +71,7 @@ export function HeatMap(props: HeatProps) {
       const text = props.axis(i);
       if (gutter + i * cell + g.measureText(text).width <= size.width) g.fillText(text, gutter + i * cell, height - 0.7 * u);
     }
-    if (props.marked) {
-      g.strokeStyle = variable("--ink");
-      g.lineWidth = 2;
-      for (let r = 0; r < props.rows.length; r++)
-        for (let i = 0; i < props.columns; i++) if (props.marked(r, i)) g.strokeRect(gutter + i * cell + 1, r * line + 1, Math.max(2, cell - 2), Math.max(2, line - 2));
-    }
-  }, [props.rows, props.columns, props.color, props.marked, size.width, height, isDark]);
+  }, [props.rows, props.columns, props.color, size.width, height, isDark]);
 
   const at = (e: MouseEvent): { row: number; column: number } | null => {
     const rect = canvas.current!.getBoundingClientRect();

@@ -18,7 +18,6 @@ export interface Line {
   /** Left out of the tip. */
   silent?: boolean;
   points?: boolean;
-  bars?: boolean;
 }
 
 export interface PlotProps {
@@ -26,8 +25,8 @@ export interface PlotProps {
   x: number[];
   lines: Line[];
   unit: string;
-  height: number;
   /** In rem. */
+  height: number;
   time?: boolean;
   xTitle?: string;
   range?: [number, number] | null;
@@ -44,7 +43,7 @@ export function Plot(props: PlotProps) {
   const latest = useRef(props);
   latest.current = props;
   const [tip, setTip] = useState<{ x: number; y: number; index: number; at: number } | null>(null);
-  const shape = props.lines.map((l) => `${l.color}${l.fillTo ?? ""}${l.width ?? ""}${l.bars ?? ""}${l.points ?? ""}`).join();
+  const shape = props.lines.map((l) => `${l.color}${l.fillTo ?? ""}${l.width ?? ""}${l.points ?? ""}`).join();
   const data = useMemo<uPlot.AlignedData>(() => [props.x, ...props.lines.map((l) => l.values)] as uPlot.AlignedData, [props.x, props.lines]);
 
   useEffect(() => {
@@ -95,7 +94,6 @@ export function Plot(props: PlotProps) {
           stroke: l.color,
           width: (l.width ?? 1.25) * (u / 13),
           points: l.points ? { show: true, size: 0.4 * u, fill: l.color } : { show: false },
-          ...(l.bars ? { paths: uPlot.paths.bars!({ size: [0.7, 60] }), fill: `${l.color}b0` } : {}),
           spanGaps: false,
         })),
       ],

@@ -42,7 +42,7 @@ function ConnectionState({ state }: { state: Live }) {
     return () => clearInterval(timer);
   }, []);
   if (state.connection === "down") {
-    const since = state.heard ? `for ${duration(Math.max(1, Math.round((performance.now() - state.heard) / 1000)) * 1e9)}` : "";
+    const since = state.heard ? `for ${whole(Math.max(1, Math.round((performance.now() - state.heard) / 1000)))}` : "";
     return (
       <span class="down" role="alert">
         <b>Disconnected {since}</b>
@@ -59,6 +59,8 @@ function ConnectionState({ state }: { state: Live }) {
   if (state.connection === "connecting") return <span class="waiting">connecting …</span>;
   return <span class="up">{state.info?.mode === "file" ? "connected" : "live"}</span>;
 }
+
+const whole = (s: number): string => (s < 120 ? `${s} s` : duration(s * 1e9));
 
 function worstBound(state: Live): number | null {
   const bounds = (state.nodes?.nodes ?? []).flatMap((n) => (n.clock ? [n.clock.bound_ns] : []));

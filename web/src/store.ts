@@ -36,7 +36,7 @@ export function useStore<T>(store: Store<T>): T {
   return store.get();
 }
 
-type EventName = "unauthenticated" | "retry" | "help" | "theme";
+type EventName = "unauthenticated" | "retry";
 const handlers = new Map<EventName, Set<(detail: string) => void>>();
 
 export function on(name: EventName, f: (detail: string) => void): () => void {

@@ -14,7 +14,7 @@ export function Chip(props: { kind?: "good" | "warn" | "bad" | "note" | "plain";
   );
 }
 
-export function Panel(props: { title: ComponentChildren; aside?: ComponentChildren; class?: string; children: ComponentChildren; label?: string }) {
+export function Panel(props: { title: ComponentChildren; aside?: ComponentChildren; class?: string; children: ComponentChildren }) {
   const id = useId();
   return (
     <section class={`panel ${props.class ?? ""}`} aria-labelledby={id}>

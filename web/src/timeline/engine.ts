@@ -44,7 +44,6 @@ export class Engine {
   flows: Flow[] = [];
   collective: CollectiveDetail | null = null;
   hits: Hit[] = [];
-  under: Under = null;
   /** Movement by keys that are held: share of the window a second. */
   pan = 0;
   zoom = 0;
@@ -324,7 +323,6 @@ export class Engine {
       flows: this.flows,
       collective: this.collective,
       hits: this.hits,
-      under: this.under,
     };
     const { wants, slices } = this.painter.draw(scene, devicePixelRatio);
     const missing = this.tiles.want(wants);

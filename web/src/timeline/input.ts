@@ -55,9 +55,7 @@ export function listen(engine: Engine, parts: { tracks: HTMLCanvasElement; ruler
       const [x, y] = inside(e);
       engine.anchor = Math.min(1, Math.max(0, x / tracks.clientWidth));
       if (!drag) {
-        const under = engine.at(x, y);
-        engine.under = under;
-        actions.hover(under, e.clientX, e.clientY);
+        actions.hover(engine.at(x, y), e.clientX, e.clientY);
         return;
       }
       if (!drag.began && Math.hypot(x - drag.x, y - drag.y) < 4) return;

@@ -48,7 +48,6 @@ export interface Scene {
   flows: Flow[];
   collective: CollectiveDetail | null;
   hits: Hit[];
-  under: Under;
 }
 
 export const minSpan = 20;

@@ -75,13 +75,12 @@ const asNumber = (cell: Cell): number | null => {
 export function ResultChart({ result }: { result: QueryResult }) {
   const names = result.columns.map((c) => c.name);
   const numeric = result.columns.map((c, i) => isNumber(c.type) || result.rows.slice(0, 20).every((r) => asNumber(r[i]) !== null));
-  const guessX = Math.max(0, numeric.length > 1 ? 0 : 0);
-  const [xColumn, setX] = useState(String(guessX));
+  const [xColumn, setX] = useState("0");
   const [yColumn, setY] = useState("all");
   const seen = useRef(result.columns);
   useEffect(() => {
     if (names.join() !== seen.current.map((c) => c.name).join()) {
-      setX(String(guessX));
+      setX("0");
       setY("all");
     }
     seen.current = result.columns;
@@ -125,7 +124,7 @@ export function ResultChart({ result }: { result: QueryResult }) {
 }
 
 function Bars({ labels, lines }: { labels: string[]; lines: Line[] }) {
-  const shown = lines.slice(0, 1)[0];
+  const shown = lines[0];
   const values = shown.values.map((v) => v ?? null);
   const most = Math.max(1e-300, ...values.map((v) => Math.abs(v ?? 0)));
   return (
