@@ -107,6 +107,11 @@ int main(int argc, char** argv) {
     const std::string id = sessions.substr(sessions.find("\"id\":\"") + 6, 12);
     const double length =
         wait("timeline", [&] { return number(get(client, "/api/v1/traces/" + id + "/timeline"), "\"duration_ns\":"); });
+    std::string tracks = "0";
+    const std::string timeline = get(client, "/api/v1/traces/" + id + "/timeline");
+    size_t there = 0;
+    for (size_t at = timeline.find("\"kind\":"); at != std::string::npos; at = timeline.find("\"kind\":", at + 1))
+      if (there++ > 0 && there <= 6) tracks += "," + std::to_string(there - 1);
     post("/api/v1/sessions", "{\"name\":\"load\"}");
     auto stored = [&] { return number(get(client, "/api/v1/nodes"), "\"stored_events\":"); };
     wait("events", [&] { return stored(); });
@@ -126,13 +131,13 @@ int main(int argc, char** argv) {
         const std::vector<std::string> paths = {
             "/api/v1/nodes",
             "/api/v1/metrics/latest",
-            trace + "/tiles?width=1500&tracks=0,1,2,3,4,5",
+            trace + "/tiles?width=1500&tracks=" + tracks,
             "/api/v1/sessions",
-            trace + "/tiles?width=1500&tracks=0,1,2,3&from=" + std::to_string(static_cast<int64_t>(length / 3)) +
+            trace + "/tiles?width=1500&tracks=" + tracks + "&from=" + std::to_string(static_cast<int64_t>(length / 3)) +
                 "&to=" + std::to_string(static_cast<int64_t>(length / 3 + length / 100)),
             "/api/v1/metrics/series?metric=gpu_utilization_percent",
             "/status",
-            trace + "/stats?tracks=0,1",
+            trace + "/stats?tracks=" + tracks,
             "/api/v1/hang",
             "/metrics"};
         auto next = Clock::now();

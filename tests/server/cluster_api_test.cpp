@@ -1,0 +1,147 @@
+// The API of a master: nodes, sessions, what is live; requirement 2's endpoints.
+#include <sys/stat.h>
+
+#include "server/server_fixture.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+class ClusterApi : public ServerFixture {};
+
+TEST_F(ClusterApi, SaysWhatTheClusterIs) {
+  serveMaster();
+  auto a = agent("n1", {"--sim", "2"});
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"state\":\"healthy\""); }));
+  const Reply info = get(http_, "/api/v1/info");
+  EXPECT_TRUE(info.has("\"mode\":\"cluster\"") && info.has("\"simulated\":true") && info.has("\"role\":\"admin\""))
+      << info.body;
+  EXPECT_TRUE(info.header("X-Content-Type-Options: nosniff") && info.header("Cache-Control: no-store")) << info.head;
+  const Reply nodes = get(http_, "/api/v1/nodes");
+  EXPECT_TRUE(nodes.has("\"node\":\"n1\"") && nodes.has("Simulated H100")) << nodes.body;
+  EXPECT_TRUE(get(http_, "/api/v1/devices").has("\"node\":\"n1\",\"index\":1"));
+  EXPECT_TRUE(get(http_, "/api/v1/topology").has("\"node\":\"n1\""));
+  EXPECT_EQ(get(http_, "/api/v1/health").status, 200);
+  EXPECT_EQ(get(http_, "/api/v1/ready").status, 200);
+  EXPECT_TRUE(get(http_, "/api/v1/schema").has("\"name\":\"grid_x\""));
+  EXPECT_TRUE(get(http_, "/api/v1/hang").has("\"state\":\""));
+  EXPECT_TRUE(get(http_, "/clients").has("\"client_id\":\"n1\""));
+  EXPECT_TRUE(get(http_, "/status").has("\"is_profiling\":false"));
+  EXPECT_EQ(get(http_, "/api/v1/nodes/nobody/clock").status, 404);
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes/n1/clock").has("\"bound_ns\":"); }));
+}
+
+TEST_F(ClusterApi, MetricsComeOnceASecond) {
+  serveMaster();
+  auto a = agent("n1", {"--sim", "2"});
+  const std::string value = "\"gpu_utilization_percent\":";
+  ASSERT_TRUE(eventually([&] {
+    const Reply r = get(http_, "/api/v1/metrics/latest");
+    return r.has(value) && !r.has(value + "null");
+  }));
+  EXPECT_TRUE(get(http_, "/api/v1/metrics/names").has("{\"name\":\"gpu_power_watts\",\"unit\":\"W\"}"));
+  ASSERT_TRUE(eventually([&] {
+    const Reply r = get(http_, "/api/v1/metrics/series?metric=gpu_utilization_percent&node=n1&gpu=1");
+    return r.has("\"index\":1") && !r.has("\"index\":0") && r.has("\"times\":[");
+  }));
+  EXPECT_TRUE(get(http_, "/metrics/latest").has("\"gpu_id\":\"n1:0:Simulated"));
+  const Reply prometheus = get(http_, "/metrics");
+  EXPECT_TRUE(prometheus.has("tracesmith_node_up{node=\"n1\"} 1")) << prometheus.body;
+  EXPECT_TRUE(prometheus.has("tracesmith_gpu_utilization_ratio{node=\"n1\",gpu=\"0\",simulated=\"true\"}"));
+  EXPECT_EQ(get(http_, "/api/v1/metrics/series").status, 400);
+  EXPECT_EQ(get(http_, "/api/v1/metrics/series?metric=x&gpu=a").status, 400);
+}
+
+TEST_F(ClusterApi, SessionsStartAndStop) {
+  serveMaster();
+  auto a = agent("n1", {"--sim", "1"});
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("healthy"); }));
+  Reply r = ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"one\"}");
+  ASSERT_EQ(r.status, 201) << r.body;
+  EXPECT_TRUE(r.has("\"state\":\"recording\"") && r.has("\"end\":null")) << r.body;
+  const std::string id = r.body.substr(r.body.find("\"id\":\"") + 6, 12);
+  EXPECT_TRUE(get(http_, "/status").has("\"is_profiling\":true"));
+  r = ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"one\"}");
+  EXPECT_EQ(r.status, 400);
+  EXPECT_TRUE(r.has("recording already")) << r.body;
+  // Something to see in it.
+  ASSERT_TRUE(eventually([&] {
+    const Reply n = get(http_, "/api/v1/nodes");
+    return n.has("\"stored_events\":") && !n.has("\"stored_events\":0,");
+  }));
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions/" + id + "/stop").status, 200);
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/sessions").has("\"state\":\"complete\""); }));
+  ASSERT_TRUE(eventually([&] {
+    const Reply t = get(http_, "/api/v1/traces/" + id + "/timeline");
+    return t.status == 200 && t.has("\"kind\":\"stream\"");
+  })) << get(http_, "/api/v1/traces/" + id + "/timeline").body;
+  EXPECT_TRUE(get(http_, "/api/v1/traces").has("\"id\":\"" + id + "\""));
+  const Reply export_ = get(http_, "/api/v1/traces/" + id + "/export?format=sbt");
+  EXPECT_TRUE(export_.header("Content-Disposition: attachment; filename=\"one.sbt\"")) << export_.head;
+  test::writeFile(dir_ / "one.sbt", export_.body);
+  EXPECT_EQ(test::tracesmith({"info", dir_ / "one.sbt"}).rc, 0);
+#if TRACESMITH_HAS_QUERY
+  r = ask(http_, "POST", "/api/v1/query", "{\"trace\":\"" + id + "\",\"sql\":\"SELECT DISTINCT node FROM nodes\"}");
+  EXPECT_TRUE(r.has("\"rows\":[[\"n1\"]]")) << r.body;
+#endif
+  EXPECT_EQ(get(http_, "/api/v1/traces/nothing/timeline").status, 404);
+}
+
+TEST_F(ClusterApi, Requirement2sWordsDoTheSame) {
+  serveMaster();
+  auto a = agent("n1", {"--sim", "1"});
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("healthy"); }));
+  Reply r = ask(http_, "POST", "/profiling/start", "{\"name\":\"my_experiment\"}");
+  EXPECT_TRUE(r.status == 200 && r.has("\"success\":true") && r.has("\"name\":\"my_experiment\"")) << r.body;
+  EXPECT_EQ(ask(http_, "POST", "/profiling/start", "{\"name\":\"other\"}").status, 200);
+  r = ask(http_, "POST", "/profiling/stop", "{\"name\":\"other\"}");
+  EXPECT_TRUE(r.status == 200 && r.has("\"name\":\"other\"")) << r.body;
+  EXPECT_EQ(ask(http_, "POST", "/profiling/stop", "{}").status, 200);  // all that are left
+  EXPECT_EQ(ask(http_, "POST", "/profiling/stop", "{}").status, 404);
+  EXPECT_EQ(ask(http_, "POST", "/profiling/record", "{}").status, 400);
+  EXPECT_EQ(ask(http_, "POST", "/profiling/record", "{\"last_s\":1}").status, 200);
+  r = get(http_, "/profiling/sessions");
+  EXPECT_TRUE(r.has("my_experiment") && r.has("\"total\":3")) << r.body;
+}
+
+TEST_F(ClusterApi, NamesAndBodiesAreChecked) {
+  serveMaster();
+  Reply r = ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"<script>alert(1)</script>\"}");
+  EXPECT_EQ(r.status, 400);
+  EXPECT_TRUE(r.body.starts_with(error("bad_request"))) << r.body;
+  EXPECT_TRUE(r.header("Content-Type: application/json"));
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"../../etc\"}").status, 400);
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions", "{\"name\":7}").status, 400);
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions", "{\"name\":").status, 400);
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions", "{\"freq_ms\":1}").status, 400);
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions/nothing/stop").status, 404);
+}
+
+TEST_F(ClusterApi, FiftyPagesListenAtOnce) {
+  serveMaster();
+  std::vector<std::unique_ptr<Connection>> pages;
+  for (int i = 0; i < 50; ++i) {
+    pages.push_back(std::make_unique<Connection>(http_));
+    ASSERT_TRUE(pages.back()->send("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  }
+  for (auto& page : pages) {
+    const std::string text = page->readUntil("event: metrics");
+    EXPECT_NE(text.find("Content-Type: text/event-stream"), std::string::npos) << text;
+    EXPECT_NE(text.find("event: status\ndata: {\"nodes\":["), std::string::npos) << text;
+    EXPECT_NE(text.find("event: metrics"), std::string::npos) << text;
+  }
+  EXPECT_EQ(get(http_, "/api/v1/info").status, 200);  // and requests are still answered
+  EXPECT_TRUE(get(http_, "/metrics").has("tracesmith_http_event_streams 50"));
+  master_->signal(SIGTERM);  // nobody keeps it from stopping
+  EXPECT_EQ(master_->wait().rc, 0);
+}
+
+TEST_F(ClusterApi, APortInUseIsSaid) {
+  serveMaster();
+  const Output o = test::tracesmith(
+      {"cluster", "master", "--port", "0", "--http-port", std::to_string(http_), "--data-dir", dir_ / "second"});
+  EXPECT_EQ(o.rc, 1);
+  EXPECT_TRUE(has(o.err, "the port is in use")) << o.err;
+}
+
+}  // namespace
+}  // namespace tracesmith::server

@@ -1,0 +1,139 @@
+// The page and API of one recorded trace.
+#include <simdjson.h>
+
+#include "server/app.hpp"
+#include "server/server_fixture.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+class FileApi : public ServerFixture {
+ protected:
+  std::string job() {
+    const std::string path = dir_ / "job.sbt";
+    test::SmallJob small;
+    small.slow = {{3, 1.5}};
+    small.more = [](test::JobWriter& w) {
+      for (int i = 0; i < 10; ++i) w.metric(0, 1, "gpu_power_watts", 1'000'000'000 + i * 1'000'000, 300 + i);
+    };
+    test::writeSmallJob(path, small);
+    return path;
+  }
+};
+
+TEST_F(FileApi, ATraceHasATimelineAndSoOn) {
+  serveFile(job());
+  EXPECT_TRUE(get(http_, "/api/v1/info").has("\"mode\":\"file\",\"title\":\"job.sbt\""));
+  EXPECT_TRUE(get(http_, "/api/v1/traces").has("\"id\":\"file\""));
+  EXPECT_TRUE(get(http_, trace("/timeline")).has("\"kind\":\"collectives\""));
+  EXPECT_TRUE(get(http_, trace("/tiles?width=100&tracks=0,1")).has("\"detail\":\"slices\""));
+  EXPECT_TRUE(get(http_, trace("/stats?tracks=0")).has("\"by_name\""));
+  EXPECT_TRUE(get(http_, trace("/search?q=nccl&limit=1")).has("\"row_id\":\"e"));
+  ASSERT_TRUE(eventually([&] { return get(http_, trace("/analysis")).status == 200; }));
+  EXPECT_TRUE(get(http_, trace("/analysis")).has("\"blame\""));
+  EXPECT_TRUE(get(http_, "/api/v1/metrics/names").has("gpu_power_watts"));
+  const Reply series = get(http_, "/api/v1/metrics/series?metric=gpu_power_watts");
+  EXPECT_TRUE(series.has("\"index\":1") && series.has("309")) << series.body;
+  EXPECT_EQ(get(http_, "/api/v1/topology").status, 200);
+  EXPECT_EQ(get(http_, "/api/v1/devices").status, 200);
+  EXPECT_TRUE(get(http_, "/api/v1/hang").has("\"state\":\"unknown\""));
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions", "{}").status, 404);  // there is no cluster
+  EXPECT_EQ(get(http_, "/status").status, 404);
+  const Reply perfetto = get(http_, trace("/export?format=perfetto"));
+  EXPECT_TRUE(perfetto.status == 200 && perfetto.header("Content-Disposition: attachment; filename=\"job.pftrace\""));
+  EXPECT_GT(perfetto.body.size(), 1000u);
+  EXPECT_TRUE(get(http_, trace("/export?format=chrome")).has("\"traceEvents\""));
+}
+
+TEST_F(FileApi, WhatIsAskedWronglyIsSaid) {
+  serveFile(job());
+  for (const char* path :
+       {"/tiles?width=0&tracks=0", "/tiles?width=5000&tracks=0", "/tiles?width=10", "/tiles?width=10&tracks=0,0",
+        "/tiles?width=10&tracks=99999", "/tiles?width=10&tracks=-1", "/tiles?from=5&to=5&width=10&tracks=0",
+        "/tiles?from=1e3&width=10&tracks=0", "/tiles?from=99999999999999999999&width=10&tracks=0", "/search",
+        "/search?q=x&limit=0", "/export", "/export?format=exe", "/stats?tracks=x"}) {
+    const Reply r = get(http_, trace(path));
+    EXPECT_EQ(r.status, 400) << path;
+    EXPECT_TRUE(r.body.starts_with(error("bad_request"))) << path << " " << r.body;
+  }
+  EXPECT_EQ(get(http_, trace("/events/e0.999999999")).status, 404);
+  EXPECT_EQ(get(http_, "/api/v1/traces/other/timeline").status, 404);
+  const test::Output o = test::tracesmith({"view", dir_ / "nothing.sbt", "--web", "--port", "0"});
+  EXPECT_EQ(o.rc, 1);
+  EXPECT_TRUE(has(o.err, "nothing.sbt")) << o.err;
+}
+
+#if TRACESMITH_HAS_QUERY
+TEST_F(FileApi, SqlIsReadOnlyAndLimited) {
+  serveFile(job());
+  auto query = [&](const std::string& body) { return ask(http_, "POST", "/api/v1/query", body); };
+  Reply r = query("{\"sql\":\"SELECT 1 AS a, 'x' AS b, 9007199254740993 AS c, NULL AS d\"}");
+  EXPECT_TRUE(r.has("\"columns\":[{\"name\":\"a\",\"type\":\"INTEGER\"}")) << r.body;
+  EXPECT_TRUE(r.has("\"rows\":[[1,\"x\",\"9007199254740993\",null]]")) << r.body;
+  r = query("{\"sql\":\"SELECT * FROM events\",\"max_rows\":10}");
+  EXPECT_TRUE(r.has("\"row_count\":10,\"truncated\":true")) << r.body.substr(0, 300);
+  r = query("{\"sql\":\"SELECT count(*) AS n FROM steps\",\"format\":\"csv\"}");
+  EXPECT_EQ(r.body, "n\n160\n");
+  r = query("{\"sql\":\"SELECT * FROM range(300000)\",\"max_rows\":1000000}");  // larger than what is held back
+  EXPECT_TRUE(r.status == 200 && r.has("\"row_count\":300000,\"truncated\":false"));
+  for (const char* sql : {"SELEC", "SELECT * FROM nothing", "DROP TABLE events", "COPY events TO 'x'",
+                          "SELECT 1; SELECT 2", "SELECT * FROM read_text('/etc/passwd')", "SET threads = 1", ""}) {
+    r = query(std::string("{\"sql\":\"") + sql + "\"}");
+    EXPECT_EQ(r.status, 400) << sql;
+    EXPECT_TRUE(r.body.starts_with(error("bad_request"))) << r.body;
+    EXPECT_FALSE(r.has("root:"));
+  }
+  r = query(
+      "{\"sql\":\"SELECT sum(a.range * b.range) FROM range(100000000) a, range(100000000) b\",\"timeout_s\":0.2}");
+  EXPECT_EQ(r.status, 504);
+  EXPECT_TRUE(r.body.starts_with(error("timeout"))) << r.body;
+  EXPECT_EQ(query("{\"sql\":\"SELECT 1\",\"max_rows\":0}").status, 400);
+  EXPECT_EQ(query("{\"sql\":\"SELECT 1\",\"format\":\"exe\"}").status, 400);
+}
+#endif
+
+TEST_F(FileApi, ABrowserGetsThePageAProgramTheList) {
+  serveFile(job());
+  EXPECT_TRUE(get(http_, "/").has("\"GET /api/v1/info\""));
+  const Reply page = get(http_, "/", "Accept: text/html\r\n");
+  EXPECT_EQ(page.status, 200);
+  if (page.has("<html")) {  // built with npm
+    EXPECT_NE(page.head.find("Content-Security-Policy: default-src 'none'"), std::string::npos) << page.head;
+    EXPECT_TRUE(page.header("X-Frame-Options: DENY"));
+    EXPECT_TRUE(get(http_, "/", "Accept: text/html\r\nAccept-Encoding: gzip\r\n").header("Content-Encoding: gzip"));
+  } else {
+    EXPECT_TRUE(page.has("The page was not built into this program: ")) << page.body;
+  }
+}
+
+/// The document is made from the table of routes: what it lists is there, and answers.
+TEST_F(FileApi, TheOpenApiDocumentIsWhatIsServed) {
+  serveFile(job());
+  simdjson::dom::parser parser;
+  simdjson::dom::element document;
+  const Reply r = get(http_, "/api/v1/openapi.json");
+  ASSERT_EQ(parser.parse(r.body).get(document), simdjson::SUCCESS);
+  EXPECT_EQ(document["openapi"].get_string().value(), "3.0.3");
+  size_t operations = 0;
+  for (const auto& [path, methods] : document["paths"].get_object())
+    for (const auto& [method, operation] : methods.get_object()) {
+      ++operations;
+      EXPECT_FALSE(operation["summary"].get_string().value().empty());
+      if (path == "/api/v1/events") continue;  // does not end
+      std::string there(path);
+      for (size_t at = there.find('{'); at != std::string::npos; at = there.find('{'))
+        there.replace(at, there.find('}') - at + 1, there.substr(at, 4) == "{id}" ? "file" : "x");
+      const std::string verb = method == "post" ? "POST" : "GET";
+      const Reply answer = ask(http_, verb, there);
+      EXPECT_TRUE(answer.status != 0 && answer.status != 405 && answer.status < 500) << verb << " " << there;
+      // The other method is refused, unless it has its own operation.
+      const std::string other = verb == "GET" ? "POST" : "GET";
+      if (methods[other == "POST" ? "post" : "get"].error()) {
+        EXPECT_EQ(ask(http_, other, there).status, 405) << other << " " << there;
+      }
+    }
+  EXPECT_EQ(operations, routes().size());
+}
+
+}  // namespace
+}  // namespace tracesmith::server
