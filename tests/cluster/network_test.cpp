@@ -1,6 +1,4 @@
 // Nothing is lost over networks that are slow, silent, one way, breaking off or away; and what is said meanwhile.
-#include <sched.h>
-
 #include <thread>
 
 #include "cluster/cluster_fixture.hpp"
@@ -131,13 +129,13 @@ class Namespaces : public Network {
  protected:
   void SetUp() override {
     name_ = "ts" + std::to_string(::getpid() % 100000);
+    net_ = "10." + std::to_string(200 + ::getpid() % 50) + "." + std::to_string(::getpid() / 50 % 250) + ".";
     const Output o =
         sh("ip netns add " + name_ + " && ip link add " + name_ + "a type veth peer name " + name_ +
-           "b && ip link set " + name_ + "b netns " + name_ + " && ip addr add 10.231.7.1/30 dev " + name_ +
-           "a && ip link set " + name_ + "a up && ip netns exec " + name_ + " sh -c 'ip addr add 10.231.7.2/30 dev " +
-           name_ + "b; ip link set " + name_ + "b up; ip link set lo up'");
+           "b && ip link set " + name_ + "b netns " + name_ + " && ip addr add " + net_ + "1/30 dev " + name_ +
+           "a && ip link set " + name_ + "a up && ip netns exec " + name_ + " sh -c 'ip addr add " + net_ +
+           "2/30 dev " + name_ + "b; ip link set " + name_ + "b up; ip link set lo up'");
     if (o.rc != 0) GTEST_SKIP() << "network namespaces cannot be made here: " << o.err;
-    made_ = true;
   }
   void TearDown() override {
     agent_.reset();
@@ -145,8 +143,7 @@ class Namespaces : public Network {
     sh("ip link del " + name_ + "a; ip netns del " + name_);
   }
   static Output sh(const std::string& script) { return test::run({"sh", "-c", script}); }
-  std::string name_;
-  bool made_ = false;
+  std::string name_, net_;  // of this process alone: others may run the same test
 };
 
 TEST_F(Namespaces, AnUnpluggedCableLosesNothing) {
@@ -154,13 +151,13 @@ TEST_F(Namespaces, AnUnpluggedCableLosesNothing) {
   test::writeFile(token, "admin an-admin-token-01\n");
   ::chmod(token.c_str(), 0600);
   startMaster({"--listen", "0.0.0.0", "--token-file", token, "--node-timeout", "1000"});
-  dial_ = "10.231.7.1:" + std::to_string(port_);
+  dial_ = net_ + "1:" + std::to_string(port_);
   wrapper_ = {"ip", "netns", "exec", name_};
   agent_ = agent("far", {"--token-file", token});
   const std::vector<std::string> show = {"--token-file", token};
   auto nodes = [&] { return command({"nodes", "--json"}, show).out; };
   ASSERT_TRUE(eventually([&] { return has(nodes(), "\"connected\":true"); })) << agent_->err();
-  EXPECT_TRUE(has(nodes(), "10.231.7.2"));
+  EXPECT_TRUE(has(nodes(), net_ + "2"));
   ASSERT_EQ(command({"start", "--name", "all"}, show).rc, 0);
   ASSERT_TRUE(eventually([&] { return has(test::readFile(dir_ / "a-far/agent/captures"), " "); }));
   ASSERT_EQ(sh("ip link set " + name_ + "a down").rc, 0);

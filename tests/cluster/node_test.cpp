@@ -162,7 +162,7 @@ TEST_F(NodeTest, RetentionIsPerSession) {
     return least;
   };
   auto busy = std::make_unique<Child>(std::vector<std::string>{
-      std::string(TRACESMITH_BUILD_DIR) + "/bin/tests/numbered_job", rings(), "100000000", "300000", "1048576"});
+      std::string(TRACESMITH_BUILD_DIR) + "/bin/tests/numbered_job", rings(), "100000000", "100000", "1048576"});
   ASSERT_TRUE(eventually([&] { return segments() >= 2; }));
   const std::string oldest = first();
   EXPECT_TRUE(eventually([&] { return first() > oldest; })) << "the oldest go";
