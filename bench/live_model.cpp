@@ -97,7 +97,8 @@ const ModelFault* LiveModel::faultOf(int rank, int step, size_t op) const {
     std::vector<size_t> candidates;
     const bool differs = f.kind == ModelFault::other_op || f.kind == ModelFault::other_size;
     for (size_t i = 0; i < program(rank).size(); ++i)
-      if (differs ? program(rank)[i].kind == kCollective : program(rank)[i].kind >= kCollective) candidates.push_back(i);
+      if (differs ? program(rank)[i].kind == kCollective : program(rank)[i].kind >= kCollective)
+        candidates.push_back(i);
     if (candidates[static_cast<size_t>(f.op) % candidates.size()] == op) return &f;
   }
   return nullptr;
@@ -105,7 +106,7 @@ const ModelFault* LiveModel::faultOf(int rank, int step, size_t op) const {
 
 /// Lets a rank go on until it has to wait. True: it has come to the end of the step.
 bool LiveModel::run(int rank, StepData& data, std::map<std::pair<int, int>, Instance>& instances,
-                           std::vector<size_t>& next, std::vector<int64_t>& time, std::deque<int>& ready) {
+                    std::vector<size_t>& next, std::vector<int64_t>& time, std::deque<int>& ready) {
   const auto r = static_cast<size_t>(rank);
   const std::vector<Op>& ops = program(rank);
   while (next[r] < ops.size()) {
@@ -151,8 +152,8 @@ bool LiveModel::run(int rank, StepData& data, std::map<std::pair<int, int>, Inst
       instance.last_ns = std::max(instance.last_ns, time[r]);
       const auto needed = static_cast<size_t>(op.kind == kCollective ? comms_[{op.group, index}].size : 2);
       if (instance.arrived.size() < needed || instance.broken) return false;
-      const int64_t end = instance.last_ns + static_cast<int64_t>(static_cast<double>(op.base_ns) *
-                                                                  (1 + 0.1 * random_.uniform()));
+      const int64_t end =
+          instance.last_ns + static_cast<int64_t>(static_cast<double>(op.base_ns) * (1 + 0.1 * random_.uniform()));
       for (int member : instance.arrived) {
         const auto k = static_cast<size_t>(member);
         data.spans[k][next[k]].end = end;
@@ -306,8 +307,8 @@ ProcessReport LiveModel::report(int rank, int64_t t) {
         p.comms[i].ops.push_back(std::move(now));
       }
   for (const ModelFault& f : config_.faults)
-    if (f.rank == rank && culprits_.contains(rank) && reader.op < ops.size() &&
-        data && data->spans[r][reader.op].enter == kNever) {
+    if (f.rank == rank && culprits_.contains(rank) && reader.op < ops.size() && data &&
+        data->spans[r][reader.op].enter == kNever) {
       if (f.kind == ModelFault::stopped) p.state = ProcessState::stopped;
       if (f.kind == ModelFault::died) p.state = ProcessState::dead;
     }
@@ -322,8 +323,8 @@ void LiveModel::addInFlight(int rank, int64_t t, const StepData& data, size_t at
   auto where = elsewhere_.find(rank);
   auto commOf = [&](const Op& op) { return comms_.at({op.group, groupIndex(rank, op.group)}).hash; };
   auto streamOf = [&](const Op& op) { return config_.stream_per_comm ? 20u + static_cast<uint32_t>(op.group) : 20u; };
-  const bool in_other = where != elsewhere_.end() && where->second.second <= t && at < ops.size() &&
-                        &ops[at] == where->second.first;
+  const bool in_other =
+      where != elsewhere_.end() && where->second.second <= t && at < ops.size() && &ops[at] == where->second.first;
   const int64_t since = in_other ? where->second.second : reader.last_end;
   const bool computing = at < ops.size() && ops[at].kind == kCompute && data.spans[r][at].enter <= t;
   p.quiet_ns = computing ? std::min<int64_t>(t - since, 5 * kMs) : t - since;
@@ -335,7 +336,8 @@ void LiveModel::addInFlight(int rank, int64_t t, const StepData& data, size_t at
     const bool differs = in_other && i == at;
     if (faultOf(rank, data.step, i) && !differs) break;  // never launched
     if (span.enter == kNever && culprits_.contains(rank) && !differs) break;
-    const bool saves = config_.checkpoint_every > 0 && data.step % config_.checkpoint_every == config_.checkpoint_every - 1;
+    const bool saves =
+        config_.checkpoint_every > 0 && data.step % config_.checkpoint_every == config_.checkpoint_every - 1;
     if (op.kind == kHost && saves) break;  // the host is busy
     if (op.kind < kCollective) continue;
     InFlight f;

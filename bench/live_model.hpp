@@ -33,13 +33,13 @@ struct ModelFault {
 struct ModelConfig {
   int pp = 1, dp = 8, tp = 1, per_node = 8, microbatches = 4;
   double step_s = 0.5;
-  double noise = 0.04;           // of a computation
-  double stall_rate = 0;         // host pauses per rank and second,
-  double stall_ms = 0;           // of up to this
-  int checkpoint_every = 0;      // steps; 0: never
-  double checkpoint_s = 0;       // and how long
-  int ahead = 4;                 // operations the host launches before the GPU comes to them
-  bool stream_per_comm = true;   // else one stream for all
+  double noise = 0.04;          // of a computation
+  double stall_rate = 0;        // host pauses per rank and second,
+  double stall_ms = 0;          // of up to this
+  int checkpoint_every = 0;     // steps; 0: never
+  double checkpoint_s = 0;      // and how long
+  int ahead = 4;                // operations the host launches before the GPU comes to them
+  bool stream_per_comm = true;  // else one stream for all
   uint64_t seed = 1;
   std::vector<ModelFault> faults;
   int ranks() const { return pp * dp * tp; }
