@@ -237,8 +237,8 @@ class Slow : public ::testing::Test {
         const double wait = 50e6 + (slow_rank >= 0 && r != slow_rank ? late * 500e6 : 0) + 1e5 * ((i + r) % 3);
         c.transfers.push_back({"all_reduce", 1 << 20, 4, static_cast<int64_t>(2e6 * transfer + 1e3 * (i % 5)), 0});
         p.comms.push_back(c);
-        p.steps.push_back({step_, static_cast<int64_t>(500e6 + (slow_rank >= 0 ? late * 500e6 : 0)),
-                           static_cast<int64_t>(wait)});
+        p.steps.push_back(
+            {step_, static_cast<int64_t>(500e6 + (slow_rank >= 0 ? late * 500e6 : 0)), static_cast<int64_t>(wait)});
       }
       ++step_;
       watcher_.take(node, now_ns_);
