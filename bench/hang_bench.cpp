@@ -86,10 +86,20 @@ Outcome play(const ModelConfig& config, bool slow) {
     if (v.state == HangState::hang) {
       std::set<int> named;
       for (const Culprit& c : v.culprits) named.insert(c.rank);
-      const bool stalled = model.stalledAt() <= t;
-      o = {true, stalled && named == model.culprits(), stalled ? static_cast<double>(t - model.stalledAt()) * 1e-9 : 0,
-           v.confidence, v.text};
-      return o;
+      const std::set<int>& truth = model.culprits();
+      const bool none_wrong = !named.empty() && std::includes(truth.begin(), truth.end(), named.begin(), named.end());
+      // Of two that differ nobody can say which is wrong: both, and not sure.
+      const bool tie = v.confidence <= 0.5 && named.size() == 2 && truth.size() == 1 && named.contains(*truth.begin());
+      if (!o.named)
+        o = {true, model.stalledAt() <= t && (none_wrong || tie), static_cast<double>(t - model.stalledAt()) * 1e-9,
+             v.confidence, v.text};
+      // Faults that come later have their time too; of a silent node those that are waited for are enough.
+      if (!o.right || named == truth || tie || config.faults[0].kind == ModelFault::silent_node) return o;
+      if (t > model.stalledAt() + 30 * kS) {
+        o.right = false;
+        o.text = v.text;
+        return o;
+      }
     }
     if (t > model.stalledAt() + 60 * kS) return o;
   }

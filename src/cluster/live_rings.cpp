@@ -103,7 +103,7 @@ void RingFollower::ended(const NcclJoin::Operation& o, const Record* kernel) {
   Comm& c = comm(r);
   OpProgress& p = progress(c, r.name);
   p.completed = std::max(p.completed.value_or(0), r.arg[1]);
-  if (r.kind != Kind::collective || kernel->end <= kernel->start) return;
+  if (again_ || r.kind != Kind::collective || kernel->end <= kernel->start) return;
   ring::CollectiveInfo info;
   std::memcpy(&info, &r.arg[3], sizeof info);
   const int64_t bytes = capture::ncclBytes(r.arg[2], info.datatype);
@@ -124,6 +124,7 @@ void RingFollower::takeStep(const Record& r) {
     return;
   }
   if (step == step_) step_start_ = 0;
+  if (again_) return;
   steps_.push_back({step, r.start, r.end, 0});
   if (steps_.size() > 4 * kMostSteps) steps_.pop_front();
 }
@@ -159,6 +160,7 @@ void RingFollower::take(uint32_t lane, const Record& r) {
           r, [this](uint32_t id) { return ring_->string(id); }, done);
       uint64_t& end = stream_end_[r.stream];
       end = std::max(end, r.end);
+      if (again_) return;
       longest_wait_ns_ = std::max(longest_wait_ns_, static_cast<int64_t>(r.end - r.start));
       for (auto s = steps_.rbegin(); s != steps_.rend(); ++s)
         if (s->start <= r.start) {
@@ -204,6 +206,29 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
   }
 }
 
+void RingFollower::read() {
+  ring_->follow(
+      cursors_, [this](const Record& r) { return wanted(r); },
+      [this](uint32_t lane, const Record& r) { take(lane, r); });
+}
+
+/// Everything the ring holds. Of operations older than what the GPU's lane reaches back to nobody knows whether they
+/// ended.
+void RingFollower::readAnew() {
+  join_ = {};
+  oldest_gpu_ns_ = 0;
+  if (ring_->wrapped(0)) {
+    oldest_gpu_ns_ = UINT64_MAX;
+    ring::Cursors all;
+    ring_->follow(
+        all, [](const Record& r) { return r.kind == Kind::kernel; },
+        [this](uint32_t, const Record& r) { oldest_gpu_ns_ = std::min(oldest_gpu_ns_, r.start); });
+  }
+  cursors_ = {};
+  read();
+  cursors_.missed = missed_;  // what was gone before is no loss
+}
+
 void RingFollower::addProcess(uint64_t now, ProcessReport& p) {
   const ring::RingHeader& h = ring_->header();
   if (!ring_->alive()) {
@@ -222,25 +247,20 @@ void RingFollower::addProcess(uint64_t now, ProcessReport& p) {
 
 ProcessReport RingFollower::report(uint64_t now) {
   const ring::RingHeader& h = ring_->header();
-  if (first_ && ring_->wrapped(0)) {
-    // Of operations older than what the GPU's lane still holds nobody knows whether they ended.
-    oldest_gpu_ns_ = UINT64_MAX;
-    ring::Cursors all;
-    ring_->follow(
-        all, [](const Record& r) { return r.kind == Kind::kernel; },
-        [this](uint32_t, const Record& r) { oldest_gpu_ns_ = std::min(oldest_gpu_ns_, r.start); });
-  }
-  first_ = false;
-  const uint64_t missed = cursors_.missed;
   activity_ = 0;
   longest_wait_ns_ = 0;
-  ring_->follow(
-      cursors_, [this](const Record& r) { return wanted(r); },
-      [this](uint32_t lane, const Record& r) { take(lane, r); });
-  if (cursors_.missed != missed) {
-    join_.launches.clear();  // kernels may be among what was missed: nobody knows what is still in flight
-    oldest_gpu_ns_ = now;
+  if (first_)
+    readAnew();
+  else
+    read();
+  if (cursors_.missed != missed_) {
+    // Kernels may be among what was missed. What the ring still holds says what is in flight; nothing is counted twice.
+    missed_ += cursors_.missed - missed_;
+    again_ = true;
+    readAnew();
+    again_ = false;
   }
+  first_ = false;
   ProcessReport p;
   p.pid = h.pid;
   p.rank = h.rank.load();
@@ -250,7 +270,7 @@ ProcessReport RingFollower::report(uint64_t now) {
   p.activity = activity_;
   if (last_work_ns_ != 0) p.quiet_ns = static_cast<int64_t>(now > last_work_ns_ ? now - last_work_ns_ : 0);
   p.longest_wait_ns = longest_wait_ns_;
-  p.missed = cursors_.missed;
+  p.missed = missed_;
   addProcess(now, p);
   if (step_start_ != 0) {
     p.step = step_;

@@ -38,6 +38,8 @@ class RingFollower {
   };
   bool wanted(const ring::Record& record);
   bool isNccl(uint32_t name);
+  void read();
+  void readAnew();
   void take(uint32_t lane, const ring::Record& record);
   void ended(const capture::NcclJoin::Operation& operation, const ring::Record* kernel);
   void takeStep(const ring::Record& record);
@@ -48,7 +50,8 @@ class RingFollower {
 
   std::unique_ptr<ring::RingReader> ring_;
   ring::Cursors cursors_;
-  bool first_ = true;
+  bool first_ = true, again_ = false;
+  uint64_t missed_ = 0;
   uint64_t activity_ = 0, oldest_gpu_ns_ = 0, last_work_ns_ = 0;
   int64_t longest_wait_ns_ = 0;
   uint64_t cpu_ns_ = 0, cpu_at_ns_ = 0;  // CPU time of the process, and when that was read

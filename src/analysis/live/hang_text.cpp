@@ -147,7 +147,8 @@ void blameSizes(const WaitGraph& graph, const Op& op, const HangContext& context
 
 /// All wait for each other. Of the operations that wait for themselves in the end most ranks are in one; who is in
 /// another instead is to blame.
-void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& stuck, HangVerdict& verdict) {
+void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& stuck, const HangContext& context,
+                 HangVerdict& verdict) {
   auto leadsBack = [&](const Op* from) {
     std::set<const Op*> seen;
     std::vector<const Op*> open = {from};
@@ -166,16 +167,26 @@ void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& stuck, Ha
   for (const Op* op : stuck)
     if (leadsBack(op)) circle.push_back(op);
   if (circle.empty()) return;
-  const Op* most = *std::max_element(circle.begin(), circle.end(), [](const Op* a, const Op* b) {
-    return a->entered.size() != b->entered.size() ? a->entered.size() < b->entered.size() : a->since_ns > b->since_ns;
+  auto usual = [&](const Op* op) { return context.sizes.contains({op->comm, op->op}); };
+  const Op* most = *std::max_element(circle.begin(), circle.end(), [&](const Op* a, const Op* b) {
+    if (a->entered.size() != b->entered.size()) return a->entered.size() < b->entered.size();
+    return usual(a) != usual(b) ? usual(b) : a->since_ns > b->since_ns;
   });
   for (const Op* op : circle) {
     if (op == most) continue;
     for (size_t r : op->waiting) {
       if (std::find(most->missing.begin(), most->missing.end(), r) == most->missing.end()) continue;
       const Rank& rank = graph.ranks()[r];
+      const bool tie = op->entered.size() == most->entered.size();
       verdict.culprits.push_back({rank.rank, rank.node, "it is in " + opText(*op) + " instead",
-                                  op->entered.size() == most->entered.size() ? 0.5 : 0.9});
+                                  !tie                       ? 0.9
+                                  : usual(op) != usual(most) ? 0.8
+                                                             : 0.5});
+      // As many here as there: nobody can tell who is wrong.
+      if (tie && usual(op) == usual(most))
+        for (size_t w : most->waiting)
+          verdict.culprits.push_back(
+              {graph.ranks()[w].rank, graph.ranks()[w].node, "it is in " + opText(*most) + " instead", 0.5});
     }
   }
 }
@@ -219,7 +230,8 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
            std::any_of(op->missing.begin(), op->missing.end(), [&](size_t m) { return roots.ranks.contains(m); });
   };
   std::stable_sort(ops.begin(), ops.end(), [&](const Op* a, const Op* b) {
-    return rooted(a) != rooted(b) ? rooted(a) : a->since_ns < b->since_ns;
+    if (rooted(a) != rooted(b)) return rooted(a);
+    return a->entered.size() != b->entered.size() ? a->entered.size() > b->entered.size() : a->since_ns < b->since_ns;
   });
   verdict.since_ns = ops.front()->since_ns;
   for (const Op* op : ops) verdict.since_ns = std::min(verdict.since_ns, op->since_ns);
@@ -252,7 +264,7 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
       verdict.confidence = 0.5;
     }
   } else {
-    blameCircle(graph, ops, verdict);
+    blameCircle(graph, ops, context, verdict);
     verdict.text = "ranks wait for each other: " +
                    (verdict.culprits.empty()
                         ? held

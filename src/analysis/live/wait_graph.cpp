@@ -27,6 +27,11 @@ bool WaitGraph::hasEnded(const Key& key) const {
   return it != ended_.end() && it->second >= seq;
 }
 
+/// Whether a rank has come to what it launched: streams of other communicators may be ahead of it.
+bool WaitGraph::standsIn(size_t rank, const InFlight& f) const {
+  return rank >= oldest_.size() || !oldest_[rank] || oldest_[rank]->stream == f.stream;
+}
+
 /// Whether a rank runs this operation, or has run it.
 bool WaitGraph::arrived(const Member& member, const Key& key) const {
   const auto& [comm, op, seq] = key;
@@ -36,7 +41,7 @@ bool WaitGraph::arrived(const Member& member, const Key& key) const {
     if (o.entered < seq) return false;
   }
   for (const InFlight& f : ranks_[member.rank].process->in_flight)
-    if (f.comm == comm && f.op == op && f.seq == seq) return f.head;
+    if (f.comm == comm && f.op == op && f.seq == seq) return f.head && standsIn(member.rank, f);
   return false;  // never launched, or far behind in the queue
 }
 
@@ -131,7 +136,8 @@ void WaitGraph::addTransfer(size_t rank, const InFlight& f) {
   if (peer) {
     const std::string other = f.op == "send" ? "recv" : "send";
     for (const InFlight& theirs : ranks_[peer->rank].process->in_flight)
-      if (theirs.comm == f.comm && theirs.head && theirs.op == other && theirs.peer == own) {
+      if (theirs.comm == f.comm && theirs.head && theirs.op == other && theirs.peer == own &&
+          standsIn(peer->rank, theirs)) {
         met = true;
         addWaiting(op, peer->rank, theirs);
         op.entered.push_back(peer->rank);
@@ -156,11 +162,10 @@ void WaitGraph::build() {
         }
   std::map<Key, std::vector<std::pair<size_t, const InFlight*>>> collectives;
   std::vector<std::pair<size_t, const InFlight*>> transfers;
+  oldest_.assign(ranks_.size(), nullptr);
   for (size_t r = 0; r < ranks_.size(); ++r) {
     if (ranks_[r].gone()) continue;
-    // A rank stands still in what it launched first. Streams of other communicators may be ahead of what it has come
-    // to.
-    const InFlight* oldest = nullptr;
+    const InFlight*& oldest = oldest_[r];
     auto open = [&](const InFlight& f) { return f.head && (f.peer >= 0 || !hasEnded({f.comm, f.op, f.seq})); };
     for (const InFlight& f : ranks_[r].process->in_flight)
       if (open(f) && (!oldest || f.age_ns > oldest->age_ns)) oldest = &f;
