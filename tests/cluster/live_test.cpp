@@ -80,8 +80,8 @@ class Live : public ClusterFixture {
   void startJob(const std::vector<std::string>& more = {}) {
     const std::string start = std::to_string(::time(nullptr));
     for (int n = 0; n < 2; ++n) {
-      std::vector<std::string> argv = {"--sim",        "2", "--sim-ranks", "4", "--sim-first-rank", std::to_string(2 * n),
-                                       "--sim-start", start};
+      std::vector<std::string> argv = {
+          "--sim", "2", "--sim-ranks", "4", "--sim-first-rank", std::to_string(2 * n), "--sim-start", start};
       argv.insert(argv.end(), more.begin(), more.end());
       agents_.push_back(agent(n ? "beta" : "alpha", argv));
     }
