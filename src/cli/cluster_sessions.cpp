@@ -87,7 +87,8 @@ int finish(const Options& o, const SessionInfo& s) {
     print(s);
   else
     std::printf("%s: session %s, %s, %zu nodes, %s\n", o.output.c_str(), s.name.c_str(),
-                humanNs(static_cast<double>(s.end_ns - s.start_ns)).c_str(), s.nodes.size(), s.state.c_str());
+                s.end_ns ? humanNs(static_cast<double>(s.end_ns - s.start_ns)).c_str() : "not ended", s.nodes.size(),
+                s.state.c_str());
   return 0;
 }
 

@@ -394,7 +394,8 @@ Status Master::fetch(const std::string& name_or_id, const TraceSink& sink) {
   for (const SessionNode& node : describe(*session).nodes) {
     std::vector<SegmentInfo> more = store_->segments(node.node);
     segments.insert(segments.end(), more.begin(), more.end());
-    if (!node.complete && !name_or_id.empty()) missing.push_back(node.node);
+    // Of a session that records nothing is missing yet.
+    if (!node.complete && session->end_ns != 0 && !name_or_id.empty()) missing.push_back(node.node);
   }
   return mergeSession(*session, segments, missing, sink);
 }

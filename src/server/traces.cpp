@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "analysis/clock_refine.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 
 namespace tracesmith::server {
@@ -136,6 +137,7 @@ void Traces::work(Entry& entry, const std::string& id, const std::string& title,
           0.5 * std::min(1.0, static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, bytes)));
     });
   }
+  if (status && client_) status = analysis::storeRefinedClocks(path).status();
   auto trace = std::make_shared<OpenTrace>(id, title, path, client_ != nullptr);
   if (status) {
     Result<std::unique_ptr<Timeline>> timeline = Timeline::open(path, client_ ? "" : path + kIndexEnding);

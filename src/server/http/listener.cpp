@@ -112,7 +112,8 @@ class HttpServer final : public httplib::Server {
       std::map<std::string, std::string> headers;
       for (const auto& [key, value] : in.headers) headers.emplace(lower(key), value);
       const bool go_on = admit_(request, headers, answer);
-      if (go_on && request.method == "POST") {
+      const bool has_body = headers.contains("content-length") || headers.contains("transfer-encoding");
+      if (go_on && request.method == "POST" && has_body) {
         admitted_ = std::move(request);
         return httplib::Server::HandlerResponse::Unhandled;
       }
