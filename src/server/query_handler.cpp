@@ -134,6 +134,7 @@ Answer App::query(const Request& r) {
   answer.type = json ? "application/json" : "text/csv; charset=utf-8";
   answer.headers.emplace_back("Cache-Control", "no-store");
   struct Leave {  // however the sending ends, the query does not wait for it
+    explicit Leave(std::shared_ptr<State> of) : state(std::move(of)) {}
     std::shared_ptr<State> state;
     ~Leave() {
       {
