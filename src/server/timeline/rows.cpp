@@ -80,7 +80,7 @@ bool isDrawn(const trace::TableInfo& t) {
 }
 
 RowDecoder::RowDecoder(const trace::Reader& reader, const analysis::Names& names, const analysis::ClockModels& clocks)
-    : reader_(reader), names_(names), clocks_(clocks), decoder_(reader) {}
+    : names_(names), clocks_(clocks), decoder_(reader) {}
 
 const std::vector<analysis::ClockSegment>* RowDecoder::clockOf(uint32_t node) {
   auto [it, added] = clock_of_.try_emplace(node, nullptr);

@@ -87,7 +87,6 @@ class RowDecoder {
  private:
   const std::vector<analysis::ClockSegment>* clockOf(uint32_t node);
 
-  const trace::Reader& reader_;
   const analysis::Names& names_;
   const analysis::ClockModels& clocks_;
   trace::BlockDecoder decoder_;
