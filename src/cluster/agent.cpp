@@ -103,6 +103,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::unique_ptr<SimulatedNode> simulation_;
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<ClockKeeper> clock_;
+  hardware::Latest latest_;  // of the node's one sampler
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<LiveReporter> live_;
   std::unique_ptr<MasterLink> link_;
@@ -250,12 +251,13 @@ Status AgentServer::start(AgentOptions options) {
   recording.ring_roots = RingFolders::rootsFromEnvironment();
   recording.keep_dead_ns = static_cast<int64_t>(options.keep_rings_s * 1e9);
   recording.segment_bytes = options.segment_bytes;
-  recorder_ = std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places));
+  recorder_ =
+      std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places, latest_));
   port_ = options.port;
   Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
   if (!server) return server.status();
   server_ = std::move(*server);
-  live_ = std::make_unique<LiveReporter>(places, options.ring_folder);
+  live_ = std::make_unique<LiveReporter>(places.node, options.ring_folder, latest_);
   link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_);
   if (options.master.empty()) {
     std::ifstream in(folder_ + "/master-address");

@@ -18,14 +18,23 @@ constexpr int kSlowMs = 1000, kRareMs = 10000;
 
 }  // namespace
 
+HardwareSource::HardwareSource(hardware::Places places, hardware::Latest& latest)
+    : places_(std::move(places)), latest_(latest) {
+  start();
+}
+
 void HardwareSource::watch(uint32_t freq_ms) {
   if (freq_ms == freq_ms_) return;
-  freq_ms_ = freq_ms;
   sampler_.reset();
-  if (freq_ms == 0) return;
+  freq_ms_ = freq_ms;
+  start();
+}
+
+void HardwareSource::start() {
   hardware::SamplerOptions options;
   options.places = places_;
-  options.fast_ms = static_cast<int>(freq_ms);
+  options.host = freq_ms_ > 0;
+  options.fast_ms = freq_ms_ > 0 ? static_cast<int>(freq_ms_) : kSlowMs;
   options.slow_ms = std::max(kSlowMs, options.fast_ms);
   options.rare_ms = std::max(kRareMs, options.fast_ms);
   sampler_.reset(new hardware::Sampler(options, *this));  // make_unique does not see the private base
@@ -33,12 +42,16 @@ void HardwareSource::watch(uint32_t freq_ms) {
 }
 
 void HardwareSource::inventory(const hardware::Inventory& inventory) {
+  latest_.inventory(inventory);
+  if (freq_ms_ == 0) return;
   std::lock_guard lock(mutex_);
   inventory_ = inventory;
   inventory_new_ = true;
 }
 
 void HardwareSource::samples(std::span<const hardware::Sample> samples) {
+  latest_.samples(samples);
+  if (freq_ms_ == 0) return;
   std::lock_guard lock(mutex_);
   for (const hardware::Sample& s : samples) {
     if (std::isnan(s.value)) continue;  // the device does not have it
@@ -50,6 +63,8 @@ void HardwareSource::samples(std::span<const hardware::Sample> samples) {
 }
 
 void HardwareSource::gap(const hardware::Gap& gap) {
+  latest_.gap(gap);
+  if (freq_ms_ == 0) return;
   std::lock_guard lock(mutex_);
   if (gap.to_ns != 0) gaps_.push_back(gap);
 }

@@ -1,6 +1,7 @@
-// The node's hardware as an agent records it: a sampler that works while somebody captures.
+// The node's one sampler: what it finds goes into the live report, and into the trace while somebody captures.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -9,15 +10,16 @@
 #include <vector>
 
 #include "cluster/recorder.hpp"
-#include "hardware/sampler.hpp"
+#include "hardware/latest.hpp"
 
 namespace tracesmith::cluster {
 
 class HardwareSource final : public NodeSource, private hardware::SampleSink {
  public:
-  explicit HardwareSource(hardware::Places places) : places_(std::move(places)) {}
-  ~HardwareSource() override { watch(0); }
+  /// Samples at once, every second as long as nobody captures. `latest` gets all of it and must outlive this.
+  HardwareSource(hardware::Places places, hardware::Latest& latest);
 
+  /// 0: only what the live report shows, and nothing is kept.
   void watch(uint32_t freq_ms) override;
   void newSegment() override;
   Result<size_t> take(trace::Writer& writer, trace::Appender& out) override;
@@ -30,13 +32,15 @@ class HardwareSource final : public NodeSource, private hardware::SampleSink {
     std::string part;
     double value;
   };
+  void start();
   // From the sampler's threads.
   void inventory(const hardware::Inventory& inventory) override;
   void samples(std::span<const hardware::Sample> samples) override;
   void gap(const hardware::Gap& gap) override;
 
   const hardware::Places places_;
-  uint32_t freq_ms_ = 0;
+  hardware::Latest& latest_;
+  std::atomic<uint32_t> freq_ms_{0};
   std::set<std::string> described_;  // GPUs, in the segment at hand
   bool node_described_ = false;
 

@@ -17,14 +17,6 @@ constexpr auto kPeriod = std::chrono::seconds(1);
 constexpr int64_t kStaleNs = 15'000'000'000;  // rare metrics come every 10 s
 constexpr const char* kPerSecond = "_per_second";
 
-hardware::SamplerOptions samplerOptions(const hardware::Places& places) {
-  hardware::SamplerOptions options;
-  options.places = places;
-  options.fast_ms = options.slow_ms = 1000;
-  options.host = false;
-  return options;
-}
-
 double threadCpuSeconds() {
   timespec t{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -33,9 +25,8 @@ double threadCpuSeconds() {
 
 }  // namespace
 
-LiveReporter::LiveReporter(const hardware::Places& places, const std::string& ring_folder)
-    : node_(places.node), rings_(ring_folder, places.node), sampler_(samplerOptions(places), latest_) {
-  sampler_.start();
+LiveReporter::LiveReporter(const std::string& node, const std::string& ring_folder, const hardware::Latest& latest)
+    : node_(node), rings_(ring_folder, node), latest_(latest) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -46,7 +37,6 @@ LiveReporter::~LiveReporter() {
   }
   stopped_.notify_all();
   thread_.join();
-  sampler_.stop();
 }
 
 std::optional<NodeReport> LiveReporter::take() {

@@ -17,7 +17,8 @@ namespace tracesmith::cluster {
 /// Runs in a thread of its own from construction to destruction. It does not depend on a master being there.
 class LiveReporter {
  public:
-  LiveReporter(const hardware::Places& places, const std::string& ring_folder);
+  /// `latest`: what the node's sampler finds.
+  LiveReporter(const std::string& node, const std::string& ring_folder, const hardware::Latest& latest);
   ~LiveReporter();
 
   /// The newest report, if it was not taken yet. From any thread.
@@ -29,8 +30,7 @@ class LiveReporter {
 
   const std::string node_;
   RingWatch rings_;
-  hardware::Latest latest_;
-  hardware::Sampler sampler_;
+  const hardware::Latest& latest_;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable stopped_;
