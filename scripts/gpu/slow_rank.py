@@ -1,6 +1,7 @@
 """N NCCL ranks on one GPU, of which rank 1 is slow in one way, as a job for scripts/gpu-verify-analysis: slow_rank.py N HOW
 
-HOW: none, sleep (its data loader sleeps), stop (it is stopped for a while now and then), share (run it under MPS: rank 1 gets a fifth of the GPU).
+HOW: none, sleep (its data loader sleeps), stop (it is stopped for a while now and then), share (run it under MPS: rank 1 gets a fifth of the GPU),
+hang (it is stopped for good at step 100; the file named by STOPPED says when).
 """
 import os
 import signal
@@ -24,7 +25,7 @@ def work(rank, ranks, how):
     dist.init_process_group("nccl", rank=rank, world_size=ranks, device_id=torch.device("cuda:0"))
     a = torch.randn(2048, 2048, device="cuda")
     gradient = torch.ones(1 << 20, device="cuda")
-    for step in range(STEPS):
+    for step in range(1000 if how == "hang" else STEPS):
         torch.cuda.nvtx.range_push(f"step {step}")
         torch.cuda.nvtx.range_push("data_loading")
         if how == "sleep" and rank == 1:
@@ -34,6 +35,9 @@ def work(rank, ranks, how):
             pid = os.getpid()
             subprocess.Popen(["sh", "-c", f"sleep 0.05; kill -CONT {pid}"])
             os.kill(pid, signal.SIGSTOP)
+        if how == "hang" and rank == 1 and step == 100:
+            open(os.environ["STOPPED"], "w").close()
+            os.kill(os.getpid(), signal.SIGSTOP)
         for _ in range(20):
             a = torch.tanh(a @ a) * 0.01
         dist.all_reduce(gradient)

@@ -4,10 +4,12 @@ steps N           N training steps, each in an NVTX range
 torch-profiler    5 steps under torch.profiler (prints what it saw), then 5 more after it
 graph             100 replays of a captured CUDA graph
 overhead          steps with recording switched on and off in turn; prints the median cost
-peer              the same for torch.profiler (CUDA only) and for CUPTI records that nobody reads
+floor             the same for CUPTI's kernel records thrown away (FLOOR: floor.c, compiled)
+peer              the same for torch.profiler (CUDA only)
 SIZE=large makes the step GPU-bound; the default is launch-bound: many short kernels.
 """
 import ctypes
+import gc
 import glob
 import mmap
 import os
@@ -69,26 +71,55 @@ class Job:
         return statistics.median(times)
 
 
+def cpu_of_threads():
+    """On-CPU nanoseconds so far: ours (the probe's thread) and all others."""
+    ours = others = 0
+    for task in glob.glob("/proc/self/task/*"):
+        try:
+            used = int(open(task + "/schedstat").read().split()[0])
+            if open(task + "/comm").read().strip() == "tracesmith":
+                ours += used
+            else:
+                others += used
+        except OSError:
+            pass
+    return ours, others
+
+
 def alternate(job, switch, pairs, steps):
-    """Median cost of switch(True) against switch(False), in turn, and its quartiles."""
-    cost, base = [], []
+    """Cost of switch(True) against switch(False), in turn: median, quartiles, and where the median lies (95 %, by order statistics)."""
+    cost, base, extra = [], [], []
     for pair in range(pairs):
-        took = {}
+        took, used = {}, {}
         for on in (pair % 2 == 0, pair % 2 == 1):
             switch(on)
             job.timed(2)
+            before = cpu_of_threads()
             took[on] = job.timed(steps)
+            used[on] = [(b - a) / steps / 1e6 for a, b in zip(before, cpu_of_threads())]
         cost.append(100 * (took[True] / took[False] - 1))
         base.append(1e3 * took[False])
+        extra.append((used[True][0], used[True][1] - used[False][1]))
     cost.sort()
-    return f"base {statistics.median(base):.2f} ms, cost {statistics.median(cost):+.2f} % [{cost[pairs // 4]:+.2f}, {cost[3 * pairs // 4]:+.2f}]"
+    half = 0.98 * pairs ** 0.5
+    low, high = cost[max(0, int(pairs / 2 - half))], cost[min(pairs - 1, int(pairs / 2 + half))]
+    ours, others = (statistics.median(column) for column in zip(*extra))
+    return (f"base {statistics.median(base):.2f} ms, cost {statistics.median(cost):+.2f} % (median within {low:+.2f} .. {high:+.2f}; "
+            f"quartiles {cost[pairs // 4]:+.2f}, {cost[3 * pairs // 4]:+.2f}); CPU a step: probe's thread {ours:.2f} ms, all others {others:+.2f} ms")
 
 
 def main():
     what = sys.argv[1]
+    if what == "floor":
+        library = ctypes.CDLL(os.environ["FLOOR"])  # scripts/gpu/floor.c
+        path = next(line.split()[-1] for line in open("/proc/self/maps") if "libcupti" in line)
+        if library.floor_begin(path.encode()) != 0:
+            sys.exit("libcupti cannot be used")
     job = Job()
     size = "GPU-bound" if LARGE else "launch-bound"
-    pairs, steps = int(os.environ.get("PAIRS", "24")), 8 if LARGE else 12
+    pairs, steps = int(os.environ.get("PAIRS", "24")), 8
+    gc.collect()
+    gc.disable()  # its pauses are the noise of the launch-bound step
     if what == "steps":
         for i in range(int(sys.argv[2])):
             torch.cuda.nvtx.range_push(f"step {i}")
@@ -142,24 +173,14 @@ def main():
 
         print(f"torch.profiler (CUDA only), {size}: {alternate(job, torch_profiler, max(8, pairs // 3), steps)}", flush=True)
         torch_profiler(False)
-        cupti = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "libcupti" in line))
-        memory = ctypes.create_string_buffer(64 << 20)
+    elif what == "floor":
+        for often, how in ((0, "in full buffers"), (1, "handed over every 100 ms")):
 
-        @ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t))
-        def requested(buffer, bytes_, records):
-            buffer[0], bytes_[0], records[0] = (ctypes.addressof(memory) + 7) // 8 * 8, (64 << 20) - 8, 0
+            def floor(on):
+                library.floor_switch(on, often)
+                time.sleep(0.15)
 
-        @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
-        def completed(*_):
-            pass
-
-        cupti.cuptiActivityRegisterCallbacks(requested, completed)
-
-        def floor(on):
-            (cupti.cuptiActivityEnable if on else cupti.cuptiActivityDisable)(10)
-            time.sleep(0.15)
-
-        print(f"CUPTI kernel records, never read, {size}: {alternate(job, floor, pairs, steps)}", flush=True)
+            print(f"CUPTI kernel records, {how}, thrown away, {size}: {alternate(job, floor, pairs, steps)}", flush=True)
 
 
 main()

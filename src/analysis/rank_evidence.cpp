@@ -15,6 +15,7 @@ namespace {
 // Ranks differ by one or two per cent in any cluster: less than this is no finding.
 constexpr double kLeastCompute = 0.025;
 constexpr double kLeastHost = 0.015;
+constexpr double kLeastWork = 0.05;
 constexpr double kSure = 5;       // standard errors
 constexpr double kJittery = 2.5;  // times the usual variation from step to step
 
@@ -42,6 +43,16 @@ Series seriesOf(const JobData& job, Value value) {
   return out;
 }
 
+/// How much of a rank's computation cannot be compared with that of others, kernel by kernel.
+double ownPart(const RankFigures& rank) {
+  double own = 0, all = 0;
+  for (const StepFigures& f : rank.steps) {
+    own += f.own_ns;
+    all += static_cast<double>(f.computeNs());
+  }
+  return all > 0 ? own / all : 0;
+}
+
 }  // namespace
 
 std::vector<RankEvidence> rankEvidence(const JobData& job) {
@@ -54,8 +65,10 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
       seriesOf(job, [](const StepFigures& f) { return f.expected_ns > 0 ? f.actual_ns / f.expected_ns : kUnknown; });
   const Series late = seriesOf(job, [&](const StepFigures& f) { return part(f.host_late_ns, f); });
   const Series data = seriesOf(job, [&](const StepFigures& f) { return part(f.data_ns, f); });
+  const Series load = seriesOf(
+      job, [](const StepFigures& f) { return f.computeNs() > 0 ? static_cast<double>(f.computeNs()) : kUnknown; });
   const std::vector<Trend> compute = trendsOf(ratios, true), host = trendsOf(late, false),
-                           loader = trendsOf(data, false);
+                           loader = trendsOf(data, false), work = trendsOf(load, true);
   for (size_t r = 0; r < out.size(); ++r) {
     RankEvidence& e = out[r];
     const bool slow = compute[r].excess >= kLeastCompute && compute[r].sureness >= kSure;
@@ -71,7 +84,14 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
       }
       e.sentence = std::move(sentence);
     };
-    if (slow && (!tardy || compute[r].excess >= host[r].excess)) {
+    const bool uneven = work[r].excess >= kLeastWork && work[r].sureness >= kSure &&
+                        ownPart(job.ranks[r]) >= work[r].excess / (1 + work[r].excess) / 2;
+    if (uneven && work[r].excess > std::max(compute[r].excess, host[r].excess)) {
+      take("uneven_work", work[r],
+           text("it computes %.2f × as long, in kernels of a shape no other rank launches: more work than theirs, or "
+                "less of a GPU (MPS, MIG)",
+                1 + work[r].excess));
+    } else if (slow && (!tardy || compute[r].excess >= host[r].excess)) {
       const bool jittery = compute[r].spread > kJittery && !compute[r].changed;
       take(jittery ? "jitter" : "compute", compute[r],
            text(jittery ? "its kernels take %.2f × as long on average, by fits and starts"

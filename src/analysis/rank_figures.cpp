@@ -89,9 +89,13 @@ class Figures {
       const Phase phase = timeline_.empty() || !launch ? Phase::none : timeline_.at(launch->ts);
       unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(e.ts, e.end);
       if (StepFigures* f = stepAt(e.ts))
-        if (const double expected = c_.reference.of(e.name, e.shape); expected > 0) {
-          f->actual_ns += static_cast<double>(e.end - e.ts);
-          f->expected_ns += expected;
+        if (const KernelReference::Mean* usual = c_.reference.of(e.name, e.shape)) {
+          if (usual->several || c_.reference.alone()) {
+            f->actual_ns += static_cast<double>(e.end - e.ts);
+            f->expected_ns += usual->mean;
+          } else {
+            f->own_ns += static_cast<double>(e.end - e.ts);
+          }
         }
     }
     unions_[kData] = timeline_.of(Phase::data);

@@ -25,6 +25,8 @@ struct StepFigures {
   int64_t exposed_comm_ns = 0, hidden_comm_ns = 0, idle_ns = 0;
   int64_t host_late_ns = 0;               ///< idle, and the next work was not even launched
   double actual_ns = 0, expected_ns = 0;  ///< computation kernels, and what they take as a rule
+  double own_ns = 0;                      ///< kernels that no other rank launches in this shape
+  int64_t computeNs() const { return phase_ns[0] + phase_ns[1] + phase_ns[2] + other_ns; }
 };
 
 struct RankFigures {

@@ -52,6 +52,7 @@ Trend trendOfOne(const std::vector<double>& values, double noise) {
     const double left = sum[k] / static_cast<double>(k), right = (sum[n] - sum[k]) / static_cast<double>(n - k);
     const double error = noise * std::sqrt(1.0 / static_cast<double>(k) + 1.0 / static_cast<double>(n - k));
     if (right - left < kLeastChange || (right - left) / error < best) continue;
+    if (left > right / 2) continue;  // it was as high before: some steps more or less are no change
     best = (right - left) / error;
     out.changed = true;
     out.since = column[k];

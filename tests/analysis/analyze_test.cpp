@@ -70,6 +70,20 @@ TEST(Analyze, SaysSinceWhen) {
   EXPECT_NEAR(a.blame.at(0).slowdown, 1.15, 0.01);
 }
 
+TEST(Analyze, ARankWithKernelsOfItsOwnIsComparedByItsWork) {
+  // As seen with MPS: cuBLAS chooses other grids for a rank with fewer multiprocessors.
+  SmallJob job;
+  job.own_shape = {5};
+  EXPECT_EQ(analyzed(job).verdict.kind, VerdictKind::none);
+  job.slow[5] = 3;
+  const Analysis a = analyzed(job);
+  EXPECT_EQ(a.verdict.rank, 5) << a.verdict.text;
+  EXPECT_EQ(a.verdict.cause, "uneven_work");
+  EXPECT_NEAR(a.blame.at(0).slowdown, 3, 0.05);
+  EXPECT_EQ(a.blame.at(0).since_step, kNull) << a.blame.at(0).evidence;
+  EXPECT_GT(a.verdict.confidence, 0.9);
+}
+
 TEST(Analyze, ALateHostIsNotASlowGpu) {
   SmallJob job;
   job.late_ns[3] = 150'000;

@@ -51,6 +51,9 @@ class Output : public JobWriter {
       e.stream = stream;
       e.device = rank % job_.ranks_per_node;
     }
+    LaunchShape shape;
+    shape.grid_x = job_.own_shape.contains(rank) ? 7 : 128;
+    if (type == EventType::kernel) e.launch = writer_->launch(shape);
     add(e);
   }
 

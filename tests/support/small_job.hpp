@@ -14,6 +14,7 @@ struct SmallJob {
   int ranks = 8, ranks_per_node = 4, steps = 20, kernels = 20;
   std::map<int, double> slow;       ///< rank → its kernels take this many times as long
   int slow_from = 0;                ///< step
+  std::set<int> own_shape;          ///< ranks that launch their kernels in a shape of their own
   std::map<int, int64_t> late_ns;   ///< rank → host comes this late to every step
   std::set<int> left_out;           ///< ranks whose rows are not in the trace
   std::map<int, int64_t> clock_ns;  ///< node → its clock is so far ahead
