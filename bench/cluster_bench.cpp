@@ -4,26 +4,24 @@
 // to durable store, per core of agent and master, bytes an event on the wire (the spool's bytes are the wire's). Part
 // 2: an agent while nothing records. Part 3: N registered nodes of 8 GPUs, `cluster status` against them, and the
 // master's memory.
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <sys/socket.h>
+//   cluster_bench scale|capture|skew …   many nodes: see cluster_scale.cpp and cluster_skew.cpp
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "cluster/client.hpp"
 #include "cluster/guard.hpp"
 #include "cluster/rpc.hpp"
+#include "cluster_fleet.hpp"
+#include "cluster_process.hpp"
+#include "cluster_scale.hpp"
 #include "measure.hpp"
 
 namespace tracesmith::bench {
@@ -32,81 +30,11 @@ namespace {
 using namespace cluster;
 using Clock = std::chrono::steady_clock;
 
-class Process {
- public:
-  explicit Process(std::vector<std::string> argv) {
-    argv.insert(argv.begin(), TRACESMITH_BIN);
-    std::vector<char*> args;
-    for (std::string& a : argv) args.push_back(a.data());
-    args.push_back(nullptr);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::dup2(::open("/dev/null", O_WRONLY), 1);
-      ::dup2(::open("/dev/null", O_WRONLY), 2);
-      ::execv(args[0], args.data());
-      ::_exit(127);
-    }
-  }
-  ~Process() { end(); }
-  void end() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGTERM);
-    ::waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-  /// CPU seconds so far.
-  double cpu() const {
-    std::ifstream in("/proc/" + std::to_string(pid_) + "/stat");
-    std::string text;
-    std::getline(in, text);
-    std::istringstream words(text.substr(text.rfind(')') + 2));
-    std::string skip;
-    for (int i = 0; i < 11; ++i) words >> skip;
-    double user = 0, system = 0;
-    words >> user >> system;
-    return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  }
-  double memoryMb() const {
-    std::ifstream in("/proc/" + std::to_string(pid_) + "/status");
-    std::string key;
-    double kb = 0;
-    while (in >> key)
-      if (key == "VmRSS:") in >> kb;
-    return kb / 1024;
-  }
-
- private:
-  pid_t pid_ = -1;
-};
-
-uint16_t freePort() {
-  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof a;
-  ::bind(fd, reinterpret_cast<sockaddr*>(&a), size);
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &size);
-  ::close(fd);
-  return ntohs(a.sin_port);
-}
-
-[[noreturn]] void give_up(const Status& s) {
-  std::fprintf(stderr, "%s\n", s.message().c_str());
-  std::exit(1);
-}
-
-ClusterStatus statusWhen(Client& client, const std::function<bool(const ClusterStatus&)>& good) {
-  const auto deadline = Clock::now() + std::chrono::seconds(60);
-  for (;;) {
-    Result<ClusterStatus> s = client.status();
-    if (s && good(*s)) return *s;
-    if (Clock::now() > deadline) give_up(Status::io("the cluster does not get there"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-}
-
 int main(int argc, char** argv) {
+  const std::string_view mode = argc > 1 ? argv[1] : "";
+  if (mode == "fleet") return fleetMain(argc, argv);
+  if (mode == "scale") return scaleMain(argc, argv);
+  if (mode == "capture") return captureMain(argc, argv);
   const bool smoke = flag(argc, argv, "--smoke");
   const double seconds = std::stod(option(argc, argv, "--seconds", smoke ? "1" : "20"));
   const std::string ranks = option(argc, argv, "--ranks", "2");

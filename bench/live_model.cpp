@@ -1,5 +1,7 @@
 #include "live_model.hpp"
 
+#include <cmath>
+
 namespace tracesmith::bench {
 
 int LiveModel::groupIndex(int r, Group g) const {
@@ -91,9 +93,31 @@ void LiveModel::makeProgram(int s) {
   programs_.push_back(std::move(ops));
 }
 
+std::string LiveModel::slowComm() const {
+  for (const ModelFault& f : config_.faults)
+    if (f.kind == ModelFault::slow_link)
+      return analysis::live::commName(comms_.at({slowGroup(), groupIndex(f.rank, slowGroup())}).hash);
+  return {};
+}
+
+double LiveModel::linkFactor(const Op& op, int index, int step) const {
+  for (const ModelFault& f : config_.faults)
+    if (f.kind == ModelFault::slow_link && step >= f.step && op.group == slowGroup() &&
+        index == groupIndex(f.rank, slowGroup()))
+      return 1 + f.size;
+  return 1;
+}
+
+/// Ranks differ by 2 %, and each goes up and down a little: heat, other jobs, longer and shorter sequences.
+double LiveModel::speedOf(int rank, int64_t t) const {
+  const double period_ns = (180 + 40 * (rank % 17)) * 1e9;
+  return speed_[static_cast<size_t>(rank)] *
+         (1 + config_.wander * std::sin(static_cast<double>(t) * 2 * M_PI / period_ns + rank));
+}
+
 const ModelFault* LiveModel::faultOf(int rank, int step, size_t op) const {
   for (const ModelFault& f : config_.faults) {
-    if (f.kind == ModelFault::slow || f.kind == ModelFault::silent_node || f.rank != rank || f.step != step) continue;
+    if (f.kind >= ModelFault::slow || f.kind == ModelFault::silent_node || f.rank != rank || f.step != step) continue;
     std::vector<size_t> candidates;
     const bool differs = f.kind == ModelFault::other_op || f.kind == ModelFault::other_size;
     for (size_t i = 0; i < program(rank).size(); ++i)
@@ -124,7 +148,7 @@ bool LiveModel::run(int rank, StepData& data, std::map<std::pair<int, int>, Inst
     }
     span.enter = time[r];
     if (op.kind == kCompute) {
-      double factor = speed_[r] * (1 + config_.noise * (random_.uniform() - 0.5));
+      double factor = speedOf(rank, time[r]) * (1 + config_.noise * (random_.uniform() - 0.5));
       for (const ModelFault& f : config_.faults)
         if (f.kind == ModelFault::slow && f.rank == rank && data.step >= f.step) factor *= 1 + f.size;
       span.end = time[r] + static_cast<int64_t>(static_cast<double>(op.base_ns) * factor);
@@ -132,7 +156,7 @@ bool LiveModel::run(int rank, StepData& data, std::map<std::pair<int, int>, Inst
         span.end += static_cast<int64_t>(random_.uniform() * config_.stall_ms * 1e6);
     } else if (op.kind == kHost) {
       span.end = time[r];
-      if (config_.checkpoint_every > 0 && data.step % config_.checkpoint_every == config_.checkpoint_every - 1)
+      if (saves(rank, data.step))
         span.end += static_cast<int64_t>((config_.checkpoint_s + 0.5 * random_.uniform()) * 1e9);
     } else {
       const int index = groupIndex(rank, op.group);
@@ -153,7 +177,8 @@ bool LiveModel::run(int rank, StepData& data, std::map<std::pair<int, int>, Inst
       const auto needed = static_cast<size_t>(op.kind == kCollective ? comms_[{op.group, index}].size : 2);
       if (instance.arrived.size() < needed || instance.broken) return false;
       const int64_t end =
-          instance.last_ns + static_cast<int64_t>(static_cast<double>(op.base_ns) * (1 + 0.1 * random_.uniform()));
+          instance.last_ns + static_cast<int64_t>(static_cast<double>(op.base_ns) * (1 + 0.1 * random_.uniform()) *
+                                                  linkFactor(op, index, data.step));
       for (int member : instance.arrived) {
         const auto k = static_cast<size_t>(member);
         data.spans[k][next[k]].end = end;
@@ -173,6 +198,8 @@ void LiveModel::simulateStep() {
   StepData& data = steps_.emplace_back();
   data.step = static_cast<int>(first_step_ + steps_.size() - 1);
   data.start = time_;
+  for (const ModelFault& f : config_.faults)
+    if (f.kind >= ModelFault::slow && f.step == data.step) slow_ns_ = *std::min_element(time_.begin(), time_.end());
   const auto ranks = static_cast<size_t>(config_.ranks());
   data.spans.resize(ranks);
   std::map<std::pair<int, int>, Instance> instances;
@@ -297,6 +324,10 @@ ProcessReport LiveModel::report(int rank, int64_t t) {
     p.step = data->step;
     p.step_age_ns = t - data->start[r];
     addInFlight(rank, t, *data, reader.op, p);
+    if (reader.op < ops.size() && ops[reader.op].kind == kHost && saves(rank, data->step)) {
+      p.cpu_share = 0.2;
+      p.io_bytes_per_s = 3e8;
+    }
   }
   for (auto& [key, progress] : reader.progress)
     for (size_t i = 0; i < p.comms.size(); ++i)
@@ -336,9 +367,7 @@ void LiveModel::addInFlight(int rank, int64_t t, const StepData& data, size_t at
     const bool differs = in_other && i == at;
     if (faultOf(rank, data.step, i) && !differs) break;  // never launched
     if (span.enter == kNever && culprits_.contains(rank) && !differs) break;
-    const bool saves =
-        config_.checkpoint_every > 0 && data.step % config_.checkpoint_every == config_.checkpoint_every - 1;
-    if (op.kind == kHost && saves) break;  // the host is busy
+    if (op.kind == kHost && saves(rank, data.step)) break;  // the host is busy
     if (op.kind < kCollective) continue;
     InFlight f;
     f.op = op.name;

@@ -23,21 +23,23 @@ using analysis::live::ProcessState;
 constexpr int64_t kMs = 1'000'000, kS = 1'000'000'000, kNever = INT64_MAX / 4;
 
 struct ModelFault {
-  enum Kind { hang, stopped, died, silent_node, other_op, other_size, slow } kind = hang;
-  int rank = 0;     // of silent_node: any of its ranks
+  enum Kind { hang, stopped, died, silent_node, other_op, other_size, slow, slow_link } kind = hang;
+  int rank = 0;     // of silent_node: any of its ranks; of slow_link: one of the communicator with slow transfers
   int step = 0;     // the first
   int op = 0;       // which of its communication operations, counted from 0, modulo their number
-  double size = 0;  // of slow: how much longer
+  double size = 0;  // of slow, slow_link: how much longer
 };
 
 struct ModelConfig {
   int pp = 1, dp = 8, tp = 1, per_node = 8, microbatches = 4;
   double step_s = 0.5;
   double noise = 0.04;          // of a computation
+  double wander = 0.005;        // of a rank's speed, up and down within minutes
   double stall_rate = 0;        // host pauses per rank and second,
   double stall_ms = 0;          // of up to this
   int checkpoint_every = 0;     // steps; 0: never
   double checkpoint_s = 0;      // and how long
+  bool saved_by_one = false;    // rank 0 saves, the others wait for it in a collective
   int ahead = 4;                // operations the host launches before the GPU comes to them
   bool stream_per_comm = true;  // else one stream for all
   uint64_t seed = 1;
@@ -59,6 +61,10 @@ class LiveModel {
   int64_t stalledAt() const { return stalled_ns_; }
   /// Ranks that stand still by themselves.
   const std::set<int>& culprits() const { return culprits_; }
+  /// When the first step in which something is slow began; kNever: it has not.
+  int64_t slowAt() const { return slow_ns_; }
+  /// The communicator with slow transfers, as alerts name it.
+  std::string slowComm() const;
   int nodeOf(int rank) const { return rank / config_.per_node; }
   const ModelConfig& config() const { return config_; }
 
@@ -106,6 +112,13 @@ class LiveModel {
   void simulateStep();
   bool run(int rank, StepData& data, std::map<std::pair<int, int>, Instance>& instances, std::vector<size_t>& next,
            std::vector<int64_t>& time, std::deque<int>& ready);
+  Group slowGroup() const { return config_.tp > 1 ? kTp : kDp; }
+  double linkFactor(const Op& op, int index, int step) const;
+  double speedOf(int rank, int64_t t) const;
+  bool saves(int rank, int step) const {
+    return config_.checkpoint_every > 0 && step % config_.checkpoint_every == config_.checkpoint_every - 1 &&
+           (rank == 0 || !config_.saved_by_one);
+  }
   const ModelFault* faultOf(int rank, int step, size_t op) const;
   ProcessReport report(int rank, int64_t t);
   void addInFlight(int rank, int64_t t, const StepData& data, size_t op, ProcessReport& p) const;
@@ -120,7 +133,7 @@ class LiveModel {
   std::vector<int64_t> next_report_;  // by node
   std::vector<double> speed_;
   sim::Random random_;
-  int64_t horizon_ = 0, stalled_ns_ = kNever;
+  int64_t horizon_ = 0, stalled_ns_ = kNever, slow_ns_ = kNever;
   std::set<int> culprits_;
   std::map<int, std::pair<const Op*, int64_t>> elsewhere_;  // ranks in another operation, since when
 };

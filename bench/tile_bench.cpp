@@ -1,5 +1,6 @@
 // How long a tile of the timeline takes: index made once, then windows from the whole trace to a millisecond, for the
-// tracks of a screen (40) and for as many as may be asked for (256), with blocks not read before and read before.
+// tracks of a screen (40) and for as many as may be asked for (256), with blocks not read before and read before. Then
+// what it costs to look at one event, and to go on with a trace that has grown.
 //   tile_bench [--trace FILE | --events N --ranks N] [--smoke]
 #include <sys/stat.h>
 
@@ -28,6 +29,64 @@ std::unique_ptr<server::Timeline> open(const std::string& path, const std::strin
   if (t && (*t)->waitUntilReady()) return std::move(*t);
   std::fprintf(stderr, "cannot open %s\n", path.c_str());
   std::exit(1);
+}
+
+/// Kernels and collectives here and there: all about them, with nothing read before and again.
+void measureEvents(const std::string& path, const std::string& index, int repeat) {
+  std::unique_ptr<server::Timeline> t = open(path, index);
+  std::mt19937_64 random(2);
+  for (char table : {'e', 'c'}) {
+    std::vector<double> fresh, again;
+    std::vector<uint32_t> blocks;
+    for (const server::BlockSummary& b : t->index().blocks)
+      if (t->reader().blocks()[b.block].table->name[0] == table) blocks.push_back(b.block);
+    for (int i = 0; i < repeat && !blocks.empty(); ++i) {
+      t.reset();
+      t = open(path, index);
+      const uint32_t block = blocks[random() % blocks.size()];
+      const std::string row =
+          table + std::to_string(block) + "." + std::to_string(random() % t->reader().blocks()[block].rows);
+      for (std::vector<double>* times : {&fresh, &again}) {
+        const auto began = Clock::now();
+        if (!t->event(row)) std::fprintf(stderr, "no event %s\n", row.c_str());
+        times->push_back(ms(began));
+      }
+    }
+    if (!fresh.empty())
+      std::printf("all about one row of %s: first %.1f ms (p95 %.1f), again %.1f ms\n",
+                  table == 'e' ? "events" : "collectives", at(fresh, 0.5), at(fresh, 0.95), at(again, 0.5));
+  }
+}
+
+/// The trace cut off where a block ends, then longer and longer.
+void measureGrowth(const std::string& path, const std::string& copy) {
+  std::unique_ptr<server::Timeline> all = open(path, "");
+  const auto blocks = all->reader().blocks();
+  const std::string bytes = [&] {
+    std::FILE* f = std::fopen(path.c_str(), "rb");
+    std::string text(all->reader().fileSize(), '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), f));
+    std::fclose(f);
+    return text;
+  }();
+  std::unique_ptr<server::Timeline> t;
+  uint64_t there = 0, before = 0;
+  for (double share : {0.1, 0.5, 0.9, 0.92, 0.94, 0.96, 1.0}) {
+    const uint64_t until =
+        share == 1 ? bytes.size() : blocks[static_cast<size_t>(share * static_cast<double>(blocks.size() - 1))].offset;
+    std::FILE* f = std::fopen(copy.c_str(), "ab");
+    (void)!std::fwrite(bytes.data() + there, 1, until - there, f);
+    std::fclose(f);
+    there = until;
+    const auto began = Clock::now();
+    Result<std::unique_ptr<server::Timeline>> next = server::Timeline::openGrowing(copy, t.get());
+    if (!next || !(*next)->waitUntilReady()) std::exit(1);
+    t = std::move(*next);
+    std::printf("grown to %.1f million rows, %.1f million of them new: %.0f ms\n",
+                static_cast<double>(t->events()) / 1e6, static_cast<double>(t->events() - before) / 1e6, ms(began));
+    before = t->events();
+  }
+  if (t->events() != all->events()) std::fprintf(stderr, "rows were lost on the way\n");
 }
 
 }  // namespace
@@ -91,5 +150,8 @@ int main(int argc, char** argv) {
           static_cast<double>(bytes) / repeat / 1e3);
     }
   }
+  t.reset();
+  measureEvents(path, index, smoke ? 2 : 20);
+  measureGrowth(path, dir + "/growing.sbt");
   (void)std::system(("rm -rf " + dir).c_str());
 }

@@ -16,7 +16,8 @@ constexpr uint32_t kNoName = UINT32_MAX;
 /// The texts are the reader's: valid until its next refresh(). Read by several threads.
 class Names {
  public:
-  static Result<Names> load(const trace::Reader& reader);
+  /// `before`: of the same trace when it was shorter; its numbers stay.
+  static Result<Names> load(const trace::Reader& reader, const Names* before = nullptr);
 
   /// Numbers by id, for the strings of one stream of the file.
   const std::vector<uint32_t>& stream(uint32_t stream) const { return streams_.at(stream); }

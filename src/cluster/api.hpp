@@ -161,6 +161,14 @@ struct HangStatus {
   int64_t now_ns = 0;
 };
 
+/// A trace of a session that still records, in a file of its own. One thread at a time.
+class SessionCopy {
+ public:
+  virtual ~SessionCopy() = default;
+  /// Appends what has come since the last call; `progress` gets the bytes of this call so far.
+  virtual Status more(const std::function<void(uint64_t)>& progress) = 0;
+};
+
 /// A user's connection to a master. One thread at a time.
 class Client {
  public:
@@ -182,6 +190,11 @@ class Client {
   /// far.
   virtual Status fetch(const std::string& name_or_id, const std::string& path,
                        const std::function<void(uint64_t)>& progress) = 0;
+  /// A copy that grows, at a new file; nullptr: only a client in the master's process has it.
+  virtual std::unique_ptr<SessionCopy> copy(const std::string& id, const std::string& path) {
+    (void)id, (void)path;
+    return nullptr;
+  }
   /// Events of sessions that record, as agents send them, until `visit` says false or cancel() is called. `begun` is
   /// called when the subscription is in force: what comes after is visited or counted as lost.
   virtual Status follow(const EventFilter& filter, const std::function<void()>& begun,
@@ -219,7 +232,7 @@ class Library {
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "cluster 6, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kLibraryVersion = "cluster 7, tracesmith " TRACESMITH_VERSION;
 using CreateLibrary = Library*(const char* version);
 constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
 

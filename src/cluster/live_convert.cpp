@@ -72,6 +72,7 @@ void toMessage(const ProcessReport& p, LiveProcess& m) {
   if (p.quiet_ns) m.set_quiet_ns(*p.quiet_ns);
   m.set_longest_wait_ns(p.longest_wait_ns);
   if (p.cpu_share) m.set_cpu_share(*p.cpu_share);
+  if (p.io_bytes_per_s) m.set_io_bytes_per_s(*p.io_bytes_per_s);
   if (p.step) m.set_step(*p.step);
   if (p.step_age_ns) m.set_step_age_ns(*p.step_age_ns);
   for (const StepTime& s : p.steps) {
@@ -109,6 +110,7 @@ ProcessReport fromMessage(const LiveProcess& m) {
   if (m.has_quiet_ns()) p.quiet_ns = m.quiet_ns();
   p.longest_wait_ns = m.longest_wait_ns();
   if (m.has_cpu_share()) p.cpu_share = m.cpu_share();
+  if (m.has_io_bytes_per_s()) p.io_bytes_per_s = m.io_bytes_per_s();
   if (m.has_step()) p.step = m.step();
   if (m.has_step_age_ns()) p.step_age_ns = m.step_age_ns();
   each(m.steps(), kMostSteps, [&](const LiveStep& s) { p.steps.push_back({s.step(), s.duration_ns(), s.comm_ns()}); });

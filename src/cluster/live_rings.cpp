@@ -52,6 +52,15 @@ std::optional<ProcessStat> readStat(int64_t pid) {
   return ProcessStat{(state | 32) == 't', (user + system) * tick_ns};
 }
 
+/// Bytes its calls have read and written; only its own user may see them.
+std::optional<uint64_t> readIo(int64_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/io");
+  std::string read_key, write_key;
+  uint64_t read = 0, written = 0;
+  if (!(in >> read_key >> read >> write_key >> written) || read_key != "rchar:" || write_key != "wchar:") return {};
+  return read + written;
+}
+
 }  // namespace
 
 bool RingFollower::isNccl(uint32_t name) {
@@ -239,9 +248,14 @@ void RingFollower::addProcess(uint64_t now, ProcessReport& p) {
   if (!stat) return;
   if (stat->stopped) p.state = ProcessState::stopped;
   if (p.simulated) return;  // one process plays many
-  if (cpu_at_ns_ != 0 && now > cpu_at_ns_ && stat->cpu_ns >= cpu_ns_)
-    p.cpu_share = static_cast<double>(stat->cpu_ns - cpu_ns_) / static_cast<double>(now - cpu_at_ns_);
+  const std::optional<uint64_t> io = readIo(h.writer_pid);
+  if (cpu_at_ns_ != 0 && now > cpu_at_ns_) {
+    const auto ns = static_cast<double>(now - cpu_at_ns_);
+    if (stat->cpu_ns >= cpu_ns_) p.cpu_share = static_cast<double>(stat->cpu_ns - cpu_ns_) / ns;
+    if (io && *io >= io_bytes_) p.io_bytes_per_s = static_cast<double>(*io - io_bytes_) / ns * 1e9;
+  }
   cpu_ns_ = stat->cpu_ns;
+  io_bytes_ = io.value_or(0);
   cpu_at_ns_ = now;
 }
 

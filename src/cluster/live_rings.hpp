@@ -54,7 +54,7 @@ class RingFollower {
   uint64_t missed_ = 0;
   uint64_t activity_ = 0, oldest_gpu_ns_ = 0, last_work_ns_ = 0;
   int64_t longest_wait_ns_ = 0;
-  uint64_t cpu_ns_ = 0, cpu_at_ns_ = 0;  // CPU time of the process, and when that was read
+  uint64_t cpu_ns_ = 0, io_bytes_ = 0, cpu_at_ns_ = 0;  // CPU time and I/O of the process, and when they were read
   capture::NcclJoin join_;
   std::map<uint64_t, Comm> comms_;
   std::map<uint32_t, uint64_t> stream_end_;     // of the last NCCL kernel, by stream

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
 #include "base/file.hpp"
 #include "cluster/live_watch.hpp"
@@ -9,6 +10,33 @@
 
 namespace tracesmith::cluster {
 namespace {
+
+class LocalCopy final : public SessionCopy {
+ public:
+  LocalCopy(Master& master, std::string id, std::string path)
+      : master_(master), id_(std::move(id)), path_(std::move(path)) {}
+
+  Status more(const std::function<void(uint64_t)>& progress) override {
+    if (!file_) {
+      Result<File> made = File::create(path_);
+      if (!made) return made.status();
+      file_.emplace(std::move(*made));
+    }
+    uint64_t bytes = 0;
+    return master_.fetchMore(id_, growing_, [&](std::string_view data, uint64_t) -> Status {
+      TS_TRY(file_->write(data));
+      bytes += data.size();
+      if (progress) progress(bytes);
+      return {};
+    });
+  }
+
+ private:
+  Master& master_;
+  const std::string id_, path_;
+  GrowingSession growing_;
+  std::optional<File> file_;
+};
 
 class LocalClient final : public Client {
  public:
@@ -46,6 +74,10 @@ class LocalClient final : public Client {
       return {};
     });
     return fetched ? out->commit() : fetched;
+  }
+
+  std::unique_ptr<SessionCopy> copy(const std::string& id, const std::string& path) override {
+    return std::make_unique<LocalCopy>(master_, id, path);
   }
 
   Status follow(const EventFilter& filter, const std::function<void()>& begun,

@@ -400,6 +400,17 @@ Status Master::fetch(const std::string& name_or_id, const TraceSink& sink) {
   return mergeSession(*session, segments, missing, sink);
 }
 
+Status Master::fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink) {
+  Result<SessionRecord> session = sessions_.find(id);
+  if (!session) return session.status();
+  std::vector<SegmentInfo> segments;
+  for (const SessionNode& node : describe(*session).nodes) {
+    std::vector<SegmentInfo> more = store_->segments(node.node);
+    segments.insert(segments.end(), more.begin(), more.end());
+  }
+  return growing.more(*session, segments, sink);
+}
+
 ClusterStatus Master::status() {
   ClusterStatus status;
   status.now_ns = referenceNow();

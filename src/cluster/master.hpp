@@ -66,6 +66,8 @@ class Master {
   std::vector<CaptureSpan> captures();
   /// Empty: all that is stored.
   Status fetch(const std::string& name_or_id, const TraceSink& sink);
+  /// Of a session that records: what has come since the last call with this one.
+  Status fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink);
   ClusterStatus status();
   /// What agents send, as it comes.
   EventStream& events() { return events_; }

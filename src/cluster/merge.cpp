@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string>
 #include <unordered_set>
 
@@ -29,6 +30,13 @@ struct Span {
 class Merge {
  public:
   Merge(const SessionRecord& session, const TraceSink& sink) : session_(session), sink_(sink) {}
+  /// What this one has written is not written again by that one.
+  void continueFrom(Merge&& before) {
+    sequence_ = before.sequence_;
+    streams_ = before.streams_;
+    seen_ = std::move(before.seen_);
+    taken_ = std::move(before.taken_);
+  }
 
   Status begin(const std::vector<std::string>& missing);
   Status add(const SegmentInfo& segment);
@@ -47,6 +55,11 @@ class Merge {
   uint64_t sequence_ = 0;
   uint32_t streams_ = 1;                  // 0 is ours
   std::unordered_set<std::string> seen_;  // rows without a time: each once
+  struct Taken {
+    uint32_t stream = 0;
+    size_t bytes = 0;
+  };
+  std::map<std::string, Taken> taken_;  // of segments, by path
   Encoder encoder_{1};
 };
 
@@ -180,6 +193,7 @@ Status Merge::copyRows(const Reader& reader, const Block& block, uint32_t stream
 }
 
 Status Merge::add(const SegmentInfo& segment) {
+  if (auto it = taken_.find(segment.path); it != taken_.end() && it->second.bytes >= segment.size) return {};
   Result<std::unique_ptr<Reader>> reader = Reader::open(segment.path);
   if (!reader) return reader.status();
   Result<std::map<std::string, sync::ClockTable>> clocks = sync::readClocks(**reader);
@@ -207,10 +221,12 @@ Status Merge::add(const SegmentInfo& segment) {
   std::unique_ptr<void, std::function<void(void*)>> unmap(memory, [&](void* p) { ::munmap(p, size); });
   const std::string_view bytes(static_cast<const char*>(memory), size);
 
-  const uint32_t stream = streams_++;
+  Taken& taken = taken_[segment.path];
+  if (taken.bytes == 0) taken = {streams_++, sizeof(FileHeader)};
+  const uint32_t stream = taken.stream;
   auto known = (*reader)->blocks().begin();
   const auto last = (*reader)->blocks().end();
-  for (size_t at = sizeof(FileHeader); at < size;) {
+  for (size_t& at = taken.bytes; at < size;) {
     Result<BlockBytes> block = blockAt(bytes.substr(at));
     if (!block) return Status::corrupt(segment.path + " is damaged at offset " + std::to_string(at));
     const BlockHeader& h = block->header;
@@ -235,6 +251,31 @@ Status Merge::add(const SegmentInfo& segment) {
 }
 
 }  // namespace
+
+class GrowingSession::Impl {
+ public:
+  std::unique_ptr<Merge> last;
+  SessionRecord session;
+  TraceSink sink;
+};
+
+GrowingSession::GrowingSession() : impl_(std::make_unique<Impl>()) {}
+GrowingSession::~GrowingSession() = default;
+
+Status GrowingSession::more(const SessionRecord& session, const std::vector<SegmentInfo>& segments,
+                            const TraceSink& sink) {
+  const std::unique_ptr<Merge> before = std::move(impl_->last);
+  impl_->session = session;
+  impl_->sink = sink;
+  impl_->last = std::make_unique<Merge>(impl_->session, impl_->sink);
+  Merge& merge = *impl_->last;
+  if (before)
+    merge.continueFrom(std::move(*before));
+  else
+    TS_TRY(merge.begin({}));
+  for (const SegmentInfo& segment : segments) TS_TRY(merge.add(segment));
+  return {};
+}
 
 Status mergeSession(const SessionRecord& session, const std::vector<SegmentInfo>& segments,
                     const std::vector<std::string>& missing, const TraceSink& sink) {

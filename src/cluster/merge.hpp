@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -17,5 +18,18 @@ using TraceSink = std::function<Status(std::string_view bytes, uint64_t events)>
 /// `missing`: nodes whose data is not all here; each gets a row in `losses`.
 Status mergeSession(const SessionRecord& session, const std::vector<SegmentInfo>& segments,
                     const std::vector<std::string>& missing, const TraceSink& sink);
+
+/// The same of a session that still records, and grows: every call gives what has come since the one before. No end
+/// mark is written.
+class GrowingSession {
+ public:
+  GrowingSession();
+  ~GrowingSession();
+  Status more(const SessionRecord& session, const std::vector<SegmentInfo>& segments, const TraceSink& sink);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace tracesmith::cluster

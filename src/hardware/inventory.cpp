@@ -145,6 +145,13 @@ std::string inventoryJson(const Inventory& v) {
     number(w, "numa", n.numa);
     w.endObject();
   }
+  w.endArray().key("nic_nearness").beginArray();
+  for (const NicNearness& n : v.nic_nearness)
+    w.beginObject()
+        .field("gpu", static_cast<int64_t>(n.gpu))
+        .field("nic", n.nic)
+        .field("nearness", nearnessName(n.nearness))
+        .endObject();
   w.endArray().key("disks").beginArray();
   for (const Disk& d : v.disks) {
     w.beginObject().field("name", d.name).field("kind", d.kind);

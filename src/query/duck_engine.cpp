@@ -172,7 +172,7 @@ class DuckEngine : public Engine {
       duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>> statements;
       TS_TRY(parseReadOnly(*connection_, sql, statements));
       if (options.format == Format::kParquet) return runToParquet(statements, options.parquet, report);
-      if (options.format == Format::kRows && statements.size() != 1)
+      if ((options.format == Format::kRows || options.format == Format::kArrow) && statements.size() != 1)
         return Status::invalid("give one statement at a time");
       for (auto& statement : statements) TS_TRY(runOne(std::move(statement), options, report));
       return {};

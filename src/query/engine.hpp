@@ -13,8 +13,9 @@
 
 namespace tracesmith::query {
 
+/// kArrow: an Arrow IPC stream, of one statement.
 /// kRows: "columns":[{name, type}…],"rows":[[…]…], the inside of a JSON object; whole numbers beyond 2^53 are texts.
-enum class Format { kTable, kCsv, kJson, kParquet, kRows };
+enum class Format { kTable, kCsv, kJson, kParquet, kRows, kArrow };
 
 /// Takes bytes of a result, in order. A failure ends the query.
 using Write = std::function<Status(std::string_view)>;
@@ -76,7 +77,7 @@ class Engine {
 };
 
 /// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kEngineVersion = "query 2, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kEngineVersion = "query 3, tracesmith " TRACESMITH_VERSION;
 /// A new engine, or nullptr with the reason in *why (a static text).
 using CreateEngine = Engine*(const char* version, const char** why);
 constexpr const char* kCreateEngineName = "tracesmithCreateQueryEngine";

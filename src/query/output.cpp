@@ -5,6 +5,7 @@
 #include <utf8proc_wrapper.hpp>
 
 #include "base/text.hpp"
+#include "query/arrow_writer.hpp"
 
 namespace tracesmith::query {
 namespace {
@@ -417,6 +418,7 @@ class TableWriter : public ResultWriter {
 }  // namespace
 
 std::unique_ptr<ResultWriter> makeWriter(const RunOptions& options, const Names& names, const Types& types) {
+  if (options.format == Format::kArrow) return makeArrowWriter(options, names, types);
   if (options.format == Format::kCsv) return std::make_unique<CsvWriter>(options, names, types);
   if (options.format == Format::kJson) return std::make_unique<JsonRows>(options, names, types);
   if (options.format == Format::kRows) return std::make_unique<ColumnsAndRows>(options, names, types);

@@ -46,7 +46,7 @@ class Library {
 };
 
 /// Changes with every change of what is declared above, or in what it includes. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "server 2, cluster 5, query 2, tracesmith " TRACESMITH_VERSION;
+constexpr const char* kLibraryVersion = "server 2, cluster 7, query 3, tracesmith " TRACESMITH_VERSION;
 using CreateLibrary = Library*(const char* version);
 constexpr const char* kCreateLibraryName = "tracesmithCreateServer";
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "server/api.hpp"
 #include "server/history.hpp"
 #include "server/http/message.hpp"
+#include "server/topology.hpp"
 #include "server/traces.hpp"
 
 namespace tracesmith::server {
@@ -93,6 +95,7 @@ class App {
   // hardware.cpp
   Answer devices(const Request& r);
   Answer topology(const Request& r);
+  Answer topologyPicture(const Request& r);
   // prometheus.cpp
   Answer prometheus(const Request& r);
 
@@ -107,6 +110,7 @@ class App {
   Result<cluster::SessionInfo> session(const std::string& id);
   Answer noCluster() const;
   TracePtr traceOf(const std::string& id, Answer& instead);
+  std::optional<Topology> topologyFor(const Request& r, Answer& instead);
   Answer audited(const Request& r, const char* action, const std::string& what, const Status& status, Answer answer);
 
   Options options_;

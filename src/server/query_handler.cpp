@@ -54,7 +54,8 @@ Answer App::query(const Request& r) {
         fields->number("max_rows", 1, kMostRows, max_rows), fields->number("timeout_s", 0.01, kMostSeconds, timeout_s)})
     if (!s) return Answer::error(s);
   if (sql.empty()) return Answer::error(400, "give a statement: sql");
-  if (format != "json" && format != "csv") return Answer::error(400, "'format' is json or csv");
+  if (format != "json" && format != "csv" && format != "arrow")
+    return Answer::error(400, "'format' is json, csv or arrow");
   if (id.empty()) return Answer::error(400, "say of which session: trace is its id");
   Answer instead;
   TracePtr trace = traceOf(id, instead);
@@ -76,48 +77,52 @@ Answer App::query(const Request& r) {
   };
   auto state = std::make_shared<State>();
   const bool json = format == "json";
-  state->thread = std::thread([s = state.get(), trace, sql, json, max_rows, timeout_s, load = options_.load_engine] {
-    query::RunReport report;
-    std::vector<std::string> notes;
-    bool over = false;
-    auto write = [s](std::string_view bytes) -> Status {
-      std::unique_lock lock(s->mutex);
-      s->changed.wait(lock, [&] { return s->held.size() < 4 * kHoldBytes || s->gone; });
-      if (s->gone) return Status::io("the client went away");
-      s->held += bytes;
-      s->changed.notify_all();
-      return {};
-    };
-    Status status = trace->withEngine(load, [&](query::Engine& engine) -> Status {
-      Timer timer(engine, timeout_s);
-      query::RunOptions options;
-      options.format = json ? query::Format::kRows : query::Format::kCsv;
-      options.limit = static_cast<uint64_t>(max_rows);
-      options.write = write;
-      if (json) TS_TRY(write("{"));
-      Status result = engine.run(sql, options, report);
-      timer.stop();
-      over = timer.over();
-      notes = engine.notes();
-      for (std::string& d : engine.damage()) notes.push_back(std::move(d));
-      return result;
-    });
-    std::string tail;
-    if (status && json) {
-      JsonWriter w(tail);
-      w.beginObject().field("row_count", report.rows).field("truncated", report.truncated);
-      w.field("seconds", report.seconds).key("notes").beginArray();
-      for (const std::string& n : notes) w.value(n);
-      w.endArray().endObject();
-      tail[0] = ',';
-    }
-    std::lock_guard lock(s->mutex);
-    s->held += tail;
-    s->status = status;
-    s->timed_out = over;
-    s->done = true;
-    s->changed.notify_all();
-  });
+  const query::Format form = json              ? query::Format::kRows
+                             : format == "csv" ? query::Format::kCsv
+                                               : query::Format::kArrow;
+  state->thread =
+      std::thread([s = state.get(), trace, sql, json, form, max_rows, timeout_s, load = options_.load_engine] {
+        query::RunReport report;
+        std::vector<std::string> notes;
+        bool over = false;
+        auto write = [s](std::string_view bytes) -> Status {
+          std::unique_lock lock(s->mutex);
+          s->changed.wait(lock, [&] { return s->held.size() < 4 * kHoldBytes || s->gone; });
+          if (s->gone) return Status::io("the client went away");
+          s->held += bytes;
+          s->changed.notify_all();
+          return {};
+        };
+        Status status = trace->withEngine(load, [&](query::Engine& engine) -> Status {
+          Timer timer(engine, timeout_s);
+          query::RunOptions options;
+          options.format = form;
+          options.limit = static_cast<uint64_t>(max_rows);
+          options.write = write;
+          if (json) TS_TRY(write("{"));
+          Status result = engine.run(sql, options, report);
+          timer.stop();
+          over = timer.over();
+          notes = engine.notes();
+          for (std::string& d : engine.damage()) notes.push_back(std::move(d));
+          return result;
+        });
+        std::string tail;
+        if (status && json) {
+          JsonWriter w(tail);
+          w.beginObject().field("row_count", report.rows).field("truncated", report.truncated);
+          w.field("seconds", report.seconds).key("notes").beginArray();
+          for (const std::string& n : notes) w.value(n);
+          w.endArray().endObject();
+          tail[0] = ',';
+        }
+        std::lock_guard lock(s->mutex);
+        s->held += tail;
+        s->status = status;
+        s->timed_out = over;
+        s->done = true;
+        s->changed.notify_all();
+      });
   {
     std::unique_lock lock(state->mutex);
     state->changed.wait(lock, [&] { return state->done || state->held.size() >= kHoldBytes; });
@@ -131,7 +136,9 @@ Answer App::query(const Request& r) {
     }
   }
   Answer answer;
-  answer.type = json ? "application/json" : "text/csv; charset=utf-8";
+  answer.type = json              ? "application/json"
+                : format == "csv" ? "text/csv; charset=utf-8"
+                                  : "application/vnd.apache.arrow.stream";
   answer.headers.emplace_back("Cache-Control", "no-store");
   struct Leave {  // however the sending ends, the query does not wait for it
     explicit Leave(std::shared_ptr<State> of) : state(std::move(of)) {}

@@ -10,6 +10,7 @@
 #include "server/app.hpp"
 #include "server/cluster_json.hpp"
 #include "server/fields.hpp"
+#include "sync/clock_table.hpp"
 #include "trace/export/export.hpp"
 
 namespace tracesmith::server {
@@ -57,15 +58,6 @@ Status parseWindow(const Request& r, const TimelineIndex& index, bool all, TileQ
     return Status::invalid("a track is asked for twice");
   return {};
 }
-
-/// A file that goes away when its last reader does.
-struct TemporaryFile {
-  std::string path;
-  ~TemporaryFile() {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-  }
-};
 
 bool sendFile(const std::string& path, const Sink& sink) {
   Result<File> file = File::openRead(path);
@@ -213,28 +205,33 @@ Answer App::traceExport(const Request& r) {
   TileQuery q;
   if (Status s = parseWindow(r, trace->timeline().index(), true, q); !s) return Answer::error(s);
   trace::Selection selection;
-  // Exporters take raw times of one clock: a window over nodes with clocks of their own would cut each elsewhere.
+  // Other tools know one clock: the timeline's, where the trace has several.
+  const Timeline& timeline = trace->timeline();
+  Result<std::unique_ptr<sync::TraceClock>> common = sync::TraceClock::load(timeline.reader());
+  if (!common) return Answer::error(common.status());
+  selection.clock = common->get();
   if (r.query.contains("from") || r.query.contains("to")) {
-    const auto& segments = trace->timeline().clocks().segments();
-    if (segments.size() > 1)
-      return Answer::error(400, "the nodes of this trace have clocks of their own: download it whole");
-    const auto* clock = segments.empty() ? nullptr : &segments.begin()->second;
-    selection.from = analysis::ClockModels::toRaw(clock, trace->timeline().index().origin + q.from);
-    selection.to = analysis::ClockModels::toRaw(clock, trace->timeline().index().origin + q.to);
+    selection.from = timeline.index().origin + q.from;
+    selection.to = timeline.index().origin + q.to;
+    const auto& segments = timeline.clocks().segments();
+    if (!selection.clock && !segments.empty()) {  // one clock, which exporters leave as it is
+      selection.from = analysis::ClockModels::toRaw(&segments.begin()->second, selection.from);
+      selection.to = analysis::ClockModels::toRaw(&segments.begin()->second, selection.to);
+    }
   }
   std::error_code error;
-  auto file = std::make_shared<TemporaryFile>();
-  file->path = (std::filesystem::temp_directory_path(error) / ("tracesmith-export-" + cluster::randomHex(16))).string();
-  Result<File> out = File::create(file->path);
+  auto file = std::make_shared<TemporaryFile>(
+      (std::filesystem::temp_directory_path(error) / ("tracesmith-export-" + cluster::randomHex(16))).string());
+  Result<File> out = File::create(file->path());
   if (!out) return Answer::error(out.status());
   BufferedWriter writer(*out);
   Progress progress("exporting");
-  trace::Export e{trace->timeline().reader(), selection, writer, progress};
+  trace::Export e{timeline.reader(), selection, writer, progress};
   Status status = format == "perfetto" ? trace::exportPerfetto(e) : trace::exportChrome(e);
   if (status) status = writer.flush();
   if (!status) return Answer::error(status);
   download(format == "perfetto" ? ".pftrace" : ".json");
-  answer.stream = [file](const Sink& sink) { return sendFile(file->path, sink); };
+  answer.stream = [file](const Sink& sink) { return sendFile(file->path(), sink); };
   return answer;
 }
 

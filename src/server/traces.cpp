@@ -24,10 +24,11 @@ OpenTrace::~OpenTrace() {
   if (analyzer_.joinable()) analyzer_.join();
   timeline_.reset();
   engine_.reset();
+}
+
+TemporaryFile::~TemporaryFile() {
   std::error_code ignored;
-  if (!temporary_) return;
   fs::remove(path_, ignored);
-  fs::remove(path_ + kIndexEnding, ignored);
 }
 
 Status OpenTrace::withEngine(const LoadEngine& load, const std::function<Status(query::Engine&)>& use) {
@@ -85,34 +86,36 @@ Status Traces::prepare() {
 }
 
 Result<TracePtr> Traces::open(const std::string& id, double& progress) {
-  std::string title;
-  uint64_t bytes = 0;
+  Job job{id, "", 0, false};
   bool changes = false;
   if (client_) {
     Result<cluster::SessionInfo> session = find_(id);
     if (!session) return session.status();
-    title = session->name;
-    bytes = session->bytes;
+    job.title = session->name;
+    job.bytes = session->bytes;
+    job.records = session->end_ns == 0;
     changes = true;
   } else {
     if (id != "file")
       return Status::notFound("there is no trace " + id.substr(0, 64) + ": the one here is called file");
-    title = fs::path(file_).filename().string();
+    job.title = fs::path(file_).filename().string();
   }
   std::unique_lock lock(mutex_);
   std::unique_ptr<Entry>& slot = entries_[id];
   if (!slot) slot = std::make_unique<Entry>();
   Entry& entry = *slot;
   entry.used = Clock::now();
-  const bool stale = entry.trace && changes && bytes != entry.trace->session_bytes_ &&
-                     std::chrono::duration<double>(Clock::now() - entry.trace->made_).count() >
-                         std::max(kRefreshSeconds, 10 * entry.trace->cost_s_);
-  if (!entry.working && (!entry.trace || stale)) {
+  auto stale = [&] {
+    if (!changes || (job.bytes == entry.trace->session_bytes_ && job.records == (entry.copy != nullptr))) return false;
+    const double age = std::chrono::duration<double>(Clock::now() - entry.trace->made_).count();
+    return age > std::max(kRefreshSeconds, 10 * entry.trace->cost_s_);
+  };
+  if (!entry.working && (!entry.trace || stale())) {
     if (entry.worker.joinable()) entry.worker.join();
     entry.working = true;
     entry.failure = {};
     entry.progress = 0;
-    entry.worker = std::thread([this, &entry, id, title, bytes] { work(entry, id, title, bytes); });
+    entry.worker = std::thread([this, &entry, job] { work(entry, job); });
   }
   if (!entry.trace) done_.wait_for(lock, kPatience, [&] { return !entry.working; });
   progress = entry.progress;
@@ -122,32 +125,68 @@ Result<TracePtr> Traces::open(const std::string& id, double& progress) {
   return trace;
 }
 
-/// Lays a session out, and makes the index.
-void Traces::work(Entry& entry, const std::string& id, const std::string& title, uint64_t bytes) {
-  const auto start = Clock::now();
-  std::string path = file_;
-  Status status;
-  if (client_) {
-    {
-      std::lock_guard lock(mutex_);
-      path = folder_ + "/" + id + "-" + std::to_string(next_++) + ".sbt";
-    }
-    status = client_->fetch(id, path, [&](uint64_t done) {
-      entry.progress =
-          0.5 * std::min(1.0, static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, bytes)));
-    });
+std::string Traces::newPath(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  return folder_ + "/" + id + "-" + std::to_string(next_++) + ".sbt";
+}
+
+/// A session that records: what has come since the last time is added to its copy and to the index. Its clocks are as
+/// the agents know them; collectives make them better when it has ended.
+Result<TracePtr> Traces::grow(Entry& entry, const Job& job) {
+  std::shared_ptr<OpenTrace> before = entry.copy ? entry.trace : nullptr;
+  if (!entry.copy) {
+    entry.copy_file = std::make_shared<TemporaryFile>(newPath(job.id));
+    entry.copy = client_->copy(job.id, entry.copy_file->path());
+    if (!entry.copy) return layOut(entry, job);
   }
-  if (status && client_) status = analysis::storeRefinedClocks(path).status();
-  auto trace = std::make_shared<OpenTrace>(id, title, path, client_ != nullptr);
+  const double all = static_cast<double>(std::max<uint64_t>(1, job.bytes));
+  Status status = entry.copy->more([&](uint64_t done) {
+    if (!before) entry.progress = 0.5 * std::min(1.0, static_cast<double>(done) / all);
+  });
+  auto trace = std::make_shared<OpenTrace>(job.id, job.title, entry.copy_file->path(), entry.copy_file);
   if (status) {
-    Result<std::unique_ptr<Timeline>> timeline = Timeline::open(path, client_ ? "" : path + kIndexEnding);
+    Result<std::unique_ptr<Timeline>> timeline =
+        Timeline::openGrowing(entry.copy_file->path(), before ? &before->timeline() : nullptr);
     status = timeline.status();
     if (timeline) trace->timeline_ = std::move(*timeline);
   }
+  if (status) return trace;
+  entry.copy.reset();  // from the beginning, the next time
+  entry.copy_file.reset();
+  return status;
+}
+
+/// The file itself, or a session that has ended as one.
+Result<TracePtr> Traces::layOut(Entry& entry, const Job& job) {
+  entry.copy.reset();
+  entry.copy_file.reset();
+  std::string path = file_;
+  std::shared_ptr<TemporaryFile> temporary;
+  if (client_) {
+    path = newPath(job.id);
+    temporary = std::make_shared<TemporaryFile>(path);
+    TS_TRY(client_->fetch(job.id, path, [&](uint64_t done) {
+      entry.progress =
+          0.5 * std::min(1.0, static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, job.bytes)));
+    }));
+    if (Result<analysis::Refinement> refined = analysis::storeRefinedClocks(path); !refined) return refined.status();
+  }
+  auto trace = std::make_shared<OpenTrace>(job.id, job.title, path, temporary);
+  Result<std::unique_ptr<Timeline>> timeline = Timeline::open(path, client_ ? "" : path + kIndexEnding);
+  if (!timeline) return timeline.status();
+  trace->timeline_ = std::move(*timeline);
+  return trace;
+}
+
+/// Lays a session out, and makes the index.
+void Traces::work(Entry& entry, const Job& job) {
+  const auto start = Clock::now();
+  Result<TracePtr> made = client_ && job.records ? grow(entry, job) : layOut(entry, job);
+  Status status = made.status();
   while (status) {
-    double made;
-    Result<bool> ready = trace->timeline_->ready(made);
-    entry.progress = client_ ? 0.5 + made / 2 : made;
+    double done;
+    Result<bool> ready = (*made)->timeline_->ready(done);
+    entry.progress = client_ ? 0.5 + done / 2 : done;
     if (!ready) status = ready.status();
     if (!ready || *ready) break;
     {
@@ -156,13 +195,19 @@ void Traces::work(Entry& entry, const std::string& id, const std::string& title,
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  trace->session_bytes_ = bytes;
-  trace->made_ = Clock::now();
-  trace->cost_s_ = std::chrono::duration<double>(trace->made_ - start).count();
   TracePtr old;  // let go outside the lock
   std::lock_guard lock(mutex_);
   old = entry.trace;
-  if (status) entry.trace = std::move(trace);
+  if (status) {
+    OpenTrace& trace = **made;
+    trace.session_bytes_ = job.bytes;
+    trace.made_ = Clock::now();
+    trace.cost_s_ = std::chrono::duration<double>(trace.made_ - start).count();
+    entry.trace = std::move(*made);
+  } else {
+    entry.copy.reset();
+    entry.copy_file.reset();
+  }
   entry.failure = status;
   entry.working = false;
   done_.notify_all();

@@ -17,11 +17,25 @@
 
 namespace tracesmith::server {
 
+/// A file that goes away when nobody uses it any more.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
 /// One open trace. Shared by the requests that use it: it outlives its replacement by a newer state.
 class OpenTrace {
  public:
-  OpenTrace(std::string id, std::string title, std::string path, bool temporary)
-      : id_(std::move(id)), title_(std::move(title)), path_(std::move(path)), temporary_(temporary) {}
+  /// `temporary`: the file, if it is not the user's; shared by states of a session that grows.
+  OpenTrace(std::string id, std::string title, std::string path, std::shared_ptr<TemporaryFile> temporary)
+      : id_(std::move(id)), title_(std::move(title)), path_(std::move(path)), temporary_(std::move(temporary)) {}
   ~OpenTrace();
 
   const std::string& id() const { return id_; }
@@ -37,7 +51,7 @@ class OpenTrace {
  private:
   friend class Traces;
   const std::string id_, title_, path_;
-  const bool temporary_;  // removed at the end
+  const std::shared_ptr<TemporaryFile> temporary_;
   std::unique_ptr<Timeline> timeline_;
   uint64_t session_bytes_ = 0;  // of the session when it was laid out
   std::chrono::steady_clock::time_point made_{};
@@ -66,13 +80,24 @@ class Traces {
  private:
   struct Entry {
     TracePtr trace;
+    // Of a session that records: its copy, which grows.
+    std::shared_ptr<TemporaryFile> copy_file;  // shared with the states of it that are open
+    std::unique_ptr<cluster::SessionCopy> copy;
     Status failure;
     bool working = false;
     std::atomic<double> progress{0};
     std::thread worker;
     std::chrono::steady_clock::time_point used{};
   };
-  void work(Entry& entry, const std::string& id, const std::string& title, uint64_t bytes);
+  struct Job {
+    std::string id, title;
+    uint64_t bytes = 0;
+    bool records = false;
+  };
+  void work(Entry& entry, const Job& job);
+  Result<TracePtr> layOut(Entry& entry, const Job& job);
+  Result<TracePtr> grow(Entry& entry, const Job& job);
+  std::string newPath(const std::string& id);
   void forget();
 
   cluster::Client* const client_;

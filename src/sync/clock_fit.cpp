@@ -26,14 +26,36 @@ int64_t ClockModel::toRaw(int64_t reference) const {
 
 ClockFit::Line ClockFit::limits(double b) const {
   Line line{-INFINITY, INFINITY};
+  for (const Corner& c : lower_) line.low = std::max(line.low, c.value - b * c.t);
+  for (const Corner& c : upper_) line.high = std::min(line.high, c.value - b * c.t);
+  return line;
+}
+
+/// Of hundreds of limits a line touches only those on their convex hull, which are a few: asking for a model costs
+/// little, and agents ask fifty times a second.
+void ClockFit::findCorners() {
+  lower_.clear();
+  upper_.clear();
+  // Sign +1 keeps the hull above the points, −1 that below them.
+  auto add = [](std::vector<Corner>& hull, Corner c, double sign) {
+    if (!hull.empty() && hull.back().t == c.t) {
+      if (sign * (c.value - hull.back().value) <= 0) return;
+      hull.pop_back();
+    }
+    while (hull.size() >= 2) {
+      const Corner &x = hull[hull.size() - 2], &y = hull.back();
+      if (sign * ((y.t - x.t) * (c.value - x.value) - (y.value - x.value) * (c.t - x.t)) < 0) break;
+      hull.pop_back();
+    }
+    hull.push_back(c);
+  };
   const int64_t last = points_.back().t;
   for (const Point& p : points_) {
     const auto t = static_cast<double>(p.t - origin_t_);
     const double loose = kStampNoise + kWander * static_cast<double>(last - p.t);
-    line.low = std::max(line.low, static_cast<double>(p.lower - origin_offset_) - loose - b * t);
-    line.high = std::min(line.high, static_cast<double>(p.upper - origin_offset_) + loose - b * t);
+    add(lower_, {t, static_cast<double>(p.lower - origin_offset_) - loose}, 1);
+    add(upper_, {t, static_cast<double>(p.upper - origin_offset_) + loose}, -1);
   }
-  return line;
 }
 
 double ClockFit::best(double& margin) const {
@@ -58,13 +80,18 @@ bool ClockFit::add(std::span<const Exchange> burst) {
   origin_t_ = points_.back().t;
   while (points_.front().t < origin_t_ - window_ns_) points_.pop_front();
   if (points_.size() > kMostPoints) thin();
+  findCorners();
   double margin;
   best(margin);
   if (margin < 0) {
     points_ = fresh;
+    findCorners();
     fits = false;
     best(margin);
-    if (margin < 0) points_ = {fresh.back()};  // it was set within the burst
+    if (margin < 0) {  // it was set within the burst
+      points_ = {fresh.back()};
+      findCorners();
+    }
   }
   faults_ += !fits;
   solve();

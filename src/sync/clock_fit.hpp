@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <vector>
 
 namespace tracesmith::sync {
 
@@ -57,7 +58,12 @@ class ClockFit {
     double low = 0, high = 0;  // smallest and largest a, relative to origin, for one b
     double margin() const { return (high - low) / 2; }
   };
+  /// A limit of the line, relative to origin.
+  struct Corner {
+    double t, value;
+  };
   Line limits(double b) const;
+  void findCorners();
   /// The b with the largest margin; its margin.
   double best(double& margin) const;
   void solve();
@@ -65,6 +71,7 @@ class ClockFit {
 
   int64_t window_ns_;
   std::deque<Point> points_;
+  std::vector<Corner> lower_, upper_;         // of all limits, those a straight line can touch
   int64_t origin_t_ = 0, origin_offset_ = 0;  // what a and t are relative to: keeps doubles exact
   double b_ = 0, b_low_ = 0, b_high_ = 0;     // drift, ns per ns, and the range that fits
   int64_t best_delay_ = 0;

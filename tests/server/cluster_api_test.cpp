@@ -89,6 +89,33 @@ TEST_F(ClusterApi, SessionsStartAndStop) {
   EXPECT_EQ(get(http_, "/api/v1/traces/nothing/timeline").status, 404);
 }
 
+/// A session that records has a timeline, which follows it; when it has ended it is the whole trace.
+TEST_F(ClusterApi, ATimelineGrowsWithItsSession) {
+  serveMaster();
+  auto a = agent("n1", {"--sim", "2"});
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("healthy"); }));
+  Reply r = ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"long\"}");
+  ASSERT_EQ(r.status, 201) << r.body;
+  const std::string id = r.body.substr(r.body.find("\"id\":\"") + 6, 12);
+  auto length = [&]() -> int64_t {
+    const Reply t = get(http_, "/api/v1/traces/" + id + "/timeline");
+    const std::string key = "\"duration_ns\":";
+    const size_t at = t.body.find(key);
+    return at == std::string::npos ? 0 : std::atoll(t.body.c_str() + at + key.size());
+  };
+  ASSERT_TRUE(eventually([&] { return length() > 1'000'000; }));
+  int64_t before = length();
+  for (int i = 0; i < 2; ++i) {  // more than once: it goes on from what it had
+    ASSERT_TRUE(eventually([&] { return length() > before; }));
+    before = length();
+  }
+  const Reply stats = get(http_, "/api/v1/traces/" + id + "/stats");
+  EXPECT_TRUE(stats.has("\"by_name\":[{")) << stats.body.substr(0, 300);
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions/" + id + "/stop").status, 200);
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/sessions").has("\"state\":\"complete\""); }));
+  ASSERT_TRUE(eventually([&] { return length() > before; }));  // its end, too
+}
+
 TEST_F(ClusterApi, Requirement2sWordsDoTheSame) {
   serveMaster();
   auto a = agent("n1", {"--sim", "1"});

@@ -45,6 +45,55 @@ TEST_F(FileApi, ATraceHasATimelineAndSoOn) {
   EXPECT_TRUE(get(http_, trace("/export?format=chrome")).has("\"traceEvents\""));
 }
 
+/// Half of a job whose nodes' clocks are seconds apart: all nodes have their half in it.
+TEST_F(FileApi, AWindowIsExportedFromSeveralClocks) {
+  const std::string path = dir_ / "clocks.sbt";
+  test::SmallJob small;
+  small.clock_ns = {{1, 7'000'000'000}};
+  test::writeSmallJob(path, small);
+  serveFile(path);
+  const Reply timeline = get(http_, trace("/timeline"));
+  const std::string key = "\"duration_ns\":";
+  const int64_t duration = std::atoll(timeline.body.c_str() + timeline.body.find(key) + key.size());
+  ASSERT_LT(duration, 7'000'000'000);
+  auto events = [&](const std::string& window) {
+    const Reply r = get(http_, trace("/export?format=chrome" + window));
+    EXPECT_EQ(r.status, 200) << r.body.substr(0, 200);
+    simdjson::dom::parser parser;
+    simdjson::dom::element document;
+    EXPECT_EQ(parser.parse(r.body).get(document), simdjson::SUCCESS);
+    std::map<int64_t, int64_t> count;  // kernels by process
+    for (simdjson::dom::element e : document["traceEvents"].get_array()) {
+      std::string_view category;
+      int64_t pid;
+      if (e["cat"].get(category) == simdjson::SUCCESS && category == "kernel" && e["pid"].get(pid) == simdjson::SUCCESS)
+        ++count[pid];
+    }
+    return count;
+  };
+  const std::map<int64_t, int64_t> whole = events(""), half = events("&from=0&to=" + std::to_string(duration / 2));
+  ASSERT_EQ(half.size(), whole.size());
+  for (const auto& [pid, count] : half) {
+    EXPECT_GT(count, whole.at(pid) / 3) << pid;
+    EXPECT_LT(count, whole.at(pid) * 2 / 3) << pid;
+  }
+  EXPECT_EQ(get(http_, trace("/export?format=perfetto&from=0&to=1000000")).status, 200);
+}
+
+TEST_F(FileApi, TheTopologyIsAPicture) {
+  const std::string path = dir_ / "job.sbt";
+  ASSERT_EQ(test::tracesmith({"synth", "-o", path, "--events", "5000", "--ranks", "8", "--gpus-per-node", "4"}).rc, 0);
+  serveFile(path);
+  Reply r = get(http_, "/api/v1/topology");
+  EXPECT_TRUE(r.has("\"kind\":\"NVLink4\",\"count\":18,\"bandwidth_gbps\":450")) << r.body;
+  EXPECT_TRUE(r.has("\"nics\":[]") && r.has("\"simulated\":true")) << r.body;
+  r = get(http_, "/api/v1/topology.svg");
+  EXPECT_TRUE(r.status == 200 && r.header("Content-Type: image/svg+xml")) << r.head;
+  EXPECT_TRUE(r.has("2 nodes, 8 GPUs") && r.has("node0 and 1 like it")) << r.body;
+  EXPECT_TRUE(r.has("NVLink4 × 18, 450 GB/s: 6 pairs")) << r.body;
+  EXPECT_TRUE(r.has("no network cards were reported") && r.has("simulated: no measurement")) << r.body;
+}
+
 TEST_F(FileApi, WhatIsAskedWronglyIsSaid) {
   serveFile(job());
   for (const char* path :
@@ -74,6 +123,9 @@ TEST_F(FileApi, SqlIsReadOnlyAndLimited) {
   EXPECT_TRUE(r.has("\"row_count\":10,\"truncated\":true")) << r.body.substr(0, 300);
   r = query("{\"sql\":\"SELECT count(*) AS n FROM steps\",\"format\":\"csv\"}");
   EXPECT_EQ(r.body, "n\n160\n");
+  r = query("{\"sql\":\"SELECT 1 AS a\",\"format\":\"arrow\"}");  // read by Apache's library in tests/web
+  EXPECT_TRUE(r.header("Content-Type: application/vnd.apache.arrow.stream")) << r.head;
+  EXPECT_TRUE(r.body.starts_with("\xff\xff\xff\xff") && r.body.ends_with(std::string("\xff\xff\xff\xff\0\0\0\0", 8)));
   r = query("{\"sql\":\"SELECT * FROM range(300000)\",\"max_rows\":1000000}");  // larger than what is held back
   EXPECT_TRUE(r.status == 200 && r.has("\"row_count\":300000,\"truncated\":false"));
   for (const char* sql : {"SELEC", "SELECT * FROM nothing", "DROP TABLE events", "COPY events TO 'x'",

@@ -144,6 +144,41 @@ TEST_F(TimelineTest, AnIndexIsKeptAndADamagedOneMadeAgain) {
   EXPECT_EQ(t->tiles(all(*t, 100)), first);
 }
 
+/// A session that records: the file becomes longer, and is read on from where the last one ended.
+TEST_F(TimelineTest, ATraceThatGrewIsTheWholeOne) {
+  for (const bool mixed : {false, true}) {
+    test::SmallJob job;
+    job.clock_ns = {{1, 3'000'000'000}};
+    if (mixed)
+      test::writeSmallJob(path_, job);
+    else
+      ASSERT_EQ(test::tracesmith({"synth", "-o", path_, "--events", "400000", "--ranks", "4"}).rc, 0);
+    auto whole = open();
+    const std::string bytes = test::readFile(path_), copy = dir_ / (mixed ? "a.sbt" : "b.sbt");
+    const size_t blocks = whole->reader().blocks().size();
+    std::unique_ptr<Timeline> t;
+    for (size_t part = 1; part <= 4; ++part) {
+      const size_t until = part == 4 ? bytes.size() : whole->reader().blocks()[blocks * part / 4].offset;
+      test::writeFile(copy, bytes.substr(0, until));
+      Result<std::unique_ptr<Timeline>> next = Timeline::openGrowing(copy, t.get());
+      ASSERT_TRUE(next.ok()) << next.status().message();
+      ASSERT_TRUE((*next)->waitUntilReady().ok());
+      t = std::move(*next);
+    }
+    EXPECT_EQ(t->describe("x", "x"), whole->describe("x", "x"));
+    TileQuery q = all(*whole, 200);
+    EXPECT_EQ(t->stats(q), whole->stats(q));
+    q.from = whole->index().duration / 2;
+    q.to = q.from + whole->index().duration / 500;
+    EXPECT_EQ(t->tiles(q), whole->tiles(q));
+    uint64_t buckets = 0;
+    for (const TrackIndex& track : t->index().tracks)
+      for (const Bucket& b : track.buckets) buckets += b.count;
+    for (const TrackIndex& track : t->index().tracks) buckets += track.longs.size();
+    EXPECT_EQ(buckets, whole->events());
+  }
+}
+
 TEST_F(TimelineTest, StatisticsAreThoseOfTheTable) {
   test::writeSmallJob(path_, {});
   auto t = open();

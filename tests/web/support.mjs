@@ -7,8 +7,9 @@ import os from "node:os";
 import path from "node:path";
 import { createRequire } from "node:module";
 
-const require = createRequire(path.join(fs.realpathSync(process.env.PAGE_MODULES), "package.json"));
-const { chromium } = require("playwright-core");
+/** A module that the page's package.json names. */
+export const requirePage = createRequire(path.join(fs.realpathSync(process.env.PAGE_MODULES), "package.json"));
+const { chromium } = requirePage("playwright-core");
 
 export const program = process.env.TRACESMITH;
 /** Long enough for a busy machine with sanitizers; nothing waits so long unless something is wrong. */

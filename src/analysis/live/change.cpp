@@ -7,36 +7,60 @@
 namespace tracesmith::analysis::live {
 namespace {
 
-constexpr size_t kLast = 3, kLeastBefore = 10, kMostBefore = 60;
-constexpr double kDeviations = 8;
+constexpr size_t kLast[] = {3, 6, 12, 24};
+constexpr size_t kLeastBefore = 10, kLeastForSmall = 24, kMostBefore = 60;
+constexpr double kDeviations = 8, kErrors = 7;
+constexpr double kUnsure = 6;       // of few values the spread is not well known: it counts as larger by this / number
+constexpr double kMost = 0.75;      // of the last ones must lie beyond as much of those before
+constexpr double kOfMedian = 1.25;  // standard error of a median against that of a mean
 
-double median(std::vector<double>& values) {
-  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+double quantile(const std::vector<double>& sorted, double q) {
+  return sorted[std::min(sorted.size() - 1, static_cast<size_t>(q * static_cast<double>(sorted.size())))];
 }
 
 }  // namespace
 
+/// Above (or below) what came before, or nothing.
+std::optional<Change> ChangeDetector::compare(size_t count) const {
+  if (values_.size() < count + (count == kLast[0] ? kLeastBefore : kLeastForSmall)) return {};
+  const size_t split = values_.size() - count, begin = split > kMostBefore ? split - kMostBefore : 0;
+  std::vector<double> before, last;
+  for (size_t i = begin; i < split; ++i) before.push_back(values_[i].value);
+  for (size_t i = split; i < values_.size(); ++i) last.push_back(values_[i].value);
+  std::sort(before.begin(), before.end());
+  std::sort(last.begin(), last.end());
+  const double usual = quantile(before, 0.5), now = quantile(last, 0.5), change = now - usual;
+  const bool up = change > 0;
+  // Of both sides the spread is taken where the change goes to: pauses make some values large, none small.
+  const double deviation = (up ? quantile(before, 0.9) - usual : usual - quantile(before, 0.1)) / 1.2816 *
+                           (1 + kUnsure / static_cast<double>(before.size()));
+  const double least = relative_ ? least_ * std::abs(usual) : least_;
+  bool found = false;
+  if (count == kLast[0]) {
+    const double needed = std::max(least, kDeviations * deviation);
+    found = up ? last.front() - usual > needed : usual - last.back() > needed;
+  } else {
+    const double sizes = 1 / static_cast<double>(last.size()) + 1 / static_cast<double>(before.size());
+    const double limit = quantile(before, up ? kMost : 1 - kMost);
+    const auto beyond = std::count_if(last.begin(), last.end(), [&](double v) { return up ? v > limit : v < limit; });
+    found = std::abs(change) > std::max(least, kErrors * kOfMedian * deviation * std::sqrt(sizes)) &&
+            static_cast<double>(beyond) >= kMost * static_cast<double>(last.size());
+  }
+  if (!found) return {};
+  return Change{values_[split].t_ns, usual, now};
+}
+
 std::optional<Change> ChangeDetector::add(double value, int64_t t_ns) {
   values_.push_back({value, t_ns});
-  if (values_.size() > kMostBefore + kLast) values_.pop_front();
-  if (values_.size() < kLeastBefore + kLast) return {};
-  std::vector<double> before, distance;
-  for (size_t i = 0; i + kLast < values_.size(); ++i) before.push_back(values_[i].value);
-  const double usual = median(before);
-  for (double v : before) distance.push_back(std::abs(v - usual));
-  const double deviation = 1.4826 * median(distance);
-  const double least = std::max(relative_ ? least_ * std::abs(usual) : least_, kDeviations * deviation);
-  std::vector<double> last;
-  for (size_t i = values_.size() - kLast; i < values_.size(); ++i) last.push_back(values_[i].value - usual);
-  const bool larger = *std::min_element(last.begin(), last.end()) > least;
-  const bool smaller = *std::max_element(last.begin(), last.end()) < -least;
-  if (!larger && !smaller) return {};
-  const Change change{values_[values_.size() - kLast].t_ns, usual, usual + median(last)};
-  values_.erase(values_.begin(), values_.end() - static_cast<std::ptrdiff_t>(kLast));  // the new normal
-  if (smaller) return {};
-  return change;
+  if (values_.size() > kMostBefore + std::end(kLast)[-1]) values_.pop_front();
+  for (size_t count : kLast) {
+    const std::optional<Change> change = compare(count);
+    if (!change) continue;
+    values_.erase(values_.begin(), values_.end() - static_cast<std::ptrdiff_t>(count));  // the new normal
+    if (change->after < change->before) return {};
+    return change;
+  }
+  return {};
 }
 
 }  // namespace tracesmith::analysis::live

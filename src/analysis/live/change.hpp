@@ -12,8 +12,9 @@ struct Change {
   double before, after;  ///< medians
 };
 
-/// Compares the last three values with the median of up to 60 before them. All three must lie above it by `least`, and
-/// by eight robust standard deviations.
+/// Compares the last 3, 6, 12 or 24 values with up to 60 before them. A large change is seen at once: all three must
+/// lie above the median before by `least`, and by eight times the spread. A small one takes longer: the median of the
+/// last must lie above by `least` and by seven standard errors, and most of them above three quarters of those before.
 class ChangeDetector {
  public:
   /// `least`: smallest change that matters; relative: as a part of the median before.
@@ -22,6 +23,8 @@ class ChangeDetector {
   std::optional<Change> add(double value, int64_t t_ns);
 
  private:
+  std::optional<Change> compare(size_t last) const;
+
   struct Value {
     double value;
     int64_t t_ns;

@@ -8,6 +8,7 @@
 
 namespace tracesmith::analysis::live {
 
+constexpr int64_t kToldLaterNs = 4'000'000'000;  // kernels that ended come with the reports of the next seconds
 constexpr size_t kMostSizes = 64, kMostComms = 100'000;
 
 void HangDetector::take(const NodeReport& report, int64_t now_ns) {
@@ -16,7 +17,7 @@ void HangDetector::take(const NodeReport& report, int64_t now_ns) {
         std::exp2(-static_cast<double>(now_ns - faded_ns_) / static_cast<double>(options_.half_life_ns));
   faded_ns_ = now_ns;
   for (const ProcessReport& p : report.processes) {
-    learn(static_cast<double>(p.longest_wait_ns));
+    if (now_ns >= explained_ns_) learn(static_cast<double>(p.longest_wait_ns));
     for (const CommState& c : p.comms)
       for (const Transfers& t : c.transfers) {
         std::set<int64_t>& sizes = sizes_[{c.comm, t.op}];
@@ -47,12 +48,15 @@ HangVerdict HangDetector::look(int64_t now_ns) {
   const int64_t threshold = thresholdNs();
   int64_t waits = 0;
   for (const WaitGraph::Op& op : graph.ops()) waits = std::max(waits, op.waited_ns);
-  if (waits < waits_ns_) learn(static_cast<double>(waits_ns_));  // what ended by itself was no hang
+  if (waits < waits_ns_ && now_ns >= explained_ns_)
+    learn(static_cast<double>(waits_ns_));  // what ended by itself was no hang
   waits_ns_ = waits;
   std::vector<const WaitGraph::Op*> stuck;
   for (const WaitGraph::Op& op : graph.ops())
     if (op.waited_ns >= (op.first ? std::max(threshold, options_.first_ns) : threshold)) stuck.push_back(&op);
   if (!stuck.empty()) describeHang(graph, stuck, {options_.host_ns, sizes_}, verdict);
+  // A wait for a checkpoint says nothing about how long waits for anything else may be.
+  if (verdict.state == HangState::slow && verdict.at_files) explained_ns_ = now_ns + kToldLaterNs;
   return verdict;
 }
 

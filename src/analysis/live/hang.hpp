@@ -50,6 +50,7 @@ class HangDetector {
   double longest_wait_ns_ = 0;                                           // of the job so far; fades
   int64_t faded_ns_ = 0;                                                 // when
   int64_t waits_ns_ = 0;                                                 // the longest wait at the last look
+  int64_t explained_ns_ = 0;                                             // until then waits are for a checkpoint
   std::map<std::pair<uint64_t, std::string>, std::set<int64_t>> sizes_;  // that ended, by communicator and operation
 };
 

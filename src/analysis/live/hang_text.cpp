@@ -11,8 +11,10 @@ namespace {
 using Op = WaitGraph::Op;
 using Rank = WaitGraph::Rank;
 
-constexpr int64_t kWaitsNs = 500'000'000;   // who stands still for so long waits too
-constexpr int64_t kBusyNs = 1'500'000'000;  // whose GPU has done something since is at work
+constexpr int64_t kWaitsNs = 500'000'000;    // who stands still for so long waits too
+constexpr int64_t kBusyNs = 1'500'000'000;   // whose GPU has done something since is at work
+constexpr int64_t kStaleNs = 1'700'000'000;  // a node that should have told something since may be about to be silent
+constexpr double kFilesPerS = 1e6;           // bytes; logs are less
 constexpr size_t kMostNamed = 8, kMostOps = 32;
 
 bool busy(const Rank& r) {
@@ -23,6 +25,12 @@ bool busy(const Rank& r) {
 /// Whether the process works, though its GPU does not: it may save a checkpoint, or run in a circle.
 bool busyHost(const Rank& r) {
   return r.process && !r.silent && r.process->state == ProcessState::running && r.process->cpu_share.value_or(0) > 0.5;
+}
+
+/// Whether it reads or writes files: it saves a checkpoint, and no time is too long for that.
+bool atFiles(const Rank& r) {
+  return r.process && !r.silent && r.process->state == ProcessState::running &&
+         r.process->io_bytes_per_s.value_or(0) > kFilesPerS;
 }
 
 /// Operations in which a rank has stood still for a while. A process that is stopped or gone waits for nobody.
@@ -65,7 +73,13 @@ Roots findRoots(const WaitGraph& graph, const std::vector<const Op*>& stuck) {
     open.pop_back();
     if (!done.insert(op).second) continue;
     roots.seen.insert(op->waiting.begin(), op->waiting.end());
-    if (op->missing.empty()) roots.unfinished.insert(op);
+    if (op->missing.empty()) {
+      // Who has been silent since it came may have gone since.
+      const size_t before = roots.ranks.size();
+      for (size_t r : op->entered)
+        if (graph.ranks()[r].silent) roots.ranks.insert(r);
+      if (roots.ranks.size() == before) roots.unfinished.insert(op);
+    }
     for (size_t m : op->missing) {
       if (!roots.seen.insert(m).second && roots.ranks.contains(m)) continue;
       const std::vector<const Op*> waits = waitsOf(graph, m);
@@ -111,6 +125,11 @@ Culprit blame(const WaitGraph& graph, size_t rank) {
       c.reason += " in step " + std::to_string(*r.process->step) + ", which began " +
                   humanNs(static_cast<double>(*r.process->step_age_ns)) + " ago";
     c.confidence = 0.7;
+  } else if (atFiles(r)) {
+    const std::string at = stepText(*r.process);
+    c.reason = "its process reads or writes files (" + humanBytes(static_cast<uint64_t>(*r.process->io_bytes_per_s)) +
+               "/s) and launches nothing, as when it saves a checkpoint" + (at.empty() ? "" : ": " + at);
+    c.confidence = 0.8;
   } else if (busyHost(r)) {
     const std::string at = stepText(*r.process);
     c.reason = "its process works on the CPU and launches nothing" + (at.empty() ? "" : ": " + at);
@@ -218,6 +237,14 @@ std::string culpritsText(const WaitGraph& graph, const std::set<size_t>& ranks) 
   return text;
 }
 
+/// Whether all that take part have told something lately: else the one that has not may be the reason.
+bool heardOfAll(const WaitGraph& graph, const Op& op) {
+  int64_t newest = 0;
+  for (const Rank& r : graph.ranks()) newest = std::max(newest, r.at_ns);
+  return std::all_of(op.entered.begin(), op.entered.end(),
+                     [&](size_t r) { return graph.ranks()[r].silent || newest - graph.ranks()[r].at_ns < kStaleNs; });
+}
+
 }  // namespace
 
 void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, const HangContext& context,
@@ -244,9 +271,12 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
   verdict.state = HangState::hang;
   if (!roots.ranks.empty()) {
     bool all_busy = true;
+    verdict.at_files = true;
     for (size_t r : roots.ranks) {
       verdict.culprits.push_back(blame(graph, r));
-      all_busy &= busy(graph.ranks()[r]) || (busyHost(graph.ranks()[r]) && ops.front()->waited_ns < context.host_ns);
+      verdict.at_files &= atFiles(graph.ranks()[r]) && !busy(graph.ranks()[r]);
+      all_busy &= busy(graph.ranks()[r]) || atFiles(graph.ranks()[r]) ||
+                  (busyHost(graph.ranks()[r]) && ops.front()->waited_ns < context.host_ns);
     }
     if (all_busy) verdict.state = HangState::slow;
     verdict.text = culpritsText(graph, roots.ranks) + (roots.ranks.size() == 1 ? " holds" : " hold") +
@@ -255,6 +285,11 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
     const Op* op = *roots.unfinished.begin();
     for (const Op* u : roots.unfinished)
       if (u->by_bytes.size() > 1) op = u;
+    if (op->by_bytes.size() <= 1 && !heardOfAll(graph, *op)) {
+      verdict.state = HangState::ok;  // a moment later it is known
+      verdict.since_ns = 0;
+      return;
+    }
     if (op->by_bytes.size() > 1) {
       blameSizes(graph, *op, context, verdict);
       verdict.text = "ranks do not agree about the size of " + opText(*op) + ": " + mismatchText(graph, *op) + "; " +

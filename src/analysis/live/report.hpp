@@ -72,11 +72,12 @@ struct ProcessReport {
   int32_t rank = -1, world_size = -1, local_rank = -1;
   ProcessState state = ProcessState::running;
   bool simulated = false;
-  uint64_t activity = 0;            ///< kernels and copies that ended since the last report
-  std::optional<int64_t> quiet_ns;  ///< since the last of them
-  int64_t longest_wait_ns = 0;      ///< the longest of NCCL's kernels since the last report
-  uint64_t missed = 0;              ///< records that were overwritten before they were read
-  std::optional<double> cpu_share;  ///< of one core, since the last report
+  uint64_t activity = 0;                 ///< kernels and copies that ended since the last report
+  std::optional<int64_t> quiet_ns;       ///< since the last of them
+  int64_t longest_wait_ns = 0;           ///< the longest of NCCL's kernels since the last report
+  uint64_t missed = 0;                   ///< records that were overwritten before they were read
+  std::optional<double> cpu_share;       ///< of one core, since the last report
+  std::optional<double> io_bytes_per_s;  ///< read and written by its calls, since the last report
   std::optional<int64_t> step, step_age_ns;
   std::vector<StepTime> steps;  ///< those that ended since the last report
   std::vector<CommState> comms;

@@ -13,15 +13,18 @@ constexpr int64_t kS = 1'000'000'000;
 constexpr int64_t kStepWaitNs = 4 * kS;  // for reports of the slowest to tell
 constexpr int64_t kForgetNs = 60 * kS;   // a rank that tells nothing
 constexpr int64_t kRepeatNs = 60 * kS;   // slow steps are told once in a while
+constexpr double kWorse = 2;             // and those by one rank again if it is so much worse
 constexpr size_t kLeastSteps = 3;        // in a bucket
 constexpr size_t kMostSteps = 100'000, kMostComms = 200'000;
 
-double median(std::vector<double> values) {
+double quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;
-  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  auto at = values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size()));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
+
+double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 std::string percent(double part) {
   char text[32];
@@ -32,18 +35,19 @@ std::string percent(double part) {
 }  // namespace
 
 /// Communicators with a common process are of one job; the smallest hash names it.
+uint64_t SlowDetector::rootOf(uint64_t c) {
+  while (true) {
+    auto it = parents_.try_emplace(c, c).first;
+    if (it->second == c) return c;
+    c = it->second;
+  }
+}
+
 uint64_t SlowDetector::jobOf(const ProcessReport& process) {
-  auto find = [this](uint64_t c) {
-    while (true) {
-      auto it = parents_.try_emplace(c, c).first;
-      if (it->second == c) return c;
-      c = it->second;
-    }
-  };
   if (parents_.size() > kMostComms) parents_.clear();
-  uint64_t root = find(process.comms.front().comm);
+  uint64_t root = rootOf(process.comms.front().comm);
   for (const CommState& c : process.comms) {
-    const uint64_t other = find(c.comm);
+    const uint64_t other = rootOf(c.comm);
     if (other == root) continue;
     parents_[std::max(root, other)] = std::min(root, other);
     jobs_.erase(std::max(root, other));
@@ -63,11 +67,11 @@ void SlowDetector::take(const NodeReport& report, int64_t now_ns) {
 
 void SlowDetector::takeSteps(const NodeReport& report, const ProcessReport& p, int64_t now_ns) {
   auto [it, fresh] =
-      jobs_.try_emplace(jobOf(p), Job{{}, {}, 0, -1, {}, 0, ChangeDetector(options_.least_job, true), 0});
+      jobs_.try_emplace(jobOf(p), Job{{}, {}, 0, -1, {}, 0, ChangeDetector(options_.least_job, true), 0, {}});
   Job& job = it->second;
   if (fresh) job.bucket_start_ns = now_ns;
   const RankKey key{report.node, p.pid};
-  auto rank = job.ranks.try_emplace(key, Rank{-1, -1, 0, 0, ChangeDetector(options_.least_rank, false)}).first;
+  auto rank = job.ranks.try_emplace(key, Rank{-1, -1, 0, {}, 0, ChangeDetector(options_.least_rank, false)}).first;
   rank->second.rank = p.rank;
   rank->second.device = p.local_rank;
   rank->second.seen_ns = now_ns;
@@ -86,8 +90,9 @@ void SlowDetector::takeSteps(const NodeReport& report, const ProcessReport& p, i
 void SlowDetector::takeTransfers(const ProcessReport& p, int64_t now_ns) {
   for (const CommState& c : p.comms)
     for (const Transfers& t : c.transfers) {
-      auto [it, fresh] = links_.try_emplace({c.comm, t.op, t.bytes},
-                                            Link{"", -1, now_ns, 0, 0, "", ChangeDetector(options_.least_link, true)});
+      const double least = t.bytes < options_.small_bytes ? options_.least_latency : options_.least_link;
+      auto [it, fresh] =
+          links_.try_emplace({c.comm, t.op, t.bytes}, Link{"", -1, now_ns, 0, 0, "", ChangeDetector(least, true)});
       Link& link = it->second;
       link.name = c.name;
       link.size = c.size;
@@ -134,7 +139,7 @@ void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_
     auto rank = job.ranks.find(key);
     if (rank == job.ranks.end()) continue;
     const double late = wait - sum.comm_ns;
-    rank->second.excess += late / duration;
+    rank->second.excess.push_back(late / duration);
     if (late > most) {
       most = late;
       latest = &key;
@@ -146,15 +151,16 @@ void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_
       longer < static_cast<double>(options_.slow_step_ns) || !latest || most < longer / 2 ||
       now_ns < job.quiet_until_ns)
     return;
+  Rank& rank = job.ranks.at(*latest);
+  if (most < kWorse * rank.told_ns) return;  // as before: it saves checkpoints, say
+  rank.told_ns = most;
   job.quiet_until_ns = now_ns + kRepeatNs;
   alerts.push_back({now_ns, "slow_step", "info",
                     "step " + std::to_string(number) + " took " + humanNs(duration) + " instead of " +
-                        humanNs(job.usual_ns) + ": " + rankText(*latest, job.ranks.at(*latest)) + " came " +
-                        humanNs(most) + " late"});
+                        humanNs(job.usual_ns) + ": " + rankText(*latest, rank) + " came " + humanNs(most) + " late"});
 }
 
 void SlowDetector::finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& alerts) {
-  const auto steps = static_cast<double>(job.durations.size());
   const int64_t start = job.bucket_start_ns;
   const double duration = median(job.durations);
   job.usual_ns = duration;
@@ -165,8 +171,10 @@ void SlowDetector::finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& al
   };
   std::vector<Found> found;
   for (auto& [key, rank] : job.ranks) {
-    if (std::optional<Change> c = rank.change.add(rank.excess / steps, start)) found.push_back({&key, &rank, *c});
-    rank.excess = 0;
+    // Medians: a pause in one step makes nobody slow.
+    if (!rank.excess.empty())
+      if (std::optional<Change> c = rank.change.add(median(rank.excess), start)) found.push_back({&key, &rank, *c});
+    rank.excess.clear();
   }
   // One that is late makes the median of the others move too: only the worst are told.
   double most = 0;
@@ -178,10 +186,12 @@ void SlowDetector::finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& al
                             humanNs((f.change.after - f.change.before) * duration) +
                             " later than before in every step (" + percent(f.change.after - f.change.before) + ")" +
                             gpuText(*f.key, *f.rank)});
-  if (std::optional<Change> c = job.change.add(duration, start); c && found.empty())
-    alerts.push_back({now_ns, "slow_job", "warning",
-                      "the whole job became slower: a step takes " + humanNs(c->after) + " instead of " +
-                          humanNs(c->before) + " (" + percent(c->after / c->before - 1) + ")"});
+  // The quicker steps are looked at: pauses of single ranks hold up many steps of a large job, but not all.
+  if (std::optional<Change> c = job.change.add(quantile(job.durations, 0.25), start))
+    job.slower = {now_ns, "slow_job", "warning",
+                  "the whole job became slower: a step takes " + humanNs(c->after) + " instead of " +
+                      humanNs(c->before) + " (" + percent(c->after / c->before - 1) + ")"};
+  if (!found.empty()) job.slower.reset();
   job.durations.clear();
   job.bucket_start_ns = now_ns;
 }
@@ -202,6 +212,16 @@ std::vector<Alert> SlowDetector::look(int64_t now_ns) {
       finishBucket(job, now_ns, alerts);
   }
   std::erase_if(jobs_, [](const auto& job) { return job.second.ranks.empty(); });
+  lookAtLinks(now_ns, alerts);
+  for (auto& [id, job] : jobs_)
+    if (job.slower && now_ns - job.slower->t_ns >= options_.job_wait_ns) {
+      alerts.push_back(std::move(*job.slower));
+      job.slower.reset();
+    }
+  return alerts;
+}
+
+void SlowDetector::lookAtLinks(int64_t now_ns, std::vector<Alert>& alerts) {
   // Of all sizes of a communicator only the one that changed most is told.
   std::map<uint64_t, std::pair<double, Alert>> slow;
   for (auto it = links_.begin(); it != links_.end();) {
@@ -231,8 +251,10 @@ std::vector<Alert> SlowDetector::look(int64_t now_ns) {
     link.bucket_start_ns = now_ns;
     ++it;
   }
-  for (auto& [comm, found] : slow) alerts.push_back(std::move(found.second));
-  return alerts;
+  for (auto& [comm, found] : slow) {
+    alerts.push_back(std::move(found.second));
+    if (auto job = jobs_.find(rootOf(comm)); job != jobs_.end()) job->second.slower.reset();
+  }
 }
 
 }  // namespace tracesmith::analysis::live

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -17,12 +18,15 @@
 namespace tracesmith::analysis::live {
 
 struct SlowOptions {
-  int64_t bucket_ns = 5'000'000'000;     ///< steps and transfers are averaged over so long
-  double least_rank = 0.03;              ///< of a step: what a rank must come later than before
-  double least_job = 0.05;               ///< of a step: what all must take longer
-  double least_link = 0.10;              ///< of a transfer
-  double slow_step = 3;                  ///< times the usual: a step is slow,
-  int64_t slow_step_ns = 1'000'000'000;  ///< if it is longer by this, too
+  int64_t bucket_ns = 5'000'000'000;      ///< steps and transfers are averaged over so long
+  double least_rank = 0.015;              ///< of a step: what a rank must come later than before
+  double least_job = 0.05;                ///< of a step: what all must take longer
+  int64_t job_wait_ns = 180'000'000'000;  ///< how long a rank or link may explain that, before the job is told
+  double least_link = 0.035;              ///< of a transfer,
+  double least_latency = 0.25;            ///< of one of a small message
+  int64_t small_bytes = 65536;            ///< that is smaller than this
+  double slow_step = 3;                   ///< times the usual: a step is slow,
+  int64_t slow_step_ns = 2'000'000'000;   ///< if it is longer by this, too
 };
 
 /// Not thread safe.
@@ -46,7 +50,8 @@ class SlowDetector {
   struct Rank {
     int32_t rank = -1, device = -1;
     int64_t seen_ns = 0;
-    double excess = 0;  // in this bucket
+    std::vector<double> excess;  // of the steps in this bucket
+    double told_ns = 0;          // the longest delay in a single step that was told
     ChangeDetector change;
   };
   struct Job {
@@ -57,6 +62,7 @@ class SlowDetector {
     double usual_ns = 0;                     // median step of the bucket before
     ChangeDetector change;
     int64_t quiet_until_ns = 0;
+    std::optional<Alert> slower;  // all steps take longer: told unless a rank or a link explains it
   };
   struct Link {
     std::string name;
@@ -66,11 +72,13 @@ class SlowDetector {
     ChangeDetector change;
   };
 
+  uint64_t rootOf(uint64_t comm);
   uint64_t jobOf(const ProcessReport& process);
   void takeSteps(const NodeReport& report, const ProcessReport& process, int64_t now_ns);
   void takeTransfers(const ProcessReport& process, int64_t now_ns);
   void finishStep(Job& job, int64_t number, const Step& step, int64_t now_ns, std::vector<Alert>& alerts);
   void finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& alerts);
+  void lookAtLinks(int64_t now_ns, std::vector<Alert>& alerts);
   std::string rankText(const RankKey& key, const Rank& rank) const;
   std::string gpuText(const RankKey& key, const Rank& rank) const;
 

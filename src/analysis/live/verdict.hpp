@@ -41,6 +41,7 @@ struct HangVerdict {
   double confidence = 0;
   std::vector<StuckOp> communicators;  ///< those that stand still; the one at the root first
   std::vector<Culprit> culprits;
+  bool at_files = false;  ///< the culprits read or write files
 };
 
 /// "unknown", "ok", "slow", "hang".

@@ -18,7 +18,10 @@ std::vector<Alert> Watcher::look(int64_t now_ns) {
   if (verdict.state != HangState::slow) told_ = false;
   if (verdict.state == HangState::slow && !told_ && now_ns - verdict.since_ns > kSlowTellNs) {
     told_ = true;
-    alerts.push_back({now_ns, "slow_rank", "warning", verdict.text});
+    if (verdict.at_files)  // it does what it should, and takes long
+      alerts.push_back({now_ns, "slow_step", "info", verdict.text});
+    else
+      alerts.push_back({now_ns, "slow_rank", "warning", verdict.text});
   }
   verdict_ = std::move(verdict);
   return alerts;

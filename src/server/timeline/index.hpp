@@ -1,9 +1,8 @@
 // The index of a trace for its timeline: for each track how busy it was, bucket by bucket, and for each block which
-// tracks and names are in it. Made in one pass over the blocks; its size follows the number of tracks and blocks, and a
-// sixteenth of the events at most.
+// tracks and names are in it. Made in one pass over the blocks (index_builder.hpp); its size follows the number of
+// tracks and blocks, and a sixteenth of the events at most.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -58,10 +57,6 @@ struct BlockSummary {
 
 class TimelineIndex {
  public:
-  /// `progress` goes from 0 to 1000. Stops when `stop` is set.
-  static Result<std::unique_ptr<TimelineIndex>> build(const trace::Reader& reader, const analysis::Names& names,
-                                                      const analysis::ClockModels& clocks, size_t threads,
-                                                      std::atomic<int>& progress, const std::atomic<bool>& stop);
   /// From a file written for this very trace; kNotFound if it was not.
   static Result<std::unique_ptr<TimelineIndex>> load(const std::string& path, const trace::Reader& reader);
   /// Whole or absent.
@@ -73,7 +68,7 @@ class TimelineIndex {
   std::unordered_map<TrackKey, uint32_t, TrackKeyHash> number_of;  ///< of a track
   std::unordered_map<uint32_t, uint32_t> summary_of;               ///< of a block number
 
- private:
+  /// Fills the last two.
   void connect();
 };
 

@@ -3,56 +3,77 @@
 #include <algorithm>
 
 #include "analysis/each_row.hpp"
+#include "trace/layout.hpp"
 
 namespace tracesmith::server {
 namespace {
 
-using trace::Kind;
 using trace::kNull;
 
 /// Where the columns of a drawn table are; -1: it has none of the kind.
 struct Layout {
-  int ts, dur, node, rank, pid, type, name, major, minor, tid;
+  int ts, dur, node, rank, pid, name, type, device, stream, tid, step;
 };
-constexpr int kColumns = 9;
 
 Layout layoutOf(const trace::TableInfo& t) {
   if (&t == &trace::tableOf<trace::EventRow>()) {
     using namespace trace::events;
-    return {ts, dur, node, rank, pid, type, name, device, stream, tid};
+    return {ts, dur, node, rank, pid, name, type, device, stream, tid, -1};
   }
   if (&t == &trace::tableOf<trace::CollectiveRow>()) {
     using namespace trace::collectives;
-    return {ts, dur, node, rank, pid, -1, op, -1, -1, -1};
+    return {ts, dur, node, rank, pid, op, -1, -1, -1, -1, -1};
   }
   using namespace trace::steps;
-  return {ts, dur, node, rank, pid, -1, name, step, -1, -1};  // the number stands in for a missing name
+  return {ts, dur, node, rank, pid, name, -1, -1, -1, -1, step};
 }
 
-/// A column's value in a row, whether it is stored once or for every row.
-class Cells {
+/// Values of a column, one for each row or one for all. T is what its kind is decoded to.
+template <typename T>
+class Values {
  public:
-  Cells(const trace::ColumnData& data, Kind kind) : data_(data), kind_(kind), constant_(data.constant()) {}
+  Values() = default;  ///< NULL in every row
+  explicit Values(const trace::ColumnData& data)
+      : values_(data.allNull() ? nullptr : data.data<T>()),
+        valid_(data.hasNulls() ? data.validity() : nullptr),
+        mask_(data.constant() ? 0 : SIZE_MAX) {}
   int64_t at(size_t row) const {
-    if (data_.allNull() || !data_.valid(row)) return kNull;
-    const size_t i = constant_ ? 0 : row;
-    switch (kind_) {
-      case Kind::Int32:
-        return static_cast<int32_t>(data_.data<uint32_t>()[i]);
-      case Kind::Str:
-        return data_.data<uint32_t>()[i];
-      case Kind::Type:
-        return data_.data<uint8_t>()[i];
-      default:
-        return data_.data<int64_t>()[i];
-    }
+    if (!values_ || (valid_ && !valid_[row])) return kNull;
+    return static_cast<int64_t>(values_[row & mask_]);
   }
-  bool same() const { return data_.allNull() || (constant_ && !data_.hasNulls()); }
+  bool same() const { return !values_ || (mask_ == 0 && !valid_); }
 
  private:
-  const trace::ColumnData& data_;
-  const Kind kind_;
-  const bool constant_;
+  const T* values_ = nullptr;
+  const uint8_t* valid_ = nullptr;
+  size_t mask_ = 0;
+};
+
+/// The model of a clock that is in force, kept from row to row: ClockModels::toReference() without the search.
+class RowClock {
+ public:
+  explicit RowClock(const std::vector<analysis::ClockSegment>* segments = nullptr) : segments_(segments) {}
+  int64_t toReference(int64_t raw) {
+    if (!segments_) return raw;
+    if (raw < low_ || raw >= high_) seek(raw);
+    const double drift = slope_ * static_cast<double>(raw - from_);
+    return raw + offset_ + static_cast<int64_t>(drift < 0 ? drift - 0.5 : drift + 0.5);
+  }
+
+ private:
+  void seek(int64_t raw) {
+    auto next = std::upper_bound(segments_->begin(), segments_->end(), raw,
+                                 [](int64_t t, const analysis::ClockSegment& s) { return t < s.from; });
+    const auto& s = next == segments_->begin() ? *next : *std::prev(next);
+    low_ = next == segments_->begin() ? INT64_MIN : s.from;
+    high_ = next == segments_->end() ? INT64_MAX : next->from;
+    from_ = s.from;
+    offset_ = s.offset_ns;
+    slope_ = s.drift_ppm * 1e-6;
+  }
+  const std::vector<analysis::ClockSegment>* segments_;
+  int64_t low_ = 0, high_ = 0, from_ = 0, offset_ = 0;  // in force from low_ to high_
+  double slope_ = 0;
 };
 
 int64_t addClamped(int64_t a, int64_t b) {
@@ -88,13 +109,22 @@ const std::vector<analysis::ClockSegment>* RowDecoder::clockOf(uint32_t node) {
   return it->second;
 }
 
+/// A column the block does not have is not decoded: that would fill a row's worth of zeros for each.
+template <typename V>
+Status RowDecoder::load(const trace::Block& block, int column, trace::ColumnData& data, V& values) {
+  if (column < 0 || !block.find(column)) return {};
+  TS_TRY(decoder_.decode(block, column, data, true));
+  values = V(data);
+  return {};
+}
+
 bool RowDecoder::span(const trace::Block& block, int64_t& start, int64_t& end) {
   const Layout at = layoutOf(*block.table);
   int64_t low, high, end_low, end_high;
   if (!block.zone(at.ts, low, high)) return false;
   if (block.zone(block.table->find("ts_end"), end_low, end_high)) high = std::max(high, end_high);
-  if (!decoder_.decode(block, at.node, columns_[2], true)) return false;
-  const Cells nodes(columns_[2], Kind::Str);
+  Values<uint32_t> nodes;
+  if (!load(block, at.node, columns_[2], nodes)) return false;
   if (nodes.same()) {
     const auto* clock = clockOf(block.rows > 0 ? names_.of(block.stream, nodes.at(0)) : analysis::kNoName);
     start = analysis::ClockModels::toReference(clock, low);
@@ -102,9 +132,8 @@ bool RowDecoder::span(const trace::Block& block, int64_t& start, int64_t& end) {
     return true;
   }
   // Several nodes, with clocks of their own.
-  if (!decoder_.decode(block, at.ts, columns_[0], true) || !decoder_.decode(block, at.dur, columns_[1], true))
-    return false;
-  const Cells ts(columns_[0], Kind::Int), dur(columns_[1], Kind::Int);
+  Values<int64_t> ts, dur;
+  if (!load(block, at.ts, columns_[0], ts) || !load(block, at.dur, columns_[1], dur)) return false;
   start = INT64_MAX;
   end = INT64_MIN;
   for (size_t r = 0; r < block.rows; ++r) {
@@ -120,19 +149,31 @@ bool RowDecoder::span(const trace::Block& block, int64_t& start, int64_t& end) {
 
 Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& out) {
   const Layout at = layoutOf(*block.table);
-  const bool events = block.table == &trace::tableOf<trace::EventRow>();
-  const int wanted[kColumns] = {at.ts, at.dur, at.node, at.rank, at.pid, at.name, at.major, at.minor, at.type};
-  trace::ColumnData tid_data;
-  for (int c = 0; c < kColumns; ++c)
-    if (wanted[c] >= 0) TS_TRY(decoder_.decode(block, wanted[c], columns_[c], true));
-  if (at.tid >= 0) TS_TRY(decoder_.decode(block, at.tid, tid_data, true));
-  auto cells = [&](int c) {
-    return Cells(columns_[c], block.table->columns[static_cast<size_t>(std::max(0, wanted[c]))].kind);
-  };
-  const Cells ts = cells(0), dur = cells(1), nodes = cells(2), ranks = cells(3), pids = cells(4), name = cells(5),
-              major = cells(6), minor = cells(7), type = cells(8);
-  const Cells tids(tid_data, Kind::Int);
+  const bool events = at.type >= 0;
+  Values<int64_t> ts, dur, pids, streams, tids, steps;
+  Values<uint32_t> nodes, name;
+  Values<int32_t> ranks, devices;
+  Values<uint8_t> type;
+  TS_TRY(load(block, at.ts, columns_[0], ts));
+  TS_TRY(load(block, at.dur, columns_[1], dur));
+  TS_TRY(load(block, at.node, columns_[2], nodes));
+  TS_TRY(load(block, at.rank, columns_[3], ranks));
+  // Where every row has a rank, nobody asks for the process.
+  const trace::ColumnEntry* rank = block.find(at.rank);
+  if (!rank || rank->values < block.rows) TS_TRY(load(block, at.pid, columns_[4], pids));
+  TS_TRY(load(block, at.name, columns_[5], name));
+  TS_TRY(load(block, at.type, columns_[6], type));
+  TS_TRY(load(block, at.device, columns_[7], devices));
+  TS_TRY(load(block, at.stream, columns_[8], streams));
+  const trace::ColumnEntry* device = at.device < 0 ? nullptr : block.find(at.device);
+  if (!device || device->values < block.rows) TS_TRY(load(block, at.tid, columns_[9], tids));
+  TS_TRY(load(block, at.step, columns_[10], steps));
+
   const std::vector<uint32_t>& numbers = names_.stream(block.stream);
+  auto nameOf = [&](int64_t slot) {
+    return slot >= 0 && static_cast<size_t>(slot) < numbers.size() ? numbers[static_cast<size_t>(slot)]
+                                                                   : analysis::kNoName;
+  };
   const size_t rows = block.rows;
   out.ts.resize(rows);
   out.dur.resize(rows);
@@ -140,41 +181,37 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
   out.track.resize(rows);
   out.type.resize(rows);
   TrackKey key;
-  uint32_t node = analysis::kNoName;
-  const std::vector<analysis::ClockSegment>* clock = nullptr;
+  RowClock clock;
+  const bool one_node = nodes.same();
   for (size_t r = 0; r < rows; ++r) {
-    if (r == 0 || !nodes.same()) {
-      const int64_t slot = nodes.at(r);
-      const uint32_t n = slot >= 0 && static_cast<size_t>(slot) < numbers.size() ? numbers[static_cast<size_t>(slot)]
-                                                                                 : analysis::kNoName;
-      if (r == 0 || n != node) {
-        node = n;
-        clock = clockOf(n);
-      }
+    if (r == 0 || !one_node) {
+      const uint32_t n = nameOf(nodes.at(r));
+      if (r == 0 || n != key.node) clock = RowClock(clockOf(n));
+      key.node = n;
     }
     const int64_t raw = ts.at(r);
     if (raw == kNull) {
       out.track[r] = kNoTrack;
       out.ts[r] = out.dur[r] = 0;
+      out.name[r] = analysis::kNoName;
+      out.type[r] = 0;
       continue;
     }
-    out.ts[r] = analysis::ClockModels::toReference(clock, raw);
+    out.ts[r] = clock.toReference(raw);
     const int64_t d = dur.at(r);
-    out.dur[r] = d == kNull || d <= 0 ? 0 : analysis::ClockModels::toReference(clock, addClamped(raw, d)) - out.ts[r];
-    const int64_t s = name.at(r);
-    uint32_t number =
-        s >= 0 && static_cast<size_t>(s) < numbers.size() ? numbers[static_cast<size_t>(s)] : analysis::kNoName;
-    key.node = node;
+    out.dur[r] = d == kNull || d <= 0 ? 0 : clock.toReference(addClamped(raw, d)) - out.ts[r];
+    uint32_t number = nameOf(name.at(r));
     key.process = analysis::processOf(ranks.at(r), pids.at(r));
     if (events) {
       out.type[r] = static_cast<uint8_t>(std::clamp<int64_t>(type.at(r), 0, trace::kEventTypes - 1));
-      key.major = major.at(r);
+      key.major = devices.at(r);
       key.kind = key.major != kNull ? TrackKind::kStream : TrackKind::kThread;
-      key.minor = key.major != kNull ? minor.at(r) : tids.at(r);
-    } else if (at.major >= 0) {
+      key.minor = key.major != kNull ? streams.at(r) : tids.at(r);
+    } else if (at.step >= 0) {
       out.type[r] = kStepType;
-      const int64_t step = major.at(r);
-      if (number == analysis::kNoName && step != kNull) number = kStepName | (static_cast<uint32_t>(step) & ~kStepName);
+      // The number stands in for a missing name.
+      const int64_t step = number == analysis::kNoName ? steps.at(r) : kNull;
+      if (step != kNull) number = kStepName | (static_cast<uint32_t>(step) & ~kStepName);
       key.kind = TrackKind::kSteps;
     } else {
       out.type[r] = kCollectiveType;

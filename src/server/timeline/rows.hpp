@@ -61,15 +61,19 @@ class TrackNumbers {
  public:
   uint32_t of(const TrackKey& key) {
     if (last_ != kNoTrack && key == keys_[last_]) return last_;
+    // Rows of a few tracks take turns: those met last are found without the map.
+    uint32_t& recent = recent_[TrackKeyHash()(key) % recent_.size()];
+    if (recent != kNoTrack && key == keys_[recent]) return last_ = recent;
     auto [it, added] = numbers_.try_emplace(key, static_cast<uint32_t>(keys_.size()));
     if (added) keys_.push_back(key);
-    return last_ = it->second;
+    return last_ = recent = it->second;
   }
   const std::vector<TrackKey>& keys() const { return keys_; }
 
  private:
   std::unordered_map<TrackKey, uint32_t, TrackKeyHash> numbers_;
   std::vector<TrackKey> keys_;
+  std::vector<uint32_t> recent_ = std::vector<uint32_t>(256, kNoTrack);  // by hash
   uint32_t last_ = kNoTrack;
 };
 
@@ -86,11 +90,13 @@ class RowDecoder {
 
  private:
   const std::vector<analysis::ClockSegment>* clockOf(uint32_t node);
+  template <typename V>
+  Status load(const trace::Block& block, int column, trace::ColumnData& data, V& values);
 
   const analysis::Names& names_;
   const analysis::ClockModels& clocks_;
   trace::BlockDecoder decoder_;
-  trace::ColumnData columns_[9];
+  trace::ColumnData columns_[11];
   std::unordered_map<uint32_t, const std::vector<analysis::ClockSegment>*> clock_of_;
 };
 

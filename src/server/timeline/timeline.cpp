@@ -12,8 +12,6 @@ namespace {
 
 constexpr size_t kCacheBytes = 256u << 20;
 
-size_t cores() { return std::max<size_t>(1, std::thread::hardware_concurrency()); }
-
 void optional(JsonWriter& w, const char* key, int64_t value) {
   w.key(key);
   value == trace::kNull ? w.null() : w.value(value);
@@ -21,18 +19,32 @@ void optional(JsonWriter& w, const char* key, int64_t value) {
 
 }  // namespace
 
+size_t cores() { return std::max<size_t>(1, std::thread::hardware_concurrency()); }
+
 Result<std::unique_ptr<Timeline>> Timeline::open(const std::string& path, const std::string& index_file) {
+  return start(path, index_file, nullptr, nullptr);
+}
+
+Result<std::unique_ptr<Timeline>> Timeline::openGrowing(const std::string& path, Timeline* before) {
+  if (before && before->index_builder_) return start(path, "", &before->names_, std::move(before->index_builder_));
+  return start(path, "", nullptr, std::make_unique<IndexBuilder>());
+}
+
+Result<std::unique_ptr<Timeline>> Timeline::start(const std::string& path, const std::string& index_file,
+                                                  const analysis::Names* names_before,
+                                                  std::unique_ptr<IndexBuilder> index_builder) {
   std::unique_ptr<Timeline> t(new Timeline());
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);
   if (!reader) return reader.status();
   t->reader_ = std::move(*reader);
-  Result<analysis::Names> names = analysis::Names::load(*t->reader_);
+  Result<analysis::Names> names = analysis::Names::load(*t->reader_, names_before);
   if (!names) return names.status();
   t->names_ = std::move(*names);
   Result<analysis::ClockModels> clocks = analysis::ClockModels::load(*t->reader_, t->names_);
   if (!clocks) return clocks.status();
   t->clocks_ = std::move(*clocks);
   t->index_file_ = index_file;
+  t->index_builder_ = std::move(index_builder);
   t->builder_ = std::thread([timeline = t.get()] { timeline->makeIndex(); });
   return t;
 }
@@ -46,7 +58,7 @@ void Timeline::makeIndex() {
   Result<std::unique_ptr<TimelineIndex>> index = Status::notFound("");
   if (!index_file_.empty()) index = TimelineIndex::load(index_file_, *reader_);
   if (!index) {
-    index = TimelineIndex::build(*reader_, names_, clocks_, cores(), progress_, stop_);
+    index = buildIndex();
     // Where it cannot be written it is made again the next time.
     if (index && !index_file_.empty()) (void)(*index)->save(index_file_, *reader_);
   }
@@ -57,6 +69,13 @@ void Timeline::makeIndex() {
   }
   index_ = std::move(*index);
   ready_ = true;
+}
+
+Result<std::unique_ptr<TimelineIndex>> Timeline::buildIndex() {
+  IndexBuilder once;
+  IndexBuilder& builder = index_builder_ ? *index_builder_ : once;
+  TS_TRY(builder.add(*reader_, names_, clocks_, cores(), progress_, stop_));
+  return builder.index(names_, !index_builder_);
 }
 
 Result<bool> Timeline::ready(double& progress) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -10,9 +11,16 @@
 #include <thread>
 #include <vector>
 
-#include "server/timeline/index.hpp"
+#include "server/timeline/index_builder.hpp"
+
+namespace tracesmith {
+class JsonWriter;
+}
 
 namespace tracesmith::server {
+
+/// Threads an answer may use.
+size_t cores();
 
 struct TileQuery {
   int64_t from = 0, to = 0;  ///< after the origin
@@ -25,6 +33,9 @@ class Timeline {
  public:
   /// `index_file`: where the index is kept; empty: nowhere.
   static Result<std::unique_ptr<Timeline>> open(const std::string& path, const std::string& index_file);
+  /// Of a file that grows. `before`: when it was shorter, and ready, or nullptr; only what is new is read then. It can
+  /// be continued once, and answers as before.
+  static Result<std::unique_ptr<Timeline>> openGrowing(const std::string& path, Timeline* before);
   ~Timeline();
 
   /// Whether the index is there; until then nothing below may be called. `progress`: 0 to 1.
@@ -52,13 +63,45 @@ class Timeline {
     TrackNumbers numbers;
   };
   Timeline() = default;
+  static Result<std::unique_ptr<Timeline>> start(const std::string& path, const std::string& index_file,
+                                                 const analysis::Names* names_before,
+                                                 std::unique_ptr<IndexBuilder> index_builder);
   void makeIndex();
+  Result<std::unique_ptr<TimelineIndex>> buildIndex();
   /// Rows of some blocks, by number of their summary; empty where a block is damaged.
   std::vector<Rows> rows(const std::vector<uint32_t>& summaries);
   Rows decode(uint32_t summary);
   bool isCached(uint32_t summary);
   std::string rowId(uint32_t summary, size_t row) const;
   uint64_t eventsIn(const TrackIndex& track, int64_t from, int64_t to) const;
+
+  // event.cpp, event_collective.cpp
+  struct Place {
+    uint32_t summary, row;
+  };
+  struct Arrival {
+    int64_t ts, dur;
+    uint32_t track;
+  };
+  bool sameProcess(uint32_t track, uint32_t other) const;
+  std::function<bool(const Place&, const TimelineRows&)> inProcess(uint32_t track) const;
+  std::vector<uint32_t> blocksOfProcess(uint32_t track) const;
+  /// Drawn rows of a table, in some blocks, in which a column of integers has this value.
+  std::vector<Place> find(std::vector<uint32_t> summaries, const trace::TableInfo& table, int column, int64_t value);
+  struct Sought {
+    const trace::TableInfo& table;
+    int column;
+    int64_t value;
+    std::function<bool(const Place&, const TimelineRows&)> accept;
+    size_t enough;
+  };
+  /// The same, of those accepted: in blocks near the time of a row; farther away only if there are not enough.
+  std::vector<Place> findNear(const std::vector<uint32_t>& summaries, const TimelineRows& around, size_t row,
+                              const Sought& sought);
+  Status writeColumns(JsonWriter& w, const trace::Block& block, size_t row, int64_t& correlation) const;
+  void writeFlow(JsonWriter& w, const Place& place, const TimelineRows& drawn, int64_t correlation);
+  void writeCollective(JsonWriter& w, const Place& part);
+  std::vector<Arrival> arrivals(const Place& part, uint32_t comm, int64_t seq, int64_t ranks);
 
   struct Slice {
     int64_t ts, dur;
@@ -73,6 +116,7 @@ class Timeline {
   analysis::ClockModels clocks_;
   std::string index_file_;
   std::unique_ptr<TimelineIndex> index_;
+  std::unique_ptr<IndexBuilder> index_builder_;  // of a file that grows
 
   std::atomic<int> progress_{0};
   std::atomic<bool> ready_{false}, failed_{false}, stop_{false};

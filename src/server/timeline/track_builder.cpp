@@ -94,21 +94,35 @@ void TrackBuilder::take(TrackBuilder&& other) {
   while (shift_ < other.shift_) coarsen();
   while (other.shift_ < shift_) other.coarsen();
   events_ += other.events_;
+  // Of a trace that grew, what is new comes after what there was.
+  sorted_ = buckets_.empty() || other.buckets_.empty() || buckets_.back().index <= other.buckets_.front().index;
   buckets_.insert(buckets_.end(), other.buckets_.begin(), other.buckets_.end());
   longs_.insert(longs_.end(), other.longs_.begin(), other.longs_.end());
-  sorted_ = false;
   tidy();
 }
 
-void TrackBuilder::finish(TrackIndex& out) {
+void TrackBuilder::grow(uint32_t shift, int64_t long_ns) {
+  long_ns_ = std::max(long_ns_, long_ns);
+  if (shift_ >= shift) return;
+  tidy();
+  while (shift_ < shift) coarsen();
+  tidy();
+  std::vector<LongEvent> before;
+  before.swap(longs_);
+  for (const LongEvent& e : before) {
+    --events_;  // add() counts it again
+    add(e.ts, e.dur, e.name, static_cast<uint8_t>(e.type));
+  }
+}
+
+void TrackBuilder::write(TrackIndex& out) {
   tidy();
   out.shift = shift_;
   out.events = events_;
   out.buckets.reserve(buckets_.size());
   for (const Building& b : buckets_) out.buckets.push_back({b.index, b.count, b.name, b.type, 0, b.busy});
   std::sort(longs_.begin(), longs_.end(), [](const LongEvent& a, const LongEvent& b) { return a.ts < b.ts; });
-  out.longs = std::move(longs_);
-  buckets_ = {};
+  out.longs = longs_;
 }
 
 }  // namespace tracesmith::server

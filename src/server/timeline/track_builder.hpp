@@ -17,7 +17,10 @@ class TrackBuilder {
   void add(int64_t ts, int64_t dur, uint32_t name, uint8_t type);
   /// Takes what another has of the same track.
   void take(TrackBuilder&& other);
-  void finish(TrackIndex& out);
+  /// The trace has become longer: no finer than this any more, and what is long is longer.
+  void grow(uint32_t shift, int64_t long_ns);
+  /// What there is so far.
+  void write(TrackIndex& out);
 
  private:
   struct Building {
