@@ -26,7 +26,9 @@ constexpr uint64_t kMs = 1'000'000, kS = 1'000'000'000;
 constexpr uint64_t kLateKernelsNs = 300 * kMs;  // CUPTI hands kernels over every 100 ms
 constexpr uint64_t kForgetDeadNs = 600 * kS;    // how long a process that is gone is told
 constexpr uint64_t kFreshDeadNs = 60 * kS;      // one found dead is told if its probe was alive so recently
-constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPerComm = 2;
+constexpr size_t kMostSteps = 64, kMostTransfers = 4;
+// CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
+constexpr size_t kMostPerStream = 32;
 
 struct ProcessStat {
   bool stopped;  // by a signal, or a debugger
@@ -181,9 +183,9 @@ void RingFollower::take(uint32_t lane, const Record& r) {
 }
 
 void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
-  std::map<uint64_t, size_t> told;  // by communicator
   for (const auto& [stream, queue] : join_.launches) {
     bool head = true;
+    size_t told = 0;
     for (const NcclJoin::Launch& launch : queue) {
       if (launch.end < join_.gpu_on_ns || launch.operations.empty()) continue;
       for (const NcclJoin::Operation& o : launch.operations) {
@@ -192,8 +194,7 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
         for (CommState& c : report.comms)
           if (c.comm == r.arg[0]) state = &c;
         if (state) ++state->in_flight;
-        if (!head && told[r.arg[0]] >= kMostPerComm) continue;
-        ++told[r.arg[0]];
+        if (++told > kMostPerStream) continue;
         ring::CollectiveInfo info;
         std::memcpy(&info, &r.arg[3], sizeof info);
         InFlight f;

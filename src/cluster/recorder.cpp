@@ -111,18 +111,22 @@ int64_t Recorder::ends(const CaptureSpan& c, const sync::ClockModel& clock) cons
   return clock.toRaw(c.end_ns) + kMarginNs + kGraceNs;
 }
 
-/// Whether anything is to be recorded now, since when, and whether a capture waits for its last checkpoint.
-bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended) {
+/// Whether anything is to be recorded now, since when, whether a capture waits for its last checkpoint, and whether no
+/// other goes on after it.
+bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended, bool& last) {
   std::lock_guard lock(mutex_);
   const sync::ClockModel clock = clock_.now().model;
   bool any = false;
   since_raw = INT64_MAX;
   ended = false;
+  last = true;
   for (const CaptureSpan& c : allCaptures()) {
     if (done_.contains(keyOf(c))) continue;
     any = true;
     since_raw = std::min(since_raw, begins(c, clock));
-    ended |= ends(c, clock) <= raw_ns;
+    const bool over = ends(c, clock) <= raw_ns;
+    ended |= over;
+    last &= over;
   }
   stats_.captures = static_cast<uint32_t>(allCaptures().size());
   return any;
@@ -132,8 +136,8 @@ Status Recorder::tick() {
   const int64_t now = sync::rawClock();
   if (now < retry_raw_) return {};
   int64_t since;
-  bool ended;
-  if (!wanted(now, since, ended)) {
+  bool ended, last;
+  if (!wanted(now, since, ended, last)) {
     if (collector_) return end();
     if (now - forgotten_raw_ >= kForgottenNs) {
       forgotten_raw_ = now;
@@ -172,6 +176,7 @@ Status Recorder::tick() {
     dirty_ |= *sampled > 0;
   }
   const bool due = dirty_ && (now - checkpoint_raw_ >= kCheckpointNs || collector_->held() > kHeldMost);
+  if (ended && last) collector_->giveUpInFlight();  // of a job that hangs these are what matters
   if (due || ended) TS_TRY(checkpoint());
   if (ended) {
     std::lock_guard lock(mutex_);

@@ -73,7 +73,7 @@ class Recorder {
   Status tick();
   int64_t begins(const CaptureSpan& capture, const sync::ClockModel& clock) const;
   int64_t ends(const CaptureSpan& capture, const sync::ClockModel& clock) const;
-  bool wanted(int64_t raw_ns, int64_t& since_raw, bool& ended);
+  bool wanted(int64_t raw_ns, int64_t& since_raw, bool& ended, bool& last);
   Status begin(const std::string& state, int64_t since_raw);
   Status beginSegment(const std::string& state);
   Status checkpoint();

@@ -219,6 +219,42 @@ TEST_F(Hang, LateRecordsOfAKernelThatEndedElsewhereAreNoHang) {
   EXPECT_EQ(pass(10).state, HangState::ok);
 }
 
+TEST_F(Hang, RecordsThatComeLateDoNotHideWhereARankStands) {
+  // As seen on a GPU: rank 2 is stopped before 12. CUPTI keeps the end of 11 in a buffer with a kernel that goes on,
+  // but on rank 0, where another buffer began between them.
+  rank(0).comms[0].ops[0].completed = 11;
+  enter(0, "all_reduce", 12);
+  for (int r : {1, 3}) {
+    enter(r, "all_reduce", 11);
+    enter(r, "all_reduce", 12);
+    rank(r).in_flight[1].head = false;
+    rank(r).in_flight[1].wait_ns = -100 * kS;  // not told
+  }
+  enter(2, "all_reduce", 11);
+  const HangVerdict v = pass(5);
+  EXPECT_EQ(v.state, HangState::hang);
+  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  EXPECT_EQ(v.culprits[0].rank, 2);
+  ASSERT_EQ(v.communicators.size(), 1u);
+  EXPECT_EQ(v.communicators[0].seq, 12u);
+  EXPECT_EQ(v.communicators[0].entered, (std::vector<int32_t>{0, 1, 3}));
+}
+
+TEST_F(Hang, WhereNobodySawTheLastOneEndWhoLaunchedLessIsNamed) {
+  for (int r = 0; r < 4; ++r) enter(r, "all_reduce", 11);  // over, but CUPTI does not say so on any rank
+  for (int r : {0, 1, 3}) {
+    enter(r, "all_reduce", 12);
+    rank(r).in_flight[1].head = false;
+  }
+  const HangVerdict v = pass(5);
+  EXPECT_EQ(v.state, HangState::hang);
+  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  EXPECT_EQ(v.culprits[0].rank, 2);
+  ASSERT_EQ(v.communicators.size(), 1u);
+  EXPECT_EQ(v.communicators[0].seq, 12u);
+  EXPECT_EQ(v.communicators[0].missing, (std::vector<int32_t>{2}));
+}
+
 /// Steps of a job of eight ranks, half a second each.
 class Slow : public ::testing::Test {
  protected:

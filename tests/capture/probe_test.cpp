@@ -203,7 +203,8 @@ TEST_F(ProbeTest, LossesAreCountedByCause) {
 }
 
 TEST_F(ProbeTest, WithoutABufferLeftTheLossIsCountedAndTheProgramGoesOn) {
-  const Output o = run({"threads 6 50", "print done"}, {}, {{"TRACESMITH_CUPTI_MB", "2"}});
+  const Output o =
+      run({"threads 6 50", "print done"}, {}, {{"TRACESMITH_CUPTI_MB", "2"}, {"TRACESMITH_CUPTI_BUFFER_KB", "900"}});
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(o.out, "done\n");
   EXPECT_GT(madeLost(), 0u);
@@ -213,7 +214,10 @@ TEST_F(ProbeTest, WithoutABufferLeftTheLossIsCountedAndTheProgramGoesOn) {
 
 TEST_F(ProbeTest, AnOldCuptiWithoutABufferLeftIsNotGivenNull) {
   const Output o = run({"hold", "threads 6 500", "print done"}, {},
-                       {{"TRACESMITH_CUPTI_MB", "1"}, {"FAKE_CUPTI_VERSION", "26"}, {"FAKE_CUPTI_BUFFER", "100"}});
+                       {{"TRACESMITH_CUPTI_MB", "1"},
+                        {"TRACESMITH_CUPTI_BUFFER_KB", "900"},
+                        {"FAKE_CUPTI_VERSION", "26"},
+                        {"FAKE_CUPTI_BUFFER", "100"}});
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(o.out, "done\n");
   EXPECT_EQ(madeLost(), 0u) << "CUPTI got no buffer";

@@ -81,7 +81,7 @@ struct ProcessReport {
   std::optional<int64_t> step, step_age_ns;
   std::vector<StepTime> steps;  ///< those that ended since the last report
   std::vector<CommState> comms;
-  std::vector<InFlight> in_flight;  ///< the oldest of each stream and of each communicator
+  std::vector<InFlight> in_flight;  ///< the oldest of each stream, in the order of their launch
 };
 
 struct NodeReport {

@@ -57,6 +57,10 @@ class WaitGraph {
   using Key = std::tuple<uint64_t, std::string, uint64_t>;  // communicator, operation, number
 
   bool hasEnded(const Key& key) const;
+  void findEnded();
+  void findPassed();
+  void findHeads(size_t rank);
+  bool isHead(size_t rank, const InFlight& f) const;
   bool standsIn(size_t rank, const InFlight& f) const;
   bool arrived(const Member& member, const Key& key) const;
   size_t unknownRank(uint64_t comm, int32_t group_rank, int32_t rank);
@@ -68,9 +72,11 @@ class WaitGraph {
   std::vector<Rank> ranks_;
   int64_t now_ns_ = 0;
   std::map<uint64_t, std::vector<Member>> comms_;
-  std::map<std::pair<uint64_t, std::string>, uint64_t> ended_;  // the last number that ended, on any rank
+  std::map<std::pair<uint64_t, std::string>, uint64_t> ended_;   // the last number that ended, on any rank
+  std::map<std::pair<uint64_t, std::string>, uint64_t> passed_;  // the last number that must have ended
   std::map<std::pair<uint64_t, int32_t>, size_t> unknown_;
-  std::vector<const InFlight*> oldest_;  // by rank: what it launched first and has not ended
+  std::vector<std::vector<const InFlight*>> heads_;  // by rank: the operations its streams are at
+  std::vector<const InFlight*> oldest_;              // by rank: what it launched first and has not ended
   std::vector<Op> ops_;
   std::vector<std::vector<size_t>> waits_;
 };

@@ -414,10 +414,17 @@ void Collector::lossRows(Process& p) {
   tell("overwritten", p.skipped, p.skipped_told);
 }
 
-Status Collector::finish() {
+/// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
+void Collector::giveUpInFlight() {
   for (auto& p : processes_) {
-    // Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
     p->nccl.giveUp([&](const NcclJoin::Operation& o, const Record*) { collectiveRow(*p, o.record, nullptr); });
+    p->nccl.launches.clear();
+  }
+}
+
+Status Collector::finish() {
+  giveUpInFlight();
+  for (auto& p : processes_) {
     processRow(*p);
     lossRows(*p);
     const ring::RingHeader& h = p->ring->header();

@@ -20,17 +20,23 @@ namespace {
 
 using namespace cupti;
 
-constexpr size_t kBufferBytes = 1u << 20;  // about 4,800 kernels
-constexpr int kReadyBuffers = 16;          // touched before the job needs them
-constexpr int kMaxBuffers = 512;           // TRACESMITH_CUPTI_MB can make it less
-constexpr uint32_t kNullBufferSince = 27;  // CUDA 12.9: before, CUPTI crashes when it is given no buffer (facts, 3.3)
+// CUPTI hands a buffer over when all its kernels have ended. A job that launches ahead always has some in the newest
+// one, so the size of a buffer is how late a live view is: large ones show a busy GPU as standing still.
+// Below 128 KB launches pay for it (docs/measurements.md). TRACESMITH_CUPTI_BUFFER_KB can change it.
+constexpr size_t kBufferBytes = 128u << 10;  // about 600 kernels
+constexpr size_t kChunkBytes = 1u << 20;     // buffers are made by the chunk
+constexpr int kReadyChunks = 16;             // touched before the job needs them
+constexpr int kMaxChunks = 512;              // TRACESMITH_CUPTI_MB can make it less
+constexpr uint32_t kNullBufferSince = 27;    // CUDA 12.9: before, CUPTI crashes when it is given no buffer (facts, 3.3)
 constexpr long kPeriodMs = 100;
 
-/// A buffer while it waits in one of the two lists.
-struct Buffer {
-  Buffer* next;
-  size_t valid;
-  alignas(64) uint8_t bytes[kBufferBytes];
+/// A buffer while it waits in one of the two lists; its bytes follow.
+struct alignas(64) Buffer {
+  Buffer* next;         // in g_done
+  size_t valid;         //
+  uint32_t index;       // of all buffers
+  uint32_t below_free;  // in g_free
+  uint8_t* bytes() { return reinterpret_cast<uint8_t*>(this + 1); }
 };
 
 /// Lock-free stack. take() empties it whole, so the ABA problem does not arise.
@@ -49,11 +55,42 @@ class Stack {
 
 CuptiSource g_source;
 Functions& g_cupti = g_source.functions;
-// One slot a buffer: whoever swaps its pointer out owns it. Popping a shared stack from many threads would need a lock.
-std::atomic<Buffer*> g_free[kMaxBuffers];
-std::atomic<int> g_buffers{0};
-int g_max_buffers = kMaxBuffers;
-std::atomic<Buffer*> g_all[kMaxBuffers];  // every buffer we ever made: a pointer that is not here is somebody else's
+size_t g_buffer_bytes = kBufferBytes;
+std::atomic<int> g_chunks{0};
+int g_max_chunks = kMaxChunks;
+std::atomic<uint8_t*> g_chunk[kMaxChunks];  // never unmapped: a pointer that is in none is somebody else's
+
+uint32_t buffersPerChunk() { return static_cast<uint32_t>(kChunkBytes / (sizeof(Buffer) + g_buffer_bytes)); }
+Buffer* bufferAt(uint32_t index) {
+  uint8_t* chunk = g_chunk[index / buffersPerChunk()].load(std::memory_order_acquire);
+  return reinterpret_cast<Buffer*>(chunk + (index % buffersPerChunk()) * (sizeof(Buffer) + g_buffer_bytes));
+}
+
+/// Lock-free stack of buffers nobody uses. The upper half of its word counts the pops: a top that was popped and pushed
+/// again is another one.
+class FreeBuffers {
+ public:
+  void push(Buffer* b) {
+    uint64_t top = top_.load(std::memory_order_relaxed);
+    do __atomic_store_n(&b->below_free, static_cast<uint32_t>(top), __ATOMIC_RELAXED);
+    while (!top_.compare_exchange_weak(top, (top & ~kIndex) | b->index, std::memory_order_release));
+  }
+  Buffer* pop() {
+    uint64_t top = top_.load(std::memory_order_acquire);
+    while ((top & kIndex) != kIndex) {
+      // Another thread may have popped it meanwhile and its word be old: then the exchange fails.
+      Buffer* b = bufferAt(static_cast<uint32_t>(top));
+      const uint64_t next = ((top >> 32) + 1) << 32 | __atomic_load_n(&b->below_free, __ATOMIC_RELAXED);
+      if (top_.compare_exchange_weak(top, next, std::memory_order_acquire)) return b;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr uint64_t kIndex = 0xffffffff;
+  std::atomic<uint64_t> top_{kIndex};
+};
+FreeBuffers g_free;
 Stack g_done;
 std::atomic<bool> g_running{false};
 std::atomic<bool> g_aside{false};      // another profiler has the activity API
@@ -70,44 +107,38 @@ pthread_mutex_t g_flush_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_t g_thread;
 uint8_t g_discard[64 * 1024];  // where an old CUPTI writes when there is nothing else to give it
 
-Buffer* newBuffer() {
-  int n = g_buffers.fetch_add(1);
-  if (n >= g_max_buffers) {
-    g_buffers.fetch_sub(1);
+/// A chunk of buffers: one for the caller, the others are free.
+Buffer* newBuffers() {
+  const int n = g_chunks.fetch_add(1);
+  if (n >= g_max_chunks) {
+    g_chunks.fetch_sub(1);
     return nullptr;
   }
-  void* p = mmap(nullptr, sizeof(Buffer), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void* p = mmap(nullptr, kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (p == MAP_FAILED) return nullptr;
-  g_all[n].store(static_cast<Buffer*>(p), std::memory_order_release);
-  return static_cast<Buffer*>(p);
+  g_chunk[n].store(static_cast<uint8_t*>(p), std::memory_order_release);
+  const uint32_t each = buffersPerChunk(), first = static_cast<uint32_t>(n) * each;
+  for (uint32_t i = first; i < first + each; ++i) bufferAt(i)->index = i;
+  for (uint32_t i = first + 1; i < first + each; ++i) g_free.push(bufferAt(i));
+  return bufferAt(first);
 }
 
-bool isOurs(const Buffer* b) {
-  const int n = g_buffers.load(std::memory_order_acquire);
-  for (int i = 0; i < n && i < kMaxBuffers; ++i)
-    if (g_all[i].load(std::memory_order_acquire) == b) return true;
-  return false;
-}
-
-void putFree(Buffer* b) {
-  for (std::atomic<Buffer*>& slot : g_free) {
-    Buffer* empty = nullptr;
-    if (slot.load(std::memory_order_relaxed) == nullptr &&
-        slot.compare_exchange_strong(empty, b, std::memory_order_release))
-      return;
+bool isOurs(const uint8_t* bytes) {
+  for (int i = 0; i < kMaxChunks; ++i) {
+    const uint8_t* chunk = g_chunk[i].load(std::memory_order_acquire);
+    if (chunk && bytes >= chunk && bytes < chunk + kChunkBytes) return true;
+    if (!chunk && i >= g_chunks.load(std::memory_order_acquire)) return false;
   }
+  return false;
 }
 
 void onBufferRequested(uint8_t** buffer, size_t* size, size_t* max_records) {
   *max_records = 0;
-  Buffer* b = nullptr;
-  const int n = g_buffers.load(std::memory_order_relaxed);
-  for (int i = 0; i < n && !b && i < kMaxBuffers; ++i)
-    if (g_free[i].load(std::memory_order_relaxed)) b = g_free[i].exchange(nullptr, std::memory_order_acquire);
-  if (!b) b = newBuffer();
+  Buffer* b = g_free.pop();
+  if (!b) b = newBuffers();
   const bool none = !b && g_source.version >= kNullBufferSince;  // CUPTI counts what it has no room for
-  *buffer = b ? b->bytes : none ? nullptr : g_discard;
-  *size = b ? kBufferBytes : none ? 0 : sizeof g_discard;
+  *buffer = b ? b->bytes() : none ? nullptr : g_discard;
+  *size = b ? g_buffer_bytes : none ? 0 : sizeof g_discard;
 }
 
 void onBufferCompleted(void* context, uint32_t stream, uint8_t* bytes, size_t size, size_t valid) {
@@ -117,11 +148,11 @@ void onBufferCompleted(void* context, uint32_t stream, uint8_t* bytes, size_t si
       r->lose(ring::kCuptiDropped, valid / 128);  // a guess: records of about that size
     return;
   }
-  Buffer* b = reinterpret_cast<Buffer*>(bytes - offsetof(Buffer, bytes));
-  if (!isOurs(b)) {  // of the profiler we stepped aside for
+  if (!isOurs(bytes)) {  // of the profiler we stepped aside for
     if (BufferCompleted other = g_other_completed.load()) other(context, stream, bytes, size, valid);
     return;
   }
+  Buffer* b = reinterpret_cast<Buffer*>(bytes) - 1;
   b->valid = valid;
   g_done.push(b);
 }
@@ -278,8 +309,8 @@ void drain(RingWriter& r) {
     Buffer* b = ordered;
     ordered = b->next;
     void* record = nullptr;
-    while (g_cupti.ActivityGetNextRecord(b->bytes, b->valid, &record) == 0) writeRecord(r, g_source, record);
-    putFree(b);
+    while (g_cupti.ActivityGetNextRecord(b->bytes(), b->valid, &record) == 0) writeRecord(r, g_source, record);
+    g_free.push(b);
   }
   size_t dropped = 0;
   if (g_cupti.ActivityGetNumDroppedRecords && g_cupti.ActivityGetNumDroppedRecords(nullptr, 0, &dropped) == 0 &&
@@ -362,10 +393,12 @@ void startCuda(RingWriter& r) {
   }
   if (g_cupti.GetVersion) g_cupti.GetVersion(&g_source.version);
   r.header().cupti_version = g_source.version;
-  if (const char* mb = getenv("TRACESMITH_CUPTI_MB"); mb && atoi(mb) > 0 && atoi(mb) < kMaxBuffers)
-    g_max_buffers = atoi(mb);
-  for (int i = 0; i < kReadyBuffers; ++i)
-    if (Buffer* b = newBuffer()) putFree(b);
+  if (const char* mb = getenv("TRACESMITH_CUPTI_MB"); mb && atoi(mb) > 0 && atoi(mb) < kMaxChunks)
+    g_max_chunks = atoi(mb);
+  if (const char* kb = getenv("TRACESMITH_CUPTI_BUFFER_KB"); kb && atoi(kb) >= 4 && atoi(kb) <= 1000)
+    g_buffer_bytes = static_cast<size_t>(atoi(kb)) << 10;
+  for (int i = 0; i < kReadyChunks; ++i)
+    if (Buffer* b = newBuffers()) g_free.push(b);
   if (g_cupti.SetThreadIdType) g_cupti.SetThreadIdType(1);  // as gettid()
   // Once per process and before any context: later registrations spoil records (facts, 3.5).
   Result registered = 0;
