@@ -116,6 +116,7 @@ class Analyzer {
     RankRowsOptions options;
     options.threads = options_.threads;
     options.wanted_ranges = &context.wanted;
+    options.progress = options_.progress;
     std::mutex mutex;
     std::vector<Part> recognised;
     auto visit = [&](RankRows& rows, size_t) {
@@ -271,10 +272,12 @@ class Analyzer {
       for (size_t r = 0; r < job_.ranks.size(); ++r) {
         if (job_.rankOf(job_.ranks[r].process) != b->rank) continue;
         const RankEvidence& e = evidence[r];
-        const bool host = e.cause == "host" || e.cause == "data_loading";
+        const bool host = e.cause == "host" || e.cause == "data_loading" || e.cause == "checkpoint";
         Change change;
         change.work[static_cast<int32_t>(job_.ranks[r].process)] = host ? 1 - e.excess : 1 / (1 + e.excess);
-        b->saved_pct = ask("rank " + std::to_string(b->rank) + " were as fast as the others", change);
+        b->saved_pct = ask("rank " + std::to_string(b->rank) +
+                               (e.cause == "checkpoint" ? " did not pause" : " were as fast as the others"),
+                           change);
       }
     size_t asked = 0;
     for (LinkEvidence& l : links) {

@@ -168,6 +168,7 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   if (a.verdict.kind == VerdictKind::rank || a.verdict.kind == VerdictKind::link)
     out += " (" + number("%.0f %%", 100 * a.verdict.confidence) + " sure)";
   out += "\n";
+  for (const std::string& s : a.verdict.also) out += "  also: " + printable(s) + "\n";
   for (const std::string& s : a.unknowns) out += "  not known: " + printable(s) + "\n";
   out += "\n" + humanCount(a.events) + " events of " + std::to_string(a.ranks) + " ranks" +
          (a.nodes > 0 ? " on " + std::to_string(a.nodes) + " nodes" : "") + ", " + time(a.duration_us);
