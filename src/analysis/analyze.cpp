@@ -402,6 +402,8 @@ class Analyzer {
     uint64_t lost = 0;
     for (const LossResult& l : out_.losses) lost += l.count;
     if (lost > 0) add(std::to_string(lost) + " records were lost (see losses): figures of those ranks are too low");
+    if (const std::string damage = reader_.damageSummary(); !damage.empty())
+      add(damage + ": what was in them is not counted");
     if (out_.ranks == 1) add("one rank only: nothing can be said about waiting for others");
   }
 

@@ -106,6 +106,8 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
     s.size += in.group_size;
     ++s.count;
   }
+  const bool pipeline = std::any_of(job.table.instances.begin(), job.table.instances.end(),
+                                    [](const Instance& in) { return in.op == OpKind::send || in.op == OpKind::recv; });
   std::vector<Blame> out;
   const int64_t bound = job.clocks.bound();
   for (size_t r = 0; r < job.ranks.size(); ++r) {
@@ -135,6 +137,7 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
     } else if (s.count > 0) {
       const double mean_wait_ns = 1000 * s.cost / static_cast<double>(s.count);
       b.evidence = "last to arrive in " + std::to_string(s.count) + " collectives; nothing in its own work explains it";
+      if (pipeline) b.evidence += ": stages of a pipeline wait for each other by design";
       b.confidence = !job.clocks_known || bound == kNull || static_cast<double>(bound) > mean_wait_ns ? 0.1 : 0.3;
     }
     if (e.significant && (e.cause == "compute" || e.cause == "jitter")) {
@@ -150,7 +153,9 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
     }
     out.push_back(std::move(b));
   }
-  std::stable_sort(out.begin(), out.end(), [](const Blame& a, const Blame& b) { return a.cost_us > b.cost_us; });
+  std::stable_sort(out.begin(), out.end(), [](const Blame& a, const Blame& b) {
+    return a.significant != b.significant ? a.significant : a.cost_us > b.cost_us;
+  });
   return out;
 }
 

@@ -120,7 +120,9 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     return v;
   }
   if (a.ranks == 0) {
-    v.text = "no events of any rank in this trace";
+    v.text = a.events == 0 ? "no events in this trace"
+                           : "no work of a GPU in this trace: its " + humanCount(a.events) +
+                                 " events are of hosts only, so nothing can be said about who waited";
     return v;
   }
   if (a.ranks == 1) {

@@ -59,6 +59,12 @@ void blameTable(const Analysis& a, size_t most, std::string& out) {
   out += "\nWho the others waited for (sum over the waiting ranks)\n" + alignTable(table, "  ");
   for (const Blame& b : a.blame)
     if (b.significant) out += "  rank " + id(b.rank) + ": " + printable(b.evidence) + "\n";
+  // What has no cause in a rank's own work is explained once.
+  for (const Blame& b : a.blame)
+    if (!b.significant && !b.evidence.empty()) {
+      out += "  unknown: " + printable(b.evidence.substr(b.evidence.find("; ") + 2)) + "\n";
+      break;
+    }
   for (const LinkResult& l : a.links)
     if (l.significant) out += "  " + printable(l.group) + ": " + printable(l.evidence) + "\n";
 }

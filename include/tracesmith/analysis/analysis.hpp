@@ -166,7 +166,7 @@ struct Analysis {
   std::vector<StepResult> steps;
   std::vector<Breakdown> breakdown;
   std::vector<CollectiveResult> collectives;
-  std::vector<Blame> blame;       ///< largest cost first
+  std::vector<Blame> blame;       ///< significant ones first, then largest cost first
   std::vector<LinkResult> links;  ///< largest slowdown first
   std::vector<MatrixCell> matrix;
   std::string pattern;
