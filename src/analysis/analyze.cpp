@@ -288,6 +288,14 @@ class Analyzer {
       l.result.saved_pct = ask("communicator " + l.result.group + " were as fast as its peers", usual);
       ask("communicator " + l.result.group + " were twice as fast", twice);
     }
+    // Where no link is slow: the one the job waits for most.
+    for (uint32_t c = 0; asked == 0 && !path.groups.empty() && c < job_.table.comms.size(); ++c) {
+      if (job_.table.comms[c].name != path.groups[0].of) continue;
+      Change twice;
+      twice.transfer[c] = 0.5;
+      ask("communicator " + path.groups[0].of + " were twice as fast", twice);
+      break;
+    }
     Change hidden;
     hidden.all_transfers = 0;
     ask("all communication were hidden", hidden);

@@ -174,6 +174,7 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   if (a.verdict.kind == VerdictKind::rank || a.verdict.kind == VerdictKind::link)
     out += " (" + number("%.0f %%", 100 * a.verdict.confidence) + " sure)";
   out += "\n";
+  if (!a.verdict.next.empty()) out += "  look at: " + printable(a.verdict.next) + "\n";
   for (const std::string& s : a.verdict.also) out += "  also: " + printable(s) + "\n";
   for (const std::string& s : a.unknowns) out += "  not known: " + printable(s) + "\n";
   out += "\n" + humanCount(a.events) + " events of " + std::to_string(a.ranks) + " ranks" +

@@ -145,6 +145,7 @@ std::string page(const Analysis& a, const std::string& file) {
                                                 : "unknown") +
          "\"><h1>" + escaped(a.verdict.text) + "</h1>\n";
   if (found) out += "<p class=soft>" + number("%.0f %%", 100 * a.verdict.confidence) + " sure</p>";
+  if (!a.verdict.next.empty()) out += "<p>Look at: " + escaped(a.verdict.next) + "</p>\n";
   for (const std::string& s : a.verdict.also) out += "<p>Also: " + escaped(s) + "</p>\n";
   out += "</div>\n";
   if (a.simulated) out += "<p class=soft>Simulated: no measurement.</p>\n";

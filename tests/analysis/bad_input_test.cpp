@@ -97,7 +97,7 @@ Analysis damaged(const sim::Faults& faults, uint64_t seed) {
     }
   }
   const Analysis a = analyzed(dir / "t.sbt");
-  EXPECT_TRUE(says(a, "damaged block"));
+  EXPECT_TRUE(says(a, "damaged place"));
   return a;
 }
 

@@ -126,6 +126,7 @@ struct Verdict {
   int64_t rank = trace::kNull;
   std::string node, group, cause;
   double cost_pct = kUnknown, confidence = 0;
+  std::string next;               ///< what to look at; empty: nothing
   std::vector<std::string> also;  ///< what else stands out, largest cost first
 };
 
