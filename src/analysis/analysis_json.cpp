@@ -128,7 +128,10 @@ std::string toJson(const Analysis& a, const std::string& file) {
   j.field("kind", kindName(a.verdict.kind)).field("text", a.verdict.text).id("rank", a.verdict.rank);
   j.text("node", a.verdict.node).text("group", a.verdict.group).text("cause", a.verdict.cause);
   j.real("cost_pct", a.verdict.cost_pct).real("confidence", a.verdict.confidence);
-  j.writer().endObject();
+  j.text("next", a.verdict.next);
+  j.writer().key("also").beginArray();
+  for (const std::string& s : a.verdict.also) j.writer().value(s);
+  j.writer().endArray().endObject();
   j.writer().key("unknowns").beginArray();
   for (const std::string& s : a.unknowns) j.writer().value(s);
   j.writer().endArray();

@@ -116,6 +116,7 @@ class Analyzer {
     RankRowsOptions options;
     options.threads = options_.threads;
     options.wanted_ranges = &context.wanted;
+    options.progress = options_.progress;
     std::mutex mutex;
     std::vector<Part> recognised;
     auto visit = [&](RankRows& rows, size_t) {
@@ -271,10 +272,12 @@ class Analyzer {
       for (size_t r = 0; r < job_.ranks.size(); ++r) {
         if (job_.rankOf(job_.ranks[r].process) != b->rank) continue;
         const RankEvidence& e = evidence[r];
-        const bool host = e.cause == "host" || e.cause == "data_loading";
+        const bool host = e.cause == "host" || e.cause == "data_loading" || e.cause == "checkpoint";
         Change change;
         change.work[static_cast<int32_t>(job_.ranks[r].process)] = host ? 1 - e.excess : 1 / (1 + e.excess);
-        b->saved_pct = ask("rank " + std::to_string(b->rank) + " were as fast as the others", change);
+        b->saved_pct = ask("rank " + std::to_string(b->rank) +
+                               (e.cause == "checkpoint" ? " did not pause" : " were as fast as the others"),
+                           change);
       }
     size_t asked = 0;
     for (LinkEvidence& l : links) {
@@ -284,6 +287,14 @@ class Analyzer {
       twice.transfer[l.comm] = 0.5;
       l.result.saved_pct = ask("communicator " + l.result.group + " were as fast as its peers", usual);
       ask("communicator " + l.result.group + " were twice as fast", twice);
+    }
+    // Where no link is slow: the one the job waits for most.
+    for (uint32_t c = 0; asked == 0 && !path.groups.empty() && c < job_.table.comms.size(); ++c) {
+      if (job_.table.comms[c].name != path.groups[0].of) continue;
+      Change twice;
+      twice.transfer[c] = 0.5;
+      ask("communicator " + path.groups[0].of + " were twice as fast", twice);
+      break;
     }
     Change hidden;
     hidden.all_transfers = 0;
@@ -399,6 +410,8 @@ class Analyzer {
     uint64_t lost = 0;
     for (const LossResult& l : out_.losses) lost += l.count;
     if (lost > 0) add(std::to_string(lost) + " records were lost (see losses): figures of those ranks are too low");
+    if (const std::string damage = reader_.damageSummary(); !damage.empty())
+      add(damage + ": what was in them is not counted");
     if (out_.ranks == 1) add("one rank only: nothing can be said about waiting for others");
   }
 

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <unordered_map>
 
 #include "analysis/job_data.hpp"
+#include "analysis/trends.hpp"
 
 namespace tracesmith::analysis {
 
@@ -53,6 +55,37 @@ std::vector<int32_t> rootsOf(const JobData& job) {
   return roots;
 }
 
+namespace {
+
+/// By instance: the wait that is usual for it. A stage of a pipeline waits for the one before by design, so of sends
+/// and receives only what is more than that counts: more than between the same stages, at the same place in a step,
+/// of the pipelines beside it and in other steps.
+std::vector<double> usualWaits(const JobData& job) {
+  const PartTable& t = job.table;
+  using Key = std::tuple<uint32_t, int32_t, int32_t, uint32_t>;  // pair (places unknown), places, number in its step
+  std::map<std::pair<uint32_t, int32_t>, uint32_t> next;         // by pair and step
+  std::map<Key, std::vector<double>> waits;
+  std::vector<Key> keys(t.instances.size());
+  auto pair = [](const Instance& in) { return in.op == OpKind::send || in.op == OpKind::recv; };
+  for (size_t i = 0; i < t.instances.size(); ++i) {
+    const Instance& in = t.instances[i];
+    if (!pair(in) || in.count < 2) continue;
+    const Part &a = t.parts[t.order[in.first]], &b = t.parts[t.order[in.first + 1]];
+    const Part &from = a.op == OpKind::send ? a : b, &to = a.op == OpKind::send ? b : a;
+    const bool placed = from.place >= 0 && to.place >= 0;
+    keys[i] = {placed ? UINT32_MAX : in.comm, from.place, to.place, next[{in.comm, in.step}]++};
+    waits[keys[i]].push_back(static_cast<double>(in.wait_ns));
+  }
+  std::map<Key, double> usual;
+  for (auto& [key, values] : waits) usual[key] = median(std::move(values));
+  std::vector<double> out(t.instances.size(), 0);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (pair(t.instances[i]) && t.instances[i].count >= 2) out[i] = usual[keys[i]];
+  return out;
+}
+
+}  // namespace
+
 std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence>& evidence,
                               const std::vector<int32_t>& roots) {
   struct Sum {
@@ -60,16 +93,21 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
     uint64_t count = 0;
   };
   std::unordered_map<int32_t, Sum> sums;
+  const std::vector<double> usual = usualWaits(job);
   for (size_t i = 0; i < roots.size(); ++i) {
     if (roots[i] == kNobody) continue;
     const Instance& in = job.table.instances[i];
     Sum& s = sums[roots[i]];
-    s.cost += static_cast<double>(in.wait_ns) / 1000;
-    s.lost += static_cast<double>(in.exposed_wait_ns) / 1000;
+    const auto wait = static_cast<double>(in.wait_ns);
+    const double counted = wait > 0 ? std::max(0.0, wait - usual[i]) / wait : 0;
+    s.cost += counted * wait / 1000;
+    s.lost += counted * static_cast<double>(in.exposed_wait_ns) / 1000;
     s.present += in.count;
     s.size += in.group_size;
     ++s.count;
   }
+  const bool pipeline = std::any_of(job.table.instances.begin(), job.table.instances.end(),
+                                    [](const Instance& in) { return in.op == OpKind::send || in.op == OpKind::recv; });
   std::vector<Blame> out;
   const int64_t bound = job.clocks.bound();
   for (size_t r = 0; r < job.ranks.size(); ++r) {
@@ -99,6 +137,7 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
     } else if (s.count > 0) {
       const double mean_wait_ns = 1000 * s.cost / static_cast<double>(s.count);
       b.evidence = "last to arrive in " + std::to_string(s.count) + " collectives; nothing in its own work explains it";
+      if (pipeline) b.evidence += ": stages of a pipeline wait for each other by design";
       b.confidence = !job.clocks_known || bound == kNull || static_cast<double>(bound) > mean_wait_ns ? 0.1 : 0.3;
     }
     if (e.significant && (e.cause == "compute" || e.cause == "jitter")) {
@@ -114,7 +153,9 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
     }
     out.push_back(std::move(b));
   }
-  std::stable_sort(out.begin(), out.end(), [](const Blame& a, const Blame& b) { return a.cost_us > b.cost_us; });
+  std::stable_sort(out.begin(), out.end(), [](const Blame& a, const Blame& b) {
+    return a.significant != b.significant ? a.significant : a.cost_us > b.cost_us;
+  });
   return out;
 }
 

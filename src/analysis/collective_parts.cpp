@@ -85,9 +85,12 @@ Result<PartTable> loadParts(const Reader& reader, const Names& names) {
   std::vector<OpKind> ops;
   for (uint32_t n = 0; n < names.size(); ++n) ops.push_back(opKind(names.text(n)));
   namespace c = collectives;
-  const std::vector<int> columns = {c::ts,   c::dur,        c::op,          c::comm,  c::seq,   c::node,
-                                    c::rank, c::group_size, c::peer,        c::bytes, c::algo,  c::step,
-                                    c::pid,  c::ts_enqueue, c::correlation, c::name,  c::stream};
+  const std::vector<int> columns = {c::ts,   c::dur,        c::op,          c::comm,  c::seq,    c::node,
+                                    c::rank, c::group_size, c::peer,        c::bytes, c::algo,   c::step,
+                                    c::pid,  c::ts_enqueue, c::correlation, c::name,  c::stream, c::group_rank};
+  // Where a row tells its own place in the communicator, its peer is a place too.
+  std::map<std::pair<uint32_t, int32_t>, int32_t> members;
+  std::vector<uint32_t> placed_peers;
   table.parts.reserve(reader.rows(tableOf<CollectiveRow>()));
   TS_TRY(eachRow<CollectiveRow>(reader, names, columns, [&](const CollectiveRow& row, auto&&) {
     int64_t end;
@@ -110,9 +113,19 @@ Result<PartTable> loadParts(const Reader& reader, const Names& names) {
     p.algo = name(row.algo);
     p.kernel = name(row.name);
     if (row.op != kNull) p.op = ops[static_cast<size_t>(row.op)];
+    if (row.group_rank != kNull && p.comm != kNoName) {
+      p.place = small(row.group_rank);
+      members.try_emplace({p.comm, p.place}, p.process);
+      if (p.peer >= 0) placed_peers.push_back(static_cast<uint32_t>(table.parts.size()));
+    }
     table.parts.push_back(p);
     placed(p.process, row.node);
   }));
+  for (uint32_t i : placed_peers) {
+    Part& p = table.parts[i];
+    auto member = members.find({p.comm, p.peer});
+    p.peer = member == members.end() ? -1 : member->second;  // the peer is not in the trace
+  }
   sortParts(table);
   findDomains(table);
   return table;

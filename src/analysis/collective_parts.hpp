@@ -42,6 +42,7 @@ struct Part {
   int32_t process = 0;
   int32_t group_size = -1;  ///< −1: not known
   int32_t peer = -1;
+  int32_t place = -1;  ///< of the process in the communicator, where the trace tells it
   int32_t step = -1;
   uint32_t comm = kNoName;
   uint32_t algo = kNoName;

@@ -44,7 +44,8 @@ struct RankEvidence {
 };
 std::vector<RankEvidence> rankEvidence(const JobData& job);
 
-/// One entry per rank, largest cost first. `roots`: by instance, the process blamed for it, or INT32_MIN.
+/// One entry per rank: those whose own work explains it first, then by cost. `roots`: by instance, the process blamed
+/// for it, or INT32_MIN.
 std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence>& evidence,
                               const std::vector<int32_t>& roots);
 /// Who was late, walked back: a culprit that itself waited for another group hands the blame on.

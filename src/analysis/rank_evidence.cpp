@@ -5,6 +5,7 @@
 
 #include "analysis/job_data.hpp"
 #include "analysis/trends.hpp"
+#include "base/text.hpp"
 
 namespace tracesmith::analysis {
 
@@ -53,6 +54,69 @@ double ownPart(const RankFigures& rank) {
   return all > 0 ? own / all : 0;
 }
 
+constexpr double kSureRegular = 10;   // standard errors: pauses that come regularly are no accident
+constexpr double kPause = 0.25;       // of a step: a host that launches nothing for longer pauses,
+constexpr double kPauseShare = 0.8;   // if that is most of what it is late in all,
+constexpr double kPauseSteps = 0.35;  // and comes in few of the steps
+
+/// Single steps in which a rank's host launched nothing for long, while it is as quick as the others in the rest.
+struct Pauses {
+  std::vector<size_t> columns;
+  double ns = 0;     // in all
+  double share = 0;  // of its time
+  size_t every = 0;  // steps; 0: not regular
+};
+
+std::vector<Pauses> pausesOf(const JobData& job) {
+  auto late_ns = [](const StepFigures& f) { return static_cast<double>(f.host_late_ns); };
+  auto wall_ns = [](const StepFigures& f) { return static_cast<double>(f.end - f.ts); };
+  const Series late = seriesOf(job, late_ns), wall = seriesOf(job, wall_ns);
+  std::vector<Pauses> out(late.rows.size());
+  if (job.step_ns <= 0 || out.size() < 2) return out;
+  std::vector<double> usual;
+  for (size_t c = 0; c < job.steps.size(); ++c) {
+    std::vector<double> values;
+    for (const auto& row : late.rows) values.push_back(row[c]);
+    usual.push_back(median(std::move(values)));
+  }
+  for (size_t r = 0; r < out.size(); ++r) {
+    Pauses p;
+    double all = 0, time = 0;
+    size_t steps = 0;
+    for (size_t c = 0; c < job.steps.size(); ++c) {
+      const double excess = late.rows[r][c] - usual[c];
+      if (std::isnan(excess)) continue;
+      ++steps;
+      time += wall.rows[r][c];
+      all += std::max(0.0, excess);
+      if (excess < kPause * job.step_ns) continue;
+      p.columns.push_back(c);
+      p.ns += excess;
+    }
+    const auto count = static_cast<double>(p.columns.size());
+    if (p.columns.empty() || p.ns < kPauseShare * all ||
+        count > std::max(1.0, kPauseSteps * static_cast<double>(steps)))
+      continue;
+    p.share = p.ns / time;
+    if (p.columns.size() >= 2) p.every = p.columns[1] - p.columns[0];
+    for (size_t i = 1; i < p.columns.size(); ++i)
+      if (p.columns[i] - p.columns[i - 1] != p.every) p.every = 0;
+    out[r] = std::move(p);
+  }
+  return out;
+}
+
+std::string pauseText(const JobData& job, const Pauses& p) {
+  std::string steps;
+  for (size_t i = 0; i < p.columns.size() && i < 3; ++i)
+    steps += (i ? ", " : "") + std::to_string(job.steps[p.columns[i]]);
+  if (p.columns.size() > 3) steps += ", …";
+  std::string out = "its host launches nothing for " + humanNs(p.ns / static_cast<double>(p.columns.size())) +
+                    (p.columns.size() > 1 ? " in each of the steps " : " in step ") + steps;
+  if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps, as when it saves a checkpoint for all";
+  return out + "; in the others it is as fast as its peers";
+}
+
 }  // namespace
 
 std::vector<RankEvidence> rankEvidence(const JobData& job) {
@@ -63,7 +127,10 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
   };
   const Series ratios =
       seriesOf(job, [](const StepFigures& f) { return f.expected_ns > 0 ? f.actual_ns / f.expected_ns : kUnknown; });
-  const Series late = seriesOf(job, [&](const StepFigures& f) { return part(f.host_late_ns, f); });
+  Series late = seriesOf(job, [&](const StepFigures& f) { return part(f.host_late_ns, f); });
+  const std::vector<Pauses> pauses = pausesOf(job);
+  for (size_t r = 0; r < pauses.size(); ++r)
+    for (size_t c : pauses[r].columns) late.rows[r][c] = kUnknown;  // the other steps are judged by themselves
   const Series data = seriesOf(job, [&](const StepFigures& f) { return part(f.data_ns, f); });
   const Series load = seriesOf(
       job, [](const StepFigures& f) { return f.computeNs() > 0 ? static_cast<double>(f.computeNs()) : kUnknown; });
@@ -103,6 +170,13 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
            text(loading ? "it waits for its data loader for %.1f %% of a step more than the others"
                         : "its host launches late: the GPU idles %.1f %% of a step more than the others'",
                 100 * host[r].excess));
+    } else if (pauses[r].share >= kLeastHost) {
+      const Pauses& p = pauses[r];
+      e.cause = p.every > 0 ? "checkpoint" : "host";
+      e.excess = p.share;
+      e.sureness = p.every > 0 ? kSureRegular : kSure;
+      e.significant = true;
+      e.sentence = pauseText(job, p);
     }
   }
   return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "base/parallel.hpp"
@@ -165,12 +166,23 @@ Status eachRank(const Reader& reader, const Names& names, const RankRowsOptions&
   const std::vector<Task> tasks = makeTasks(reader, options.memory_bytes / threads / sizeof(DeviceEvent));
   std::vector<std::unique_ptr<Loader>> loaders;
   for (size_t w = 0; w < threads; ++w) loaders.push_back(std::make_unique<Loader>(reader, names, options));
+  auto rowsOf = [](const Task& task) {
+    uint64_t rows = 0;
+    for (const Block* block : task.blocks) rows += block->rows;
+    return rows;
+  };
+  uint64_t total = 0, done = 0;
+  for (const Task& task : tasks) total += rowsOf(task);
+  std::mutex mutex;  // guards done, and progress
   parallelFor(tasks.size(), threads, [&](size_t t, size_t worker) {
     std::map<int64_t, RankRows> ranks = loaders[worker]->load(tasks[t]);
     for (auto& [process, rows] : ranks) {
       visit(rows, worker);
       rows = {};
     }
+    if (!options.progress) return;
+    std::lock_guard lock(mutex);
+    options.progress(done += rowsOf(tasks[t]), total);
   });
   return {};
 }

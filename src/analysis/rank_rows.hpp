@@ -50,6 +50,7 @@ struct RankRowsOptions {
   size_t threads = 0;                                   ///< 0: all cores
   size_t memory_bytes = 768ull << 20;                   ///< for the rows held at one time
   const std::vector<uint8_t>* wanted_ranges = nullptr;  ///< by name: 1 keeps host ranges and operators of that name
+  std::function<void(uint64_t done, uint64_t total)> progress;  ///< rows; called by one thread at a time
 };
 
 /// Visits every process once, on one of the threads (`worker` says which). Damaged blocks are left out.

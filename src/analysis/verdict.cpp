@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 #include "analysis/job_data.hpp"
 #include "base/text.hpp"
@@ -39,21 +40,83 @@ std::string alone(const Analysis& a) {
          percent(100 * idle / wall);
 }
 
+std::string linkText(const LinkResult& link) {
+  const std::string where = link.group.find("→") != std::string::npos && link.compared_with == "other pairs of ranks"
+                                ? "the link of ranks " + link.group
+                                : "communicator " + link.group;
+  return link.nodes.size() == 1 ? where + " on " + link.nodes[0] : where;
+}
+
+std::string costText(double pct) {
+  return pct >= 0.1 ? " cost the job " + percent(pct) + " of its time: "
+                    : " is slower than its peers, at no cost to the job so far: ";
+}
+
+/// Where to look first, by cause. `gpu`: "GPU 3 of node1", or "its GPU".
+std::string nextOf(const std::string& cause, const std::string& gpu) {
+  if (cause == "throttled" || cause == "clock")
+    return "clocks, power limit and temperature of " + gpu + " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE)";
+  if (cause == "ecc") return "memory errors of " + gpu + " (nvidia-smi -q -d ECC): drain the node";
+  if (cause == "page_faults") return "managed memory that does not fit " + gpu;
+  if (cause == "compute")
+    return "whether " + gpu + " is shared, clocked lower or given more work than the others (tracesmith top, devices)";
+  if (cause == "jitter") return "who else uses " + gpu + " or its host by fits and starts";
+  if (cause == "data_loading") return "its data loader: number of workers, storage, decoding on the CPU";
+  if (cause == "host")
+    return "what its process does on the CPU then: garbage collection, logging, other processes, CPU limits";
+  if (cause == "checkpoint") return "saving asynchronously, or by all ranks, each its own part";
+  if (cause == "slow_link")
+    return "the links between these ranks (tracesmith topo; NVLink and InfiniBand error counters)";
+  return {};
+}
+
+double weightOf(double saved_pct) { return std::isnan(saved_pct) ? 0 : saved_pct; }
+
+/// Everything else that was found, except the communicators of a node that was named already.
+std::vector<std::string> alsoFound(const Analysis& a, const Blame* rank, const LinkResult* link) {
+  constexpr size_t kMost = 3;
+  std::vector<std::pair<double, std::string>> found;
+  for (const Blame& b : a.blame)
+    if (b.significant && &b != rank)
+      found.emplace_back(weightOf(b.saved_pct),
+                         rankText(b.rank, b.node) + costText(weightOf(b.saved_pct)) + b.evidence);
+  std::set<std::vector<std::string>> nodes;
+  if (link) nodes.insert(link->nodes);
+  for (const LinkResult& l : a.links)
+    if (l.significant && &l != link && nodes.insert(l.nodes).second)
+      found.emplace_back(weightOf(l.saved_pct), linkText(l) + costText(weightOf(l.saved_pct)) + l.evidence);
+  std::stable_sort(found.begin(), found.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+  std::vector<std::string> out;
+  for (auto& [weight, text] : found) {
+    if (out.size() == kMost) {
+      out.push_back("and " + std::to_string(found.size() - kMost) + " more");
+      break;
+    }
+    out.push_back(std::move(text));
+  }
+  return out;
+}
+
 }  // namespace
 
 Verdict makeVerdict(const JobData& job, const Analysis& a) {
   Verdict v;
   const Blame* rank = nullptr;
-  auto weight = [](const Blame& b) { return std::isnan(b.saved_pct) ? 0.0 : b.saved_pct; };
+  auto weight = [](const Blame& b) { return weightOf(b.saved_pct); };
   for (const Blame& b : a.blame)
     if (b.significant &&
         (!rank || weight(b) > weight(*rank) || (weight(b) == weight(*rank) && b.slowdown > rank->slowdown)))
       rank = &b;
   const LinkResult* link = nullptr;
-  auto linkWeight = [](const LinkResult& l) { return std::isnan(l.saved_pct) ? 0.0 : l.saved_pct; };
   for (const LinkResult& l : a.links)
-    if (l.significant && (!link || linkWeight(l) > linkWeight(*link))) link = &l;
-  if (rank && link && linkWeight(*link) > weight(*rank)) rank = nullptr;
+    if (l.significant && (!link || weightOf(l.saved_pct) > weightOf(link->saved_pct))) link = &l;
+  if (rank && link) {
+    if (weightOf(link->saved_pct) > weight(*rank))
+      rank = nullptr;
+    else
+      link = nullptr;
+  }
+  v.also = alsoFound(a, rank, link);
   if (rank) {
     v.kind = VerdictKind::rank;
     v.rank = rank->rank;
@@ -61,10 +124,11 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     v.cause = rank->cause;
     v.cost_pct = weight(*rank);
     v.confidence = rank->confidence;
-    v.text = rankText(rank->rank, rank->node) +
-             (v.cost_pct >= 0.1 ? " cost the job " + percent(v.cost_pct) + " of its time: "
-                                : " is slower than its peers, at no cost to the job so far: ") +
-             rank->evidence;
+    v.text = rankText(rank->rank, rank->node) + costText(v.cost_pct) + rank->evidence;
+    auto device = job.device_of.find(rank->rank);
+    v.next = nextOf(v.cause, device == job.device_of.end() || v.node.empty()
+                                 ? "its GPU"
+                                 : "GPU " + std::to_string(device->second) + " of " + v.node);
     return v;
   }
   if (link) {
@@ -72,19 +136,16 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     v.group = link->group;
     v.cause = "slow_link";
     if (link->nodes.size() == 1) v.node = link->nodes[0];
-    v.cost_pct = linkWeight(*link);
+    v.cost_pct = weightOf(link->saved_pct);
     v.confidence = link->confidence;
-    std::string where = "communicator " + link->group;
-    if (link->group.find("→") != std::string::npos) where = "the link of ranks " + link->group;
-    if (!v.node.empty()) where += " on " + v.node;
-    v.text = where +
-             (v.cost_pct >= 0.1 ? " cost the job " + percent(v.cost_pct) + " of its time: "
-                                : " is slower than its peers, at no cost to the job so far: ") +
-             link->evidence;
+    v.text = linkText(*link) + costText(v.cost_pct) + link->evidence;
+    v.next = nextOf(v.cause, "");
     return v;
   }
   if (a.ranks == 0) {
-    v.text = "no events of any rank in this trace";
+    v.text = a.events == 0 ? "no events in this trace"
+                           : "no work of a GPU in this trace: its " + humanCount(a.events) +
+                                 " events are of hosts only, so nothing can be said about who waited";
     return v;
   }
   if (a.ranks == 1) {

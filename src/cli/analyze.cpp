@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "analysis/comm_rules.hpp"
+#include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/analyze_print.hpp"
 #include "cli/commands.hpp"
@@ -77,7 +79,11 @@ int run(Options o) {
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
   if (o.path) return printPath(**reader, o);
+  std::optional<Progress> progress;
+  if (!o.json) progress.emplace("analyzing");
+  if (progress) o.analyze.progress = [&](uint64_t done, uint64_t total) { progress->update(done, total); };
   Result<analysis::Analysis> result = analysis::analyze(**reader, o.analyze);
+  progress.reset();
   if (!result) return fail(result.status());
   const std::string text = o.json ? analysis::toJson(*result, o.file) + "\n" : analyzeText(*result, o.print);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())

@@ -59,6 +59,12 @@ void blameTable(const Analysis& a, size_t most, std::string& out) {
   out += "\nWho the others waited for (sum over the waiting ranks)\n" + alignTable(table, "  ");
   for (const Blame& b : a.blame)
     if (b.significant) out += "  rank " + id(b.rank) + ": " + printable(b.evidence) + "\n";
+  // What has no cause in a rank's own work is explained once.
+  for (const Blame& b : a.blame)
+    if (!b.significant && !b.evidence.empty()) {
+      out += "  unknown: " + printable(b.evidence.substr(b.evidence.find("; ") + 2)) + "\n";
+      break;
+    }
   for (const LinkResult& l : a.links)
     if (l.significant) out += "  " + printable(l.group) + ": " + printable(l.evidence) + "\n";
 }
@@ -168,6 +174,8 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   if (a.verdict.kind == VerdictKind::rank || a.verdict.kind == VerdictKind::link)
     out += " (" + number("%.0f %%", 100 * a.verdict.confidence) + " sure)";
   out += "\n";
+  if (!a.verdict.next.empty()) out += "  look at: " + printable(a.verdict.next) + "\n";
+  for (const std::string& s : a.verdict.also) out += "  also: " + printable(s) + "\n";
   for (const std::string& s : a.unknowns) out += "  not known: " + printable(s) + "\n";
   out += "\n" + humanCount(a.events) + " events of " + std::to_string(a.ranks) + " ranks" +
          (a.nodes > 0 ? " on " + std::to_string(a.nodes) + " nodes" : "") + ", " + time(a.duration_us);

@@ -2,8 +2,10 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "base/file.hpp"
+#include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
@@ -143,6 +145,8 @@ std::string page(const Analysis& a, const std::string& file) {
                                                 : "unknown") +
          "\"><h1>" + escaped(a.verdict.text) + "</h1>\n";
   if (found) out += "<p class=soft>" + number("%.0f %%", 100 * a.verdict.confidence) + " sure</p>";
+  if (!a.verdict.next.empty()) out += "<p>Look at: " + escaped(a.verdict.next) + "</p>\n";
+  for (const std::string& s : a.verdict.also) out += "<p>Also: " + escaped(s) + "</p>\n";
   out += "</div>\n";
   if (a.simulated) out += "<p class=soft>Simulated: no measurement.</p>\n";
   for (const std::string& s : a.unknowns) out += "<p class=soft>Not known: " + escaped(s) + "</p>\n";
@@ -188,7 +192,11 @@ int run(Options o) {
   if (!reader) return fail(reader.status());
   o.analyze.excerpt = true;
   o.analyze.hta = o.analyze.collectives = false;
+  std::optional<Progress> progress;
+  if (!o.json) progress.emplace("analyzing");
+  if (progress) o.analyze.progress = [&](uint64_t done, uint64_t total) { progress->update(done, total); };
   Result<Analysis> a = analyze(**reader, o.analyze);
+  progress.reset();
   if (!a) return fail(a.status());
   const std::string html = page(*a, o.file.substr(o.file.find_last_of('/') + 1));
   Result<OutputFile> output = OutputFile::create(o.output);

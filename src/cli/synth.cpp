@@ -63,6 +63,9 @@ int synth(const Options& o) {
 int live(Options& o) {
   o.run.job.ranks = o.job.ranks;
   o.run.job.gpus_per_node = o.job.gpus_per_node;
+  o.run.job.pipeline = o.job.pipeline;
+  o.run.job.tensor = o.job.tensor;
+  o.run.job.microbatches = o.job.microbatches;
   o.run.job.seed = o.job.seed;
   o.run.job.faults = o.job.faults;
   const char* folder = std::getenv("TRACESMITH_DIR");
@@ -104,12 +107,27 @@ void addSynth(CLI::App& app, Run& run) {
   command->add_option("--gpus-per-node", o->job.gpus_per_node, "GPUs on each node")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
+  command->add_option("--pipeline", o->job.pipeline, "Stages of a pipeline: microbatches are sent from one to the next")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option(
+          "--tensor", o->job.tensor,
+          "Ranks of a tensor-parallel group, which reduce every microbatch; 0: none, the ranks of a node share "
+          "some gradients")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--microbatches", o->job.microbatches, "Microbatches of a step, with --pipeline or --tensor")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
   command->add_option("--seed", o->job.seed, "The same seed gives the same bytes")->capture_default_str();
   command->add_option("--threads", o->threads, "Threads")->capture_default_str()->check(CLI::Range(1, 256));
   command
-      ->add_option("--fault", o->faults,
-                   "What goes wrong instead: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS] (its data "
-                   "loader), jitter=PERCENT, hang=RANK[:STEP] (live), from=STEP (when it begins), none")
+      ->add_option(
+          "--fault", o->faults,
+          "What goes wrong instead: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS] (its data "
+          "loader), jitter=PERCENT, hang=RANK[:STEP] (live), checkpoint=STEPS[:MS] (rank 0 saves while all wait), "
+          "from=STEP (when it begins), none")
       ->type_name("FAULT...");
   command->add_flag("--live", o->live,
                     "Run the job in real time instead, each rank with a ring as a real one under the probe has");
@@ -132,12 +150,14 @@ void addSynth(CLI::App& app, Run& run) {
       "metadata\n"
       "and clocks.\n\n"
       "Example:  tracesmith synth -o job.sbt --events 1000000 --ranks 32 --seed 7 --fault slow-gpu=5:1.2\n"
-      "          tracesmith run -o live.sbt -- tracesmith synth --live --ranks 8 --steps 100 --fault slow-gpu=3");
+      "          tracesmith run -o live.sbt -- tracesmith synth --live --ranks 8 --steps 100 --fault slow-gpu=3\n"
+      "          tracesmith synth -o pp.sbt --ranks 32 --pipeline 4 --tensor 2 --fault slow-gpu=9:1.1");
   command->callback([o, &run] {
     if (o->live == !o->output.empty())
       throw CLI::ParseError("give either -o FILE.sbt or --live", CLI::ExitCodes::ValidationError);
     if (!o->faults.empty() || o->live) o->job.faults = sim::Faults::none();
     if (o->live) o->job.faults.clocks = false;
+    if (Status s = sim::checkLayout(o->job); !s) throw CLI::ParseError(s.message(), CLI::ExitCodes::ValidationError);
     for (const std::string& fault : o->faults)
       if (Status s = sim::addFault(o->job.faults, fault); !s)
         throw CLI::ParseError(s.message(), CLI::ExitCodes::ValidationError);

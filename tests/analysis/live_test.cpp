@@ -147,6 +147,42 @@ TEST_F(Hang, AProcessThatWorksOnItsCpuGetsHalfAMinute) {
   EXPECT_EQ(pass(20).state, HangState::hang);
 }
 
+TEST_F(Hang, ARankThatSavesACheckpointForAllIsNoHangHoweverLong) {
+  for (int r : {1, 2, 3}) enter(r);
+  rank(0).io_bytes_per_s = 3e8;
+  rank(0).cpu_share = 0.2;
+  const HangVerdict v = pass(300);
+  EXPECT_EQ(v.state, HangState::slow);
+  ASSERT_EQ(v.culprits.size(), 1u);
+  EXPECT_EQ(v.culprits[0].rank, 0);
+  EXPECT_NE(v.text.find("checkpoint"), std::string::npos) << v.text;
+  ASSERT_EQ(alerts_.size(), 1u) << "after a minute, for information";
+  EXPECT_EQ(alerts_[0].severity, "info");
+  // It goes on, and the wait for it has not made the next hang take longer to see.
+  rank(0).io_bytes_per_s = 0;
+  for (int r : {1, 2, 3}) {
+    rank(r).in_flight.clear();
+    rank(r).longest_wait_ns = 300 * kS;
+  }
+  EXPECT_EQ(pass(2).state, HangState::ok);
+  for (int r : {1, 2, 3}) {
+    rank(r).longest_wait_ns = 0;
+    enter(r, "all_reduce", 12);
+  }
+  EXPECT_EQ(pass(4).state, HangState::hang);
+}
+
+TEST_F(Hang, ANodeThatMayBeSilentIsWaitedForBeforeALinkIsBlamed) {
+  for (int r : {0, 1, 2, 3}) enter(r);
+  pass(1);
+  silent_.insert("b");
+  EXPECT_NE(pass(2).state, HangState::hang);
+  const HangVerdict v = pass(3);
+  EXPECT_EQ(v.state, HangState::hang);
+  ASSERT_EQ(v.culprits.size(), 2u);
+  EXPECT_NE(v.culprits[0].reason.find("silent"), std::string::npos);
+}
+
 TEST_F(Hang, WhileItsOwnGpuWorksARankDoesNotWait) {
   for (int r = 0; r < 4; ++r) enter(r);  // launched ahead: the kernels in front of it still run
   busy_ = {0, 1, 2, 3};
@@ -311,6 +347,27 @@ TEST(ChangeDetector, TakesNoNoiseForAChange) {
   for (int i = 1000; i < 1010 && !found; ++i) found = d.add(180 + i * 7919 % 13, i);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->t_ns, 1000);
+}
+
+TEST(ChangeDetector, SeesASmallChangeInNoiseInTheEnd) {
+  // Noise of ± 6 around 100, and 5 more: too little for three values, enough for some more.
+  ChangeDetector d(0.02, true);
+  for (int i = 0; i < 200; ++i) EXPECT_FALSE(d.add(100 + i * 7919 % 13, i));
+  std::optional<Change> found;
+  int at = 200;
+  for (; at < 260 && !found; ++at) found = d.add(108 + at * 7919 % 13, at);
+  ASSERT_TRUE(found);
+  EXPECT_GT(at, 203);
+  EXPECT_NEAR(found->after - found->before, 8, 4);
+}
+
+TEST(ChangeDetector, PausesInSomeValuesAreNoChange) {
+  ChangeDetector d(0.02, true);
+  uint64_t random = 1;
+  for (int i = 0; i < 5000; ++i) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    EXPECT_FALSE(d.add((random >> 40) % 5 == 0 ? 200 : 100 + static_cast<double>(i % 3), i)) << i;
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@ struct AnalyzeOptions {
   bool hta = true;          ///< HTA's figures too
   bool collectives = true;  ///< fill Analysis::collectives
   bool excerpt = false;     ///< fill Analysis::excerpt
+  std::function<void(uint64_t done, uint64_t total)> progress;  ///< events read so far; from any of the threads
 };
 
 /// What was not measured is kNull or NaN. Times are of the reference clock.
@@ -62,7 +64,7 @@ struct Blame {
   double cost_us = 0;  ///< what others waited for it, rank-µs
   double lost_us = 0;  ///< of that, with no computation under the wait
   uint64_t collectives = 0;
-  std::string cause;  ///< compute, data_loading, host, jitter, unknown
+  std::string cause;  ///< compute, data_loading, host, checkpoint, jitter, unknown
   std::string evidence;
   double confidence = 0;  ///< 0 … 1
   bool significant = false;
@@ -124,6 +126,8 @@ struct Verdict {
   int64_t rank = trace::kNull;
   std::string node, group, cause;
   double cost_pct = kUnknown, confidence = 0;
+  std::string next;               ///< what to look at; empty: nothing
+  std::vector<std::string> also;  ///< what else stands out, largest cost first
 };
 
 struct MatrixCell {
@@ -163,7 +167,7 @@ struct Analysis {
   std::vector<StepResult> steps;
   std::vector<Breakdown> breakdown;
   std::vector<CollectiveResult> collectives;
-  std::vector<Blame> blame;       ///< largest cost first
+  std::vector<Blame> blame;       ///< significant ones first, then largest cost first
   std::vector<LinkResult> links;  ///< largest slowdown first
   std::vector<MatrixCell> matrix;
   std::string pattern;

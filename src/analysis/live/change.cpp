@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kLast[] = {3, 6, 12, 24};
 constexpr size_t kLeastBefore = 10, kLeastForSmall = 24, kMostBefore = 60;
-constexpr double kDeviations = 8, kErrors = 7;
+constexpr double kDeviations = 8, kErrors = 5.5;
 constexpr double kUnsure = 6;       // of few values the spread is not well known: it counts as larger by this / number
 constexpr double kMost = 0.75;      // of the last ones must lie beyond as much of those before
 constexpr double kOfMedian = 1.25;  // standard error of a median against that of a mean

@@ -62,6 +62,7 @@ struct Roots {
   std::set<size_t> ranks;          // are waited for and wait for nobody
   std::set<const Op*> unfinished;  // all are there, and yet they do not end
   std::set<size_t> seen;           // all that stand still or are waited for
+  std::vector<const Op*> reached;  // all that somebody waits in, on the way
 };
 
 Roots findRoots(const WaitGraph& graph, const std::vector<const Op*>& stuck) {
@@ -72,6 +73,7 @@ Roots findRoots(const WaitGraph& graph, const std::vector<const Op*>& stuck) {
     const Op* op = open.back();
     open.pop_back();
     if (!done.insert(op).second) continue;
+    roots.reached.push_back(op);
     roots.seen.insert(op->waiting.begin(), op->waiting.end());
     if (op->missing.empty()) {
       // Who has been silent since it came may have gone since.
@@ -166,7 +168,7 @@ void blameSizes(const WaitGraph& graph, const Op& op, const HangContext& context
 
 /// All wait for each other. Of the operations that wait for themselves in the end most ranks are in one; who is in
 /// another instead is to blame.
-void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& stuck, const HangContext& context,
+void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& reached, const HangContext& context,
                  HangVerdict& verdict) {
   auto leadsBack = [&](const Op* from) {
     std::set<const Op*> seen;
@@ -183,7 +185,7 @@ void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& stuck, co
     return false;
   };
   std::vector<const Op*> circle;
-  for (const Op* op : stuck)
+  for (const Op* op : reached)
     if (leadsBack(op)) circle.push_back(op);
   if (circle.empty()) return;
   auto usual = [&](const Op* op) { return context.sizes.contains({op->comm, op->op}); };
@@ -299,7 +301,7 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
       verdict.confidence = 0.5;
     }
   } else {
-    blameCircle(graph, ops, context, verdict);
+    blameCircle(graph, roots.reached, context, verdict);
     verdict.text = "ranks wait for each other: " +
                    (verdict.culprits.empty()
                         ? held

@@ -19,7 +19,7 @@ namespace tracesmith::analysis::live {
 
 struct SlowOptions {
   int64_t bucket_ns = 5'000'000'000;      ///< steps and transfers are averaged over so long
-  double least_rank = 0.015;              ///< of a step: what a rank must come later than before
+  double least_rank = 0.02;               ///< of a step: what a rank must come later than before
   double least_job = 0.05;                ///< of a step: what all must take longer
   int64_t job_wait_ns = 180'000'000'000;  ///< how long a rank or link may explain that, before the job is told
   double least_link = 0.035;              ///< of a transfer,

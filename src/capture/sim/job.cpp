@@ -17,6 +17,7 @@ Job::Job(const JobConfig& config) : config_(config) {
   kernels_ = kernelModels(random);
   cpu_ops_ = cpuOpNames();
   collective_kernels_ = collectiveKernelNames();
+  if (config_.laidOut()) collective_kernels_.push_back("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
 
   std::vector<double> cdf;
   double total = 0;
@@ -32,6 +33,7 @@ Job::Job(const JobConfig& config) : config_(config) {
                                           : static_cast<int>(std::clamp(per_rank / rows_per_op / 8, 24.0, 1150.0));
   backward_op_ = static_cast<size_t>(count) * 3 / 10;
   optimizer_op_ = static_cast<size_t>(count) * 8 / 10;
+  if (config_.laidOut()) layOut(random);
   for (int i = 0; i < count; ++i) {
     const uint64_t r = random.next();
     Op op{};
@@ -41,13 +43,18 @@ Job::Job(const JobConfig& config) : config_(config) {
     const auto kind = (r >> 40) % 100;
     const bool backward = static_cast<size_t>(i) >= backward_op_ && static_cast<size_t>(i) < optimizer_op_;
     const bool last = i + 1 == count;
-    if (last || (backward && (kind < 16 || static_cast<size_t>(i) + 1 == optimizer_op_))) {
+    // Of a pipeline's gradients only those of the last microbatch are reduced.
+    const bool gradients =
+        backward && (!config_.laidOut() || static_cast<size_t>(i) >= segmentOps(segments() - 1).first);
+    if (last || (gradients && (kind < 16 || static_cast<size_t>(i) + 1 == optimizer_op_))) {
       op.kind = OpKind::collective;
       op.collective = static_cast<uint32_t>(collectives_.size());
       CollectiveModel c;
       const auto which = (r >> 48) % 10;
       c.op = last ? "all_gather" : which < 7 ? "all_reduce" : "reduce_scatter";
-      c.world = last || collectives_.size() % 4 != 3;
+      c.group = config_.laidOut()                      ? last ? Group::world : Group::data
+                : last || collectives_.size() % 4 != 3 ? Group::world
+                                                       : Group::node;
       c.bytes = static_cast<int64_t>(1 + (r >> 52) % 64) << 16;
       c.kernel_name = last ? 0 : which < 7 ? 1 : 2;
       collectives_.push_back(c);
@@ -63,9 +70,12 @@ Job::Job(const JobConfig& config) : config_(config) {
     rows_per_step_ += op.has_cpu_op ? 3 : 2;  // the operator, its API call, the kernel or copy
   }
   rows_per_step_ += kRangeCount + 2;  // and the final synchronisation, and the step's own range
+  if (config_.laidOut()) rows_per_step_ += static_cast<uint64_t>(7 * segments());  // at most
+  for (CollectiveModel& c : collectives_) c.index = per_step_[static_cast<size_t>(c.group)]++;
   const uint64_t all_ranks = rows_per_step_ * static_cast<uint64_t>(config.ranks);
   steps_ = static_cast<int>(std::max<uint64_t>(1, (config.events + all_ranks - 1) / all_ranks));
 
+  if (config_.laidOut()) config_.events = static_cast<uint64_t>(steps_) * all_ranks;  // whole steps: ranks differ
   Faults& faults = config_.faults;
   const uint64_t any_rank = random.next(), any_node = random.next();
   if (faults.slow_rank == Faults::kBySeed)
@@ -83,36 +93,166 @@ Job::Job(const JobConfig& config) : config_(config) {
   }
 }
 
+/// What every microbatch exchanges: received, reduced over the tensor group, sent.
+void Job::layOut(Random& random) {
+  for (int k = 0; k < segments(); ++k) {
+    const auto bytes = static_cast<int64_t>(1 + random.next() % 16) << 18;
+    collectives_.push_back({"recv", Group::pipe, bytes, kSendRecvKernel, k});
+    collectives_.push_back({"all_reduce", Group::node, bytes, 1, k});
+    collectives_.push_back({"send", Group::pipe, bytes, kSendRecvKernel, k});
+  }
+}
+
+std::pair<size_t, size_t> Job::segmentOps(int segment) const {
+  const auto m = static_cast<size_t>(config_.microbatches);
+  const bool backward = segment >= config_.microbatches;
+  const size_t begin = backward ? backward_op_ : 0, count = (backward ? optimizer_op_ : backward_op_) - begin;
+  const size_t i = static_cast<size_t>(segment) % m;
+  return {begin + count * i / m, begin + count * (i + 1) / m};
+}
+
+GroupPlace Job::place(int rank, Group group) const {
+  const int per_stage = config_.ranks / config_.pipeline, tensor = std::max(1, config_.tensor);
+  switch (group) {
+    case Group::world:
+      return {0, rank, config_.ranks};
+    case Group::node: {
+      if (config_.laidOut()) return {rank / tensor, rank % tensor, tensor};
+      const int per_node = config_.gpus_per_node, node = nodeOf(rank);
+      return {node, rank % per_node, std::min(per_node, config_.ranks - node * per_node)};
+    }
+    case Group::data:
+      return {stageOf(rank) * tensor + rank % tensor, rank % per_stage / tensor, per_stage / tensor};
+    default:
+      return {rank % per_stage, stageOf(rank), config_.pipeline};
+  }
+}
+
+int Job::groupCount(Group group) const {
+  const int tensor = std::max(1, config_.tensor);
+  switch (group) {
+    case Group::world:
+      return 1;
+    case Group::node:
+      return config_.laidOut() ? config_.ranks / tensor : nodes();
+    case Group::data:
+      return config_.pipeline * tensor;
+    default:
+      return config_.ranks / config_.pipeline;
+  }
+}
+
+int Job::member(Group group, int id, int i) const {
+  const int per_stage = config_.ranks / config_.pipeline, tensor = std::max(1, config_.tensor);
+  switch (group) {
+    case Group::world:
+      return i;
+    case Group::node:
+      return id * (config_.laidOut() ? tensor : config_.gpus_per_node) + i;
+    case Group::data:
+      return id / tensor * per_stage + i * tensor + id % tensor;
+    default:
+      return i * per_stage + id;
+  }
+}
+
+int Job::peerOf(int rank, const CollectiveModel& model) const {
+  const bool forward = model.segment < config_.microbatches;
+  return stageOf(rank) + (forward == model.sends() ? 1 : -1);
+}
+
+bool Job::takesPart(int rank, const CollectiveModel& model) const {
+  if (!config_.laidOut()) return true;
+  if (!model.pair()) return model.group == Group::world || place(rank, model.group).size > 1;
+  const int peer = peerOf(rank, model);
+  return peer >= 0 && peer < config_.pipeline;
+}
+
+double Job::slowdownOf(int rank, int step) const {
+  const Faults& faults = config_.faults;
+  if (step < faults.from_step) return 1;
+  for (const auto& [other, factor] : faults.also_slow)
+    if (other == rank) return factor;
+  return rank == faults.slow_rank ? faults.slowdown : 1;
+}
+
+/// 150 GB/s within a node, 40 GB/s between nodes; all wait for the slow node's links.
+double Job::bandwidth(int first, int last, bool whole_job) const {
+  const Faults& faults = config_.faults;
+  const bool between = nodeOf(first) != nodeOf(last);
+  const bool touches = whole_job || (nodeOf(first) <= faults.slow_node && faults.slow_node <= nodeOf(last));
+  const bool slow = faults.slow_node >= 0 && (between ? faults.network && touches : nodeOf(first) == faults.slow_node);
+  return (between ? 40 : 150) / (slow ? faults.link_slowdown : 1);
+}
+
 void Job::settle(int step, size_t first, size_t last, std::vector<RankState>& states,
                  std::vector<CollectiveTime>& times) const {
+  for (size_t k = first; k < last; ++k)
+    for (int id = 0; id < groupCount(collectives_[k].group); ++id) settleGroup(step, k, id, states, times);
+}
+
+void Job::settleGroup(int step, size_t k, int id, std::vector<RankState>& states,
+                      std::vector<CollectiveTime>& times) const {
   const size_t per_rank = collectives_.size();
-  for (size_t k = first; k < last; ++k) {
-    const CollectiveModel& model = collectives_[k];
-    const int group = model.world ? config_.ranks : config_.gpus_per_node;
-    for (int begin = 0; begin < config_.ranks; begin += group) {
-      const int end = std::min(config_.ranks, begin + group);
-      const int node = nodeOf(begin);
-      Random random(config_.seed ^ static_cast<uint64_t>(step) << 20 ^ k << 8 ^ static_cast<uint64_t>(begin) << 44 ^
-                    0xc011ec71);
-      int64_t arrived = 0;
-      for (int r = begin; r < end; ++r) {
-        CollectiveTime& t = times[static_cast<size_t>(r) * per_rank + k];
-        t.start = std::max(t.ready, states[static_cast<size_t>(r)].comm + 700);
-        arrived = std::max(arrived, t.start);
-      }
-      // 150 GB/s within a node, 40 GB/s between nodes; all wait for the slow node's links.
-      const Faults& faults = config_.faults;
-      const bool between = model.world && nodes() > 1;
-      const bool slow = between ? faults.network && faults.slow_node >= 0 : node == faults.slow_node;
-      const double gbps = (between ? 40 : 150) / (slow ? faults.link_slowdown : 1);
-      const auto transfer = static_cast<int64_t>((8000 + static_cast<double>(model.bytes) / gbps) * random.noise());
-      for (int r = begin; r < end; ++r) {
-        CollectiveTime& t = times[static_cast<size_t>(r) * per_rank + k];
-        t.end = arrived + transfer + static_cast<int64_t>(random.next() % 4000);  // ends spread over 4 µs
-        states[static_cast<size_t>(r)].comm = t.end;
-      }
-    }
+  const CollectiveModel& model = collectives_[k];
+  const int begin = member(model.group, id, 0), size = place(begin, model.group).size;
+  if (!takesPart(begin, model)) return;
+  const int stream = streamOf(model);
+  Random random(config_.seed ^ static_cast<uint64_t>(step) << 20 ^ k << 8 ^ static_cast<uint64_t>(begin) << 44 ^
+                0xc011ec71);
+  auto time = [&](int i) -> CollectiveTime& {
+    return times[static_cast<size_t>(member(model.group, id, i)) * per_rank + k];
+  };
+  auto comm = [&](int i) -> int64_t& { return states[static_cast<size_t>(member(model.group, id, i))].comm[stream]; };
+  int64_t arrived = 0;
+  for (int i = 0; i < size; ++i) {
+    time(i).start = std::max(time(i).ready, comm(i) + 700);
+    arrived = std::max(arrived, time(i).start);
   }
+  const double gbps = bandwidth(begin, member(model.group, id, size - 1), model.group == Group::world);
+  const auto transfer = static_cast<int64_t>((8000 + static_cast<double>(model.bytes) / gbps) * random.noise());
+  for (int i = 0; i < size; ++i) {
+    time(i).end = arrived + transfer + static_cast<int64_t>(random.next() % 4000);  // ends spread over 4 µs
+    comm(i) = time(i).end;
+  }
+}
+
+/// What a stage receives in a segment, and the sends it comes from.
+void Job::settleTransfers(int step, int segment, int stage, std::vector<RankState>& states,
+                          std::vector<CollectiveTime>& times) const {
+  const size_t per_rank = collectives_.size(), receive = segmentModel(segment, 0), send = segmentModel(segment, 2);
+  const int per_stage = config_.ranks / config_.pipeline;
+  for (int r = stage * per_stage; r < (stage + 1) * per_stage; ++r) {
+    if (!takesPart(r, collectives_[receive])) continue;
+    const int from = member(Group::pipe, place(r, Group::pipe).id, peerOf(r, collectives_[receive]));
+    Random random(config_.seed ^ static_cast<uint64_t>(step) << 20 ^ receive << 8 ^ static_cast<uint64_t>(r) << 44 ^
+                  0x5e2d);
+    CollectiveTime& a = times[static_cast<size_t>(from) * per_rank + send];
+    CollectiveTime& b = times[static_cast<size_t>(r) * per_rank + receive];
+    int64_t &sent = states[static_cast<size_t>(from)].comm[1], &received = states[static_cast<size_t>(r)].comm[1];
+    a.start = std::max(a.ready, sent + 700);
+    b.start = std::max(b.ready, received + 700);
+    const double gbps = bandwidth(std::min(from, r), std::max(from, r), false);
+    const auto bytes = static_cast<double>(collectives_[receive].bytes);
+    const int64_t end = std::max(a.start, b.start) + static_cast<int64_t>((8000 + bytes / gbps) * random.noise());
+    sent = a.end = end + static_cast<int64_t>(random.next() % 2000);
+    received = b.end = end + static_cast<int64_t>(random.next() % 2000);
+  }
+}
+
+Status checkLayout(const JobConfig& c) {
+  const int tensor = std::max(1, c.tensor);
+  if (c.pipeline < 1 || c.tensor < 0 || c.microbatches < 1 || c.microbatches > 64)
+    return Status::invalid(
+        "a pipeline has at least one stage, a tensor group no negative size, a step 1 to 64 microbatches");
+  if (static_cast<int64_t>(c.pipeline) * tensor > c.ranks || c.ranks % (c.pipeline * tensor) != 0)
+    return Status::invalid(std::to_string(c.ranks) + " ranks cannot be " + std::to_string(c.pipeline) +
+                           " stages of tensor groups of " + std::to_string(tensor) +
+                           ": their product must divide the number of ranks");
+  if (c.tensor > 1 && c.gpus_per_node % c.tensor != 0)
+    return Status::invalid("a tensor group of " + std::to_string(c.tensor) + " ranks does not fit nodes of " +
+                           std::to_string(c.gpus_per_node) + " GPUs");
+  return {};
 }
 
 Status addFault(Faults& faults, const std::string& text) {
@@ -135,10 +275,14 @@ Status addFault(Faults& faults, const std::string& text) {
   } else if (!has_first || wrong) {
     return Status::invalid("'" + text +
                            "' is no fault: give slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS], "
-                           "jitter=PERCENT, hang=RANK[:STEP], from=STEP or none");
+                           "jitter=PERCENT, hang=RANK[:STEP], checkpoint=STEPS[:MS], from=STEP or none");
   } else if (name == "slow-gpu") {
-    faults.slow_rank = whole;
-    if (has_second) faults.slowdown = second;
+    if (faults.slow_rank >= 0) {
+      faults.also_slow.emplace_back(whole, has_second ? second : Faults().slowdown);
+    } else {
+      faults.slow_rank = whole;
+      if (has_second) faults.slowdown = second;
+    }
   } else if (name == "slow-link") {
     faults.slow_node = whole;
     faults.network = true;
@@ -149,6 +293,9 @@ Status addFault(Faults& faults, const std::string& text) {
   } else if (name == "hang") {
     faults.hang_rank = whole;
     if (has_second) faults.hang_step = static_cast<int>(second);
+  } else if (name == "checkpoint" && whole > 0) {
+    faults.checkpoint_every = whole;
+    faults.checkpoint_ms = has_second ? second : 2000;
   } else if (name == "jitter" && !has_second) {
     faults.jitter = first / 100;
   } else if (name == "from" && !has_second) {

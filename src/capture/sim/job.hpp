@@ -3,7 +3,11 @@
 // of them has arrived. One rank is slow from the middle on, one node's links are slow, and each node has a clock of its
 // own.
 //
-// A step is simulated in three parts, because ranks meet twice in it:
+// With pipeline or tensor groups (JobConfig::pipeline, tensor) the ranks are laid out as stages × data × tensor: every
+// microbatch is received from the stage before, computed, reduced over the tensor group and sent on; all forward passes
+// come first, then all backward passes, then the gradients over the data-parallel group.
+//
+// Without them a step is simulated in three parts, because ranks meet twice in it:
 //   1. forward and backward on every rank: says when it is ready for each gradient collective;
 //   2. the collectives, over all ranks; then the optimizer on every rank, up to the final all-gather;
 //   3. the final all-gather, over all ranks.
@@ -24,12 +28,15 @@ namespace tracesmith::sim {
 /// What goes wrong in a job.
 struct Faults {
   static constexpr int kBySeed = -2, kNone = -1;
-  int slow_rank = kBySeed;   ///< its kernels take `slowdown` times as long
-  double slowdown = 1.3;     //
-  int slow_node = kBySeed;   ///< its links take `link_slowdown` times as long
-  double link_slowdown = 3;  //
-  int late_rank = kNone;     ///< its data loader is `late_ms` late in every step
-  double late_ms = 5;        //
+  int slow_rank = kBySeed;                        ///< its kernels take `slowdown` times as long
+  double slowdown = 1.3;                          //
+  std::vector<std::pair<int, double>> also_slow;  ///< more ranks, each with its factor
+  int slow_node = kBySeed;                        ///< its links take `link_slowdown` times as long
+  double link_slowdown = 3;                       //
+  int late_rank = kNone;                          ///< its data loader is `late_ms` late in every step
+  double late_ms = 5;                             //
+  int checkpoint_every = 0;  ///< steps; rank 0 saves one for `checkpoint_ms` while all wait; 0: never
+  double checkpoint_ms = 0;  //
   int from_step = kBySeed;   ///< the slow rank and the late one are well before; by seed: half of the steps
   double jitter = 0;         ///< kernels of all ranks take up to this share longer, at random
   int hang_rank = kNone;     ///< does not come to the middle one of the collectives of `hang_step`; live jobs only
@@ -47,7 +54,7 @@ struct Faults {
 };
 
 /// Adds one fault, as users write it: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS], jitter=PERCENT,
-/// hang=RANK[:STEP], from=STEP, none.
+/// hang=RANK[:STEP], checkpoint=STEPS[:MS], from=STEP, none. slow-gpu may be given more than once.
 Status addFault(Faults& faults, const std::string& text);
 
 struct JobConfig {
@@ -55,9 +62,16 @@ struct JobConfig {
   int ranks = 32;
   int gpus_per_node = 8;
   uint64_t seed = 1;
-  int operations = 0;  ///< kernels, copies and collectives of a rank in a step; 0: as many as suit the trace
+  int operations = 0;    ///< kernels, copies and collectives of a rank in a step; 0: as many as suit the trace
+  int pipeline = 1;      ///< stages; they and `tensor` must divide the ranks
+  int tensor = 0;        ///< ranks of a tensor-parallel group; 0: those of a node share some collectives instead
+  int microbatches = 4;  ///< of a pipeline
   Faults faults = {};
+
+  bool laidOut() const { return pipeline > 1 || tensor > 0; }
 };
+/// Whether the groups fit the ranks.
+Status checkLayout(const JobConfig& config);
 
 /// Small, fast, and the same everywhere.
 class Random {
@@ -114,16 +128,32 @@ struct Op {
   uint32_t collective;  // index in collectives
 };
 
+/// Who takes part: all ranks; those of a node, or of a tensor-parallel group; of a data-parallel one; of a pipeline.
+enum class Group : uint8_t { world, node, data, pipe };
+constexpr int kGroups = 4;
+
 struct CollectiveModel {
   const char* op;
-  bool world;  // all ranks, or those of one node
+  Group group;
   int64_t bytes;
   uint32_t kernel_name;  // index in collectiveKernels
+  int32_t segment = -1;  // it belongs to, of a job that is laid out
+  int64_t index = 0;     // among those of its group in a step
+
+  bool sends() const { return op[0] == 's'; }
+  bool pair() const { return group == Group::pipe; }
+};
+constexpr uint32_t kSendRecvKernel = 3;
+
+/// A rank's place in one of its groups.
+struct GroupPlace {
+  int id, rank, size;
 };
 
 /// Where a rank stands between steps. Times are ns of the reference clock since the job began.
 struct RankState {
-  int64_t host = 0, compute = 0, copy = 0, comm = 0;
+  int64_t host = 0, compute = 0, copy = 0;
+  int64_t comm[3] = {};  // by stream
   int64_t correlation = 1;
 };
 
@@ -143,6 +173,7 @@ struct SimEvent {
   int64_t bytes;  // or kNull
   bool backward_thread;
   bool collective;
+  int stream = 0;  // of a collective
 };
 
 enum Api : uint32_t { kLaunchKernel, kMemcpyAsync, kMemsetAsync, kDeviceSynchronize, kApiCount };
@@ -182,6 +213,26 @@ class Job {
   const std::vector<CollectiveModel>& collectives() const { return collectives_; }
   const std::vector<Op>& ops() const { return ops_; }
 
+  GroupPlace place(int rank, Group group) const;
+  int groupCount(Group group) const;
+  int member(Group group, int id, int place) const;  ///< its rank
+  /// How many operations a group has in a step.
+  int64_t perStep(Group group) const { return per_step_[static_cast<size_t>(group)]; }
+  bool takesPart(int rank, const CollectiveModel& model) const;
+  /// Of a send or receive: the other stage.
+  int peerOf(int rank, const CollectiveModel& model) const;
+  static int streamOf(const CollectiveModel& model) { return model.segment < 0 ? 0 : model.pair() ? 1 : 2; }
+  int stageOf(int rank) const { return rank / (config_.ranks / config_.pipeline); }
+  int segments() const { return config_.laidOut() ? 2 * config_.microbatches : 0; }
+
+  /// A step of all ranks, in parts: `run(first, last, part)` runs part(rank, state, times, random, sink) for ranks from
+  /// first up to last, in any order; which = 0, 1, 2: up to the gradients, the optimizer, the end.
+  template <typename Run>
+  void simulateStep(int step, std::vector<RankState>& states, std::vector<CollectiveTime>& times, Run&& run) const;
+  /// The same of one rank, whose collectives are settled.
+  template <typename Sink>
+  void replayStep(int rank, int step, RankState& state, const CollectiveTime* settled, Sink&& sink) const;
+
   /// Forward and backward: fills ready times. `sink(SimEvent)` takes the rows.
   template <typename Sink>
   void computePart(int rank, int step, RankState& state, CollectiveTime* times, Random& random, Sink&& sink) const;
@@ -195,12 +246,37 @@ class Job {
     return Random(config_.seed ^ static_cast<uint64_t>(rank) << 40 ^ static_cast<uint64_t>(step) << 8);
   }
 
+  /// The parts of a segment: the receive is launched; what it brought is computed and reduced; it is sent on.
+  template <typename Sink>
+  void receivePart(int segment, int rank, int step, RankState& state, CollectiveTime* times, Random& random,
+                   Sink&& sink) const;
+  template <typename Sink>
+  void segmentPart(int segment, int rank, int step, RankState& state, CollectiveTime* times, Random& random,
+                   Sink&& sink) const;
+  template <typename Sink>
+  void sendPart(int segment, int rank, RankState& state, CollectiveTime* times, Random& random, Sink&& sink) const;
+
   /// Settles start and end of collectives [first, last) of one step on all ranks from their ready times.
   /// times[rank × collectives().size() + k]
   void settle(int step, size_t first, size_t last, std::vector<RankState>& states,
               std::vector<CollectiveTime>& times) const;
 
  private:
+  double slowdownOf(int rank, int step) const;
+  bool saves(int rank, int step) const {
+    const Faults& f = config_.faults;
+    return rank == 0 && f.checkpoint_every > 0 && step % f.checkpoint_every == f.checkpoint_every - 1;
+  }
+  void layOut(Random& random);
+  void settleGroup(int step, size_t k, int id, std::vector<RankState>& states,
+                   std::vector<CollectiveTime>& times) const;
+  void settleTransfers(int step, int segment, int stage, std::vector<RankState>& states,
+                       std::vector<CollectiveTime>& times) const;
+  double bandwidth(int first, int last, bool whole_job) const;
+  size_t segmentModel(int segment, int which) const { return static_cast<size_t>(3 * segment + which); }
+  std::pair<size_t, size_t> segmentOps(int segment) const;
+  template <typename Sink>
+  void launchComm(size_t model, RankState& state, CollectiveTime* times, Random& random, Sink& sink) const;
   template <typename Sink>
   void runOps(size_t first, size_t last, int rank, int step, bool backward_from, RankState& state,
               CollectiveTime* times, Random& random, Sink& sink) const;
@@ -215,14 +291,116 @@ class Job {
   std::vector<Op> ops_;
   size_t backward_op_ = 0, optimizer_op_ = 0;  // where the parts begin in ops_
   std::vector<ClockTruth> clocks_;
+  int64_t per_step_[kGroups] = {};
 };
+
+template <typename Run>
+void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<CollectiveTime>& times, Run&& run) const {
+  const int ranks = config_.ranks, per_stage = ranks / config_.pipeline;
+  const size_t last = collectives_.size() - 1;
+  if (config_.laidOut()) {
+    for (int k = 0; k < segments(); ++k)
+      for (int i = 0; i < config_.pipeline; ++i) {
+        const int stage = k < config_.microbatches ? i : config_.pipeline - 1 - i;
+        auto forStage = [&](auto part) { run(0, stage * per_stage, (stage + 1) * per_stage, part); };
+        forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, auto& sink) {
+          receivePart(k, r, step, s, t, random, sink);
+        });
+        settleTransfers(step, k, stage, states, times);
+        forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, auto& sink) {
+          segmentPart(k, r, step, s, t, random, sink);
+        });
+        const int tensor = std::max(1, config_.tensor);
+        for (int id = stage * per_stage / tensor; id < (stage + 1) * per_stage / tensor; ++id)
+          settleGroup(step, segmentModel(k, 1), id, states, times);
+        forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, auto& sink) {
+          sendPart(k, r, s, t, random, sink);
+        });
+      }
+    settle(step, static_cast<size_t>(3 * segments()), last, states, times);
+  } else {
+    run(0, 0, ranks, [&](int r, RankState& s, CollectiveTime* t, Random& random, auto& sink) {
+      computePart(r, step, s, t, random, sink);
+    });
+    settle(step, 0, last, states, times);
+  }
+  run(1, 0, ranks, [&](int r, RankState& s, CollectiveTime* t, Random& random, auto& sink) {
+    optimizerPart(r, step, s, t, random, sink);
+  });
+  settle(step, last, last + 1, states, times);
+  run(2, 0, ranks, [&](int r, RankState& s, CollectiveTime* t, Random&, auto& sink) { endPart(r, step, s, t, sink); });
+}
+
+template <typename Sink>
+void Job::replayStep(int rank, int step, RankState& state, const CollectiveTime* settled, Sink&& sink) const {
+  Random random = stepRandom(rank, step);
+  // The parts write ready times, settled already: they get a copy to write to.
+  std::vector<CollectiveTime> times(settled, settled + collectives_.size());
+  if (config_.laidOut())
+    for (int k = 0; k < segments(); ++k) {
+      receivePart(k, rank, step, state, times.data(), random, sink);
+      segmentPart(k, rank, step, state, times.data(), random, sink);
+      sendPart(k, rank, state, times.data(), random, sink);
+    }
+  else
+    computePart(rank, step, state, times.data(), random, sink);
+  for (size_t k = 0; k + 1 < collectives_.size(); ++k)
+    if (takesPart(rank, collectives_[k])) state.comm[streamOf(collectives_[k])] = settled[k].end;
+  optimizerPart(rank, step, state, times.data(), random, sink);
+  state.comm[0] = settled[times.size() - 1].end;
+  endPart(rank, step, state, settled, sink);
+}
+
+template <typename Sink>
+void Job::launchComm(size_t model, RankState& s, CollectiveTime* times, Random& random, Sink& sink) const {
+  const uint64_t r = random.next();
+  const int64_t launch = s.host + 400 + static_cast<int64_t>(r >> 8 & 511);
+  const auto api_ns = static_cast<int64_t>(3600 * random.noise());
+  CollectiveTime& c = times[model];
+  c.correlation = s.correlation++;
+  c.enqueue = launch;
+  sink(SimEvent{trace::EventType::runtime, kLaunchKernel, launch, launch + api_ns, c.correlation, trace::kNull, false,
+                false});
+  s.host = launch + api_ns + 700;
+  c.ready = launch + api_ns + 900;
+  if (collectives_[model].op[0] != 'r') c.ready = std::max(c.ready, s.compute + 650);  // a receive waits for nothing
+}
+
+template <typename Sink>
+void Job::receivePart(int segment, int rank, int step, RankState& s, CollectiveTime* times, Random& random,
+                      Sink&& sink) const {
+  if (segment == 0 && rank == config_.faults.late_rank && step >= config_.faults.from_step)
+    s.host += static_cast<int64_t>(config_.faults.late_ms * 1e6);
+  const size_t model = segmentModel(segment, 0);
+  if (takesPart(rank, collectives_[model])) launchComm(model, s, times, random, sink);
+}
+
+template <typename Sink>
+void Job::segmentPart(int segment, int rank, int step, RankState& s, CollectiveTime* times, Random& random,
+                      Sink&& sink) const {
+  const size_t receive = segmentModel(segment, 0), tensor = segmentModel(segment, 1);
+  if (takesPart(rank, collectives_[receive])) s.compute = std::max(s.compute, times[receive].end);
+  const bool backward = segment >= config_.microbatches;
+  const int64_t begin = s.host;
+  const auto [first, last] = segmentOps(segment);
+  runOps(first, last, rank, step, backward, s, times, random, sink);
+  sink(SimEvent{trace::EventType::annotation, backward ? kBackward : kForward, begin, s.host, trace::kNull,
+                trace::kNull, false, false});
+  if (takesPart(rank, collectives_[tensor])) launchComm(tensor, s, times, random, sink);
+}
+
+template <typename Sink>
+void Job::sendPart(int segment, int rank, RankState& s, CollectiveTime* times, Random& random, Sink&& sink) const {
+  const size_t tensor = segmentModel(segment, 1), send = segmentModel(segment, 2);
+  if (takesPart(rank, collectives_[tensor])) s.compute = std::max(s.compute, times[tensor].end);
+  if (takesPart(rank, collectives_[send])) launchComm(send, s, times, random, sink);
+}
 
 template <typename Sink>
 void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, RankState& s, CollectiveTime* times,
                  Random& random, Sink& sink) const {
   const Faults& faults = config_.faults;
-  const double slow = (rank == faults.slow_rank && step >= faults.from_step ? faults.slowdown : 1.0) +
-                      0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
+  const double slow = slowdownOf(rank, step) + 0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
   for (size_t i = first; i < last; ++i) {
     const Op& op = ops_[i];
     const uint64_t r = random.next();
@@ -276,11 +454,15 @@ void Job::computePart(int rank, int step, RankState& s, CollectiveTime* times, R
 template <typename Sink>
 void Job::optimizerPart(int rank, int step, RankState& s, CollectiveTime* times, Random& random, Sink&& sink) const {
   for (size_t k = 0; k + 1 < collectives_.size(); ++k)
-    sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,
-                  times[k].correlation, collectives_[k].bytes, true, true});
-  s.compute = std::max(s.compute, s.comm);  // the optimizer needs all gradients
+    if (takesPart(rank, collectives_[k]))
+      sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,
+                    times[k].correlation, collectives_[k].bytes, true, true, streamOf(collectives_[k])});
+  s.compute = std::max(s.compute, s.comm[0]);  // the optimizer needs all gradients
   int64_t begin = s.host;
-  runOps(optimizer_op_, ops_.size(), rank, step, false, s, times, random, sink);
+  runOps(optimizer_op_, ops_.size() - 1, rank, step, false, s, times, random, sink);
+  if (saves(rank, step))  // what was launched is done first: its results are saved
+    s.host = std::max(s.host, s.compute) + static_cast<int64_t>(config_.faults.checkpoint_ms * 1e6);
+  runOps(ops_.size() - 1, ops_.size(), rank, step, false, s, times, random, sink);
   sink(SimEvent{trace::EventType::annotation, kOptimizer, begin, s.host, trace::kNull, trace::kNull, false, false});
 }
 
@@ -288,7 +470,7 @@ template <typename Sink>
 void Job::endPart(int, int, RankState& s, const CollectiveTime* times, Sink&& sink) const {
   const size_t k = collectives_.size() - 1;
   sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,
-                times[k].correlation, collectives_[k].bytes, false, true});
+                times[k].correlation, collectives_[k].bytes, false, true, 0});
   const int64_t end = std::max({s.compute, s.copy, times[k].end}) + 2500;
   const int64_t call = s.host + 300;
   const int64_t returned = std::max(call + 1000, end);

@@ -19,7 +19,7 @@ using trace::EventType;
 
 namespace {
 
-constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;
+constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next two
 constexpr uint32_t kHostLane = 1;
 constexpr auto kPeriod = std::chrono::milliseconds(2);
 
@@ -27,6 +27,7 @@ constexpr auto kPeriod = std::chrono::milliseconds(2);
 constexpr ring::CollectiveInfo kInfo{.datatype = 10, .algo = 2, .proto = 1, .channels = 24, .root = -1};
 
 const char* functionOf(const CollectiveModel& model) {
+  if (model.pair()) return model.sends() ? "Send" : "Recv";
   return model.kernel_name == 0 ? "AllGather" : model.kernel_name == 1 ? "AllReduce" : "ReduceScatter";
 }
 
@@ -71,6 +72,7 @@ LiveJob::LiveJob(const LiveConfig& config) : config_(config), job_(config.job) {
 Result<std::unique_ptr<LiveJob>> LiveJob::create(const LiveConfig& config) {
   if (config.job.ranks < 1 || config.first_rank < 0 || config.first_rank + config.ranks_here > config.job.ranks)
     return Status::invalid("the ranks simulated here are not ranks of the job");
+  TS_TRY(checkLayout(config.job));
   std::string folder = config.folder;
   if (folder.empty()) {
     Result<std::string> users = ring::ringFolder();
@@ -144,25 +146,32 @@ Status LiveJob::makeRing(int r, const std::string& folder) {
   rank->collective_kernels.resize(job_.collectiveKernels().size());
   rank->memcpy = rank->ring->intern("Memcpy HtoD (Pinned -> Device)");
   rank->memset = rank->ring->intern("Memset (Device)");
-  auto comm = [&](bool world, int group_rank, int size) {
+  for (int g = 0; g < kGroups; ++g) {
+    const auto group = static_cast<Group>(g);
+    const GroupPlace place = job_.place(r, group);
+    const bool used = job_.config().laidOut() ? group == Group::world || place.size > 1 : g < 2;
+    if (!used) continue;
+    static const char* const kNames[kGroups] = {"world", "tp", "dp", "pp"};
     Record record{};
     record.kind = Kind::comm;
-    record.name = rank->ring->intern(world ? "world" : "node");
+    record.name = rank->ring->intern(group == Group::node && !job_.config().laidOut() ? "node" : kNames[g]);
     record.start = raw(*rank, 0);
-    record.arg[0] = commHash(world, job_.nodeOf(r));
-    record.arg[1] = static_cast<uint32_t>(group_rank) | static_cast<uint64_t>(size) << 32;
-    record.arg[2] = static_cast<uint64_t>(world ? job_.nodes() : 1);
+    record.arg[0] = commHash(group, place.id);
+    record.arg[1] = static_cast<uint32_t>(place.rank) | static_cast<uint64_t>(place.size) << 32;
+    record.arg[2] = static_cast<uint64_t>(1 + job_.nodeOf(job_.member(group, place.id, place.size - 1)) -
+                                          job_.nodeOf(job_.member(group, place.id, 0)));
     rank->ring->writeLane(kHostLane, record);
-  };
-  comm(true, r, job_.config().ranks);
-  comm(false, r % per_node, std::min(per_node, job_.config().ranks - job_.nodeOf(r) * per_node));
+  }
   h.state = ring::State::alive;
   ranks_.push_back(std::move(rank));
   return {};
 }
 
-uint64_t LiveJob::commHash(bool world, int node) const {
-  uint64_t h = job_.config().seed * 0x9e3779b97f4a7c15ull + (world ? 1 : 2 + static_cast<uint64_t>(node));
+uint64_t LiveJob::commHash(Group group, int id) const {
+  const uint64_t place = group == Group::world  ? 1
+                         : group == Group::node ? 2 + static_cast<uint64_t>(id)
+                                                : (static_cast<uint64_t>(group) << 32) + static_cast<uint64_t>(id);
+  uint64_t h = job_.config().seed * 0x9e3779b97f4a7c15ull + place;
   h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9ull;
   return h ^ (h >> 29);
 }
@@ -176,31 +185,21 @@ uint64_t LiveJob::raw(const Rank& rank, int64_t t) const {
 void LiveJob::simulate(int step) {
   const size_t collectives = job_.collectives().size();
   const int ranks = job_.config().ranks;
-  Part part = Part::compute;
   std::vector<int64_t> begin(static_cast<size_t>(ranks));
-  auto forAll = [&](auto work) {
-    for (int r = 0; r < ranks; ++r) {
+  for (int r = 0; r < ranks; ++r) {
+    begin[static_cast<size_t>(r)] = states_[static_cast<size_t>(r)].host;
+    random_[static_cast<size_t>(r)] = job_.stepRandom(r, step);
+  }
+  job_.simulateStep(step, states_, times_, [&](int which, int first, int last, auto work) {
+    for (int r = first; r < last; ++r) {
       const auto i = static_cast<size_t>(r);
       Rank* rank = here(r) && !ranks_.empty() ? &local(r) : nullptr;
       auto sink = [&](const SimEvent& e) {
-        if (rank) take(*rank, e, part);
+        if (rank) take(*rank, e, static_cast<Part>(which));
       };
       work(r, states_[i], &times_[i * collectives], random_[i], sink);
     }
-  };
-  forAll([&](int r, RankState& s, CollectiveTime* t, Random& random, auto& sink) {
-    begin[static_cast<size_t>(r)] = s.host;
-    random = job_.stepRandom(r, step);
-    job_.computePart(r, step, s, t, random, sink);
   });
-  job_.settle(step, 0, collectives - 1, states_, times_);
-  part = Part::optimizer;
-  forAll([&](int r, RankState& s, CollectiveTime* t, Random& random, auto& sink) {
-    job_.optimizerPart(r, step, s, t, random, sink);
-  });
-  job_.settle(step, collectives - 1, collectives, states_, times_);
-  part = Part::end;
-  forAll([&](int r, RankState& s, CollectiveTime* t, Random&, auto& sink) { job_.endPart(r, step, s, t, sink); });
   const Faults& faults = job_.config().faults;
   const bool hang = faults.hang_rank >= 0 && step >= faults.hang_step;
   for (auto& rank : ranks_) {
@@ -231,7 +230,7 @@ void LiveJob::take(Rank& rank, const SimEvent& e, Part part) {
       r.kind = Kind::kernel;
       r.name = e.collective ? rank.id(rank.collective_kernels, e.name, job_.collectiveKernels()[e.name])
                             : rank.id(rank.kernels, e.name, job_.kernels()[e.name].name);
-      r.stream = e.collective ? kCommStream : kComputeStream;
+      r.stream = e.collective ? kCommStream + static_cast<uint32_t>(e.stream) : kComputeStream;
       r.arg[0] = e.collective
                      ? rank.id(rank.shapes, static_cast<uint32_t>(job_.kernels().size()), kCollectiveShape.text())
                      : rank.id(rank.shapes, e.name, job_.kernels()[e.name].shape.text());
@@ -270,26 +269,25 @@ void LiveJob::take(Rank& rank, const SimEvent& e, Part part) {
 
 void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
   const auto& models = job_.collectives();
-  const auto all = static_cast<int64_t>(models.size()), local = (all - 1) / 4;
-  const int node = job_.nodeOf(rank.rank), per_node = job_.config().gpus_per_node;
   for (size_t k = 0; k < models.size(); ++k) {
+    if (!job_.takesPart(rank.rank, models[k])) continue;
     const CollectiveModel& model = models[k];
     const CollectiveTime& t = times[k];
     Record launch{};
     launch.kind = Kind::nccl_launch;
-    launch.stream = kCommStream;
+    launch.stream = kCommStream + static_cast<uint32_t>(Job::streamOf(model));
     rank.entries.push_back(
         {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, Part::compute, true, launch});
     Record c{};
-    c.kind = Kind::collective;
+    const GroupPlace place = job_.place(rank.rank, model.group);
+    c.kind = model.pair() ? Kind::p2p : Kind::collective;
+    if (model.pair()) c.device = static_cast<uint16_t>(job_.peerOf(rank.rank, model));
     c.name = rank.ring->intern(functionOf(model));
-    c.stream = static_cast<uint32_t>(model.world ? rank.rank : rank.rank % per_node) + 1;
-    c.correlation = static_cast<uint32_t>(model.world ? job_.config().ranks
-                                                      : std::min(per_node, job_.config().ranks - node * per_node));
-    c.arg[0] = commHash(model.world, node);
+    c.stream = static_cast<uint32_t>(place.rank) + 1;
+    c.correlation = static_cast<uint32_t>(place.size);
+    c.arg[0] = commHash(model.group, place.id);
     // Each communicator counts its own operations.
-    c.arg[1] = static_cast<uint64_t>(model.world ? step * (all - local) + static_cast<int64_t>(k - k / 4)
-                                                 : step * local + static_cast<int64_t>(k / 4));
+    c.arg[1] = static_cast<uint64_t>(step * job_.perStep(model.group) + model.index);
     c.arg[2] = static_cast<uint64_t>(model.bytes / 2);
     std::memcpy(&c.arg[3], &kInfo, sizeof kInfo);
     rank.entries.push_back({t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue, Part::compute, true, c});
@@ -299,8 +297,9 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
 /// One rank stops before it launches a collective. The others launch it, and all that comes after, and wait.
 void LiveJob::cutAtHang(Rank& rank, const CollectiveTime* times) {
   const auto& models = job_.collectives();
-  size_t k = models.size() / 2;
-  while (!models[k].world) ++k;
+  // In a pipeline all would stand still somewhere else: there it is the last one.
+  size_t k = job_.config().laidOut() ? models.size() - 1 : models.size() / 2;
+  while (models[k].group != Group::world) ++k;
   const CollectiveTime& missing = times[k];
   const bool culprit = rank.rank == job_.config().faults.hang_rank;
   std::erase_if(rank.entries, [&](const Entry& e) {
@@ -308,7 +307,7 @@ void LiveJob::cutAtHang(Rank& rank, const CollectiveTime* times) {
     const bool on_gpu = e.record.kind == Kind::kernel || e.record.kind == Kind::memcpy || e.record.kind == Kind::memset;
     if (culprit) return on_gpu ? e.correlation >= missing.correlation : e.end >= missing.enqueue;
     if (!on_gpu) return false;
-    return e.collective ? e.correlation >= missing.correlation : e.part == Part::optimizer;
+    return e.collective ? e.correlation >= missing.correlation : e.part == Part::optimizer && !job_.config().laidOut();
   });
 }
 
@@ -323,7 +322,8 @@ bool LiveJob::write(const std::atomic<bool>& stop) {
         if (config_.speed > 0 ? static_cast<double>(e.at) * scale_ > elapsed : rank->ring->fullLane(e.lane)) break;
         e.record.start = raw(*rank, e.start);
         e.record.end = raw(*rank, e.end);
-        if (e.record.kind == Kind::collective || e.end == e.start) e.record.end = 0;  // begins
+        if (e.record.kind == Kind::collective || e.record.kind == Kind::p2p || e.end == e.start)
+          e.record.end = 0;  // begins
         if (rank->ring->header().recording.load(std::memory_order_relaxed)) rank->ring->writeLane(e.lane, e.record);
         ++rank->written;
       }

@@ -55,7 +55,7 @@ class LiveJob {
   bool hangs() const { return hangs_.load(std::memory_order_relaxed); }
 
  private:
-  enum class Part { compute, optimizer, end };
+  enum class Part : int { compute, optimizer, end };
   struct Entry;
   struct Rank;
 
@@ -68,7 +68,7 @@ class LiveJob {
   void launches(Rank& rank, int step, const CollectiveTime* times);
   void cutAtHang(Rank& rank, const CollectiveTime* times);
   bool write(const std::atomic<bool>& stop);
-  uint64_t commHash(bool world, int node) const;
+  uint64_t commHash(Group group, int id) const;
   uint64_t raw(const Rank& rank, int64_t t) const;
 
   LiveConfig config_;

@@ -11,10 +11,23 @@ using trace::kNull;
 
 int64_t pidOf(const Job& job, int rank) { return 4000 + rank % job.config().gpus_per_node * 151; }
 
+std::string groupName(const Job& job, Group group, int id) {
+  const std::string n = std::to_string(id);
+  switch (group) {
+    case Group::world:
+      return "world";
+    case Group::node:
+      return job.config().laidOut() ? "tp" + n : "node" + n + "-tp";
+    case Group::data:
+      return "dp" + n;
+    default:
+      return "pp" + n;
+  }
+}
+
 JobStrings::JobStrings(const Job& job, trace::Writer& w) {
   for (int n = 0; n < job.nodes(); ++n) {
     nodes.push_back(w.string("node" + std::to_string(n)));
-    node_comms.push_back(w.string("node" + std::to_string(n) + "-tp"));
   }
   for (const KernelModel& k : job.kernels()) {
     kernels.push_back(w.string(k.name));
@@ -25,12 +38,13 @@ JobStrings::JobStrings(const Job& job, trace::Writer& w) {
   for (const char* s : kRangeNames) ranges.push_back(w.string(s));
   for (const std::string& s : job.collectiveKernels()) collective_kernels.push_back(w.string(s));
   collective_shape = w.launch(kCollectiveShape);
-  world_comm = w.string("world");
+  for (int g = 0; g < kGroups; ++g)
+    for (int id = 0; id < job.groupCount(static_cast<Group>(g)); ++id)
+      if (job.perStep(static_cast<Group>(g)) > 0 || g == 1)
+        comms[g].push_back(w.string(groupName(job, static_cast<Group>(g), id)));
   memcpy = w.string("Memcpy HtoD (Pinned -> Device)");
   memset = w.string("Memset (Device)");
-  all_reduce = w.string("all_reduce");
-  reduce_scatter = w.string("reduce_scatter");
-  all_gather = w.string("all_gather");
+  for (const CollectiveModel& c : job.collectives()) ops.push_back(w.string(c.op));
   dtype = w.string("bfloat16");
   algo = w.string("ring");
   proto = w.string("LL");
@@ -68,23 +82,17 @@ bool JobRows::nextWindow(size_t threads) {
   for (int step = first_step_; step < lastStep(); ++step) {
     std::vector<CollectiveTime>& times = times_[static_cast<size_t>(step - first_step_)];
     times.resize(ranks * collectives);
-    auto forAll = [&](auto part) {
-      parallelFor(ranks, threads,
-                  [&](size_t r, size_t) { part(static_cast<int>(r), states_[r], &times[r * collectives], random[r]); });
-    };
-    forAll([&](int r, RankState& s, CollectiveTime* t, Random& rnd) {
-      step_start_[index(step, r)] = s.host;
-      rnd = job_.stepRandom(r, step);
-      job_.computePart(r, step, s, t, rnd, nothing);
+    for (size_t r = 0; r < ranks; ++r) {
+      step_start_[index(step, static_cast<int>(r))] = states_[r].host;
+      random[r] = job_.stepRandom(static_cast<int>(r), step);
+    }
+    job_.simulateStep(step, states_, times, [&](int, int first, int last, auto part) {
+      parallelFor(static_cast<size_t>(last - first), threads, [&](size_t i, size_t) {
+        const size_t r = static_cast<size_t>(first) + i;
+        part(static_cast<int>(r), states_[r], &times[r * collectives], random[r], nothing);
+      });
     });
-    job_.settle(step, 0, collectives - 1, states_, times);
-    forAll(
-        [&](int r, RankState& s, CollectiveTime* t, Random& rnd) { job_.optimizerPart(r, step, s, t, rnd, nothing); });
-    job_.settle(step, collectives - 1, collectives, states_, times);
-    forAll([&](int r, RankState& s, CollectiveTime* t, Random&) {
-      job_.endPart(r, step, s, t, nothing);
-      step_end_[index(step, r)] = s.host;
-    });
+    for (size_t r = 0; r < ranks; ++r) step_end_[index(step, static_cast<int>(r))] = states_[r].host;
   }
   return true;
 }
@@ -122,7 +130,7 @@ trace::EventRow EventRows::row(const SimEvent& e, int step) const {
   row.bytes = e.bytes;
   if (trace::isDeviceType(e.type)) {
     row.device = device_;
-    row.stream = e.collective ? 24 : e.type == EventType::kernel ? 7 : 14;
+    row.stream = e.collective ? 24 + e.stream : e.type == EventType::kernel ? 7 : 14;
   } else {
     row.tid = e.backward_thread ? pid_ + 64 : pid_;
   }

@@ -12,9 +12,10 @@ namespace tracesmith::sim {
 struct JobStrings {
   JobStrings(const Job& job, trace::Writer& writer);
 
-  std::vector<int64_t> nodes, kernels, shapes, cpu_ops, apis, ranges, collective_kernels, node_comms;
-  int64_t collective_shape, world_comm, memcpy, memset;
-  int64_t all_reduce, reduce_scatter, all_gather, dtype, algo, proto;
+  std::vector<int64_t> nodes, kernels, shapes, cpu_ops, apis, ranges, collective_kernels;
+  std::vector<int64_t> comms[kGroups], ops;  // ops: by collective
+  int64_t collective_shape, memcpy, memset;
+  int64_t dtype, algo, proto;
   int64_t power, clock, utilization, watt, mhz, percent;
 };
 
@@ -46,15 +47,7 @@ class JobRows {
         --left;
         sink(e, step);
       };
-      Random random = job_.stepRandom(rank, step);
-      // The parts write ready times, settled already: they get a copy to write to.
-      const CollectiveTime* settled = &collective(step, rank, 0);
-      std::vector<CollectiveTime> times(settled, settled + job_.collectives().size());
-      job_.computePart(rank, step, state, times.data(), random, limited);
-      state.comm = settled[times.size() - 2].end;
-      job_.optimizerPart(rank, step, state, times.data(), random, limited);
-      state.comm = settled[times.size() - 1].end;
-      job_.endPart(rank, step, state, settled, limited);
+      job_.replayStep(rank, step, state, &collective(step, rank, 0), limited);
     }
   }
 
@@ -88,6 +81,8 @@ class EventRows {
 };
 
 int64_t pidOf(const Job& job, int rank);
+/// Of a communicator: world, node0-tp; of a job that is laid out tp0, dp0, pp0.
+std::string groupName(const Job& job, Group group, int id);
 
 /// Writes the whole job as a trace. The same bytes for the same config.
 Status synthesize(const JobConfig& config, const std::string& path, size_t threads);

@@ -91,19 +91,21 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
       TS_TRY(out.append(thread));
     }
   }
-  auto group = [&](int64_t comm, int first, int last) {
-    GroupRow row;
-    row.comm = comm;
-    row.backend = w.string("nccl");
-    row.size = last - first;
-    std::string list = "[";
-    for (int r = first; r < last; ++r) list += (r > first ? "," : "") + std::to_string(r);
-    row.ranks = out.text(list + "]");
-    return out.append(row);
-  };
-  TS_TRY(group(s.world_comm, 0, ranks));
-  for (int n = 0; n < job.nodes(); ++n)
-    TS_TRY(group(s.node_comms[static_cast<size_t>(n)], n * per_node, std::min(ranks, (n + 1) * per_node)));
+  for (int g = 0; g < kGroups; ++g)
+    for (size_t id = 0; id < s.comms[g].size(); ++id) {
+      const auto kind = static_cast<Group>(g);
+      const int size = job.place(job.member(kind, static_cast<int>(id), 0), kind).size;
+      if (job.config().laidOut() && size < 2) continue;
+      GroupRow row;
+      row.comm = s.comms[g][id];
+      row.backend = w.string("nccl");
+      row.size = size;
+      std::string list = "[";
+      for (int i = 0; i < size; ++i)
+        list += (i > 0 ? "," : "") + std::to_string(job.member(kind, static_cast<int>(id), i));
+      row.ranks = out.text(list + "]");
+      TS_TRY(out.append(row));
+    }
   auto truth = [&](const char* key, const std::string& value) {
     MetadataRow row;
     row.key = w.string(key);
@@ -120,6 +122,14 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
     TS_TRY(truth("truth.slow_rank", std::to_string(faults.slow_rank)));
     TS_TRY(truth("truth.slow_rank_from_step", std::to_string(faults.from_step)));
     TS_TRY(truth("truth.slow_rank_factor", shown(faults.slowdown)));
+  }
+  for (const auto& [rank, factor] : faults.also_slow) {
+    TS_TRY(truth("truth.also_slow_rank", std::to_string(rank)));
+    TS_TRY(truth("truth.also_slow_factor", shown(factor)));
+  }
+  if (faults.checkpoint_every > 0) {
+    TS_TRY(truth("truth.checkpoint_every", std::to_string(faults.checkpoint_every)));
+    TS_TRY(truth("truth.checkpoint_ms", shown(faults.checkpoint_ms)));
   }
   if (faults.slow_node >= 0) {
     TS_TRY(truth("truth.slow_link_node", "node" + std::to_string(faults.slow_node)));
@@ -144,19 +154,20 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
       for (size_t k = 0; k < job.collectives().size(); ++k) {
         const CollectiveModel& model = job.collectives()[k];
         const CollectiveTime& t = rows.collective(step, r, k);
+        if (!job.takesPart(r, model)) continue;
+        const GroupPlace place = job.place(r, model.group);
         CollectiveRow c;
         c.ts = clock.toRaw(t.start);
         c.dur = clock.toRaw(t.end) - c.ts;
-        c.op = model.kernel_name == 0 ? s.all_gather : model.kernel_name == 1 ? s.all_reduce : s.reduce_scatter;
-        c.comm = model.world ? s.world_comm : s.node_comms[static_cast<size_t>(node)];
+        c.op = s.ops[k];
+        c.comm = s.comms[static_cast<size_t>(model.group)][static_cast<size_t>(place.id)];
         // Each communicator counts its own operations.
-        const auto all = static_cast<int64_t>(job.collectives().size()), local = (all - 1) / 4;
-        c.seq = model.world ? step * (all - local) + static_cast<int64_t>(k - k / 4)
-                            : step * local + static_cast<int64_t>(k / 4);
+        c.seq = step * job.perStep(model.group) + model.index;
+        if (model.pair()) c.peer = job.peerOf(r, model);
         c.node = s.nodes[static_cast<size_t>(node)];
         c.rank = r;
-        c.group_rank = model.world ? r : r % per_node;
-        c.group_size = model.world ? ranks : std::min(per_node, ranks - node * per_node);
+        c.group_rank = place.rank;
+        c.group_size = place.size;
         c.bytes = model.bytes;
         c.elements = model.bytes / 2;
         c.dtype = s.dtype;
@@ -164,7 +175,7 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
         c.proto = s.proto;
         c.channels = 24;
         c.device = r % per_node;
-        c.stream = 24;
+        c.stream = 24 + Job::streamOf(model);
         c.correlation = t.correlation;
         c.step = step;
         c.pid = pidOf(job, r);
@@ -211,6 +222,7 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
 }  // namespace
 
 Status synthesize(const JobConfig& config, const std::string& path, size_t threads) {
+  TS_TRY(checkLayout(config));
   Job job(config);
   WriterOptions options;
   options.whole_or_absent = true;
