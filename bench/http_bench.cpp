@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
     // A session of its own to look at, complete before the measurement.
     post("/api/v1/sessions", "{\"name\":\"seen\",\"duration_s\":2}");
     wait("session",
-         [&] { return get(client, "/api/v1/sessions").find("\"complete\"") != std::string::npos ? 1.0 : 0; });
+         [&] { return get(client, "/api/v1/sessions").find("\"state\":\"complete\"") != std::string::npos ? 1.0 : 0; });
     const std::string sessions = get(client, "/api/v1/sessions");
     const std::string id = sessions.substr(sessions.find("\"id\":\"") + 6, 12);
     const double length =

@@ -58,10 +58,10 @@ bool alike(const NodeTopology& a, const NodeTopology& b) {
 
 std::vector<Shape> shapesOf(const Topology& topology) {
   std::vector<Shape> shapes;
-  for (const auto& [node, n] : topology) {
-    auto it = std::find_if(shapes.begin(), shapes.end(), [&](const Shape& s) { return alike(*s.like, n); });
-    if (it == shapes.end()) it = shapes.insert(shapes.end(), {{}, &n});
-    it->nodes.push_back(node);
+  for (const auto& entry : topology) {
+    auto it = std::find_if(shapes.begin(), shapes.end(), [&](const Shape& s) { return alike(*s.like, entry.second); });
+    if (it == shapes.end()) it = shapes.insert(shapes.end(), {{}, &entry.second});
+    it->nodes.push_back(entry.first);
   }
   return shapes;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "server/natural_order.hpp"
 #include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::server {
@@ -87,7 +88,8 @@ Result<TraceMetrics::MetricPtr> TraceMetrics::load(const std::string& wanted) co
     if (!std::is_sorted(line.samples.begin(), line.samples.end(), earlier))
       std::sort(line.samples.begin(), line.samples.end(), earlier);
   std::sort(metric->lines.begin(), metric->lines.end(), [](const Line& a, const Line& b) {
-    return std::tie(a.node, a.gpu, a.part) < std::tie(b.node, b.gpu, b.part);
+    if (const int order = naturalOrder(a.node, b.node); order != 0) return order < 0;
+    return std::tie(a.gpu, a.part) < std::tie(b.gpu, b.part);
   });
   return MetricPtr(std::move(metric));
 }

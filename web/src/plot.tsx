@@ -105,7 +105,7 @@ export function Plot(props: PlotProps) {
       ],
       bands: p.lines.flatMap((l, i) => (l.fillTo === undefined ? [] : [{ series: [i + 1, l.fillTo + 1] as [number, number], fill: `${l.color}2e` }])),
       hooks: {
-        draw: crowd ? [(self) => paintCrowd(self, latest.current.lines)] : [],
+        draw: crowd ? [(self) => paintCrowd(self, latest.current.lines.map((l) => l.values), latest.current.lines[0].color)] : [],
         setSelect: [
           (self) => {
             const { left, width } = self.select;
