@@ -130,7 +130,7 @@ std::string shortened(const std::string& s, size_t most) { return s.size() <= mo
 
 double heightOf(const NodeTopology& n, bool recorded) {
   return 40 + (n.gpus.empty() ? 0 : kCircle) + static_cast<double>(std::min(n.nics.size(), kNics)) * (kNicH + 6) +
-         static_cast<double>(captions(n, recorded).size()) * kLine + kPad;
+         static_cast<double>(captions(n, recorded).size()) * kLine + 2 * kPad;
 }
 
 void drawNode(Picture& p, const Shape& shape, double x, double y, double height, bool recorded) {
@@ -195,7 +195,8 @@ std::string topologySvg(const Topology& topology, bool recorded) {
   p.open(width, 64 + static_cast<double>(rows) * height + (hidden > 0 || shapes.empty() ? 30 : 0));
   size_t gpus = 0;
   for (const auto& [node, n] : topology) gpus += n.gpus.size();
-  p.text(kPad, 30, std::to_string(topology.size()) + " nodes, " + std::to_string(gpus) + " GPUs", 18, kInk, true);
+  auto counted = [](size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); };
+  p.text(kPad, 30, counted(topology.size(), "node") + ", " + counted(gpus, "GPU"), 18, kInk, true);
   p.text(kPad, 50,
          recorded ? "GB/s in one direction, as drivers state it unless it says measured."
                   : "Links and network cards are known from recordings: ask with trace=ID of a session.",
