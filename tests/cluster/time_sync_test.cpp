@@ -102,6 +102,68 @@ TEST(TimeSync, WhatCannotBeMeasuredIsNoSuccess) {
   EXPECT_FALSE(TimeSync({.method = TimeSyncMethod::CUDA}).initialize());
 }
 
+/// A real chronyd that leaves the clock alone, with a private configuration.
+class Chrony : public ClusterFixture {
+ protected:
+  void SetUp() override {
+    if (!test::exists("/usr/sbin/chronyd")) GTEST_SKIP() << "chrony is not installed";
+    if (::geteuid() != 0) GTEST_SKIP() << "chronyd wants to be started by root";
+  }
+  void start(const std::string& more) {
+    command_port_ = freePort();
+    ntp_port_ = freePort();
+    test::writeFile(dir_ / "chrony.conf", more + "\nport " + std::to_string(ntp_port_) + "\ncmdport " +
+                                              std::to_string(command_port_) +
+                                              "\nbindcmdaddress 127.0.0.1\nbindcmdaddress /\nbindaddress 127.0.0.1\n"
+                                              "allow 127.0.0.1\npidfile " +
+                                              (dir_ / "chronyd.pid") + "\ndriftfile " + (dir_ / "drift") + "\n");
+    daemon_ = std::make_unique<Child>(
+        std::vector<std::string>{"/usr/sbin/chronyd", "-x", "-d", "-u", "root", "-f", dir_ / "chrony.conf"});
+  }
+  SyncResult ask() const {
+    return TimeSync({.method = TimeSyncMethod::NTP,
+                     .ntp_server = "chrony:" + std::to_string(command_port_),
+                     .max_acceptable_offset_ns = 1'000'000'000})
+        .synchronize();
+  }
+  uint16_t command_port_ = 0, ntp_port_ = 0;
+  std::unique_ptr<Child> daemon_;
+};
+
+TEST_F(Chrony, TellsWhatItKnowsAndServesTime) {
+  start("local stratum 3");
+  SyncResult r;
+  EXPECT_TRUE(eventually([&] { return (r = ask()).success || !daemon_->running(); }));
+  if (!daemon_->running()) GTEST_SKIP() << "chronyd does not run here: " << daemon_->err();
+  ASSERT_TRUE(r.success) << r.message;
+  EXPECT_GT(r.uncertainty_ns, 0);
+  EXPECT_LT(r.uncertainty_ns, 1e9);
+  const double truth = static_cast<double>(sync::unixClock() - sync::rawClock());
+  EXPECT_NEAR(static_cast<double>(r.offset_ns), truth, 1e6);
+  // The same daemon as an NTP server.
+  const SyncResult ntp = TimeSync({.method = TimeSyncMethod::NTP,
+                                   .ntp_server = "127.0.0.1:" + std::to_string(ntp_port_),
+                                   .max_acceptable_offset_ns = 1'000'000'000})
+                             .synchronize();
+  ASSERT_TRUE(ntp.success) << ntp.message;
+  EXPECT_LE(std::abs(static_cast<double>(ntp.offset_ns) - truth), ntp.uncertainty_ns + 1e6);
+}
+
+TEST_F(Chrony, WithoutASourceIsNotBelieved) {
+  start("");
+  SyncResult r;
+  EXPECT_TRUE(eventually(
+      [&] { return (r = ask()).message.find("not synchronised") != std::string::npos || !daemon_->running(); }));
+  if (!daemon_->running()) GTEST_SKIP() << "chronyd does not run here: " << daemon_->err();
+  EXPECT_FALSE(r.success);
+}
+
+TEST(TimeSync, AChronydThatIsNotThereIsSaid) {
+  const SyncResult r = TimeSync({.method = TimeSyncMethod::NTP, .ntp_server = "chrony:9"}).synchronize();
+  EXPECT_FALSE(r.success);
+  EXPECT_NE(r.message.find("does not answer"), std::string::npos) << r.message;
+}
+
 using TimeSyncWithMaster = ClusterFixture;
 
 TEST_F(TimeSyncWithMaster, OurExchangeFindsTheMastersClock) {
