@@ -345,7 +345,8 @@ Fleet::Fleet(const FleetOptions& o) {
                                 std::to_string(o.ranks),
                                 std::to_string(o.ring_records),
                                 o.master,
-                                o.folder};
+                                o.folder,
+                                std::to_string(o.tick_ms)};
   std::vector<char*> args;
   for (std::string& a : argv) args.push_back(a.data());
   args.push_back(nullptr);

@@ -82,7 +82,7 @@ int skewMain(int argc, char** argv) {
       };
       n.agent = with({TRACESMITH_BIN, "cluster", "agent", "--port", "0", "--master", address, "--node-id", n.name,
                       "--data-dir", folder});
-      n.job = with({job, rings, "100000000", "5000", "65536", n.truth});
+      n.job = with({job, rings, "100000000", "20000", "65536", n.truth});
     }
     Result<std::unique_ptr<Client>> client = connectClient({.master = address, .security = {}});
     if (!client) give_up(client.status());
@@ -115,7 +115,7 @@ int skewMain(int argc, char** argv) {
     }
     std::printf(
         "%d nodes, clocks hours apart and drifting by up to 100 ppm, %.0f s after they connected: the capture begins "
-        "within %.1f µs of the instant asked for on every node, and ends within %.1f µs (records are 200 µs apart: an "
+        "within %.1f µs of the instant asked for on every node, and ends within %.1f µs (records are 50 µs apart: an "
         "edge between two of them is no error); largest bound printed %.1f µs; records missing inside: %lld\n",
         count, seconds, static_cast<double>(worst_start) / 1e3, static_cast<double>(worst_end) / 1e3,
         static_cast<double>(worst_bound) / 1e3, static_cast<long long>(holes));

@@ -215,7 +215,10 @@ void Recorder::clockRow(bool always) {
   const sync::ClockModel& m = report.model;
   const int64_t predicted = written_clock_.toReference(m.at_ns) - m.at_ns;
   const int64_t moved = std::abs(m.offset_ns - predicted);
-  if (!always && m.at_ns - written_clock_.at_ns < kClockNs && moved < std::max<int64_t>(1000, m.bound_ns / 8)) return;
+  const bool better = m.bound_ns < written_clock_.bound_ns / 2;
+  if (!always && !better && m.at_ns - written_clock_.at_ns < kClockNs &&
+      moved < std::max<int64_t>(1000, m.bound_ns / 8))
+    return;
   ClockRow row;
   row.node = node_id_;
   row.ts_from = m.at_ns;

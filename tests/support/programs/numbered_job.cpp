@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <csignal>
@@ -25,15 +26,17 @@ static uint64_t trueNs() {
 }
 
 /// Our clock and the true one, read within 5 µs of each other: a thread that loses the CPU in between tries again.
-static uint64_t stamp(std::vector<uint64_t>& truth) {
+struct Both {
+  uint64_t ours, truth;
+};
+static Both readBoth() {
   uint64_t before, ours, after;
   do {
     before = trueNs();
     ours = nowNs();
     after = trueNs();
   } while (after - before > 5000);
-  truth.push_back(before + (after - before) / 2);
-  return ours;
+  return {ours, before + (after - before) / 2};
 }
 
 static volatile std::sig_atomic_t g_stop = 0;
@@ -59,18 +62,29 @@ int main(int argc, char** argv) {
   std::printf("ready\n");
   std::fflush(stdout);
   if (truth_file) std::signal(SIGTERM, [](int) { g_stop = 1; });
+  Both last = truth_file ? readBoth() : Both{};
   const auto began = std::chrono::steady_clock::now();
   for (uint64_t k = 0; k < count && !g_stop;) {
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     const auto due = static_cast<uint64_t>(elapsed * static_cast<double>(per_second));
-    for (; k < count && k < due && !g_stop; ++k) {
+    const Both now = truth_file ? readBoth() : Both{};
+    const uint64_t first = k, last_due = std::min(count, due);
+    for (; k < last_due; ++k) {
       Record r{};
       r.kind = Kind::counter;
       r.name = name;
-      r.start = r.end = truth_file ? stamp(truth) : nowNs();
+      if (truth_file) {  // evenly over the time since the last look: both clocks run straight
+        const uint64_t i = k - first + 1, n = last_due - first;
+        r.start = last.ours + (now.ours - last.ours) * i / n;
+        truth.push_back(last.truth + (now.truth - last.truth) * i / n);
+      } else {
+        r.start = nowNs();
+      }
+      r.end = r.start;
       r.arg[0] = std::bit_cast<uint64_t>(static_cast<double>(k));
       ring->write(r);
     }
+    if (k > first) last = now;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (truth_file) {
