@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   if (mode == "fleet") return fleetMain(argc, argv);
   if (mode == "scale") return scaleMain(argc, argv);
   if (mode == "capture") return captureMain(argc, argv);
+  if (mode == "skew") return skewMain(argc, argv);
   const bool smoke = flag(argc, argv, "--smoke");
   const double seconds = std::stod(option(argc, argv, "--seconds", smoke ? "1" : "20"));
   const std::string ranks = option(argc, argv, "--ranks", "2");

@@ -176,6 +176,7 @@ struct FleetNode {
     recording.node = name;
     recording.ring_folder = rings;
     recording.captures_file = folder + "/captures";
+    recording.tick_ms = options.tick_ms;
     recorder = std::make_unique<Recorder>(recording, *spool, *clock, std::make_unique<FleetTelemetry>(name));
     live = std::make_unique<LiveReporter>(name, rings, live_latest);
     NodeRegistration info;
@@ -278,7 +279,7 @@ std::string fleetNode(int index) {
 }
 
 int fleetMain(int argc, char** argv) {
-  if (argc < 8) return 2;
+  if (argc < 9) return 2;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // Thousands of threads that on a real cluster would have machines of their own: the master has its own too.
   (void)!::nice(19);
@@ -289,6 +290,7 @@ int fleetMain(int argc, char** argv) {
   options.ring_records = static_cast<uint32_t>(std::atoi(argv[5]));
   options.master = argv[6];
   options.folder = argv[7];
+  options.tick_ms = std::atoi(argv[8]);
   ::setenv("TRACESMITH_DIR", options.folder.c_str(), 1);  // other users' rings are none of ours
   std::vector<std::unique_ptr<FleetNode>> nodes;
   std::vector<Rank*> ranks;
@@ -343,7 +345,8 @@ Fleet::Fleet(const FleetOptions& o) {
                                 std::to_string(o.ranks),
                                 std::to_string(o.ring_records),
                                 o.master,
-                                o.folder};
+                                o.folder,
+                                std::to_string(o.tick_ms)};
   std::vector<char*> args;
   for (std::string& a : argv) args.push_back(a.data());
   args.push_back(nullptr);

@@ -18,6 +18,7 @@ struct FleetOptions {
   int first = 0, nodes = 8;  ///< nodes first … first + nodes − 1
   int ranks = 8;             ///< rings a node
   uint32_t ring_records = 1u << 13;
+  int tick_ms = 20;  ///< of the agents, between two looks at the rings
   std::string master, folder;
 };
 

@@ -38,8 +38,9 @@ inline double cpuOf(pid_t pid) {
 
 class Process {
  public:
-  explicit Process(std::vector<std::string> argv) {
-    argv.insert(argv.begin(), TRACESMITH_BIN);
+  /// A command of the product, or another program.
+  explicit Process(std::vector<std::string> argv, bool product = true) {
+    if (product) argv.insert(argv.begin(), TRACESMITH_BIN);
     std::vector<char*> args;
     for (std::string& a : argv) args.push_back(a.data());
     args.push_back(nullptr);
@@ -53,6 +54,8 @@ class Process {
     }
   }
   ~Process() { end(); }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
   void end() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGTERM);

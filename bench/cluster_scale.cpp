@@ -5,6 +5,8 @@
 // what was missed; then the session as one trace, checked event by event.
 //   cluster_bench capture [--nodes 64] [--events 100000000]
 // So many events as fast as they are taken: end to end, stored and readable as one trace.
+// Beyond 128 nodes agents look at their rings every 100 ms, not 20, and a node has one process with 8 GPUs unless
+// --ranks says otherwise: it is the master that is measured, and two cores have to be all the nodes as well.
 // Both: [--ranks 8] [--processes 4] [--dir FOLDER] [--keep] [--no-check]. A difference fails the benchmark.
 #include "cluster_scale.hpp"
 
@@ -43,7 +45,7 @@ class Scene {
  public:
   Scene(int argc, char** argv)
       : nodes(std::stoi(option(argc, argv, "--nodes", "64"))),
-        ranks(std::stoi(option(argc, argv, "--ranks", "8"))),
+        ranks(std::stoi(option(argc, argv, "--ranks", nodes > 128 ? "1" : "8"))),
         keep_(flag(argc, argv, "--keep")),
         check_(!flag(argc, argv, "--no-check")) {
     std::string pattern = option(argc, argv, "--dir", "/tmp") + "/tracesmith-bench-XXXXXX";
@@ -66,6 +68,8 @@ class Scene {
       o.ranks = ranks;
       o.ring_records = std::bit_ceil(std::max(1024u, (1u << 22) / static_cast<unsigned>(nodes * ranks)));
       o.master = address_;
+      // Agents look at their rings every 20 ms. Hundreds of them on two cores would do little else.
+      o.tick_ms = nodes > 128 ? 100 : 20;
       o.folder = dir_ + "/agents";
       std::filesystem::create_directories(o.folder);
       fleets.push_back(std::make_unique<Fleet>(o));

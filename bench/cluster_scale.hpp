@@ -5,5 +5,6 @@ namespace tracesmith::bench {
 
 int scaleMain(int argc, char** argv);
 int captureMain(int argc, char** argv);
+int skewMain(int argc, char** argv);
 
 }  // namespace tracesmith::bench

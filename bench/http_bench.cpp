@@ -3,12 +3,15 @@
 // cost the stream of events.
 //   http_bench [--seconds N] [--turns N] [--pages N] [--rate N] [--speed X] [--smoke]
 #include <httplib.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -26,6 +29,7 @@ class Process {
   Process(std::vector<std::string> args, const std::string& out) {
     pid_ = ::fork();
     if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // nobody stays behind when the benchmark gives up
     (void)!::freopen(out.c_str(), "w", stdout);
     std::vector<char*> argv = {const_cast<char*>(TRACESMITH_BIN)};
     for (std::string& a : args) argv.push_back(a.data());
@@ -99,14 +103,20 @@ int main(int argc, char** argv) {
     };
     wait("agent", [&] { return get(client, "/api/v1/nodes").find("\"healthy\"") != std::string::npos ? 1.0 : 0; });
     Process job({"synth", "--live", "--ranks", "2", "--gpus-per-node", "2", "--speed", speed}, dir + "/job");
+    wait("job", [&] { return std::filesystem::is_empty(dir + "/rings") ? 0.0 : 1; });
+    std::this_thread::sleep_for(std::chrono::seconds(1));
     // A session of its own to look at, complete before the measurement.
     post("/api/v1/sessions", "{\"name\":\"seen\",\"duration_s\":2}");
     wait("session",
-         [&] { return get(client, "/api/v1/sessions").find("\"complete\"") != std::string::npos ? 1.0 : 0; });
+         [&] { return get(client, "/api/v1/sessions").find("\"state\":\"complete\"") != std::string::npos ? 1.0 : 0; });
     const std::string sessions = get(client, "/api/v1/sessions");
     const std::string id = sessions.substr(sessions.find("\"id\":\"") + 6, 12);
     const double length =
         wait("timeline", [&] { return number(get(client, "/api/v1/traces/" + id + "/timeline"), "\"duration_ns\":"); });
+    if (length < 1e9) {
+      std::fprintf(stderr, "the session of two seconds has only %.0f ns\n", length);
+      return 1;
+    }
     std::string tracks = "0";
     const std::string timeline = get(client, "/api/v1/traces/" + id + "/timeline");
     size_t there = 0;
@@ -156,7 +166,9 @@ int main(int argc, char** argv) {
           std::lock_guard lock(mutex);
           times.push_back(took);
           by_path[path.substr(0, path.find('?'))].push_back(took);
-          failed += !r || r->status != 200;
+          if (r && r->status == 200) continue;
+          if (failed++ == 0)
+            std::fprintf(stderr, "%s: %s\n", path.c_str(), r ? r->body.substr(0, 200).c_str() : "no answer");
         }
       });
     std::vector<double> quiet, loaded;

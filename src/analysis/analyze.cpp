@@ -54,7 +54,7 @@ class Analyzer {
     say();
     out_.verdict = makeVerdict(job_, out_);
     if (options_.excerpt) {
-      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, *names, rules, job_, roots_);
+      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, *names, rules, job_, roots_, out_.verdict.rank);
       if (!excerpt) return excerpt.status();
       out_.excerpt = std::move(*excerpt);
     }

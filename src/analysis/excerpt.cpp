@@ -33,14 +33,19 @@ std::vector<uint32_t> chooseParts(const PartTable& t, const Instance& in) {
 }  // namespace
 
 Result<std::optional<Excerpt>> worstCollective(const Reader& reader, const Names& names, const CommRules& rules,
-                                               const JobData& job, const std::vector<int32_t>& roots) {
+                                               const JobData& job, const std::vector<int32_t>& roots, int64_t culprit) {
   const PartTable& t = job.table;
   const Instance* worst = nullptr;
+  // One that shows what the verdict says, where there is one.
+  auto weight = [&](const Instance& in) {
+    const bool shows = culprit != kNull && in.exposed_wait_ns > 0 &&
+                       job.rankOf(t.parts[static_cast<size_t>(in.last_part)].process) == culprit;
+    return std::pair(shows, in.exposed_wait_ns);
+  };
   for (size_t i = 0; i < t.instances.size(); ++i) {
     // Ranks do not begin together: what they waited in the first step says nothing.
     const bool warm = job.steps.size() < 3 || t.instances[i].step < 0 || t.instances[i].step > job.steps.front();
-    if (roots[i] != kNobody && warm && (!worst || t.instances[i].exposed_wait_ns > worst->exposed_wait_ns))
-      worst = &t.instances[i];
+    if (roots[i] != kNobody && warm && (!worst || weight(t.instances[i]) > weight(*worst))) worst = &t.instances[i];
   }
   if (!worst || worst->wait_ns == 0) return std::optional<Excerpt>();
   const Instance& in = *worst;

@@ -64,9 +64,10 @@ Status addProxyLinks(const trace::Reader& reader, const Names& names, const JobD
 double busFactor(OpKind op, int ranks);
 double trafficBytes(OpKind op, int ranks, int64_t bytes);
 
-/// The collective others waited for longest, and what its ranks did around it; nothing where nobody waited.
+/// The collective others waited for longest (in which `culprit` came last, if it ever did), and what its ranks did
+/// around it; nothing where nobody waited.
 Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, const Names& names, const CommRules& rules,
-                                               const JobData& job, const std::vector<int32_t>& roots);
+                                               const JobData& job, const std::vector<int32_t>& roots, int64_t culprit);
 
 constexpr int32_t kNobody = INT32_MIN;
 

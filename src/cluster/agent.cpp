@@ -187,6 +187,7 @@ Status AgentServer::exportTrace(const std::string& path) {
 
 Status AgentServer::start(AgentOptions options) {
   TS_TRY(checkListen(options.listen, options.security));
+  ring::surviveCutRings();  // they are other users' files
   if (!options.master.empty()) {
     Result<Address> master = parseAddress(options.master, kMasterPort);
     if (!master) return master.status();

@@ -198,7 +198,8 @@ Status Merge::add(const SegmentInfo& segment) {
   if (!reader) return reader.status();
   Result<std::map<std::string, sync::ClockTable>> clocks = sync::readClocks(**reader);
   if (!clocks) return clocks.status();
-  const sync::ClockTable& clock = (*clocks)[segment.node];
+  sync::ClockTable& clock = (*clocks)[segment.node];
+  clock.preferLater();  // where the session is cut
   // From the start to the end, without the pauses.
   spans_.clear();
   int64_t from = session_.start_ns;

@@ -15,7 +15,7 @@ using namespace trace;
 namespace {
 
 constexpr int64_t kMs = 1'000'000, kS = 1'000'000'000;
-constexpr int64_t kTickMs = 20, kIdleTickMs = 250;
+constexpr int kIdleTickMs = 250;
 constexpr int64_t kRingsNs = 100 * kMs;    // how often new processes are looked for
 constexpr int64_t kCheckpointNs = 1 * kS;  // rows wait at most this long
 constexpr double kHeldMost = 0.25;         // of a lane: then it does not wait
@@ -90,7 +90,7 @@ void Recorder::loop() {
     lock.unlock();
     if (Status s = tick(); !s) fail(s);
     lock.lock();
-    const int64_t pause = collector_ ? kTickMs : kIdleTickMs;
+    const int pause = collector_ ? options_.tick_ms : kIdleTickMs;
     changed_.wait_for(lock, std::chrono::milliseconds(pause), [&] { return stop_ || woken_; });
     woken_ = false;
   }
@@ -220,7 +220,10 @@ void Recorder::clockRow(bool always) {
   const sync::ClockModel& m = report.model;
   const int64_t predicted = written_clock_.toReference(m.at_ns) - m.at_ns;
   const int64_t moved = std::abs(m.offset_ns - predicted);
-  if (!always && m.at_ns - written_clock_.at_ns < kClockNs && moved < std::max<int64_t>(1000, m.bound_ns / 8)) return;
+  const bool better = m.bound_ns < written_clock_.bound_ns / 2;
+  if (!always && !better && m.at_ns - written_clock_.at_ns < kClockNs &&
+      moved < std::max<int64_t>(1000, m.bound_ns / 8))
+    return;
   ClockRow row;
   row.node = node_id_;
   row.ts_from = m.at_ns;

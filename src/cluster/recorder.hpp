@@ -46,6 +46,7 @@ struct RecorderOptions {
   std::string captures_file;  ///< keeps the captures for the next run
   uint32_t freq_ms = 500;
   uint64_t segment_bytes = 32u << 20;
+  int tick_ms = 20;  ///< between two looks at the rings while recording
 };
 
 struct RecorderStats {

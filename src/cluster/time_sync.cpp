@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/text.hpp"
 #include "cluster/client.hpp"
 #include "sync/clock_fit.hpp"
 #include "sync/exchange.hpp"
@@ -17,6 +18,17 @@ namespace {
 
 constexpr int kBurst = 8;
 constexpr size_t kMostResults = 4096;
+constexpr const char* kChrony = "chrony";
+
+/// A server, or what the chronyd of this machine knows: "chrony", "chrony:PORT".
+Result<sync::Comparison> askNtp(const std::string& server) {
+  if (server == kChrony) return sync::askChrony();
+  const std::string prefix = std::string(kChrony) + ":";
+  int64_t port = 0;
+  if (server.starts_with(prefix) && parseInt(server.substr(prefix.size()), port) && port > 0 && port < 65536)
+    return sync::askChrony(static_cast<uint16_t>(port));
+  return sync::askNtp(server);
+}
 
 SyncResult failed(const Status& status) {
   SyncResult result;
@@ -65,7 +77,7 @@ struct TimeSync::Impl {
       case TimeSyncMethod::SystemClock:
         return sync::askSystem();
       case TimeSyncMethod::NTP:
-        return sync::askNtp(config.ntp_server);
+        return askNtp(config.ntp_server);
       case TimeSyncMethod::PTP:
         return sync::askPtp(config.ptp_interface);
       case TimeSyncMethod::Custom:

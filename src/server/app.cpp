@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cluster/names.hpp"
+#include "server/natural_order.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -151,6 +152,8 @@ Result<std::shared_ptr<const cluster::ClusterStatus>> App::snapshot() {
   if (snapshot_ && now - snapshot_time_ < kFresh) return snapshot_;
   Result<cluster::ClusterStatus> status = client_->status();
   if (!status) return status.status();
+  std::sort(status->nodes.begin(), status->nodes.end(),
+            [](const auto& a, const auto& b) { return naturalOrder(a.node, b.node) < 0; });
   snapshot_ = std::make_shared<const cluster::ClusterStatus>(std::move(*status));
   snapshot_time_ = now;
   return snapshot_;

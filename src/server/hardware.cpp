@@ -54,7 +54,7 @@ Answer App::topologyPicture(const Request& r) {
   if (!topology) return instead;
   Answer answer;
   answer.type = "image/svg+xml";
-  answer.body = topologySvg(*topology);
+  answer.body = topologySvg(*topology, !cluster() || !r.get("trace").empty());
   return answer;
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "server/natural_order.hpp"
+
 namespace tracesmith::server {
 namespace {
 
@@ -68,6 +70,9 @@ MetricSeries MetricHistory::series(const SeriesQuery& q) const {
     }
     out.lines.push_back({key.first, key.second, gpu_names_[gpu], bins.means()});
   }
+  std::stable_sort(out.lines.begin(), out.lines.end(), [](const MetricSeries::Line& a, const MetricSeries::Line& b) {
+    return naturalOrder(a.node, b.node) < 0;
+  });
   return out;
 }
 

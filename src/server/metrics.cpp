@@ -1,9 +1,9 @@
 // Metrics over time: of the last hour from what nodes report, of a trace from its table.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <set>
 
-#include "analysis/each_row.hpp"
 #include "base/text.hpp"
 #include "hardware/metrics.hpp"
 #include "server/app.hpp"
@@ -31,54 +31,13 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-Result<MetricSeries> seriesOf(OpenTrace& trace, const SeriesQuery& q) {
-  const Timeline& t = trace.timeline();
-  struct Sample {
-    int64_t t;
-    double value;
-  };
-  std::map<std::tuple<std::string, int64_t, std::string>, std::vector<Sample>> lines;
-  using namespace trace::metrics;
-  int64_t low = INT64_MAX, high = INT64_MIN;
-  std::map<int64_t, bool> wanted;
-  std::map<int64_t, const std::vector<analysis::ClockSegment>*> clocks;
-  Status read = analysis::eachRow<trace::MetricRow>(
-      t.reader(), t.names(), {ts, node, device, name, value, part}, [&](const trace::MetricRow& r, const auto&) {
-        auto textOf = [&](int64_t slot) {
-          return slot == trace::kNull ? std::string() : std::string(t.names().text(static_cast<uint32_t>(slot)));
-        };
-        auto [is, added] = wanted.try_emplace(r.name, false);
-        if (added) is->second = textOf(r.name) == q.metric;
-        if (!is->second || r.ts == trace::kNull || r.value == trace::kNull) return;
-        const int64_t gpu = r.device == trace::kNull ? -1 : r.device;
-        if (!q.gpus.empty() && std::find(q.gpus.begin(), q.gpus.end(), gpu) == q.gpus.end()) return;
-        const std::string where = textOf(r.node);
-        if (!q.nodes.empty() && std::find(q.nodes.begin(), q.nodes.end(), where) == q.nodes.end()) return;
-        auto [clock, fresh] = clocks.try_emplace(r.node, nullptr);
-        if (fresh) clock->second = t.clocks().find(where);
-        const int64_t at = analysis::ClockModels::toReference(clock->second, r.ts);
-        if (at < q.from || at > q.to) return;
-        lines[{where, gpu, textOf(r.part)}].push_back({at, std::bit_cast<double>(r.value)});
-        low = std::min(low, at);
-        high = std::max(high, at);
-      });
-  if (!read) return read;
-  MetricSeries out;
-  if (lines.empty()) return out;
-  size_t most = 1;
-  for (const auto& [key, samples] : lines) most = std::max(most, samples.size());
-  const double span_ms = std::max(1e-3, static_cast<double>(high - low) / 1e6);
-  out.step_ms =
-      std::max(span_ms / static_cast<double>(std::max<size_t>(1, most - 1)), span_ms / static_cast<double>(q.points));
-  out.t0 = low - static_cast<int64_t>(out.step_ms * 5e5);
-  out.points = static_cast<size_t>(span_ms / out.step_ms) + 2;
-  for (const auto& [key, samples] : lines) {
-    Binned bins(out.t0, out.step_ms, out.points);
-    for (const Sample& s : samples) bins.add(s.t, s.value);
-    const auto& [where, gpu, which] = key;
-    out.lines.push_back({where, gpu, which, bins.means()});
-  }
-  return out;
+/// A mean of what fell into a step, to be drawn: more digits would be bytes nobody sees.
+void value(std::string& out, double v) {
+  char text[32];
+  if (std::isfinite(v))
+    out.append(text, std::to_chars(text, text + sizeof text, v, std::chars_format::general, 6).ptr);
+  else
+    out += "null";
 }
 
 }  // namespace
@@ -89,12 +48,7 @@ Answer App::metricNames(const Request& r) {
     Answer instead;
     TracePtr trace = traceOf(cluster() ? r.get("trace") : "file", instead);
     if (!trace) return instead;
-    Timeline& t = trace->timeline();
-    std::set<int64_t> seen;
-    (void)analysis::eachRow<trace::MetricRow>(t.reader(), t.names(), {trace::metrics::name},
-                                              [&](const trace::MetricRow& row, const auto&) { seen.insert(row.name); });
-    for (int64_t n : seen)
-      if (n != trace::kNull) names.insert(std::string(t.names().text(static_cast<uint32_t>(n))));
+    names = trace->metrics().names();
   } else {
     std::lock_guard lock(live_mutex_);
     for (const cluster::LiveNode& node : live_.nodes)
@@ -129,7 +83,7 @@ Answer App::metricSeries(const Request& r) {
     Answer instead;
     TracePtr trace = traceOf(cluster() ? r.get("trace") : "file", instead);
     if (!trace) return instead;
-    Result<MetricSeries> of = seriesOf(*trace, q);
+    Result<MetricSeries> of = trace->metrics().series(q);
     if (!of) return Answer::error(of.status());
     series = std::move(*of);
   } else {
@@ -142,12 +96,16 @@ Answer App::metricSeries(const Request& r) {
   for (size_t i = 0; i < series.points; ++i)
     w.value(static_cast<int64_t>(std::llround((static_cast<double>(i) + 0.5) * series.step_ms)));
   w.endArray().key("series").beginArray();
+  std::string values;
   for (const MetricSeries::Line& line : series.lines) {
     w.beginObject().field("node", line.node).key("index");
     line.index < 0 ? w.null() : w.value(line.index);
-    w.field("name", line.name).key("values").beginArray();
-    for (double v : line.values) w.value(v);  // NaN becomes null
-    w.endArray().endObject();
+    values.assign(1, '[');
+    for (double v : line.values) {
+      if (values.size() > 1) values += ',';
+      value(values, v);
+    }
+    w.field("name", line.name).key("values").raw(values += ']').endObject();
   }
   w.endArray().endObject();
   return Answer::json(std::move(text));

@@ -46,7 +46,7 @@ Result<Topology> topologyOf(const Timeline& timeline);
 Topology topologyOf(const cluster::ClusterStatus& status);
 
 std::string topologyJson(const Topology& topology);
-/// A picture: nodes that are alike are drawn once.
-std::string topologySvg(const Topology& topology);
+/// A picture: nodes that are alike are drawn once. `recorded`: it is of a trace, so what is missing was not reported.
+std::string topologySvg(const Topology& topology, bool recorded);
 
 }  // namespace tracesmith::server

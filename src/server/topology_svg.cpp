@@ -58,10 +58,10 @@ bool alike(const NodeTopology& a, const NodeTopology& b) {
 
 std::vector<Shape> shapesOf(const Topology& topology) {
   std::vector<Shape> shapes;
-  for (const auto& [node, n] : topology) {
-    auto it = std::find_if(shapes.begin(), shapes.end(), [&](const Shape& s) { return alike(*s.like, n); });
-    if (it == shapes.end()) it = shapes.insert(shapes.end(), {{}, &n});
-    it->nodes.push_back(node);
+  for (const auto& entry : topology) {
+    auto it = std::find_if(shapes.begin(), shapes.end(), [&](const Shape& s) { return alike(*s.like, entry.second); });
+    if (it == shapes.end()) it = shapes.insert(shapes.end(), {{}, &entry.second});
+    it->nodes.push_back(entry.first);
   }
   return shapes;
 }
@@ -85,7 +85,7 @@ std::string speed(const Nic& nic) {
 }
 
 /// What is known of a node, and what it did not say, as sentences.
-std::vector<std::string> captions(const NodeTopology& n) {
+std::vector<std::string> captions(const NodeTopology& n, bool recorded) {
   std::vector<std::string> lines;
   std::map<std::string, int> models, links;
   for (const auto& [index, device] : n.gpus) ++models[device.name.empty() ? "unnamed GPU" : device.name];
@@ -94,8 +94,8 @@ std::vector<std::string> captions(const NodeTopology& n) {
   for (const Link& l : n.links) ++links[describe(l)];
   for (const auto& [what, pairs] : links)
     lines.push_back(what + ": " + std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs"));
-  if (n.links.empty() && n.gpus.size() > 1) lines.emplace_back("no links between its GPUs were reported");
-  if (n.nics.empty()) lines.emplace_back("no network cards were reported");
+  if (recorded && n.links.empty() && n.gpus.size() > 1) lines.emplace_back("no links between its GPUs were reported");
+  if (recorded && n.nics.empty()) lines.emplace_back("no network cards were reported");
   if (n.simulated) lines.emplace_back("simulated: no measurement");
   return lines;
 }
@@ -128,12 +128,12 @@ class Picture {
 
 std::string shortened(const std::string& s, size_t most) { return s.size() <= most ? s : s.substr(0, most - 1) + "…"; }
 
-double heightOf(const NodeTopology& n) {
+double heightOf(const NodeTopology& n, bool recorded) {
   return 40 + (n.gpus.empty() ? 0 : kCircle) + static_cast<double>(std::min(n.nics.size(), kNics)) * (kNicH + 6) +
-         static_cast<double>(captions(n).size()) * kLine + kPad;
+         static_cast<double>(captions(n, recorded).size()) * kLine + 2 * kPad;
 }
 
-void drawNode(Picture& p, const Shape& shape, double x, double y, double height) {
+void drawNode(Picture& p, const Shape& shape, double x, double y, double height, bool recorded) {
   const NodeTopology& n = *shape.like;
   p.box(x, y, kPanelW - kPad, height - kPad, "#f7f9fb", "#d5dbe1");
   const std::string more = shape.nodes.size() > 1 ? " and " + std::to_string(shape.nodes.size() - 1) + " like it" : "";
@@ -174,7 +174,7 @@ void drawNode(Picture& p, const Shape& shape, double x, double y, double height)
                      54),
            11, kInk);
   }
-  for (const std::string& line : captions(n)) {
+  for (const std::string& line : captions(n, recorded)) {
     row += kLine;
     p.text(x + kPad, row - 3, shortened(line, 58), 11, kFine);
   }
@@ -182,24 +182,28 @@ void drawNode(Picture& p, const Shape& shape, double x, double y, double height)
 
 }  // namespace
 
-std::string topologySvg(const Topology& topology) {
+std::string topologySvg(const Topology& topology, bool recorded) {
   std::vector<Shape> shapes = shapesOf(topology);
   const size_t hidden = shapes.size() > kPanels ? shapes.size() - kPanels : 0;
   shapes.resize(shapes.size() - hidden);
   const size_t columns = std::clamp<size_t>(shapes.size(), 1, 4);
   double height = 0;
-  for (const Shape& s : shapes) height = std::max(height, heightOf(*s.like));
+  for (const Shape& s : shapes) height = std::max(height, heightOf(*s.like, recorded));
   const size_t rows = (shapes.size() + columns - 1) / columns;
   const double width = std::max(480.0, static_cast<double>(columns) * kPanelW + kPad);
   Picture p;
   p.open(width, 64 + static_cast<double>(rows) * height + (hidden > 0 || shapes.empty() ? 30 : 0));
   size_t gpus = 0;
   for (const auto& [node, n] : topology) gpus += n.gpus.size();
-  p.text(kPad, 30, std::to_string(topology.size()) + " nodes, " + std::to_string(gpus) + " GPUs", 18, kInk, true);
-  p.text(kPad, 50, "GB/s in one direction, as drivers state it unless it says measured.", 11, kFine);
+  auto counted = [](size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); };
+  p.text(kPad, 30, counted(topology.size(), "node") + ", " + counted(gpus, "GPU"), 18, kInk, true);
+  p.text(kPad, 50,
+         recorded ? "GB/s in one direction, as drivers state it unless it says measured."
+                  : "Links and network cards are known from recordings: ask with trace=ID of a session.",
+         11, kFine);
   for (size_t i = 0; i < shapes.size(); ++i)
     drawNode(p, shapes[i], kPad + static_cast<double>(i % columns) * kPanelW,
-             64 + static_cast<double>(i / columns) * height, height);
+             64 + static_cast<double>(i / columns) * height, height, recorded);
   const double last = 64 + static_cast<double>(rows) * height + 18;
   if (shapes.empty()) p.text(kPad, last, "No node has said what it is made of.", 12, kFine);
   if (hidden > 0) p.text(kPad, last, std::to_string(hidden) + " more kinds of nodes are not drawn.", 12, kFine);

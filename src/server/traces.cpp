@@ -22,6 +22,7 @@ constexpr const char* kIndexEnding = ".tiles";
 
 OpenTrace::~OpenTrace() {
   if (analyzer_.joinable()) analyzer_.join();
+  metrics_.reset();
   timeline_.reset();
   engine_.reset();
 }
@@ -200,6 +201,7 @@ void Traces::work(Entry& entry, const Job& job) {
   old = entry.trace;
   if (status) {
     OpenTrace& trace = **made;
+    trace.metrics_ = std::make_unique<TraceMetrics>(*trace.timeline_);
     trace.session_bytes_ = job.bytes;
     trace.made_ = Clock::now();
     trace.cost_s_ = std::chrono::duration<double>(trace.made_ - start).count();

@@ -14,6 +14,7 @@
 #include "query/engine.hpp"
 #include "server/api.hpp"
 #include "server/timeline/timeline.hpp"
+#include "server/trace_metrics.hpp"
 
 namespace tracesmith::server {
 
@@ -42,6 +43,7 @@ class OpenTrace {
   const std::string& title() const { return title_; }
   const std::string& path() const { return path_; }
   Timeline& timeline() { return *timeline_; }
+  TraceMetrics& metrics() { return *metrics_; }
 
   /// Runs with the SQL engine of this trace, which takes one query at a time. kExhausted: it stayed busy.
   Status withEngine(const LoadEngine& load, const std::function<Status(query::Engine&)>& use);
@@ -53,6 +55,7 @@ class OpenTrace {
   const std::string id_, title_, path_;
   const std::shared_ptr<TemporaryFile> temporary_;
   std::unique_ptr<Timeline> timeline_;
+  std::unique_ptr<TraceMetrics> metrics_;
   uint64_t session_bytes_ = 0;  // of the session when it was laid out
   std::chrono::steady_clock::time_point made_{};
   double cost_s_ = 0;  // of laying it out

@@ -1,6 +1,7 @@
 #include "sync/clock_table.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <tuple>
 
 #include "tracesmith/trace/scan.hpp"
@@ -8,6 +9,12 @@
 namespace tracesmith::sync {
 
 using namespace trace;
+
+namespace {
+
+constexpr int64_t kReachNs = 15'000'000'000;  // agents write models at least every 10 s
+
+}  // namespace
 
 void ClockTable::add(const ClockModel& model) {
   auto at = std::upper_bound(models_.begin(), models_.end(), model.at_ns,
@@ -18,6 +25,17 @@ void ClockTable::add(const ClockModel& model) {
 void ClockTable::dropUnbounded() {
   const bool any = std::any_of(models_.begin(), models_.end(), [](const ClockModel& m) { return m.valid(); });
   if (any) std::erase_if(models_, [](const ClockModel& m) { return !m.valid(); });
+}
+
+void ClockTable::preferLater() {
+  for (size_t i = 0; i + 1 < models_.size(); ++i) {  // the later one is still as it was
+    ClockModel& m = models_[i];
+    const ClockModel& next = models_[i + 1];
+    if (!m.valid() || !next.valid() || next.at_ns - m.at_ns > kReachNs) continue;
+    const int64_t offset = next.toReference(m.at_ns) - m.at_ns;
+    if (std::abs(offset - m.offset_ns) > 2 * (m.bound_ns + next.bound_ns)) continue;  // a clock was set in between
+    m = {m.at_ns, offset, next.drift_ppm, next.bound_ns};
+  }
 }
 
 const ClockModel* ClockTable::inForce(int64_t raw) const {

@@ -21,6 +21,10 @@ class ClockTable {
   /// Forgets models of unknown error where others are known: those reach back over them.
   void dropUnbounded();
 
+  /// Between two models that agree the later one counts: it knows what the earlier one knew, and what came after. An
+  /// agent that has just connected knows its drift badly.
+  void preferLater();
+
   /// Without a model the clock is taken as it is.
   int64_t toReference(int64_t raw) const;
   int64_t toRaw(int64_t reference) const;

@@ -34,6 +34,8 @@ class ExchangeServer {
  private:
   ExchangeServer() = default;
   void loop();
+  /// False: nothing waits, or what came is no request.
+  bool answerOne();
 
   int socket_ = -1, wake_[2] = {-1, -1};
   uint16_t port_ = 0;

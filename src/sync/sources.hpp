@@ -24,6 +24,10 @@ Result<Comparison> askNtp(const std::string& server, int questions = 4, int time
 /// bound −1: nobody keeps the clock right.
 Comparison askSystem();
 
+/// The system clock, with the error chronyd computes for it, asked over loopback. Fails if chronyd does not run here,
+/// or says that the clock is not synchronised.
+Result<Comparison> askChrony(uint16_t port = 323, int timeout_ms = 1000);
+
 /// The hardware clock of a network interface ("eth0") or a device ("/dev/ptp0").
 Result<Comparison> askPtp(const std::string& interface_or_device);
 

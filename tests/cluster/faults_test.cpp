@@ -99,6 +99,38 @@ TEST_F(Faults, AMasterThatIsAwayIsWaitedFor) {
   stopAndCheck(30000);
 }
 
+/// What a machine that loses its power leaves behind: half a block at the end of a file, on either side.
+TEST_F(Faults, TornLastBlocksOnBothSidesLoseNothing) {
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "all"}).rc, 0);
+  auto j = job(60000, 30000, 1 << 20);
+  auto newest = [&](const std::string& folder) {
+    std::string path;
+    std::error_code gone;
+    for (const auto& file : std::filesystem::directory_iterator(folder, gone))
+      if (file.path().extension() == ".sbt") path = std::max(path, file.path().string());
+    return path;
+  };
+  const std::string store = dir_ / "m/master/nodes/alpha", spool = dir_ / "a-alpha/agent/spool";
+  ASSERT_TRUE(eventually([&] { return !newest(store).empty() && std::filesystem::file_size(newest(store)) > 4096; }));
+  // The master's copy ends in the middle of a block it had not acknowledged: the beginning of the next one is there.
+  kill(master_);
+  std::string bytes = test::readFile(newest(store));
+  test::writeFile(newest(store), bytes + bytes.substr(64, 1000));
+  startMaster();
+  ASSERT_TRUE(connected(1));
+  // The agent's ends in the middle of what came after its last checkpoint.
+  kill(a);
+  bytes = test::readFile(newest(spool));
+  test::writeFile(newest(spool), bytes + bytes.substr(64, 777));
+  a = agent("alpha");
+  ASSERT_EQ(j->wait().rc, 0);
+  ASSERT_TRUE(connected(1));
+  stopAndCheck(60000);
+}
+
 /// A file system of its own that can be filled. Needs to be root.
 class FullDisk : public Faults {
  protected:

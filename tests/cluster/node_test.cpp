@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "cluster/cluster_fixture.hpp"
@@ -179,6 +180,61 @@ TEST_F(NodeTest, RetentionIsPerSession) {
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(static_cast<int64_t>(found.size()), found.rbegin()->first - found.begin()->first + 1);
   EXPECT_GT(test::losses(dir_ / "small.sbt")["retention"], 0);
+}
+
+/// Any user may truncate his ring while the agent, which may be root's, reads it: the kernel answers with SIGBUS.
+TEST_F(NodeTest, ARingThatIsCutShortUnderTheAgentHarmsNobody) {
+  begin();
+  for (const uintmax_t left : {uintmax_t{0}, uintmax_t{4096}, uintmax_t{100000}}) {
+    auto victim = std::make_unique<Child>(std::vector<std::string>{
+        std::string(TRACESMITH_BUILD_DIR) + "/bin/tests/numbered_job", rings(), "100000000", "200000", "65536"});
+    std::string ring;
+    ASSERT_TRUE(eventually([&] {
+      for (const auto& file : std::filesystem::directory_iterator(rings()))
+        if (file.path().extension() == ".ring") ring = file.path();
+      return !ring.empty() && has(command({"status", "--json"}).out, "\"processes\":1");
+    }));
+    std::filesystem::resize_file(ring, left);  // the writer dies of it, too
+    victim->wait();
+    EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(ring); })) << "it goes as others do";
+    ASSERT_TRUE(agent_->running()) << agent_->err();
+  }
+  ASSERT_EQ(job(5000, 100000)->wait().rc, 0);
+  ASSERT_EQ(command({"stop", "--name", "all", "-o", dir_ / "all.sbt"}).rc, 0);
+  const std::map<int64_t, int> found = numbers(dir_ / "all.sbt");
+  for (int64_t k = 0; k < 5000; ++k) ASSERT_TRUE(found.contains(k)) << k;
+  size_t told = 0;
+  for (const test::Row& row : test::rows(dir_ / "all.sbt", "losses")) told += row.s("cause") == "ring cut short";
+  EXPECT_EQ(told, 3u);
+}
+
+TEST_F(NodeTest, RetentionByAgeBoundsASessionThatNeverEnds) {
+  startMaster();
+  agent_ = agent("alpha", {"--segment-bytes", "65536"});
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "week", "--max-age", "0.5"}).rc, 0);
+  auto busy = job(100000000, 100000);
+  auto segments = [&] {
+    std::set<std::string> names;
+    std::error_code gone;
+    for (const auto& file : std::filesystem::directory_iterator(dir_ / "m/master/nodes/alpha", gone))
+      if (file.path().extension() == ".sbt") names.insert(file.path().filename());
+    return names;
+  };
+  // Again and again all that was there a moment ago is gone: nothing grows, however long it goes on.
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(eventually([&] { return segments().size() >= 2; }));
+    const std::string newest = *segments().rbegin();
+    EXPECT_TRUE(eventually([&] { return *segments().begin() > newest; })) << "round " << round;
+  }
+  busy.reset();
+  ASSERT_EQ(command({"stop", "--name", "week", "-o", dir_ / "week.sbt"}).rc, 0);
+  // What is left is the end, without a gap; what went is counted.
+  const std::map<int64_t, int> found = numbers(dir_ / "week.sbt");
+  ASSERT_FALSE(found.empty());
+  EXPECT_GT(found.begin()->first, 0);
+  EXPECT_EQ(static_cast<int64_t>(found.size()), found.rbegin()->first - found.begin()->first + 1);
+  EXPECT_GE(test::losses(dir_ / "week.sbt")["retention"], found.begin()->first);
 }
 
 }  // namespace

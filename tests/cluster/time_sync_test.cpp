@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <sstream>
 #include <thread>
 
 #include "cluster/cluster_fixture.hpp"
@@ -100,6 +101,90 @@ TEST(TimeSync, WhatCannotBeMeasuredIsNoSuccess) {
   EXPECT_FALSE(ptp.success);
   EXPECT_FALSE(ptp.message.empty());
   EXPECT_FALSE(TimeSync({.method = TimeSyncMethod::CUDA}).initialize());
+}
+
+/// Real chronyds that leave the clock alone, each with a private configuration.
+class Chrony : public ClusterFixture {
+ protected:
+  struct Daemon {
+    uint16_t command_port = 0, ntp_port = 0;
+    std::unique_ptr<Child> process;
+  };
+  void SetUp() override {
+    if (!test::exists("/usr/sbin/chronyd")) GTEST_SKIP() << "chrony is not installed";
+    if (::geteuid() != 0) GTEST_SKIP() << "chronyd wants to be started by root";
+  }
+  Daemon start(const std::string& name, const std::string& more) {
+    Daemon d{freePort(), freePort(), {}};
+    const std::string file = dir_ / name;
+    test::writeFile(file, more + "\nport " + std::to_string(d.ntp_port) + "\ncmdport " +
+                              std::to_string(d.command_port) +
+                              "\nbindcmdaddress 127.0.0.1\nbindcmdaddress /\nbindaddress 127.0.0.1\n"
+                              "allow 127.0.0.1\npidfile " +
+                              file + ".pid\n");
+    d.process =
+        std::make_unique<Child>(std::vector<std::string>{"/usr/sbin/chronyd", "-x", "-d", "-u", "root", "-f", file});
+    return d;
+  }
+  static SyncResult ask(const std::string& server) {
+    return TimeSync({.method = TimeSyncMethod::NTP, .ntp_server = server, .max_acceptable_offset_ns = 1'000'000'000})
+        .synchronize();
+  }
+  static SyncResult ask(const Daemon& d) { return ask("chrony:" + std::to_string(d.command_port)); }
+  /// As chronyc prints them, seconds.
+  struct Told {
+    double delay = 0, bound = 0;
+  };
+  static Told told(const Daemon& d) {
+    const Output o =
+        test::run({"/usr/bin/chronyc", "-c", "-h", "127.0.0.1", "-p", std::to_string(d.command_port), "tracking"});
+    std::vector<std::string> words;
+    std::istringstream in(o.out);
+    for (std::string word; std::getline(in, word, ',');) words.push_back(word);
+    if (words.size() < 12) return {};
+    const double delay = std::stod(words[10]);
+    return {delay, std::abs(std::stod(words[4])) + std::stod(words[11]) + delay / 2};
+  }
+};
+
+TEST_F(Chrony, TellsWhatItKnowsAndServesTime) {
+  Daemon server = start("server", "local stratum 3");
+  Daemon d = start("client", "server 127.0.0.1 minpoll -6 maxpoll -6 port " + std::to_string(server.ntp_port));
+  EXPECT_TRUE(eventually([&] { return ask(d).success || !d.process->running(); }));
+  if (!d.process->running()) GTEST_SKIP() << "chronyd does not run here: " << d.process->err();
+  const double truth = static_cast<double>(sync::unixClock() - sync::rawClock());
+  // The same daemons are NTP servers.
+  const SyncResult ntp = ask("127.0.0.1:" + std::to_string(server.ntp_port));
+  ASSERT_TRUE(ntp.success) << ntp.message;
+  EXPECT_LE(std::abs(static_cast<double>(ntp.offset_ns) - truth), ntp.uncertainty_ns + 1e6);
+  server.process.reset();  // from now on only the dispersion changes: it grows
+  ASSERT_TRUE(eventually([&] {
+    const Told before = told(d);
+    const SyncResult r = ask(d);
+    const Told after = told(d);
+    if (before.delay <= 0 || before.delay != after.delay) return false;
+    EXPECT_TRUE(r.success) << r.message;
+    EXPECT_NEAR(static_cast<double>(r.round_trip_ns), before.delay * 1e9, 2);
+    EXPECT_GE(r.uncertainty_ns, before.bound * 1e9 - 3);
+    EXPECT_LE(r.uncertainty_ns, after.bound * 1e9 + 3);
+    EXPECT_NEAR(static_cast<double>(r.offset_ns), truth, 1e6);
+    return true;
+  }));
+}
+
+TEST_F(Chrony, WithoutASourceIsNotBelieved) {
+  Daemon d = start("alone", "");
+  SyncResult r;
+  EXPECT_TRUE(eventually(
+      [&] { return (r = ask(d)).message.find("not synchronised") != std::string::npos || !d.process->running(); }));
+  if (!d.process->running()) GTEST_SKIP() << "chronyd does not run here: " << d.process->err();
+  EXPECT_FALSE(r.success);
+}
+
+TEST(TimeSync, AChronydThatIsNotThereIsSaid) {
+  const SyncResult r = TimeSync({.method = TimeSyncMethod::NTP, .ntp_server = "chrony:9"}).synchronize();
+  EXPECT_FALSE(r.success);
+  EXPECT_NE(r.message.find("does not answer"), std::string::npos) << r.message;
 }
 
 using TimeSyncWithMaster = ClusterFixture;

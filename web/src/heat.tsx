@@ -63,7 +63,12 @@ export function HeatMap(props: HeatProps) {
     g.fillStyle = variable("--ink-soft");
     g.textAlign = "right";
     const every = Math.max(1, Math.ceil((0.95 * u) / line));
-    for (let r = 0; r < props.rows.length; r += every) g.fillText(props.rows[r], gutter - 0.5 * u, Math.max(0.55 * u, (r + 0.5) * line), gutter - 0.6 * u);
+    for (let r = 0, last = -u; r < props.rows.length; r += every) {
+      const y = Math.max(0.55 * u, (r + 0.5) * line);
+      if (y - last < 0.95 * u) continue;
+      g.fillText(props.rows[r], gutter - 0.5 * u, y, gutter - 0.6 * u);
+      last = y;
+    }
     g.textAlign = "left";
     g.fillStyle = variable("--ink-faint");
     const step = Math.max(1, Math.ceil((6 * u) / cell));

@@ -4,9 +4,13 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { withUnit } from "./format";
+import { paintCrowd } from "./manylines";
 import { useStore } from "./store";
 import { dark, rem, variable } from "./theme";
 import { useSize } from "./ui";
+
+/** So many are painted by us. */
+const manyLines = 40;
 
 export interface Line {
   label: string;
@@ -53,6 +57,7 @@ export function Plot(props: PlotProps) {
     const grid = { stroke: variable("--grid"), width: 1 };
     const font = `${0.88 * u}px ${getComputedStyle(document.body).fontFamily}`;
     const p = latest.current;
+    const crowd = p.lines.length > manyLines;
     const axis = { stroke: ink, grid, ticks: grid, font, labelFont: font };
     const options: uPlot.Options = {
       width: size.width,
@@ -95,10 +100,12 @@ export function Plot(props: PlotProps) {
           width: (l.width ?? 1.25) * (u / 13),
           points: l.points ? { show: true, size: 0.4 * u, fill: l.color } : { show: false },
           spanGaps: false,
+          ...(crowd ? { paths: () => null } : {}),
         })),
       ],
       bands: p.lines.flatMap((l, i) => (l.fillTo === undefined ? [] : [{ series: [i + 1, l.fillTo + 1] as [number, number], fill: `${l.color}2e` }])),
       hooks: {
+        draw: crowd ? [(self) => paintCrowd(self, latest.current.lines.map((l) => l.values), latest.current.lines[0].color)] : [],
         setSelect: [
           (self) => {
             const { left, width } = self.select;

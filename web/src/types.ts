@@ -255,7 +255,9 @@ export interface Topology {
   nodes: {
     node: string;
     gpus: { index: number; name: string }[];
-    links: { from: number; to: number; peer_node?: string; kind: string; bandwidth_gbps: number | null }[];
+    simulated: boolean;
+    links: { from: number; to: number; peer_node?: string; kind: string; count: number | null; bandwidth_gbps: number | null; measured: boolean }[];
+    nics: { name: string; kind: string; state: string; speed_mbit: number | null; near: { gpu: number; nearness: string }[] }[];
   }[];
 }
 

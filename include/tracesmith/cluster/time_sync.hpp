@@ -20,7 +20,7 @@ enum class TimeSyncMethod {
 
 struct TimeSyncConfig {
   TimeSyncMethod method = TimeSyncMethod::SystemClock;
-  std::string ntp_server = "pool.ntp.org";  ///< HOST or HOST:PORT
+  std::string ntp_server = "pool.ntp.org";  ///< HOST or HOST:PORT; "chrony": the state of this machine's chronyd
   std::string ptp_interface = "eth0";       ///< a network interface, or a device: /dev/ptp0
   std::string master = "127.0.0.1:50051";   ///< Custom: HOST:PORT
   std::string token_file = "";              ///< Custom: for a master that asks for one

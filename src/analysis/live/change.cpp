@@ -7,11 +7,17 @@
 namespace tracesmith::analysis::live {
 namespace {
 
-constexpr size_t kLast[] = {3, 6, 12, 24};
+/// How many values are looked at, by how many standard errors their median must lie above what came before, and which
+/// part of them above three quarters of it. The fewer they are, the more often chance would have its way.
+struct Window {
+  size_t count;
+  double errors, most;
+};
+constexpr Window kWindows[] = {{3, 0, 1}, {6, 8, 1}, {12, 6.5, 0.85}, {24, 5.5, 0.75}};
 constexpr size_t kLeastBefore = 10, kLeastForSmall = 24, kMostBefore = 60;
-constexpr double kDeviations = 8, kErrors = 5.5;
+constexpr double kDeviations = 8;
+constexpr double kQuarter = 0.75;
 constexpr double kUnsure = 6;       // of few values the spread is not well known: it counts as larger by this / number
-constexpr double kMost = 0.75;      // of the last ones must lie beyond as much of those before
 constexpr double kOfMedian = 1.25;  // standard error of a median against that of a mean
 
 double quantile(const std::vector<double>& sorted, double q) {
@@ -21,8 +27,9 @@ double quantile(const std::vector<double>& sorted, double q) {
 }  // namespace
 
 /// Above (or below) what came before, or nothing.
-std::optional<Change> ChangeDetector::compare(size_t count) const {
-  if (values_.size() < count + (count == kLast[0] ? kLeastBefore : kLeastForSmall)) return {};
+std::optional<Change> ChangeDetector::compare(size_t which) const {
+  const auto& [count, errors, most] = kWindows[which];
+  if (values_.size() < count + (which == 0 ? kLeastBefore : kLeastForSmall)) return {};
   const size_t split = values_.size() - count, begin = split > kMostBefore ? split - kMostBefore : 0;
   std::vector<double> before, last;
   for (size_t i = begin; i < split; ++i) before.push_back(values_[i].value);
@@ -36,15 +43,15 @@ std::optional<Change> ChangeDetector::compare(size_t count) const {
                            (1 + kUnsure / static_cast<double>(before.size()));
   const double least = relative_ ? least_ * std::abs(usual) : least_;
   bool found = false;
-  if (count == kLast[0]) {
+  if (which == 0) {
     const double needed = std::max(least, kDeviations * deviation);
     found = up ? last.front() - usual > needed : usual - last.back() > needed;
   } else {
     const double sizes = 1 / static_cast<double>(last.size()) + 1 / static_cast<double>(before.size());
-    const double limit = quantile(before, up ? kMost : 1 - kMost);
+    const double limit = quantile(before, up ? kQuarter : 1 - kQuarter);
     const auto beyond = std::count_if(last.begin(), last.end(), [&](double v) { return up ? v > limit : v < limit; });
-    found = std::abs(change) > std::max(least, kErrors * kOfMedian * deviation * std::sqrt(sizes)) &&
-            static_cast<double>(beyond) >= kMost * static_cast<double>(last.size());
+    found = std::abs(change) > std::max(least, errors * kOfMedian * deviation * std::sqrt(sizes)) &&
+            static_cast<double>(beyond) >= most * static_cast<double>(last.size());
   }
   if (!found) return {};
   return Change{values_[split].t_ns, usual, now};
@@ -52,11 +59,12 @@ std::optional<Change> ChangeDetector::compare(size_t count) const {
 
 std::optional<Change> ChangeDetector::add(double value, int64_t t_ns) {
   values_.push_back({value, t_ns});
-  if (values_.size() > kMostBefore + std::end(kLast)[-1]) values_.pop_front();
-  for (size_t count : kLast) {
-    const std::optional<Change> change = compare(count);
+  if (values_.size() > kMostBefore + std::end(kWindows)[-1].count) values_.pop_front();
+  for (size_t which = 0; which < std::size(kWindows); ++which) {
+    const std::optional<Change> change = compare(which);
     if (!change) continue;
-    values_.erase(values_.begin(), values_.end() - static_cast<std::ptrdiff_t>(count));  // the new normal
+    values_.erase(values_.begin(),
+                  values_.end() - static_cast<std::ptrdiff_t>(kWindows[which].count));  // the new normal
     if (change->after < change->before) return {};
     return change;
   }

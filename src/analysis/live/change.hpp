@@ -14,7 +14,8 @@ struct Change {
 
 /// Compares the last 3, 6, 12 or 24 values with up to 60 before them. A large change is seen at once: all three must
 /// lie above the median before by `least`, and by eight times the spread. A small one takes longer: the median of the
-/// last must lie above by `least` and by 5.5 standard errors, and most of them above three quarters of those before.
+/// last must lie above by `least` and by several standard errors, and most of them above three quarters of those
+/// before.
 class ChangeDetector {
  public:
   /// `least`: smallest change that matters; relative: as a part of the median before.
@@ -23,7 +24,7 @@ class ChangeDetector {
   std::optional<Change> add(double value, int64_t t_ns);
 
  private:
-  std::optional<Change> compare(size_t last) const;
+  std::optional<Change> compare(size_t window) const;
 
   struct Value {
     double value;

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/text.hpp"
 #include "capture/collect/in_flight.hpp"
@@ -139,7 +140,7 @@ void Collector::event(Process& p, const Record& r, EventType type) {
   row.name = name(p, r.name);
   row.node = p.node;
   row.rank = p.rank();
-  row.pid = p.ring->header().pid;
+  row.pid = p.pid();
   if (r.correlation) row.correlation = r.correlation;
   const auto context = static_cast<uint32_t>(r.arg[2]);
   switch (r.kind) {
@@ -195,7 +196,7 @@ void Collector::collectiveRow(Process& p, const Record& r, const Record* kernel)
   row.seq = static_cast<int64_t>(r.arg[1]);
   row.node = p.node;
   row.rank = p.rank();
-  row.pid = p.ring->header().pid;
+  row.pid = p.pid();
   if (r.stream) row.group_rank = r.stream - 1;
   if (r.correlation) row.group_size = r.correlation;
   row.elements = static_cast<int64_t>(r.arg[2]);
@@ -265,7 +266,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.name = name(p, r.name);
       row.node = p.node;
       row.rank = p.rank();
-      row.pid = p.ring->header().pid;
+      row.pid = p.pid();
       row.tid = r.arg[3] ? static_cast<int64_t>(r.arg[3]) : tid();
       row.step = p.stepAt(r.start, false);
       if (std::string_view domain = p.ring->string(static_cast<uint32_t>(r.arg[0])); !domain.empty()) {
@@ -289,7 +290,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.dur = static_cast<int64_t>(r.end - r.start);
       row.node = p.node;
       row.rank = p.rank();
-      row.pid = p.ring->header().pid;
+      row.pid = p.pid();
       row.step = static_cast<int64_t>(r.arg[0]);
       append(row);
       if (sum_up_steps_) stats_.steps[row.step][p.ring->header().rank.load()].ns = r.end - r.start;
@@ -300,7 +301,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.ts = static_cast<int64_t>(r.start);
       row.node = p.node;
       row.rank = p.rank();
-      row.pid = p.ring->header().pid;
+      row.pid = p.pid();
       row.name = name(p, r.name);
       row.value = real(std::bit_cast<double>(r.arg[0]));
       append(row);
@@ -341,7 +342,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.dur = static_cast<int64_t>(r.end - r.start);
       row.node = p.node;
       row.rank = p.rank();
-      row.pid = p.ring->header().pid;
+      row.pid = p.pid();
       if (r.arg[0]) row.comm = writer_.string(ncclCommName(r.arg[0]));
       row.channel = static_cast<int64_t>(r.arg[1] & 0xff);
       row.peer = static_cast<int32_t>(r.arg[1] >> 32);
@@ -359,7 +360,7 @@ void Collector::processRow(const Process& p) {
   const ring::RingHeader& h = p.ring->header();
   ProcessRow row;
   row.node = p.node;
-  row.pid = h.pid;
+  row.pid = p.pid();
   row.rank = p.rank();
   row.world_size = orNull(h.world_size.load());
   row.local_rank = orNull(h.local_rank.load());
@@ -402,7 +403,7 @@ void Collector::lossRows(Process& p) {
     LossRow loss;
     loss.node = p.node;
     loss.rank = p.rank();
-    loss.pid = h.pid;
+    loss.pid = p.pid();
     loss.cause = writer_.string(cause);
     loss.count = static_cast<int64_t>(count - told);
     append(loss);
@@ -412,6 +413,16 @@ void Collector::lossRows(Process& p) {
   for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause)
     tell(ring::kLossNames[cause], h.losses[cause].load(), p.losses_told[cause]);
   tell("overwritten", p.skipped, p.skipped_told);
+  if (p.ring->cut() && !std::exchange(p.cut_told, true)) {
+    LossRow loss;  // how many nobody knows
+    loss.node = p.node;
+    loss.rank = p.rank();
+    loss.pid = p.pid();
+    loss.cause = writer_.string("ring cut short");
+    loss.detail = out_->text("somebody truncated " + p.ring->path());
+    append(loss);
+    ++stats_.losses;
+  }
 }
 
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.

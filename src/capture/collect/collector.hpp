@@ -84,6 +84,7 @@ class Collector {
   int64_t nodeOf(const ring::RingHeader& header);
   void processRow(const Process& p);
   void lossRows(Process& p);
+  void describe(Process& p);
   size_t takeSince(Process& p, uint32_t lane, const ring::Record& record);
   void take(Process& p, uint32_t lane, const ring::Record& record);
   void event(Process& p, const ring::Record& r, trace::EventType type);

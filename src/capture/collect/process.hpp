@@ -26,7 +26,7 @@ struct Collector::Process {
   std::vector<uint64_t> cursors;           // of take(): records read, by lane
   uint64_t skipped = 0, skipped_told = 0;  // overwritten before take() came
   uint64_t losses_told[ring::kLossCauses] = {};
-  bool described = false;
+  bool described = false, cut_told = false;
   bool ended = false;  // seen dead at the last dropEnded()
 
   /// The step a row belongs to: the GPU works for the last one that began, the host only within it.
@@ -36,10 +36,16 @@ struct Collector::Process {
     return trace::kNull;
   }
 
+  // As last known: of a ring that was cut short nothing can be asked any more.
   int64_t rank() const {
-    int32_t r = ring->header().rank.load();
-    return r < 0 ? trace::kNull : r;
+    if (!ring->cut()) last_rank = ring->header().rank.load();
+    return last_rank < 0 ? trace::kNull : last_rank;
   }
+  int64_t pid() const {
+    if (!ring->cut()) last_pid = ring->header().pid;
+    return last_pid;
+  }
+  mutable int64_t last_rank = -1, last_pid = 0;
 };
 
 }  // namespace tracesmith::capture

@@ -156,11 +156,14 @@ void Collector::leaveAttached() {
   for (auto& p : processes_) p->ring->leaveAttached();
 }
 
+void Collector::describe(Process& p) {
+  if (!p.described && !p.ring->cut()) processRow(p);
+  p.described = true;
+  lossRows(p);
+}
+
 Status Collector::describe() {
-  for (auto& p : processes_) {
-    if (!std::exchange(p->described, true)) processRow(*p);
-    lossRows(*p);
-  }
+  for (auto& p : processes_) describe(*p);
   return status_;
 }
 
@@ -183,6 +186,7 @@ std::vector<std::string> Collector::dropEnded() {
       return false;
     }
     p->nccl.giveUp([&](const NcclJoin::Operation& o, const ring::Record*) { collectiveRow(*p, o.record, nullptr); });
+    describe(*p);  // what it lost since the last time, too
     dropped.push_back(p->ring->path());
     return true;
   });

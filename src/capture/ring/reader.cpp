@@ -35,6 +35,7 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
   reader->path_ = path;
   reader->base_ = static_cast<char*>(base);
   reader->bytes_ = bytes;
+  reader->guard_ = std::make_unique<GuardedMapping>(base, bytes);
   reader->header_ = static_cast<RingHeader*>(base);
   const RingHeader& h = *reader->header_;
   if (h.magic != kMagic) return Status::corrupt(path + " is not a ring (or not yet)");
@@ -61,6 +62,7 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
 
 RingReader::~RingReader() {
   if (attached_) detach();
+  guard_.reset();
   if (base_) ::munmap(base_, bytes_);
 }
 
@@ -216,7 +218,7 @@ std::string_view RingReader::string(uint32_t id) const {
 }
 
 bool RingReader::alive() const {
-  if (header_->state.load() == State::ended) return false;
+  if (header_->state.load() == State::ended || cut()) return false;
   return ::kill(static_cast<pid_t>(header_->writer_pid), 0) == 0 || errno == EPERM;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "capture/ring/layout.hpp"
+#include "capture/ring/mapping_guard.hpp"
 #include "tracesmith/common/status.hpp"
 
 namespace tracesmith::ring {
@@ -68,6 +69,8 @@ class RingReader {
 
   /// Whether the process that wrote it still runs.
   bool alive() const;
+  /// Somebody cut the file short: what it held is gone, and it holds nothing more. See surviveCutRings().
+  bool cut() const { return guard_ && guard_->cut(); }
 
  private:
   RingReader() = default;
@@ -75,6 +78,7 @@ class RingReader {
   std::string path_;
   char* base_ = nullptr;
   size_t bytes_ = 0;
+  std::unique_ptr<GuardedMapping> guard_;
   RingHeader* header_ = nullptr;
   LaneHeader* lanes_ = nullptr;
   uint32_t lane_count_ = 0;

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/parallel.hpp"
+#include "server/natural_order.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -15,7 +16,7 @@ constexpr size_t kNamesPerBlock = 4096;
 bool shownBefore(const TrackKey& a, const TrackKey& b, const analysis::Names& names) {
   auto process = [](int64_t p) { return p >= 0 ? std::pair(0, p) : std::pair(1, -p); };
   if (a.node != b.node)
-    if (const int order = names.text(a.node).compare(names.text(b.node)); order != 0) return order < 0;
+    if (const int order = naturalOrder(names.text(a.node), names.text(b.node)); order != 0) return order < 0;
   return std::tuple(process(a.process), a.kind, a.major, a.minor, a.node) <
          std::tuple(process(b.process), b.kind, b.major, b.minor, b.node);
 }

@@ -10,7 +10,7 @@
 namespace tracesmith::server {
 namespace {
 
-constexpr char kMagic[16] = "TraceSmith til1";
+constexpr char kMagic[16] = "TraceSmith til2";
 
 struct Heading {
   char magic[16];

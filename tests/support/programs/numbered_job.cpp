@@ -1,16 +1,45 @@
 // A process with a ring that counts: record k is a counter with the value k. What is missing or doubled shows.
-//   numbered_job FOLDER COUNT PER_SECOND [RING_RECORDS]
+//   numbered_job FOLDER COUNT PER_SECOND [RING_RECORDS [TRUTH]]
+// TRUTH gets the time of each record on the machine's own raw clock, 8 bytes each, whatever clock this process is made
+// to see; SIGTERM ends the job in good order then.
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
+#include <vector>
 
 #include "capture/ring/writer.hpp"
 
 using namespace tracesmith::ring;
+
+static uint64_t trueNs() {
+  timespec t{};
+  ::syscall(SYS_clock_gettime, CLOCK_MONOTONIC_RAW, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+/// Our clock and the true one, read within 5 µs of each other: a thread that loses the CPU in between tries again.
+struct Both {
+  uint64_t ours, truth;
+};
+static Both readBoth() {
+  uint64_t before, ours, after;
+  do {
+    before = trueNs();
+    ours = nowNs();
+    after = trueNs();
+  } while (after - before > 5000);
+  return {ours, before + (after - before) / 2};
+}
+
+static volatile std::sig_atomic_t g_stop = 0;
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
@@ -28,21 +57,39 @@ int main(int argc, char** argv) {
   ring->header().rank = 0;
   ring->header().state = State::alive;
   const uint32_t name = ring->intern("number");
+  const char* truth_file = argc > 5 ? argv[5] : nullptr;
+  std::vector<uint64_t> truth;
   std::printf("ready\n");
   std::fflush(stdout);
+  if (truth_file) std::signal(SIGTERM, [](int) { g_stop = 1; });
+  Both last = truth_file ? readBoth() : Both{};
   const auto began = std::chrono::steady_clock::now();
-  for (uint64_t k = 0; k < count;) {
+  for (uint64_t k = 0; k < count && !g_stop;) {
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     const auto due = static_cast<uint64_t>(elapsed * static_cast<double>(per_second));
-    for (; k < count && k < due; ++k) {
+    const Both now = truth_file ? readBoth() : Both{};
+    const uint64_t first = k, last_due = std::min(count, due);
+    for (; k < last_due; ++k) {
       Record r{};
       r.kind = Kind::counter;
       r.name = name;
-      r.start = r.end = nowNs();
+      if (truth_file) {  // evenly over the time since the last look: both clocks run straight
+        const uint64_t i = k - first + 1, n = last_due - first;
+        r.start = last.ours + (now.ours - last.ours) * i / n;
+        truth.push_back(last.truth + (now.truth - last.truth) * i / n);
+      } else {
+        r.start = nowNs();
+      }
+      r.end = r.start;
       r.arg[0] = std::bit_cast<uint64_t>(static_cast<double>(k));
       ring->write(r);
     }
+    if (k > first) last = now;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (truth_file) {
+    std::FILE* out = std::fopen(truth_file, "wb");
+    if (!out || std::fwrite(truth.data(), 8, truth.size(), out) != truth.size() || std::fclose(out) != 0) return 1;
   }
   ring->header().state = State::ended;
   return 0;

@@ -7,7 +7,7 @@ import { rowAt, type Lane, type Row } from "./layout";
 import type { Scene } from "./model";
 import { drawMarks } from "./marks";
 import type { Strips } from "./strips";
-import { span, tileBuckets, type SliceTile, type Tile, type Tiles, type Want } from "./tiles";
+import { firstFrom, span, tileBuckets, type SliceTile, type Tile, type Tiles, type Want } from "./tiles";
 
 export interface Drawn {
   wants: Want[];
@@ -48,6 +48,7 @@ const sample = "sm90_xmma_gemm_bf16_ncclDevKernel_AllReduce";
 
 export class Painter {
   private charWidth = 6;
+  private colors: string[] = [];
 
   constructor(
     private readonly g: CanvasRenderingContext2D,
@@ -186,6 +187,12 @@ export class Painter {
     for (let d = 0; d < rows; d++) this.g.drawImage(strip.canvas, a, strip.y + d, b - a, 1, xa, y + d * each, xb - xa, each - 1);
   }
 
+  /** By number: names are long, and there are thousands of them in a picture. */
+  private color(name: number, type: number, types: string[]): string {
+    const key = name * 64 + type;
+    return (this.colors[key] ??= sliceColor(this.tiles.names[name], types[type] ?? "other"));
+  }
+
   private slices(scene: Scene, lane: Lane, y: number, tile: SliceTile, from: number, to: number, continued: boolean): number {
     const { g } = this;
     const { width, unit } = scene;
@@ -196,7 +203,8 @@ export class Painter {
     let drawn = 0;
     const lastX = new Float64Array(lane.depth).fill(-1);
     const hits = query ? new Set(scene.hits.filter((h) => h.track === lane.track.id).map((h) => h.row_id)) : null;
-    for (let i = 0; i < tile.start.length; i++) {
+    let fill = "";
+    for (let i = firstFrom(tile, from - tile.longest); i < tile.start.length; i++) {
       const start = tile.start[i];
       if (start >= to) break;
       const end = start + tile.length[i];
@@ -207,8 +215,9 @@ export class Painter {
       if (x2 - x1 < 1 && x1 < lastX[depth]) continue;
       const w = Math.max(1, x2 - x1 - (x2 - x1 > 3 ? 1 : 0));
       lastX[depth] = x1 + w;
-      const color = sliceColor(names[tile.name[i]], scene.info.types[tile.type[i]] ?? "other");
-      g.fillStyle = color;
+      const color = this.color(tile.name[i], tile.type[i], scene.info.types);
+      // The canvas reads a colour anew each time it is given one.
+      if (color !== fill) g.fillStyle = fill = color;
       const top = y + depth * each;
       g.fillRect(x1, top, w, each - 1);
       drawn++;
@@ -222,26 +231,11 @@ export class Painter {
       const full = names[tile.name[i]];
       let text = full.length <= room ? full : shortName(full);
       if (text.length > room) text = `${text.slice(0, room - 1)}…`;
-      g.fillStyle = inkFor(color);
+      g.fillStyle = fill = inkFor(color);
       g.fillText(text, Math.max(x1, 0) + 3 * unit, top + each / 2);
     }
     return drawn;
   }
 }
 
-function between(tile: SliceTile, from: number, to: number): number {
-  let low = 0;
-  let high = tile.start.length;
-  const find = (t: number): number => {
-    low = 0;
-    high = tile.start.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (tile.start[middle] < t) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  };
-  return find(to) - find(from);
-}
-
+const between = (tile: SliceTile, from: number, to: number): number => firstFrom(tile, to) - firstFrom(tile, from);

@@ -3,7 +3,7 @@
 // Drawing a track that is dense is then a few stretched copies, whatever number of events is in it.
 
 import { rgbOf, sliceColor } from "../color";
-import { tileBuckets, type BucketTile, type SliceTile, type Tile } from "./tiles";
+import { firstFrom, tileBuckets, type BucketTile, type SliceTile, type Tile } from "./tiles";
 
 const pageRows = 32;
 const pages = 160;
@@ -90,11 +90,12 @@ export class Strips {
     const busy = new Float64Array(tileBuckets * rows);
     const most = new Float64Array(tileBuckets * rows);
     const which = new Int32Array(tileBuckets * rows).fill(-1);
-    for (let i = 0; i < tile.start.length; i++) {
+    for (let i = firstFrom(tile, from - tile.longest); i < tile.start.length; i++) {
       const start = tile.start[i];
+      if (start >= to) break;
       const end = start + tile.length[i];
       const depth = tile.depth[i];
-      if (depth >= rows || start >= to || end < from) continue;
+      if (depth >= rows || end < from) continue;
       const first = Math.max(0, Math.floor((start - from) / bucket));
       const last = Math.min(tileBuckets - 1, Math.floor((end - from) / bucket));
       for (let b = first; b <= last; b++) {

@@ -19,6 +19,8 @@ export interface SliceTile {
   type: Uint8Array;
   depth: Uint8Array;
   row: string[];
+  /** Length of the longest: one that begins so long before a window may still touch it. */
+  longest: number;
   used: number;
 }
 
@@ -44,6 +46,70 @@ export interface Want {
 
 export const span = (level: number): number => tileBuckets * 2 ** level;
 const keyOf = (track: number, level: number, index: number): string => `${track}/${level}/${index}`;
+
+function sliceTile(list: NonNullable<TileAnswer["tracks"][number]["slices"]>, ids: number[], from: number, to: number): SliceTile {
+  const n = list.length;
+  const tile: SliceTile = {
+    detail: "slices",
+    from,
+    to,
+    used: 0,
+    longest: 0,
+    start: new Float64Array(n),
+    length: new Float64Array(n),
+    name: new Int32Array(n),
+    type: new Uint8Array(n),
+    row: new Array<string>(n),
+    depth: new Uint8Array(n),
+  };
+  for (let i = 0; i < n; i++) {
+    const s = list[i];
+    tile.start[i] = s[0];
+    tile.length[i] = s[1];
+    if (s[1] > tile.longest) tile.longest = s[1];
+    tile.name[i] = ids[s[2]];
+    tile.type[i] = s[3];
+    tile.row[i] = s[4] === 0 ? "" : String(s[4]);
+    tile.depth[i] = Math.min(255, s[5] ?? 0);
+  }
+  return tile;
+}
+
+function bucketTile(list: NonNullable<TileAnswer["tracks"][number]["buckets"]>, ids: number[], from: number, to: number): BucketTile {
+  const n = list.length;
+  const tile: BucketTile = {
+    detail: "buckets",
+    from,
+    to,
+    used: 0,
+    index: new Uint16Array(n),
+    busy: new Float32Array(n),
+    count: new Float64Array(n),
+    name: new Int32Array(n),
+    type: new Uint8Array(n),
+  };
+  for (let i = 0; i < n; i++) {
+    const b = list[i];
+    tile.index[i] = b[0];
+    tile.busy[i] = b[1];
+    tile.count[i] = b[2];
+    tile.name[i] = ids[b[3]];
+    tile.type[i] = b[4];
+  }
+  return tile;
+}
+
+/** The first event that begins at `t` or later. */
+export function firstFrom(tile: SliceTile, t: number): number {
+  let low = 0;
+  let high = tile.start.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (tile.start[middle] < t) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
 
 export class Tiles {
   readonly names: string[] = [];
@@ -161,31 +227,7 @@ export class Tiles {
     const seen = new Set<number>();
     for (const t of answer.tracks) {
       seen.add(t.id);
-      const tile: Tile =
-        t.detail === "slices"
-          ? {
-              detail: "slices",
-              from,
-              to,
-              used: 0,
-              start: Float64Array.from(t.slices!, (s) => s[0]),
-              length: Float64Array.from(t.slices!, (s) => s[1]),
-              name: Int32Array.from(t.slices!, (s) => ids[s[2]]),
-              type: Uint8Array.from(t.slices!, (s) => s[3]),
-              row: t.slices!.map((s) => (s[4] === 0 ? "" : String(s[4]))),
-              depth: Uint8Array.from(t.slices!, (s) => Math.min(255, s[5] ?? 0)),
-            }
-          : {
-              detail: "buckets",
-              from,
-              to,
-              used: 0,
-              index: Uint16Array.from(t.buckets!, (b) => b[0]),
-              busy: Float32Array.from(t.buckets!, (b) => b[1]),
-              count: Float64Array.from(t.buckets!, (b) => b[2]),
-              name: Int32Array.from(t.buckets!, (b) => ids[b[3]]),
-              type: Uint8Array.from(t.buckets!, (b) => b[4]),
-            };
+      const tile = t.detail === "slices" ? sliceTile(t.slices!, ids, from, to) : bucketTile(t.buckets!, ids, from, to);
       this.tiles.set(keyOf(t.id, w.level, w.index), this.touch(tile));
     }
     // A track the answer leaves out has nothing here.
@@ -193,7 +235,7 @@ export class Tiles {
       if (!seen.has(id))
         this.tiles.set(
           keyOf(id, w.level, w.index),
-          this.touch({ detail: "slices", from, to, used: 0, start: new Float64Array(), length: new Float64Array(), name: new Int32Array(), type: new Uint8Array(), row: [], depth: new Uint8Array() }),
+          this.touch(sliceTile([], ids, from, to)),
         );
     if (this.tiles.size > kept) this.trim();
   }

@@ -208,9 +208,11 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     }
   };
   const [exportError, setExportError] = useState("");
+  const part = report !== null && report.to - report.from < 0.98 * info.duration_ns;
   const save = () => {
     setExportError("");
-    download(`${tracePath(info.id)}/export?format=perfetto`, `${trace.id}.pftrace`).catch((e: Error) => setExportError(e.message));
+    const window = part ? { from: Math.floor(report!.from), to: Math.ceil(report!.to) } : {};
+    download(`${tracePath(info.id)}/export${query({ format: "perfetto", ...window })}`, `${trace.id}.pftrace`).catch((e: Error) => setExportError(e.message));
   };
 
   return (
@@ -234,7 +236,7 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
         <button type="button" onClick={share} title="Copy the address of exactly this view">
           {copied ? "Copied" : "Copy link"}
         </button>
-        <button type="button" onClick={save} title="Download the whole trace for ui.perfetto.dev">
+        <button type="button" onClick={save} title={part ? `Download the ${duration(report.to - report.from)} in sight, of all tracks, for ui.perfetto.dev. For the whole trace zoom out (0)` : "Download the whole trace for ui.perfetto.dev"}>
           Perfetto file
         </button>
       </div>

@@ -1,6 +1,6 @@
 // Any metric of any GPU over time. All charts share their stretch of time.
 
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { ApiError, get, query } from "../api";
 import { heatPixel, lines as palette } from "../color";
 import { count, metricTitle, node_gpu, plural, toMs, withUnit } from "../format";
@@ -105,7 +105,9 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
   const range = Number(params.get("range") ?? 900);
   const devices = (nodes?.nodes ?? []).filter((n) => !props.node || n.node === props.node).reduce((sum, n) => sum + (props.gpu ? 1 : n.gpus.length), 0);
   const look = (params.get("look") as Look | null) ?? "auto";
-  const points = Math.min(1600, Math.max(200, Math.round((look === "lines" ? 100_000 : 300_000) / Math.max(1, devices))));
+  // Of a file it is known when the first answer is there.
+  const [seen, setSeen] = useState(0);
+  const points = Math.min(1600, Math.max(200, Math.round(300_000 / Math.max(1, devices || seen || 500))));
   const follow = !from && !props.trace;
   const key = `series ${props.metric} ${props.node} ${props.gpu} ${from} ${to} ${range} ${props.trace} ${points}`;
   const load = useLoad(
@@ -121,6 +123,9 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
   const data = load.data?.metric === props.metric ? load.data : null;
   const unit = data?.unit || props.unit;
   const n = data?.series.length ?? 0;
+  useEffect(() => {
+    if (n) setSeen((before) => Math.max(before, n));
+  }, [n]);
   const drawn = look !== "auto" ? look : n > fewLines ? "heat" : "lines";
   const x = useMemo(() => {
     const start = data ? toMs(data.t0) : 0;
@@ -180,7 +185,7 @@ function lines(data: Series): Line[] {
   const faint = data.series.length > fewLines;
   return data.series.map((s, i) => ({
     label: node_gpu(s.node, s.index),
-    color: `${palette[i % palette.length]}${faint ? "70" : ""}`,
+    color: palette[i % palette.length],
     values: s.values,
     width: faint ? 0.75 : 1.25,
   }));

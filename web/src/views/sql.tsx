@@ -83,10 +83,10 @@ export function Sql() {
     control.current?.abort();
     setBusy(false);
   };
-  const csv = async () => {
+  const save = async (format: "csv" | "arrow") => {
     try {
-      const response = await request("/api/v1/query", { method: "POST", body: JSON.stringify({ ...body(), format: "csv", max_rows: 1_000_000 }) });
-      saveBlob(await response.blob(), "result.csv");
+      const response = await request("/api/v1/query", { method: "POST", body: JSON.stringify({ ...body(), format, max_rows: 1_000_000 }) });
+      saveBlob(await response.blob(), `result.${format === "csv" ? "csv" : "arrows"}`);
     } catch (e) {
       setError((e as Error).message);
     }
@@ -159,8 +159,11 @@ export function Sql() {
             ]}
             onChange={(v) => setParams({ look: v === "chart" ? v : null })}
           />
-          <button type="button" onClick={csv} disabled={!result}>
+          <button type="button" onClick={() => save("csv")} disabled={!result}>
             CSV
+          </button>
+          <button type="button" onClick={() => save("arrow")} disabled={!result} title="An Arrow IPC stream: pyarrow.ipc.open_stream reads it">
+            Arrow
           </button>
         </div>
         <SqlEditor value={sql} onInput={setSql} onRun={run} schema={schema ?? null} />
