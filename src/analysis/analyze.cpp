@@ -10,6 +10,7 @@
 #include "analysis/hta.hpp"
 #include "analysis/replay.hpp"
 #include "analysis/trends.hpp"
+#include "analysis/unfinished.hpp"
 #include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::analysis {
@@ -53,6 +54,9 @@ class Analyzer {
     matrix();
     say();
     out_.verdict = makeVerdict(job_, out_);
+    Result<std::optional<Unfinished>> unfinished = findUnfinished(reader_, *names, out_.world_size);
+    if (!unfinished) return unfinished.status();
+    if (*unfinished) sayHang(**unfinished, job_, out_.verdict);
     if (options_.excerpt) {
       Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, *names, rules, job_, roots_, out_.verdict.rank);
       if (!excerpt) return excerpt.status();

@@ -84,6 +84,22 @@ TEST(Analyze, ARankWithKernelsOfItsOwnIsComparedByItsWork) {
   EXPECT_GT(a.verdict.confidence, 0.9);
 }
 
+TEST(Analyze, AJobThatHangsWhenTheRecordingEndsIsSaidFirst) {
+  SmallJob job;
+  job.slow[2] = 1.2;
+  job.never_comes = 6;
+  const Analysis a = analyzed(job);
+  EXPECT_EQ(a.verdict.cause, "hang") << a.verdict.text;
+  EXPECT_EQ(a.verdict.rank, 6);
+  EXPECT_EQ(a.verdict.node, "node1");
+  EXPECT_NE(
+      a.verdict.text.find("never came to all_reduce 20 of world; ranks 0, 1, 2, 3, 4, 5, 7 wait in it for 10.000 s"),
+      std::string::npos)
+      << a.verdict.text;
+  ASSERT_FALSE(a.verdict.also.empty()) << "the slow rank is not forgotten";
+  EXPECT_NE(a.verdict.also[0].find("rank 2"), std::string::npos);
+}
+
 TEST(Analyze, ALateHostIsNotASlowGpu) {
   SmallJob job;
   job.late_ns[3] = 150'000;

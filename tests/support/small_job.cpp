@@ -185,6 +185,22 @@ void writeSmallJob(const std::string& path, const SmallJob& job) {
       out.add(s);
     }
   }
+  for (size_t r = 0; r < ranks && job.never_comes >= 0; ++r) {
+    const int rank = static_cast<int>(r);
+    out.event(rank, EventType::sync, "Stream Sync", now[r], now[r] + 1000, kNull, job.steps, -1);
+    out.event(rank, EventType::sync, "Stream Sync", now[r] + 10'000'000'000, now[r] + 10'000'001'000, kNull, job.steps,
+              -1);
+    if (rank == job.never_comes) continue;
+    CollectiveRow c;
+    c.op = out.string("all_reduce");
+    c.comm = out.string("world");
+    c.seq = job.steps;
+    c.node = out.string("node" + std::to_string(out.nodeOf(rank)));
+    c.rank = rank;
+    c.group_size = job.ranks;
+    c.ts_enqueue = out.raw(rank, now[r] + 2000);
+    out.add(c);
+  }
   if (job.more) job.more(out);
   out.close();
 }

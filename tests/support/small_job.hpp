@@ -24,8 +24,9 @@ struct SmallJob {
   bool step_rows = true, collectives = true, sequence = true, group_rows = true;
   bool restart = false;  ///< halfway the communicator begins anew at sequence 0
   std::string kernel_name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-  bool table = true;  ///< collectives are rows of `collectives`, not only kernels
-  int64_t lost = 0;   ///< records rank 1 lost
+  bool table = true;     ///< collectives are rows of `collectives`, not only kernels
+  int64_t lost = 0;      ///< records rank 1 lost
+  int never_comes = -1;  ///< rank that does not come to one more all-reduce, in which the others are for 10 s
   int64_t transfer_ns = 100'000;
   std::function<void(class JobWriter&)> more;  ///< further rows
 };
