@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no GPU here: try  multi_gpu_example sim\n");
     return 1;
   }
+  config.nvlink_interval_ms = 100;
   config.profiler.sim.gpus = 4;
   config.profiler.sim.faults = {"slow-gpu=2:1.3"};
   const double seconds = argc > 2 ? std::atof(argv[2]) : 1;
@@ -51,8 +52,11 @@ int main(int argc, char** argv) {
   std::sort(top.rbegin(), top.rend());
   for (size_t i = 0; i < std::min<size_t>(5, top.size()); ++i)
     std::printf("%10.1f ms  %.70s\n", static_cast<double>(top[i].first) / 1e6, top[i].second.c_str());
-  std::printf("%zu events, %llu lost, %zu copies between GPUs%s\n", events.size(),
-              static_cast<unsigned long long>(profiler.totalEventsDropped()), profiler.getNVLinkTransfers().size(),
+  size_t copies = 0, sent = 0;
+  for (const cluster::MultiGPUProfiler::NVLinkTransfer& t : profiler.getNVLinkTransfers())
+    t.counted ? sent += t.bytes : ++copies;
+  std::printf("%zu events, %llu lost, %zu copies between GPUs, %.1f GB over NVLink by its counters%s\n", events.size(),
+              static_cast<unsigned long long>(profiler.totalEventsDropped()), copies, static_cast<double>(sent) / 1e9,
               config.platform == PlatformType::Sim ? " (simulated)" : "");
   return 0;
 }

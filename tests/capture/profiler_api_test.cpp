@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <set>
 #include <sstream>
 #include <thread>
 
+#include "capture/api/nvlink_traffic.hpp"
 #include "support/child.hpp"
 #include "support/process.hpp"
+#include "support/tree.hpp"
 #include "tracesmith/cluster/multi_gpu_profiler.hpp"
 #include "tracesmith/cluster/nccl_tracker.hpp"
 
@@ -185,6 +189,57 @@ TEST_F(SimApi, OldOperationsGoAndAreCounted) {
   std::erase_if(all, [](const NCCLOperation& o) { return o.in_flight; });
   EXPECT_EQ(all.size(), 20u);
   EXPECT_EQ(tracker.getStatistics().total_operations, 20 + tracker.operationsDropped());
+}
+
+TEST_F(SimApi, LinksTellWhatWasSentOverThem) {
+  MultiGPUConfig c = config();
+  c.nvlink_interval_ms = 20;
+  MultiGPUProfiler profiler(c);
+  ASSERT_TRUE(profiler.initialize()) << profiler.lastError();
+  ASSERT_TRUE(profiler.startCapture());
+  auto counted = [&] {
+    std::set<uint32_t> gpus;
+    for (const auto& t : profiler.getNVLinkTransfers())
+      if (t.counted && t.bytes > 0 && t.duration_ns > 0 && t.dst_gpu == MultiGPUProfiler::kUnknownGPU)
+        gpus.insert(t.src_gpu);
+    return gpus;
+  };
+  EXPECT_TRUE(eventually([&] { return counted() == std::set<uint32_t>{0, 1, 2}; })) << "all behind a switch";
+  profiler.stopCapture();
+}
+
+TEST(NvLinkTraffic, FindsTheProgramsGpusAndWhereTheirLinksEnd) {
+  TempDir dir;
+  // GPU 0 with GPU 1 over all its links; GPU 2's links have counters of their own, to 0 and to a switch; 3 is not ours.
+  test::writeFile(dir / "gpus.txt",
+                  "gpus = 4\nname = NVIDIA Test\nfield 138 = 100 step 10\n"
+                  "[gpu 0]\npci = 0000:18:00.0\nlink 0-1 = gpu 1 version 3 speed 25000\n"
+                  "[gpu 1]\npci = 0000:2a:00.0\nlink 0-1 = gpu 0 version 3 speed 25000\n"
+                  "[gpu 2]\npci = 0000:3a:00.0\nlink 0 = gpu 0 version 5 speed 50000\n"
+                  "link 1 = switch 0000:05:00.0 version 5 speed 50000\nfield 202 = 5000 step 7\n"
+                  "[gpu 3]\npci = 0000:5d:00.0\nlink 0-1 = gpu 1 version 3 speed 25000\n");
+  ::setenv("TRACESMITH_FAKE_NVML", (dir / "gpus.txt").c_str(), 1);
+  ::setenv("TRACESMITH_NVML", test::fakeNvml().c_str(), 1);
+  std::mutex mutex;
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> sent;
+  bool forward = true;
+  {
+    capture::NvLinkTraffic traffic({{"0000:18:00.0", 1}, {"0000:2a:00.0", 0}, {"0000:3a:00.0", 2}}, 0, 20,
+                                   [&](uint32_t from, uint32_t to, uint64_t bytes, int64_t from_ns, int64_t to_ns) {
+                                     std::lock_guard lock(mutex);
+                                     sent[{from, to}] = bytes;
+                                     forward &= to_ns > from_ns;
+                                   });
+    EXPECT_TRUE(eventually([&] {
+      std::lock_guard lock(mutex);
+      return sent.size() >= 4;
+    }));
+  }
+  ::unsetenv("TRACESMITH_NVML");
+  ::unsetenv("TRACESMITH_FAKE_NVML");
+  using Sent = std::map<std::pair<uint32_t, uint32_t>, uint64_t>;
+  EXPECT_EQ(sent, (Sent{{{1, 0}, 10 * 1024}, {{0, 1}, 10 * 1024}, {{2, 1}, 7}, {{2, capture::kUnknownGpu}, 7}}));
+  EXPECT_TRUE(forward);
 }
 
 TEST_F(SimApi, WrongUseSaysWhy) {

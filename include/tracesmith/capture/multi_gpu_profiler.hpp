@@ -13,7 +13,8 @@ namespace tracesmith::cluster {
 struct MultiGPUConfig {
   std::vector<uint32_t> gpu_ids;             ///< GPUs to profile (empty = all)
   size_t per_gpu_buffer_size = 1024 * 1024;  ///< events kept for each GPU until they are fetched; more are counted
-  bool enable_nvlink_tracking = true;        ///< copies from GPU to GPU as NVLinkTransfer
+  bool enable_nvlink_tracking = true;        ///< NVLinkTransfer: copies from GPU to GPU, and what the links count
+  uint32_t nvlink_interval_ms = 1000;        ///< how often the links' counters are read
   bool enable_peer_access_tracking = true;   ///< keep the copies from GPU to GPU among the events
   uint32_t aggregation_interval_ms = 100;
   PlatformType platform = PlatformType::CUDA;
@@ -53,14 +54,17 @@ class MultiGPUProfiler {
   std::vector<DeviceInfo> getAllDeviceInfo() const;
   DeviceInfo getDeviceInfo(uint32_t gpu_id) const;
 
-  /// A copy from one GPU to another.
+  /// A copy from one GPU to another, or what a link carried between two readings of its counter (copies are in there
+  /// too, and what kernels and NCCL sent).
   struct NVLinkTransfer {
     uint32_t src_gpu;
-    uint32_t dst_gpu;
+    uint32_t dst_gpu;  ///< kUnknownGPU: behind a switch
     size_t bytes;
     Timestamp timestamp;
     uint64_t duration_ns;
+    bool counted = false;  ///< by the link
   };
+  static constexpr uint32_t kUnknownGPU = UINT32_MAX;
   /// The last of them, at most per_gpu_buffer_size.
   std::vector<NVLinkTransfer> getNVLinkTransfers() const;
 

@@ -68,6 +68,7 @@ struct TraceEvent {
 struct DeviceInfo {
   uint32_t device_id = 0;
   std::string name, vendor;
+  std::string pci_bus_id;                ///< "0000:18:00.0"; empty: not known
   std::optional<uint64_t> total_memory;  ///< bytes
   std::optional<int> compute_major, compute_minor, multiprocessor_count;
   std::optional<int> clock_rate_khz, memory_clock_khz, memory_bus_bits, warp_size;

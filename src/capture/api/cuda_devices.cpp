@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <cctype>
+
 namespace tracesmith::capture {
 namespace {
 
@@ -13,6 +15,7 @@ struct Driver {
   int (*GetName)(char*, int, int) = nullptr;
   int (*TotalMem)(size_t*, int) = nullptr;
   int (*GetAttribute)(int*, int, int) = nullptr;
+  int (*GetPciBusId)(char*, int, int) = nullptr;
 
   Driver() {
     void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -26,6 +29,7 @@ struct Driver {
     find(GetName, "cuDeviceGetName");
     find(TotalMem, "cuDeviceTotalMem_v2");
     find(GetAttribute, "cuDeviceGetAttribute");
+    find(GetPciBusId, "cuDeviceGetPCIBusId");
     if (!Init || !GetCount || !Get || !GetName || !TotalMem || !GetAttribute || Init(0) != 0) GetCount = nullptr;
   }
 };
@@ -64,6 +68,8 @@ std::vector<DeviceInfo> cudaDevices() {
     info.vendor = "NVIDIA";
     char name[256] = {};
     if (d.GetName(name, sizeof name - 1, device) == 0) info.name = name;
+    if (char pci[32] = {}; d.GetPciBusId && d.GetPciBusId(pci, sizeof pci - 1, device) == 0)
+      for (const char* p = pci; *p; ++p) info.pci_bus_id += static_cast<char>(std::tolower(*p));
     if (size_t bytes = 0; d.TotalMem(&bytes, device) == 0) info.total_memory = bytes;
     auto ask = [&](std::optional<int>& out, Attribute attribute) {
       if (int value = 0; d.GetAttribute(&value, attribute, device) == 0) out = value;

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "capture/api/nvlink_traffic.hpp"
+
 namespace tracesmith::cluster {
 namespace {
 
@@ -44,6 +46,7 @@ struct MultiGPUProfiler::Impl {
   std::map<uint32_t, Buffer> buffers;  // by GPU
   uint64_t dropped_elsewhere = 0;      // of GPUs that were removed
   std::deque<NVLinkTransfer> transfers;
+  std::unique_ptr<capture::NvLinkTraffic> traffic;  // while capturing
   std::vector<DeviceInfo> devices;
   std::string error;
 
@@ -51,6 +54,27 @@ struct MultiGPUProfiler::Impl {
     std::lock_guard lock(mutex);
     error = std::move(why);
     return false;
+  }
+
+  /// With mutex.
+  void keep(const NVLinkTransfer& transfer) {
+    transfers.push_back(transfer);
+    if (transfers.size() > config.per_gpu_buffer_size) transfers.pop_front();
+  }
+
+  void watchLinks() {
+    std::map<std::string, uint32_t> gpu_of_pci;
+    for (const DeviceInfo& d : devices)
+      if (!d.pci_bus_id.empty()) gpu_of_pci[d.pci_bus_id] = d.device_id;
+    const auto simulated = config.platform == PlatformType::Sim ? static_cast<uint32_t>(devices.size()) : 0;
+    if (gpu_of_pci.empty() && simulated == 0) return;
+    traffic = std::make_unique<capture::NvLinkTraffic>(
+        std::move(gpu_of_pci), simulated, static_cast<int>(std::max(10u, config.nvlink_interval_ms)),
+        [this](uint32_t from, uint32_t to, uint64_t bytes, int64_t from_ns, int64_t to_ns) {
+          std::lock_guard lock(mutex);
+          if (buffers.contains(from) || (to != kUnknownGPU && buffers.contains(to)))
+            keep({from, to, bytes, static_cast<Timestamp>(from_ns), static_cast<uint64_t>(to_ns - from_ns), true});
+        });
   }
 
   /// Moves what the profiler has into the buffers.
@@ -63,9 +87,8 @@ struct MultiGPUProfiler::Impl {
       const bool peer = e.memory_params && e.memory_params->src_device;
       if (peer && config.enable_nvlink_tracking &&
           (buffers.contains(*e.memory_params->src_device) || buffers.contains(*e.memory_params->dst_device))) {
-        transfers.push_back({*e.memory_params->src_device, *e.memory_params->dst_device, e.memory_params->size_bytes,
-                             e.timestamp, e.duration});
-        if (transfers.size() > config.per_gpu_buffer_size) transfers.pop_front();
+        keep({*e.memory_params->src_device, *e.memory_params->dst_device, e.memory_params->size_bytes, e.timestamp,
+              e.duration});
       }
       auto buffer = buffers.find(gpu ? e.device_id : kHost);
       if (buffer == buffers.end()) continue;  // a GPU nobody asked for
@@ -184,12 +207,14 @@ bool MultiGPUProfiler::startCapture() {
   if (!impl_->profiler) return impl_->fail("not initialized");
   if (!impl_->profiler->startCapture()) return impl_->fail(impl_->profiler->lastError());
   impl_->aggregator = std::thread([this] { impl_->loop(); });
+  if (impl_->config.enable_nvlink_tracking) impl_->watchLinks();
   return true;
 }
 
 bool MultiGPUProfiler::stopCapture() {
   if (!impl_->profiler || !impl_->profiler->isCapturing()) return impl_->fail("not capturing");
   impl_->endLoop();
+  impl_->traffic.reset();
   impl_->profiler->stopCapture();
   impl_->collect();
   return true;
