@@ -299,9 +299,9 @@ bool Window::solve(std::span<const Observation> seen, std::vector<std::string>& 
       const double guess = lines_[d].at(t) - lines_[anchor_].at(t);
       // Within the limits, and never so near to one that the bound is worse than the trace's own.
       const double known = std::max(given_bound_[d] + given_bound_[anchor_], (r.high - r.low) / 2);
-      estimates.push_back(std::isfinite(r.low) && std::isfinite(r.high)
-                              ? std::clamp(guess, std::max(r.low, r.high - known), std::min(r.high, r.low + known))
-                              : guess);
+      const double low = std::max(r.low, r.high - known);
+      const double high = std::max(low, std::min(r.high, r.low + known));  // rounding may bring them past each other
+      estimates.push_back(std::isfinite(r.low) && std::isfinite(r.high) ? std::clamp(guess, low, high) : guess);
     }
   }
   return true;
