@@ -1,5 +1,6 @@
 // The master goes away and comes back, behind a port that stays.
 
+import assert from "node:assert/strict";
 import { test } from "node:test";
 import { door, open, shows, startAgent, startMaster, stop, visit } from "./support.mjs";
 
@@ -32,5 +33,21 @@ test("with the master down every view says so, and goes on when it is back", asy
   await page.locator(".status .up").waitFor();
   await visit(page, "#/timeline");
   await shows(page, "Nothing was recorded yet");
+  await close();
+});
+
+test("an event older than what is shown changes nothing", async () => {
+  const master = await startMaster("older");
+  await startAgent(master, "early", 0);
+  // The stream of events begins with what was last sent to everybody: here from before the agent joined.
+  const before = { now: "1", nodes: [], stored_bytes: 0, problem: null, sessions: [] };
+  const { page, close } = await open(master.url, {}, (p) =>
+    p.route("**/api/v1/events*", (route) =>
+      route.fulfill({ contentType: "text/event-stream", body: `event: status\ndata: ${JSON.stringify(before)}\n\n` }),
+    ),
+  );
+  await shows(page, "1 node, 4 GPUs");
+  await page.locator(".status .down").waitFor(); // the stream was read to its end
+  assert.equal(await page.getByText("No node has joined yet").count(), 0);
   await close();
 });

@@ -135,7 +135,7 @@ export async function door() {
 }
 
 /** A page of its own; what goes wrong in it fails the test that closes it. */
-export async function open(url, options = {}) {
+export async function open(url, options = {}, prepare = async () => {}) {
   browser ??= await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"], timeout: patience });
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(patience);
@@ -150,6 +150,7 @@ export async function open(url, options = {}) {
     wrong.push(`a dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
+  await prepare(page);
   await page.goto(url);
   return {
     page,

@@ -60,6 +60,8 @@ function follow(): void {
   source.onerror = () => down("the connection to the server ended");
   source.addEventListener("status", (event) => {
     const status = JSON.parse((event as MessageEvent<string>).data) as Nodes & { sessions?: Session[] };
+    // The stream begins with what was last sent to everybody: the answer asked for just before it may be newer.
+    if (BigInt(status.now) < BigInt(live.get().nodes?.now ?? 0)) return heard({});
     heard({ nodes: status, ...(status.sessions ? { sessions: status.sessions } : {}) });
   });
   source.addEventListener("metrics", (event) => heard({ latest: JSON.parse((event as MessageEvent<string>).data) as Latest }));
