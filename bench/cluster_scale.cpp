@@ -146,6 +146,7 @@ class Scene {
                 static_cast<double>(std::filesystem::file_size(path)) / 1e9, since(began), master->cpu() - master_cpu,
                 master->memoryMb(), master->memoryMb("VmHWM:"));
     if (!check_) return 0;
+    fleets.clear();  // hundreds of idle agents take a core from the reader
     began = Clock::now();
     const double own = ownCpu();
     Result<FleetCheck> check = checkFleet(path, nodes, ranks, written.events);
