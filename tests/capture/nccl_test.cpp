@@ -77,7 +77,7 @@ TEST_P(NcclVersion, EveryOperationIsARow) {
       {"reduce", "float64", 0, 20, 160, 1, "ring", "LL"},
       {"all_reduce", "NULL", 1, 77, 77, trace::kNull, "ring", "LL"},  // what NCCL has no name for has one byte
       {"send", "float32", 0, 100, 400, 5, "NULL", "NULL"},
-      {"recv", "float32", 1, 200, 800, 6, "NULL", "NULL"}};
+      {"recv", "float32", 0, 200, 800, 6, "NULL", "NULL"}};
   const auto k = kernels();
   for (size_t i = 0; i < c.size(); ++i) {
     const auto& e = expected[i];
@@ -158,6 +158,16 @@ TEST_F(NcclTest, ThreadsDoNotDisturbEachOther) {
   }
   EXPECT_EQ(sends * 2, proxy.size());
   EXPECT_TRUE(losses(trace()).empty());
+}
+
+TEST_F(NcclTest, SendsAndReceivesAreCountedByPairWhoeverRecords) {
+  ASSERT_EQ(run({"pairs"}).rc, 0);
+  std::map<std::string, std::vector<std::string>> seen;
+  for (const Row& r : collectives())
+    seen[r.s("comm")].push_back(r.s("op") + " " + std::to_string(r.i("peer")) + " " + std::to_string(r.i("seq")));
+  const std::vector<std::string> each = {"send 1 0", "recv 1 0", "send 2 1", "recv 1 1", "send 1 2"};
+  EXPECT_EQ(seen, (std::map<std::string, std::vector<std::string>>{{"0000000000c0ffee", each},
+                                                                   {"0000000000c101ee", each}}));
 }
 
 TEST_F(NcclTest, StaleAndForeignHandlesDoNoHarm) {

@@ -47,7 +47,7 @@ enum class NCCLDataType {
 };
 
 struct NCCLOperation {
-  uint64_t op_id = 0;  ///< sequence number within its communicator
+  uint64_t op_id = 0;  ///< number within its communicator; of a send or receive among those with its peer
   NCCLOpType op_type = NCCLOpType::Unknown;
   NCCLRedOp red_op = NCCLRedOp::Unknown;  ///< from the kernel's name, where it says so
   NCCLDataType data_type = NCCLDataType::Unknown;

@@ -193,7 +193,7 @@ void Collector::collectiveRow(Process& p, const Record& r, const Record* kernel)
   row.ts_enqueue = static_cast<int64_t>(r.start);
   row.op = writer_.string(ncclOpName(p.ring->string(r.name)));
   if (r.arg[0]) row.comm = writer_.string(ncclCommName(r.arg[0]));
-  row.seq = static_cast<int64_t>(r.arg[1]);
+  if (r.arg[1] != ring::kNoNumber) row.seq = static_cast<int64_t>(r.arg[1]);
   row.node = p.node;
   row.rank = p.rank();
   row.pid = p.pid();

@@ -35,7 +35,11 @@ std::string ncclCommName(uint64_t hash) {
 
 namespace {
 
-using Operation = std::tuple<uint64_t, std::string_view, uint64_t>;  // communicator, function, number
+/// Communicator, operation, number; of a send also from whom to whom.
+using Operation = std::tuple<std::string, std::string, uint64_t, int32_t, int32_t>;
+
+int32_t groupRank(const Record& r) { return r.stream ? static_cast<int32_t>(r.stream - 1) : -1; }
+int32_t peerOf(const Record& r) { return r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1; }
 
 bool isStopped(int64_t pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
@@ -45,7 +49,8 @@ bool isStopped(int64_t pid) {
   return name_end != std::string::npos && name_end + 2 < text.size() && (text[name_end + 2] | 32) == 't';
 }
 
-/// What one process waits for; notes in `ended` which collectives it has seen end.
+/// What one process waits for; notes in `ended` what it has seen end that is over for others too: what it received was
+/// sent.
 void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vector<InFlight>& all) {
   struct Seen {
     uint32_t lane;
@@ -61,8 +66,10 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
   if (!reader.wrapped(0)) oldest_gpu = 0;
   NcclJoin join;
   auto done = [&](const NcclJoin::Operation& o, const Record* kernel) {
-    if (kernel && o.record.kind == Kind::collective)
-      ended.insert({o.record.arg[0], reader.string(o.record.name), o.record.arg[1]});
+    const Record& r = o.record;
+    const std::string op = ncclOpName(reader.string(r.name));
+    if (kernel && r.kind == Kind::collective) ended.insert({ncclCommName(r.arg[0]), op, r.arg[1], -1, -1});
+    if (kernel && op == "recv") ended.insert({ncclCommName(r.arg[0]), "send", r.arg[1], peerOf(r), groupRank(r)});
   };
   for (const Seen& s : records) {
     const Record& r = s.record;
@@ -92,9 +99,9 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
         f.op = ncclOpName(reader.string(r.name));
         f.comm = ncclCommName(r.arg[0]);
         f.seq = r.arg[1];
-        f.group_rank = r.stream ? static_cast<int32_t>(r.stream - 1) : -1;
+        f.group_rank = groupRank(r);
         f.group_size = r.correlation ? static_cast<int32_t>(r.correlation) : -1;
-        f.peer = r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1;
+        f.peer = peerOf(r);
         f.bytes = ncclBytes(r.arg[2], info.datatype);
         f.stream = stream;
         f.enqueue_ns = r.start;
@@ -110,9 +117,10 @@ std::vector<InFlight> operationsInFlight(const std::vector<std::unique_ptr<ring:
   std::set<Operation> ended;
   std::vector<InFlight> all;
   for (const auto& ring : rings) look(*ring, ended, all);
-  std::set<std::tuple<std::string, std::string, uint64_t>> over;
-  for (const auto& [comm, function, seq] : ended) over.insert({ncclCommName(comm), ncclOpName(function), seq});
-  std::erase_if(all, [&](const InFlight& f) { return f.peer < 0 && over.contains({f.comm, f.op, f.seq}); });
+  std::erase_if(all, [&](const InFlight& f) {
+    const bool pair = f.peer >= 0;
+    return ended.contains({f.comm, f.op, f.seq, pair ? f.group_rank : -1, pair ? f.peer : -1});
+  });
   std::stable_sort(all.begin(), all.end(),
                    [](const InFlight& a, const InFlight& b) { return a.enqueue_ns < b.enqueue_ns; });
   return all;

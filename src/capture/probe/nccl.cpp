@@ -4,6 +4,7 @@
 // made except in a launch, where NCCL itself makes them.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <type_traits>
 
@@ -23,9 +24,11 @@ struct Comm {
   std::atomic<int> state;
   uint64_t hash;
   int rank, ranks;
-  std::atomic<uint64_t> p2p_sequence;
+  std::atomic<uint32_t>* numbers;  // of sends and receives, by peer: NCCL gives none
+  int peers;
 };
 constexpr int kMaxComms = 512;
+constexpr int kUnknownRanks = 8192;  // v1–v3 do not tell how many there are; pages nobody counts in are never there
 Comm g_comms[kMaxComms];
 Comm g_any_comm;  // stands for those that found no place: their operations are kept, who they belong to is not
 
@@ -36,6 +39,27 @@ Comm* takeComm() {
                                  comm.state.compare_exchange_strong(expected, Comm::kUsed))
         return &comm;
   return nullptr;
+}
+
+/// All counts from 0. They stay mapped: callbacks may come late.
+void startNumbers(Comm& comm) {
+  const int peers = comm.ranks > 0 ? comm.ranks : kUnknownRanks;
+  const size_t bytes = 2 * static_cast<size_t>(peers) * sizeof *comm.numbers;
+  if (comm.peers >= peers) {
+    for (int i = 0; i < 2 * peers; ++i) comm.numbers[i].store(0, std::memory_order_relaxed);
+    return;
+  }
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return;  // those of the first peers are counted, if any
+  comm.numbers = static_cast<std::atomic<uint32_t>*>(p);
+  comm.peers = peers;
+}
+
+/// The n-th send to a peer is its n-th receive from us, whoever records since when: so all are counted.
+uint64_t numberOf(Comm& comm, const char* function, int peer) {
+  if (peer < 0 || peer >= comm.peers) return ring::kNoNumber;
+  const bool send = function && *function == 'S';
+  return comm.numbers[2 * peer + send].fetch_add(1, std::memory_order_relaxed);
 }
 
 // Handles are numbers: what it is, its slot, and a count that tells it from those that had the slot before. NCCL only
@@ -119,7 +143,7 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
   comm->hash = hash;
   comm->rank = rank;
   comm->ranks = ranks;
-  comm->p2p_sequence = 0;
+  startNumbers(*comm);
   *context = comm;
   if (hash == 0) return 0;  // v1–v3 tell with each operation
   Record record{};
@@ -218,24 +242,22 @@ Operation collective(const Comm& comm, const Descriptor& d) {
 
 template <int kVersion>
 Operation p2p(Comm& comm, const Descriptor& d) {
-  const uint64_t sequence = comm.p2p_sequence.fetch_add(1);  // NCCL gives none
+  Operation o;
   if constexpr (kVersion >= 4) {
     const P2pV4& p = d.p2p;
-    return {Kind::p2p,  comm.hash,  sequence, comm.rank,
-            comm.ranks, p.function, p.count,  packed(p.datatype, nullptr, nullptr, p.channels, -1),
-            p.peer};
+    o = {Kind::p2p,  comm.hash,  0,       comm.rank,
+         comm.ranks, p.function, p.count, packed(p.datatype, nullptr, nullptr, p.channels, -1),
+         p.peer};
   } else if constexpr (kVersion == 1) {
     const auto& p = reinterpret_cast<const P2pV1&>(d.p2p);
-    return {Kind::p2p, p.hash,
-            sequence,  d.rank,
-            0,         functionV1(p.function),
-            p.count,   packed(plusOne(p.datatype), 0, 0, 0, -1),
-            p.peer};
+    o = {Kind::p2p, p.hash, 0, d.rank, 0, functionV1(p.function), p.count, packed(plusOne(p.datatype), 0, 0, 0, -1),
+         p.peer};
   } else {
     const auto& p = reinterpret_cast<const P2pV2&>(d.p2p);
-    return {Kind::p2p, p.hash, sequence, d.rank, 0, p.function, p.count, packed(p.datatype, nullptr, nullptr, 0, -1),
-            p.peer};
+    o = {Kind::p2p, p.hash, 0, d.rank, 0, p.function, p.count, packed(p.datatype, nullptr, nullptr, 0, -1), p.peer};
   }
+  o.sequence = numberOf(comm, o.function, o.peer);
+  return o;
 }
 
 Record proxyRecord(const Comm& comm, const ProxyOp& op) {
@@ -258,12 +280,16 @@ int startEvent(void* context, void** handle, void* descriptor) {
   const auto& d = *static_cast<const Descriptor*>(descriptor);
   const uint64_t type = kVersion >= 5 ? d.type : d.type & 0xff;
   if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children come only if it is not NULL
+  if (type == kP2p) {
+    const Operation o = p2p<kVersion>(comm, d);
+    if (!recording(*r)) return 0;
+    write(*r, o);
+    *handle = asHandle(kPlain);
+    return 0;
+  }
   if (!recording(*r)) return 0;
   if (type == kColl) {
     write(*r, collective<kVersion>(comm, d));
-    *handle = asHandle(kPlain);
-  } else if (type == kP2p) {
-    write(*r, p2p<kVersion>(comm, d));
     *handle = asHandle(kPlain);
   } else if (kVersion >= 5 && type == kKernelLaunch) {
     *handle = asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream)}));

@@ -40,7 +40,7 @@ enum class Kind : uint8_t {
   comm,        // arg0 communicator hash, arg1 rank | ranks << 32, arg2 nodes, name
   collective,  // name = function; arg0 communicator hash, arg1 sequence, arg2 count, arg3 packed (see CollectiveInfo);
                // stream = rank in the communicator + 1, correlation = its ranks; 0 = not known
-  p2p,         // as collective; peer in `device`
+  p2p,         // as collective; peer in `device`; arg1 counts those with this peer in this direction, or kNoNumber
   nccl_launch,  // start…end of the launch call; stream; the collectives after it on this lane were in it
   proxy_op,     // arg0 communicator hash, arg1 channel | peer << 32, arg2 bytes, arg3 steps | is_send << 32
   api,          // an NCCL API call on the host: name; arg0 communicator hash
@@ -59,6 +59,8 @@ struct alignas(64) Record {
   uint64_t arg[4];
 };
 static_assert(sizeof(Record) == 64);
+
+constexpr uint64_t kNoNumber = UINT64_MAX;
 
 /// arg3 of a collective, in one word.
 struct CollectiveInfo {

@@ -218,6 +218,11 @@ class Job {
   int member(Group group, int id, int place) const;  ///< its rank
   /// How many operations a group has in a step.
   int64_t perStep(Group group) const { return per_step_[static_cast<size_t>(group)]; }
+  /// Each communicator counts its own operations, and each pair what one sends to the other.
+  int64_t numberOf(const CollectiveModel& model, int64_t step) const {
+    return model.pair() ? step * config_.microbatches + model.segment % config_.microbatches
+                        : step * perStep(model.group) + model.index;
+  }
   bool takesPart(int rank, const CollectiveModel& model) const;
   /// Of a send or receive: the other stage.
   int peerOf(int rank, const CollectiveModel& model) const;

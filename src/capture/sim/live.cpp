@@ -286,8 +286,7 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
     c.stream = static_cast<uint32_t>(place.rank) + 1;
     c.correlation = static_cast<uint32_t>(place.size);
     c.arg[0] = commHash(model.group, place.id);
-    // Each communicator counts its own operations.
-    c.arg[1] = static_cast<uint64_t>(step * job_.perStep(model.group) + model.index);
+    c.arg[1] = static_cast<uint64_t>(job_.numberOf(model, step));
     c.arg[2] = static_cast<uint64_t>(model.bytes / 2);
     std::memcpy(&c.arg[3], &kInfo, sizeof kInfo);
     rank.entries.push_back({t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue, Part::compute, true, c});

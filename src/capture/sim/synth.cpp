@@ -161,8 +161,7 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
         c.dur = clock.toRaw(t.end) - c.ts;
         c.op = s.ops[k];
         c.comm = s.comms[static_cast<size_t>(model.group)][static_cast<size_t>(place.id)];
-        // Each communicator counts its own operations.
-        c.seq = step * job.perStep(model.group) + model.index;
+        c.seq = job.numberOf(model, step);
         if (model.pair()) c.peer = job.peerOf(r, model);
         c.node = s.nodes[static_cast<size_t>(node)];
         c.rank = r;

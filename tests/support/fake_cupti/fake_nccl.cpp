@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <string>
@@ -578,6 +579,41 @@ void ranks() {
   runKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 21, second);
 }
 
+/// The word that pauses the probe, in its ring.
+std::atomic<uint32_t>& recordingWord() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.ends_with(".ring")) return *reinterpret_cast<std::atomic<uint32_t>*>(std::stoull(line, nullptr, 16) + 120);
+  die("there is no ring");
+}
+
+/// Sends and receives with several peers; of some nobody takes notice. And again when the probe has no place left but
+/// the first communicator's.
+void pairs() {
+  Nccl nccl(5);
+  for (uint64_t i = 0; i <= 512; ++i) {
+    Communicator c;
+    c.hash += i;
+    nccl.init(c);
+    if (i > 0 && i < 512) {
+      nccl.finalize(c);
+      continue;
+    }
+    auto run = [&](const std::vector<Op>& ops) {
+      runKernel("ncclDevKernel_SendRecv", 20, nccl.group(c, ops, stream(20)));
+    };
+    const Op send1{.function = "Send", .count = 1, .peer = 1}, recv1{.function = "Recv", .count = 1, .peer = 1},
+        send2{.function = "Send", .count = 1, .peer = 2};
+    run({send1, recv1});
+    recordingWord() = 0;
+    run({send1, send2});
+    recordingWord() = 1;
+    run({send2, recv1});
+    run({send1});
+    nccl.finalize(c);
+  }
+}
+
 /// The last operation never runs: another rank did not come.
 void hang() {
   Nccl nccl(5);
@@ -653,6 +689,7 @@ int main(int argc, char** argv) {
                                                                   {"reload", reload},
                                                                   {"many", many},
                                                                   {"ranks", ranks},
+                                                                  {"pairs", pairs},
                                                                   {"hang", hang},
                                                                   {"lost", lost},
                                                                   {"aside", aside}};

@@ -1,0 +1,77 @@
+// Which send belongs to which receive.
+#include <gtest/gtest.h>
+
+#include "support/process.hpp"
+#include "tracesmith/analysis/analysis.hpp"
+#include "tracesmith/trace/writer.hpp"
+
+namespace tracesmith::analysis {
+namespace {
+
+using namespace trace;
+
+constexpr int64_t kStepNs = 10'000'000;
+constexpr int kSteps = 20;
+
+/// 0 sends to 1 and 1 to 2, once a step; who receives is there 10 µs before. Rank 1 is recorded since `from`.
+Analysis pipeline(bool by_pair, int from) {
+  test::TempDir dir;
+  auto writer = std::move(*Writer::create(dir / "t.sbt"));
+  auto out = writer->appender();
+  int64_t next[3] = {};  // one count for all on a rank
+  auto row = [&](int rank, const char* op, int peer, int step, int64_t ts, int64_t end) {
+    CollectiveRow c;
+    c.seq = by_pair ? step : next[rank];
+    ++next[rank];
+    if (rank == 1 && step < from) return;
+    c.ts = ts;
+    c.dur = end - ts;
+    c.op = writer->string(op);
+    c.comm = writer->string("pp");
+    c.node = writer->string("node0");
+    c.rank = c.group_rank = rank;
+    c.group_size = 3;
+    c.peer = peer;
+    c.bytes = 1 << 20;
+    EXPECT_TRUE(out->append(c));
+  };
+  for (int step = 0; step < kSteps; ++step)
+    for (int k = 0; k < 2; ++k) {
+      const int64_t at = step * kStepNs + k * kStepNs / 2 + 1'000'000, end = at + 50'000;
+      row(k, "send", k + 1, step, at, end);
+      row(k + 1, "recv", k, step, at - 10'000, end);
+    }
+  EXPECT_TRUE(out->flush());
+  out.reset();
+  EXPECT_TRUE(writer->close());
+  auto reader = Reader::open(dir / "t.sbt");
+  EXPECT_TRUE(reader);
+  auto result = analyze(**reader);
+  EXPECT_TRUE(result) << result.status().message();
+  return std::move(*result);
+}
+
+int pairsThatMeet(const Analysis& a) {
+  int met = 0;
+  for (const CollectiveResult& c : a.collectives) {
+    if (c.ranks < 2) continue;
+    EXPECT_NEAR(c.skew_start_us, 10, 0.001) << c.group << " " << c.index;
+    ++met;
+  }
+  return met;
+}
+
+TEST(Pairs, MeetByTheirNumberWhereRecordingBeganLaterOnOneSide) {
+  const Analysis a = pipeline(true, 3);
+  EXPECT_EQ(a.incomplete, 6u) << "three that 1 received, three that it sent";
+  EXPECT_EQ(pairsThatMeet(a), 2 * (kSteps - 3));
+}
+
+TEST(Pairs, MeetInTheirOrderWhereTheCommunicatorHasOneCount) {
+  const Analysis a = pipeline(false, 0);
+  EXPECT_EQ(a.incomplete, 0u);
+  EXPECT_EQ(pairsThatMeet(a), 2 * kSteps);
+}
+
+}  // namespace
+}  // namespace tracesmith::analysis
