@@ -40,6 +40,7 @@ ModelConfig jobOf(int ranks, uint64_t seed, sim::Random& random) {
   c.stall_ms = 300;
   c.ahead = static_cast<int>(random.next() % 8);
   c.stream_per_comm = random.next() % 2;
+  c.held = random.next() % 2 ? 12 : 0;
   c.seed = seed;
   return c;
 }

@@ -36,6 +36,8 @@ LiveModel::LiveModel(const ModelConfig& config) : config_(config), random_(confi
   time_.resize(static_cast<size_t>(config_.ranks()));
   readers_.resize(time_.size());
   for (size_t r = 0; r < time_.size(); ++r) speed_.push_back(1 + 0.02 * random_.uniform());
+  sim::Random held(config_.seed ^ 0x8e1d);
+  for (size_t r = 0; r < time_.size(); ++r) held_.push_back(held.next() % (static_cast<uint64_t>(config_.held) + 1));
   for (int n = 0; n * config_.per_node < config_.ranks(); ++n)
     next_report_.push_back(static_cast<int64_t>(random_.uniform() * 1e9));
 }
@@ -79,11 +81,13 @@ void LiveModel::makeProgram(int s) {
   Op pause{kHost, kWorld, 0, "", 0, 0, 0, 1, -1};
   ops.push_back(pause);
   collective(kWorld, 1, "all_reduce", 8);
-  // Every kind of operation of a communicator is numbered by itself.
+  // Every kind of operation of a communicator is numbered by itself, and what goes from one rank to another.
   for (Op& op : ops) {
     uint64_t before = 0, all = 0;
     for (const Op& other : ops) {
-      if (other.kind < kCollective || other.group != op.group || std::string(other.name) != op.name) continue;
+      if (other.kind < kCollective || other.group != op.group || std::string(other.name) != op.name ||
+          other.peer != op.peer)
+        continue;
       if (&other < &op) ++before;
       ++all;
     }
@@ -256,6 +260,20 @@ std::vector<LiveModel::Due> LiveModel::until(int64_t t) {
   return due;
 }
 
+/// The operation its GPU is at.
+size_t LiveModel::position(int rank, int64_t t, const StepData& data) const {
+  const std::vector<Span>& spans = data.spans[static_cast<size_t>(rank)];
+  size_t at = 0;
+  while (at < spans.size() && spans[at].end <= t) ++at;
+  return at;
+}
+
+/// CUPTI hands a buffer over when all in it have ended: what stands still keeps the end of those before it.
+bool LiveModel::isHeld(int rank, int64_t t, const StepData& data, size_t op) const {
+  return stalled_ns_ <= t && &data == &steps_.back() &&
+         op + held_[static_cast<size_t>(rank)] >= position(rank, t, data);
+}
+
 ProcessReport LiveModel::report(int rank, int64_t t) {
   const auto r = static_cast<size_t>(rank);
   Reader& reader = readers_[r];
@@ -296,7 +314,7 @@ ProcessReport LiveModel::report(int rank, int64_t t) {
       continue;
     }
     const Span& span = data->spans[r][reader.op];
-    if (span.end > t) break;
+    if (span.end > t || isHeld(rank, t, *data, reader.op)) break;
     const Op& op = ops[reader.op];
     reader.last_end = span.end;
     ++p.activity;
@@ -304,8 +322,9 @@ ProcessReport LiveModel::report(int rank, int64_t t) {
       const int64_t ns = span.end - span.enter;
       reader.comm_ns += ns;
       p.longest_wait_ns = std::max(p.longest_wait_ns, ns);
-      analysis::live::OpProgress& progress = reader.progress[{op.group, op.name}];
+      analysis::live::OpProgress& progress = reader.progress[{op.group, op.name, op.peer}];
       progress.op = op.name;
+      progress.peer = op.peer;
       progress.completed = progress.entered = static_cast<uint64_t>(data->step) * op.per_step + op.seq;
       analysis::live::CommState* c = commOf(op);
       if (op.kind == kCollective && c) {
@@ -331,10 +350,11 @@ ProcessReport LiveModel::report(int rank, int64_t t) {
   }
   for (auto& [key, progress] : reader.progress)
     for (size_t i = 0; i < p.comms.size(); ++i)
-      if (p.comms[i].comm == comms_[{key.first, groupIndex(rank, static_cast<Group>(key.first))}].hash) {
+      if (p.comms[i].comm == comms_[{std::get<0>(key), groupIndex(rank, static_cast<Group>(std::get<0>(key)))}].hash) {
         analysis::live::OpProgress now = progress;
         for (const InFlight& f : p.in_flight)
-          if (f.comm == p.comms[i].comm && f.op == now.op) now.entered = std::max(now.entered, f.seq);
+          if (f.comm == p.comms[i].comm && f.op == now.op && f.peer == now.peer)
+            now.entered = std::max(now.entered, f.seq);
         p.comms[i].ops.push_back(std::move(now));
       }
   for (const ModelFault& f : config_.faults)
@@ -354,17 +374,18 @@ void LiveModel::addInFlight(int rank, int64_t t, const StepData& data, size_t at
   auto where = elsewhere_.find(rank);
   auto commOf = [&](const Op& op) { return comms_.at({op.group, groupIndex(rank, op.group)}).hash; };
   auto streamOf = [&](const Op& op) { return config_.stream_per_comm ? 20u + static_cast<uint32_t>(op.group) : 20u; };
+  const size_t now = std::max(at, position(rank, t, data));
   const bool in_other =
-      where != elsewhere_.end() && where->second.second <= t && at < ops.size() && &ops[at] == where->second.first;
+      where != elsewhere_.end() && where->second.second <= t && now < ops.size() && &ops[now] == where->second.first;
   const int64_t since = in_other ? where->second.second : reader.last_end;
-  const bool computing = at < ops.size() && ops[at].kind == kCompute && data.spans[r][at].enter <= t;
+  const bool computing = now < ops.size() && ops[now].kind == kCompute && data.spans[r][now].enter <= t;
   p.quiet_ns = computing ? std::min<int64_t>(t - since, 5 * kMs) : t - since;
-  std::set<uint32_t> busy;
-  const size_t last = std::min(ops.size(), at + 1 + static_cast<size_t>(config_.ahead));
+  std::map<uint32_t, uint32_t> launched;  // by stream
+  const size_t last = std::min(ops.size(), now + 1 + static_cast<size_t>(config_.ahead));
   for (size_t i = at; i < last; ++i) {
     const Op& op = ops[i];
     const Span& span = data.spans[r][i];
-    const bool differs = in_other && i == at;
+    const bool differs = in_other && i == now;
     if (faultOf(rank, data.step, i) && !differs) break;  // never launched
     if (span.enter == kNever && culprits_.contains(rank) && !differs) break;
     if (op.kind == kHost && saves(rank, data.step)) break;  // the host is busy
@@ -376,9 +397,9 @@ void LiveModel::addInFlight(int rank, int64_t t, const StepData& data, size_t at
     f.bytes = op.bytes;
     f.peer = op.kind == kCollective ? -1 : op.peer;
     f.stream = streamOf(op);
-    f.head = busy.insert(f.stream).second;
+    f.before = launched[f.stream]++;
     f.age_ns = t - reader.last_end - static_cast<int64_t>(i - at) * 1000;
-    f.wait_ns = f.head ? t - reader.last_end : 0;
+    f.wait_ns = f.before == 0 ? t - reader.last_end : 0;
     if (differs) {
       const ModelFault* fault = faultOf(rank, data.step, i);
       if (fault && fault->kind == ModelFault::other_size) f.bytes /= 2;

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "analysis/live/report.hpp"
@@ -42,6 +43,7 @@ struct ModelConfig {
   bool saved_by_one = false;    // rank 0 saves, the others wait for it in a collective
   int ahead = 4;                // operations the host launches before the GPU comes to them
   bool stream_per_comm = true;  // else one stream for all
+  int held = 0;                 // operations before the one it stands in whose end CUPTI keeps to itself, at most
   uint64_t seed = 1;
   std::vector<ModelFault> faults;
   int ranks() const { return pp * dp * tp; }
@@ -101,7 +103,7 @@ class LiveModel {
   struct Reader {  // how far a rank's reports have come
     size_t step = 0, op = 0;
     int64_t comm_ns = 0, last_end = 0;
-    std::map<std::pair<int, std::string>, analysis::live::OpProgress> progress;  // by group and operation
+    std::map<std::tuple<int, std::string, int>, analysis::live::OpProgress> progress;  // by group, operation and peer
   };
 
   int stage(int r) const { return r / (config_.dp * config_.tp); }
@@ -120,6 +122,8 @@ class LiveModel {
            (rank == 0 || !config_.saved_by_one);
   }
   const ModelFault* faultOf(int rank, int step, size_t op) const;
+  size_t position(int rank, int64_t t, const StepData& data) const;
+  bool isHeld(int rank, int64_t t, const StepData& data, size_t op) const;
   ProcessReport report(int rank, int64_t t);
   void addInFlight(int rank, int64_t t, const StepData& data, size_t op, ProcessReport& p) const;
 
@@ -132,6 +136,7 @@ class LiveModel {
   std::vector<Reader> readers_;
   std::vector<int64_t> next_report_;  // by node
   std::vector<double> speed_;
+  std::vector<size_t> held_;  // by rank: operations before the last one whose end is not told
   sim::Random random_;
   int64_t horizon_ = 0, stalled_ns_ = kNever, slow_ns_ = kNever;
   std::set<int> culprits_;

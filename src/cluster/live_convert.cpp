@@ -10,7 +10,7 @@ namespace {
 
 // No honest report has more: what comes over the network is bounded.
 constexpr int kMostGpus = 1024, kMostProcesses = 1024, kMostComms = 1024, kMostOperations = 256, kMostSteps = 256,
-              kMostOfComm = 64;
+              kMostOfComm = 128;
 constexpr size_t kMostText = 128;
 
 template <typename Messages, typename Visit>
@@ -31,6 +31,7 @@ void toMessage(const CommState& c, LiveCommunicator& m) {
     p.set_op(o.op);
     p.set_entered(o.entered);
     if (o.completed) p.set_completed(*o.completed);
+    if (o.peer >= 0) p.set_peer(o.peer);
   }
   for (const Transfers& t : c.transfers) {
     LiveTransfers& out = *m.add_transfers();
@@ -50,8 +51,9 @@ CommState fromMessage(const LiveCommunicator& m) {
   c.size = m.size();
   c.in_flight = m.in_flight();
   each(m.ops(), kMostOfComm, [&](const LiveProgress& p) {
-    OpProgress o{text(p.op()), p.entered(), {}};
+    OpProgress o{text(p.op()), p.entered(), {}, -1};
     if (p.has_completed()) o.completed = p.completed();
+    if (p.has_peer()) o.peer = p.peer();
     c.ops.push_back(std::move(o));
   });
   each(m.transfers(), kMostOfComm, [&](const LiveTransfers& t) {
@@ -90,7 +92,7 @@ void toMessage(const ProcessReport& p, LiveProcess& m) {
     out.set_peer(f.peer);
     out.set_bytes(f.bytes);
     out.set_stream(f.stream);
-    out.set_head(f.head);
+    out.set_before(f.before);
     out.set_age_ns(f.age_ns);
     out.set_wait_ns(f.wait_ns);
   }
@@ -117,7 +119,7 @@ ProcessReport fromMessage(const LiveProcess& m) {
   each(m.comms(), kMostComms, [&](const LiveCommunicator& c) { p.comms.push_back(fromMessage(c)); });
   each(m.in_flight(), kMostOperations, [&](const LiveOperation& o) {
     p.in_flight.push_back(
-        {text(o.op()), o.comm(), o.seq(), o.peer(), o.bytes(), o.stream(), o.head(), o.age_ns(), o.wait_ns()});
+        {text(o.op()), o.comm(), o.seq(), o.peer(), o.bytes(), o.stream(), o.before(), o.age_ns(), o.wait_ns()});
   });
   return p;
 }

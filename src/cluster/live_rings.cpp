@@ -29,6 +29,7 @@ constexpr uint64_t kFreshDeadNs = 60 * kS;      // one found dead is told if its
 constexpr size_t kMostSteps = 64, kMostTransfers = 4;
 // CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
 constexpr size_t kMostPerStream = 32;
+constexpr size_t kMostPairs = 32;  // peers of a communicator whose sends and receives are told
 
 struct ProcessStat {
   bool stopped;  // by a signal, or a debugger
@@ -62,6 +63,8 @@ std::optional<uint64_t> readIo(int64_t pid) {
   if (!(in >> read_key >> read >> write_key >> written) || read_key != "rchar:" || write_key != "wchar:") return {};
   return read + written;
 }
+
+int32_t peerOf(const Record& r) { return r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1; }
 
 }  // namespace
 
@@ -101,18 +104,35 @@ RingFollower::Comm& RingFollower::comm(const Record& r) {
   return c;
 }
 
-OpProgress& RingFollower::progress(Comm& c, uint32_t name) {
-  const std::string op = capture::ncclOpName(ring_->string(name));
-  for (OpProgress& o : c.state.ops)
-    if (o.op == op) return o;
-  return c.state.ops.emplace_back(OpProgress{op, 0, {}});
+OpProgress& RingFollower::progress(Comm& c, const Record& r) {
+  const int32_t peer = peerOf(r);
+  Progress& p = c.progress[{r.name, peer}];
+  if (p.touched == 0) {
+    p.state.op = capture::ncclOpName(ring_->string(r.name));
+    p.state.peer = peer;
+  }
+  p.touched = ++touched_;
+  return p.state;
+}
+
+/// Of many peers those it last had to do with.
+void RingFollower::addProgress(const Comm& c, CommState& state) {
+  std::vector<const Progress*> pairs;
+  for (const auto& [key, p] : c.progress)
+    if (p.state.peer < 0)
+      state.ops.push_back(p.state);
+    else
+      pairs.push_back(&p);
+  std::sort(pairs.begin(), pairs.end(), [](const Progress* a, const Progress* b) { return a->touched > b->touched; });
+  if (pairs.size() > kMostPairs) pairs.resize(kMostPairs);
+  for (const Progress* p : pairs) state.ops.push_back(p->state);
 }
 
 void RingFollower::ended(const NcclJoin::Operation& o, const Record* kernel) {
   if (!kernel) return;
   const Record& r = o.record;
   Comm& c = comm(r);
-  OpProgress& p = progress(c, r.name);
+  OpProgress& p = progress(c, r);
   p.completed = std::max(p.completed.value_or(0), r.arg[1]);
   if (again_ || r.kind != Kind::collective || kernel->end <= kernel->start) return;
   ring::CollectiveInfo info;
@@ -161,7 +181,8 @@ void RingFollower::take(uint32_t lane, const Record& r) {
       return;
     case Kind::collective:
     case Kind::p2p: {
-      OpProgress& p = progress(comm(r), r.name);
+      if (r.arg[1] == ring::kNoNumber) return;  // of a communicator that nobody knows
+      OpProgress& p = progress(comm(r), r);
       p.entered = std::max(p.entered, r.arg[1]);
       if (r.start >= oldest_gpu_ns_) join_.operation(lane, r, 0, done);
       return;
@@ -184,7 +205,7 @@ void RingFollower::take(uint32_t lane, const Record& r) {
 
 void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
   for (const auto& [stream, queue] : join_.launches) {
-    bool head = true;
+    uint32_t before = 0;
     size_t told = 0;
     for (const NcclJoin::Launch& launch : queue) {
       if (launch.end < join_.gpu_on_ns || launch.operations.empty()) continue;
@@ -201,17 +222,17 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
         f.op = capture::ncclOpName(ring_->string(r.name));
         f.comm = r.arg[0];
         f.seq = r.arg[1];
-        f.peer = r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1;
+        f.peer = peerOf(r);
         f.bytes = capture::ncclBytes(r.arg[2], info.datatype);
         f.stream = stream;
-        f.head = head;
+        f.before = before;
         f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);
-        auto before = stream_end_.find(stream);
-        const uint64_t since = std::max(r.start, before == stream_end_.end() ? 0 : before->second);
-        f.wait_ns = head ? static_cast<int64_t>(now > since ? now - since : 0) : 0;
+        auto last = stream_end_.find(stream);
+        const uint64_t since = std::max(r.start, last == stream_end_.end() ? 0 : last->second);
+        f.wait_ns = before == 0 ? static_cast<int64_t>(now > since ? now - since : 0) : 0;
         report.in_flight.push_back(std::move(f));
       }
-      head = false;
+      ++before;
     }
   }
 }
@@ -299,6 +320,7 @@ ProcessReport RingFollower::report(uint64_t now) {
   if (p.steps.size() > kMostSteps) p.steps.erase(p.steps.begin(), p.steps.end() - kMostSteps);
   for (auto& [hash, c] : comms_) {
     CommState& state = p.comms.emplace_back(c.state);
+    addProgress(c, state);
     // The largest ones: the same on all ranks, and what they take says most about the links.
     for (auto t = c.transfers.begin(); t != c.transfers.end(); ++t) state.transfers.push_back(t->second);
     std::stable_sort(state.transfers.begin(), state.transfers.end(),

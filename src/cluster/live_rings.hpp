@@ -27,8 +27,13 @@ class RingFollower {
   uint64_t dead_ns = 0;  ///< when it was seen to be gone; 0: it runs
 
  private:
+  struct Progress {
+    analysis::live::OpProgress state;
+    uint64_t touched = 0;  // the larger, the later
+  };
   struct Comm {
     analysis::live::CommState state;
+    std::map<std::pair<uint32_t, int32_t>, Progress> progress;  // by operation (its string) and peer
     std::map<std::pair<std::string, int64_t>, analysis::live::Transfers> transfers;  // by operation and size
   };
   struct Step {
@@ -46,12 +51,13 @@ class RingFollower {
   void addInFlight(uint64_t now_ns, analysis::live::ProcessReport& report) const;
   void addProcess(uint64_t now_ns, analysis::live::ProcessReport& report);
   Comm& comm(const ring::Record& operation);
-  analysis::live::OpProgress& progress(Comm& comm, uint32_t name);
+  analysis::live::OpProgress& progress(Comm& comm, const ring::Record& operation);
+  static void addProgress(const Comm& comm, analysis::live::CommState& state);
 
   std::unique_ptr<ring::RingReader> ring_;
   ring::Cursors cursors_;
   bool first_ = true, again_ = false;
-  uint64_t missed_ = 0;
+  uint64_t missed_ = 0, touched_ = 0;
   uint64_t activity_ = 0, oldest_gpu_ns_ = 0, last_work_ns_ = 0;
   int64_t longest_wait_ns_ = 0;
   uint64_t cpu_ns_ = 0, io_bytes_ = 0, cpu_at_ns_ = 0;  // CPU time and I/O of the process, and when they were read

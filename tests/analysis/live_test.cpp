@@ -37,7 +37,12 @@ class Hang : public ::testing::Test {
     auto found = std::find_if(c.ops.begin(), c.ops.end(), [&](const OpProgress& o) { return o.op == op; });
     if (found == c.ops.end()) found = c.ops.insert(found, {op, seq, {}});
     found->entered = seq;
-    p.in_flight.push_back({op, kWorld, seq, -1, bytes, 7, true, 0, 0});
+    p.in_flight.push_back({op, kWorld, seq, -1, bytes, 7, 0, 0, 0});
+  }
+  /// A rank sends to another or receives from it, each in a launch of its own.
+  void transfer(int r, const std::string& op, uint64_t seq, int peer) {
+    ProcessReport& p = rank(r);
+    p.in_flight.push_back({op, kWorld, seq, peer, 64, 9, static_cast<uint32_t>(p.in_flight.size()), 0, 0});
   }
   /// Lets time pass: every second a report of every node, in which what stands still gets older.
   HangVerdict pass(int seconds) {
@@ -223,7 +228,7 @@ TEST_F(Hang, BlameIsHandedOnToTheOneEverybodyWaitsForInTheEnd) {
   for (int r : {2, 3}) rank(r).comms.push_back({kPair, "tp", r - 2, 2, 0, {{"all_reduce", 4, 4}}, {}});
   for (int r : {0, 1}) enter(r);
   rank(3).comms[1].ops[0].entered = 5;
-  rank(3).in_flight.push_back({"all_reduce", kPair, 5, -1, 64, 9, true, 0, 0});
+  rank(3).in_flight.push_back({"all_reduce", kPair, 5, -1, 64, 9, 0, 0, 0});
   const HangVerdict v = pass(4);
   ASSERT_EQ(v.culprits.size(), 1u);
   EXPECT_EQ(v.culprits[0].rank, 2);
@@ -231,18 +236,69 @@ TEST_F(Hang, BlameIsHandedOnToTheOneEverybodyWaitsForInTheEnd) {
 
 TEST_F(Hang, AReceiveWaitsForItsSender) {
   // 0 → 1 → 2 → 3: 3 receives from 2, 2 from 1; 1 does not send.
-  for (int r : {2, 3}) rank(r).in_flight.push_back({"recv", kWorld, 3, r - 1, 64, 9, true, 0, 0});
+  for (int r : {2, 3}) transfer(r, "recv", 3, r - 1);
   const HangVerdict v = pass(4);
   EXPECT_EQ(v.state, HangState::hang);
   ASSERT_EQ(v.culprits.size(), 1u);
   EXPECT_EQ(v.culprits[0].rank, 1);
 }
 
+TEST_F(Hang, ASendWhoseEndIsNotToldYetIsNotTheNextOne) {
+  // 1 has sent 4 to 2, which 2 knows, and does not come to 5. The end of its own kernel is still in CUPTI's buffer.
+  transfer(1, "send", 4, 2);
+  transfer(2, "recv", 5, 1);
+  rank(2).comms[0].ops.push_back({"recv", 5, 4, 1});
+  const HangVerdict v = pass(4);
+  EXPECT_EQ(v.state, HangState::hang);
+  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  EXPECT_EQ(v.culprits[0].rank, 1);
+  EXPECT_NE(v.text.find("recv 5 from rank 1"), std::string::npos) << v.text;
+}
+
+TEST_F(Hang, WhatBothSidesLaunchedIsOverThoughNobodySawItEnd) {
+  for (uint64_t i : {4, 5}) transfer(2, "recv", i, 1);
+  transfer(1, "send", 4, 2);
+  const HangVerdict v = pass(4);
+  EXPECT_EQ(v.state, HangState::hang);
+  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  EXPECT_EQ(v.culprits[0].rank, 1);
+  ASSERT_EQ(v.communicators.size(), 1u);
+  EXPECT_EQ(v.communicators[0].seq, 5u);
+}
+
+TEST_F(Hang, WhatWasSentIsReceivedThoughTheReceiverDoesNotTell) {
+  // 1 has seen its send end and waits for 2 to take the next one; 2 stands still and the end of its receive is not
+  // told.
+  rank(1).comms[0].ops.push_back({"send", 5, 4, 2});
+  transfer(1, "send", 5, 2);
+  transfer(2, "recv", 4, 1);
+  const HangVerdict v = pass(4);
+  EXPECT_EQ(v.state, HangState::hang);
+  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  EXPECT_EQ(v.culprits[0].rank, 2);
+}
+
+TEST_F(Hang, WhatIsLaunchedTogetherWaitsForThePeerThatIsMissingOnly) {
+  // 1 exchanges with 0 and 2 in one launch; 2 is there, and so is what it sends; 0 is not.
+  transfer(1, "recv", 7, 0);
+  transfer(1, "send", 7, 2);
+  transfer(1, "recv", 7, 2);
+  for (InFlight& f : rank(1).in_flight) f.before = 0;
+  transfer(2, "recv", 7, 1);
+  transfer(2, "send", 7, 1);
+  for (InFlight& f : rank(2).in_flight) f.before = 0;
+  for (int r : {2, 3}) enter(r);
+  const HangVerdict v = pass(4);
+  EXPECT_EQ(v.state, HangState::hang);
+  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  EXPECT_EQ(v.culprits[0].rank, 0);
+}
+
 TEST_F(Hang, AMemberNobodyReportsIsMissing) {
   nodes_[1].processes.erase(nodes_[1].processes.begin());  // rank 2
   for (int r : {0, 1}) enter(r);
   nodes_[1].processes[0].comms[0].ops[0].entered = 11;
-  nodes_[1].processes[0].in_flight.push_back({"all_reduce", kWorld, 11, -1, 4096, 7, true, 0, 0});
+  nodes_[1].processes[0].in_flight.push_back({"all_reduce", kWorld, 11, -1, 4096, 7, 0, 0, 0});
   const HangVerdict v = pass(4);
   ASSERT_EQ(v.culprits.size(), 1u);
   EXPECT_EQ(v.culprits[0].rank, 2);
@@ -263,7 +319,7 @@ TEST_F(Hang, RecordsThatComeLateDoNotHideWhereARankStands) {
   for (int r : {1, 3}) {
     enter(r, "all_reduce", 11);
     enter(r, "all_reduce", 12);
-    rank(r).in_flight[1].head = false;
+    rank(r).in_flight[1].before = 1;
     rank(r).in_flight[1].wait_ns = -100 * kS;  // not told
   }
   enter(2, "all_reduce", 11);
@@ -280,7 +336,7 @@ TEST_F(Hang, WhereNobodySawTheLastOneEndWhoLaunchedLessIsNamed) {
   for (int r = 0; r < 4; ++r) enter(r, "all_reduce", 11);  // over, but CUPTI does not say so on any rank
   for (int r : {0, 1, 3}) {
     enter(r, "all_reduce", 12);
-    rank(r).in_flight[1].head = false;
+    rank(r).in_flight[1].before = 1;
   }
   const HangVerdict v = pass(5);
   EXPECT_EQ(v.state, HangState::hang);

@@ -166,8 +166,8 @@ TEST_F(NcclTest, SendsAndReceivesAreCountedByPairWhoeverRecords) {
   for (const Row& r : collectives())
     seen[r.s("comm")].push_back(r.s("op") + " " + std::to_string(r.i("peer")) + " " + std::to_string(r.i("seq")));
   const std::vector<std::string> each = {"send 1 0", "recv 1 0", "send 2 1", "recv 1 1", "send 1 2"};
-  EXPECT_EQ(seen, (std::map<std::string, std::vector<std::string>>{{"0000000000c0ffee", each},
-                                                                   {"0000000000c101ee", each}}));
+  EXPECT_EQ(seen,
+            (std::map<std::string, std::vector<std::string>>{{"0000000000c0ffee", each}, {"0000000000c101ee", each}}));
 }
 
 TEST_F(NcclTest, StaleAndForeignHandlesDoNoHarm) {

@@ -52,8 +52,12 @@ HangVerdict HangDetector::look(int64_t now_ns) {
     learn(static_cast<double>(waits_ns_));  // what ended by itself was no hang
   waits_ns_ = waits;
   std::vector<const WaitGraph::Op*> stuck;
-  for (const WaitGraph::Op& op : graph.ops())
-    if (op.waited_ns >= (op.first ? std::max(threshold, options_.first_ns) : threshold)) stuck.push_back(&op);
+  for (const WaitGraph::Op& op : graph.ops()) {
+    const int64_t most = op.by_bytes.size() > 1 ? options_.mismatch_ns
+                         : op.first             ? std::max(threshold, options_.first_ns)
+                                                : threshold;
+    if (op.waited_ns >= most) stuck.push_back(&op);
+  }
   if (!stuck.empty()) describeHang(graph, stuck, {options_.host_ns, sizes_}, verdict);
   // A wait for a checkpoint says nothing about how long waits for anything else may be.
   if (verdict.state == HangState::slow && verdict.at_files) explained_ns_ = now_ns + kToldLaterNs;

@@ -17,10 +17,11 @@
 namespace tracesmith::analysis::live {
 
 struct HangOptions {
-  int64_t least_ns = 2'000'000'000;   ///< a shorter wait is never a hang,
-  double waits = 3;                   ///< nor one shorter than this many of the longest waits the job had
-  int64_t most_ns = 60'000'000'000;   ///< a longer one always is
-  int64_t first_ns = 10'000'000'000;  ///< while a communicator connects: none of its operations has ended yet
+  int64_t least_ns = 2'000'000'000;     ///< a shorter wait is never a hang,
+  double waits = 3;                     ///< nor one shorter than this many of the longest waits the job had
+  int64_t most_ns = 60'000'000'000;     ///< a longer one always is
+  int64_t mismatch_ns = 1'000'000'000;  ///< where ranks do not agree about the size: that cannot end
+  int64_t first_ns = 10'000'000'000;    ///< while a communicator connects: none of its operations has ended yet
   int64_t host_ns =
       30'000'000'000;  ///< while the missing rank's process works hard on its CPU: it may save a checkpoint
   int64_t silent_ns = 3'500'000'000;       ///< a node without a report for so long is silent

@@ -46,15 +46,18 @@ std::vector<const Op*> waitsOf(const WaitGraph& graph, size_t rank) {
   return waits;
 }
 
-std::string opText(const Op& op) {
-  return op.op + " " + std::to_string(op.seq) + " of " + (op.comm_name.empty() ? "" : op.comm_name + " ") + "(" +
-         commName(op.comm) + ", " + humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, op.bytes))) + ")";
-}
-
 std::string rankText(const Rank& r) {
   std::string text = r.rank >= 0 ? "rank " + std::to_string(r.rank) : "a rank";
   if (r.process && r.rank < 0) text = "process " + std::to_string(r.process->pid);
   return r.node.empty() ? text : text + " on " + r.node;
+}
+
+std::string opText(const WaitGraph& graph, const Op& op) {
+  std::string peer;
+  if (op.peer >= 0)
+    peer = (op.op == "send" ? " to " : " from ") + rankText(graph.ranks()[static_cast<size_t>(op.peer)]);
+  return op.op + " " + std::to_string(op.seq) + peer + " of " + (op.comm_name.empty() ? "" : op.comm_name + " ") + "(" +
+         commName(op.comm) + ", " + humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, op.bytes))) + ")";
 }
 
 /// What is left when everybody who waits for somebody else is set aside.
@@ -199,7 +202,7 @@ void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& reached, 
       if (std::find(most->missing.begin(), most->missing.end(), r) == most->missing.end()) continue;
       const Rank& rank = graph.ranks()[r];
       const bool tie = op->entered.size() == most->entered.size();
-      verdict.culprits.push_back({rank.rank, rank.node, "it is in " + opText(*op) + " instead",
+      verdict.culprits.push_back({rank.rank, rank.node, "it is in " + opText(graph, *op) + " instead",
                                   !tie                       ? 0.9
                                   : usual(op) != usual(most) ? 0.8
                                                              : 0.5});
@@ -207,7 +210,7 @@ void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& reached, 
       if (tie && usual(op) == usual(most))
         for (size_t w : most->waiting)
           verdict.culprits.push_back(
-              {graph.ranks()[w].rank, graph.ranks()[w].node, "it is in " + opText(*most) + " instead", 0.5});
+              {graph.ranks()[w].rank, graph.ranks()[w].node, "it is in " + opText(graph, *most) + " instead", 0.5});
     }
   }
 }
@@ -267,7 +270,7 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
   std::set<size_t> waiting;
   for (const Op* op : ops) waiting.insert(op->waiting.begin(), op->waiting.end());
   const std::string held = std::to_string(waiting.size()) +
-                           (waiting.size() == 1 ? " rank waits in " : " ranks wait in ") + opText(*ops.front());
+                           (waiting.size() == 1 ? " rank waits in " : " ranks wait in ") + opText(graph, *ops.front());
   const std::string for_ns = " for " + humanNs(static_cast<double>(ops.front()->waited_ns));
 
   verdict.state = HangState::hang;
@@ -294,10 +297,11 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
     }
     if (op->by_bytes.size() > 1) {
       blameSizes(graph, *op, context, verdict);
-      verdict.text = "ranks do not agree about the size of " + opText(*op) + ": " + mismatchText(graph, *op) + "; " +
-                     held + for_ns;
+      verdict.text = "ranks do not agree about the size of " + opText(graph, *op) + ": " + mismatchText(graph, *op) +
+                     "; " + held + for_ns;
     } else {
-      verdict.text = "all ranks are in " + opText(*op) + ", which does not end: a GPU or a link; " + held + for_ns;
+      verdict.text =
+          "all ranks are in " + opText(graph, *op) + ", which does not end: a GPU or a link; " + held + for_ns;
       verdict.confidence = 0.5;
     }
   } else {

@@ -26,19 +26,21 @@ struct GpuState {
 struct InFlight {
   std::string op;  ///< all_reduce, …, send, recv
   uint64_t comm = 0, seq = 0;
-  int32_t peer = -1;  ///< of a send or receive: rank in the communicator
+  int32_t peer = -1;  ///< of a send or receive: rank in the communicator; `seq` counts those with it
   int64_t bytes = 0;
   uint32_t stream = 0;
-  bool head = false;    ///< nothing older is in flight on its stream: it runs, the others queue behind it
+  uint32_t before = 0;  ///< launches on its stream that it queues behind; 0: it runs
   int64_t age_ns = 0;   ///< since it was launched
   int64_t wait_ns = 0;  ///< since it was launched and everything before it on its stream had ended
 };
 
-/// How far a rank has come with one kind of operation of a communicator: each kind is numbered by itself.
+/// How far a rank has come with one kind of operation of a communicator, or with what it sends to or receives from one
+/// peer: each is numbered by itself.
 struct OpProgress {
   std::string op;
   uint64_t entered = 0;               ///< the last one launched
   std::optional<uint64_t> completed;  ///< the last one seen to end
+  int32_t peer = -1;
 };
 
 /// Collectives of one size that ended since the last report. The shortest over all ranks is the transfer itself: the

@@ -11,6 +11,9 @@ constexpr int64_t kLongNs = 1'000'000'000;  // before nobody asks what an operat
 /// Whether an operation ends on all ranks at once: then one that saw it end speaks for all.
 bool endsTogether(const std::string& op) { return op != "broadcast" && op != "reduce" && op != "send" && op != "recv"; }
 
+/// Sends and receives of one group run together.
+bool together(const InFlight& a, const InFlight& b) { return a.stream == b.stream && a.before == b.before; }
+
 }  // namespace
 
 void WaitGraph::add(const NodeReport& report, int64_t at_ns, int64_t silent_ns) {
@@ -23,76 +26,121 @@ void WaitGraph::add(const NodeReport& report, int64_t at_ns, int64_t silent_ns) 
   }
 }
 
+const WaitGraph::Member* WaitGraph::member(size_t rank, uint64_t comm) const {
+  auto it = comms_.find(comm);
+  if (it == comms_.end()) return nullptr;
+  for (const Member& m : it->second)
+    if (m.rank == rank) return &m;
+  return nullptr;
+}
+
+WaitGraph::Key WaitGraph::keyOf(size_t rank, const InFlight& f) const {
+  if (f.peer < 0) return {{f.comm, f.op}, f.seq};
+  const Member* m = member(rank, f.comm);
+  const int32_t own = m ? m->state->group_rank : -1;
+  return f.op == "send" ? Key{{f.comm, f.op, own, f.peer}, f.seq} : Key{{f.comm, f.op, f.peer, own}, f.seq};
+}
+
 bool WaitGraph::hasEnded(const Key& key) const {
-  const auto& [comm, op, seq] = key;
-  if (auto it = passed_.find({comm, op}); it != passed_.end() && it->second >= seq) return true;
-  if (!endsTogether(op)) return false;
-  auto it = ended_.find({comm, op});
-  return it != ended_.end() && it->second >= seq;
+  auto within = [&](const std::map<Kind, uint64_t>& numbers) {
+    auto it = numbers.find(key.kind);
+    return it != numbers.end() && it->second >= key.seq;
+  };
+  return within(passed_) || within(ended_);
+}
+
+/// Whether the other side of a receive has seen its send end.
+bool WaitGraph::hasSent(const Key& key) const {
+  auto it = sent_.find(key.kind);
+  return it != sent_.end() && it->second >= key.seq;
 }
 
 void WaitGraph::findEnded() {
+  auto raise = [](uint64_t& last, uint64_t number) { last = std::max(last, number); };
   for (const auto& [comm, members] : comms_)
     for (const Member& m : members)
-      for (const OpProgress& o : m.state->ops)
-        if (o.completed && endsTogether(o.op)) {
-          uint64_t& last = ended_[{comm, o.op}];
-          last = std::max(last, *o.completed);
-        }
+      for (const OpProgress& o : m.state->ops) {
+        if (!o.completed) continue;
+        const int32_t own = m.state->group_rank;
+        if (o.peer < 0 && endsTogether(o.op)) raise(ended_[{comm, o.op}], *o.completed);
+        // What was received was sent; what was sent may wait for its receiver in a buffer.
+        if (o.peer >= 0 && o.op == "recv") raise(ended_[{comm, "send", o.peer, own}], *o.completed);
+        if (o.peer >= 0 && o.op == "send") raise(sent_[{comm, "recv", own, o.peer}], *o.completed);
+      }
 }
 
 /// CUPTI keeps the end of a kernel to itself while another one in the same buffer goes on, so that all ranks of a job
 /// that stands still may seem to be in an operation that is over. But what all have launched, with one size, and where
 /// nobody has to come past an operation that cannot end, ends.
 void WaitGraph::findPassed() {
-  struct Seen {
+  struct Meeting {
     const InFlight* op;
+    Key key;
     size_t ranks = 0;
-    bool blocked = false;
+    bool blocked = false, sent = false;
+  };
+  struct Launched {
+    size_t meeting;
+    const InFlight* op;
   };
   std::map<Key, size_t> numbers;
-  std::vector<Seen> seen;
-  std::vector<std::vector<size_t>> queues(ranks_.size());  // what a rank has launched, oldest first
+  std::vector<Meeting> meetings;
+  std::vector<std::vector<Launched>> queues(ranks_.size());  // what a rank has launched, oldest first
   bool waits = false;
   for (size_t r = 0; r < ranks_.size(); ++r) {
-    std::vector<const InFlight*> ops;
     for (const InFlight& f : ranks_[r].process->in_flight) {
       waits |= f.age_ns >= kLongNs;
-      if (f.peer >= 0 || !hasEnded({f.comm, f.op, f.seq})) ops.push_back(&f);
+      Key key = keyOf(r, f);
+      if (hasEnded(key)) continue;
+      const bool sent = f.peer >= 0 && hasSent(key);
+      if (f.peer >= 0) key.kind.op = "pair";  // a send meets its receive
+      const size_t n = numbers.try_emplace(key, meetings.size()).first->second;
+      if (n == meetings.size()) meetings.push_back({&f, key});
+      meetings[n].ranks += sent ? 2 : 1;
+      meetings[n].sent |= sent;
+      meetings[n].blocked |= f.bytes != meetings[n].op->bytes;
+      queues[r].push_back({n, &f});
     }
-    std::stable_sort(ops.begin(), ops.end(),
-                     [](const InFlight* a, const InFlight* b) { return a->age_ns > b->age_ns; });
-    for (const InFlight* f : ops) {
-      // Which send a receive belongs to is not known: nothing is said about what comes after it.
-      const Key key{f->comm, f->op, f->peer < 0 ? f->seq : UINT64_MAX};
-      const size_t n = numbers.try_emplace(key, seen.size()).first->second;
-      if (n == seen.size()) seen.push_back({f});
-      ++seen[n].ranks;
-      seen[n].blocked |= f->peer >= 0 || f->bytes != seen[n].op->bytes;
-      queues[r].push_back(n);
-    }
+    std::stable_sort(queues[r].begin(), queues[r].end(),
+                     [](const Launched& a, const Launched& b) { return a.op->age_ns > b.op->age_ns; });
   }
   if (!waits) return;
-  for (Seen& s : seen) s.blocked |= static_cast<int32_t>(s.ranks) < comms_[s.op->comm].front().state->size;
+  for (Meeting& m : meetings) {
+    const int32_t size = m.op->peer >= 0 ? 2 : comms_[m.op->comm].front().state->size;
+    m.blocked |= static_cast<int32_t>(m.ranks) < size;
+  }
   for (bool changed = true; changed;) {
     changed = false;
-    for (const std::vector<size_t>& queue : queues) {
-      bool behind = false;
-      for (size_t n : queue) {
-        changed |= behind && !seen[n].blocked;
-        seen[n].blocked |= behind;
-        behind |= seen[n].blocked;
+    for (const std::vector<Launched>& queue : queues) {
+      bool behind = false, stuck = false;
+      for (size_t i = 0; i < queue.size(); ++i) {
+        // What is launched together does not wait for each other.
+        if (i > 0 && !together(*queue[i - 1].op, *queue[i].op)) behind = stuck;
+        bool& blocked = meetings[queue[i].meeting].blocked;
+        changed |= behind && !blocked;
+        blocked |= behind;
+        stuck |= blocked;
       }
     }
   }
-  // Where nothing is blocked an operation simply goes on.
-  for (const std::vector<size_t>& queue : queues) {
-    if (queue.empty() || !seen[queue.back()].blocked) continue;
-    for (size_t n : queue)
-      if (!seen[n].blocked) {
-        uint64_t& last = passed_[{seen[n].op->comm, seen[n].op->op}];
-        last = std::max(last, seen[n].op->seq);
+  auto pass = [this](const Kind& kind, uint64_t number) {
+    uint64_t& last = passed_[kind];
+    last = std::max(last, number);
+  };
+  for (const std::vector<Launched>& queue : queues) {
+    const bool stands =
+        std::any_of(queue.begin(), queue.end(), [&](const Launched& l) { return meetings[l.meeting].blocked; });
+    for (const Launched& l : queue) {
+      const Meeting& m = meetings[l.meeting];
+      // Where nothing is blocked, and no other side saw it end, an operation simply goes on.
+      if (m.blocked || (!stands && !m.sent)) continue;
+      Kind kind = m.key.kind;
+      if (l.op->peer >= 0) {
+        pass({kind.comm, "send", kind.from, kind.to}, m.key.seq);
+        kind.op = "recv";
       }
+      pass(kind, m.key.seq);
+    }
   }
 }
 
@@ -103,12 +151,13 @@ void WaitGraph::findHeads(size_t rank) {
   for (const InFlight& f : ranks_[rank].process->in_flight) streams[f.stream].push_back(&f);
   for (const auto& [stream, queue] : streams) {
     size_t first = 0;
-    for (size_t i = 0; i < queue.size(); ++i)
-      if (queue[i]->peer < 0 && hasEnded({queue[i]->comm, queue[i]->op, queue[i]->seq})) first = i + 1;
-    if (first == queue.size()) continue;
-    heads_[rank].push_back(queue[first]);
-    // Sends and receives of one group run together.
-    for (size_t i = first + 1; i < queue.size() && queue[first]->head && queue[i]->head; ++i)
+    for (size_t i = 0; i < queue.size();) {
+      bool over = true;  // all that was launched together
+      const InFlight& launch = *queue[i];
+      for (; i < queue.size() && together(launch, *queue[i]); ++i) over &= hasEnded(keyOf(rank, *queue[i]));
+      if (over) first = i;
+    }
+    for (size_t i = first; i < queue.size() && together(*queue[first], *queue[i]); ++i)
       heads_[rank].push_back(queue[i]);
   }
 }
@@ -122,16 +171,16 @@ bool WaitGraph::standsIn(size_t rank, const InFlight& f) const {
   return rank >= oldest_.size() || !oldest_[rank] || oldest_[rank]->stream == f.stream;
 }
 
-/// Whether a rank runs this operation, or has run it.
+/// Whether a rank runs this collective, or has run it.
 bool WaitGraph::arrived(const Member& member, const Key& key) const {
-  const auto& [comm, op, seq] = key;
   for (const OpProgress& o : member.state->ops) {
-    if (o.op != op) continue;
-    if ((o.completed && *o.completed >= seq) || (o.entered >= seq && hasEnded(key))) return true;
-    if (o.entered < seq) return false;
+    if (o.op != key.kind.op || o.peer >= 0) continue;
+    if ((o.completed && *o.completed >= key.seq) || (o.entered >= key.seq && hasEnded(key))) return true;
+    if (o.entered < key.seq) return false;
   }
   for (const InFlight& f : ranks_[member.rank].process->in_flight)
-    if (f.comm == comm && f.op == op && f.seq == seq) return isHead(member.rank, f) && standsIn(member.rank, f);
+    if (f.peer < 0 && f.comm == key.kind.comm && f.op == key.kind.op && f.seq == key.seq)
+      return isHead(member.rank, f) && standsIn(member.rank, f);
   return false;  // never launched, or far behind in the queue
 }
 
@@ -148,7 +197,7 @@ size_t WaitGraph::unknownRank(uint64_t comm, int32_t group_rank, int32_t rank) {
 void WaitGraph::addWaiting(Op& op, size_t rank, const InFlight& f) const {
   op.waiting.push_back(rank);
   // While anything ends on its GPU the operation may be waiting for its own rank's work.
-  const int64_t waits = f.head ? f.wait_ns : f.age_ns;
+  const int64_t waits = f.before == 0 ? f.wait_ns : f.age_ns;
   op.waiting_ns.push_back(std::min(waits, ranks_[rank].process->quiet_ns.value_or(waits)));
   op.by_bytes[f.bytes].push_back(rank);
 }
@@ -172,12 +221,12 @@ void WaitGraph::measure(Op& op) const {
 }
 
 void WaitGraph::addCollective(const Key& key, const std::vector<std::pair<size_t, const InFlight*>>& waiting) {
-  const auto& [comm, name, seq] = key;
+  const uint64_t comm = key.kind.comm;
   const std::vector<Member>& members = comms_[comm];
   Op op;
   op.comm = comm;
-  op.op = name;
-  op.seq = seq;
+  op.op = key.kind.op;
+  op.seq = key.seq;
   op.bytes = waiting.front().second->bytes;
   op.first = true;
   std::vector<bool> known;
@@ -223,21 +272,24 @@ void WaitGraph::addTransfer(size_t rank, const InFlight& f) {
     }
     if (m.state->group_rank == f.peer) peer = &m;
   }
-  bool met = false;
   if (peer) {
+    op.peer = static_cast<int32_t>(peer->rank);
     const std::string other = f.op == "send" ? "recv" : "send";
-    for (const InFlight& theirs : ranks_[peer->rank].process->in_flight)
-      if (theirs.comm == f.comm && theirs.op == other && theirs.peer == own && isHead(peer->rank, theirs) &&
-          standsIn(peer->rank, theirs)) {
-        met = true;
-        addWaiting(op, peer->rank, theirs);
-        op.entered.push_back(peer->rank);
-        break;
-      }
+    bool met = f.op == "recv" && hasSent(keyOf(rank, f));
+    if (met) op.entered.push_back(peer->rank);
+    for (const InFlight& theirs : ranks_[peer->rank].process->in_flight) {
+      if (met) break;
+      if (theirs.comm != f.comm || theirs.op != other || theirs.peer != own || theirs.seq != f.seq) continue;
+      if (!isHead(peer->rank, theirs) || !standsIn(peer->rank, theirs)) break;
+      met = true;
+      addWaiting(op, peer->rank, theirs);
+      op.entered.push_back(peer->rank);
+    }
     if (!met) op.missing.push_back(peer->rank);
   } else {
     const bool is_world = ranks_[rank].process->world_size == size;
     op.missing.push_back(unknownRank(f.comm, f.peer, is_world ? f.peer : -1));
+    op.peer = static_cast<int32_t>(op.missing.back());
   }
   measure(op);
   ops_.push_back(std::move(op));
@@ -261,7 +313,7 @@ void WaitGraph::build() {
       if (f->peer >= 0)
         transfers.push_back({r, f});
       else
-        collectives[{f->comm, f->op, f->seq}].push_back({r, f});
+        collectives[keyOf(r, *f)].push_back({r, f});
     }
   }
   for (const auto& [key, waiting] : collectives) addCollective(key, waiting);

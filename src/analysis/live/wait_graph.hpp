@@ -1,10 +1,10 @@
 // Which rank waits in which operation for whom, from the newest reports of all nodes.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "analysis/live/report.hpp"
@@ -28,6 +28,7 @@ class WaitGraph {
   struct Op {
     uint64_t comm = 0, seq = 0;
     std::string comm_name, op;
+    int32_t peer = -1;  ///< of a send or receive: the other rank (index)
     int32_t size = -1;
     int64_t bytes = 0;
     std::vector<size_t> waiting;      ///< ranks (indices) that run it and wait,
@@ -54,9 +55,23 @@ class WaitGraph {
     size_t rank;
     const CommState* state;
   };
-  using Key = std::tuple<uint64_t, std::string, uint64_t>;  // communicator, operation, number
+  /// What is numbered by itself: a kind of operation of a communicator, or what one of its members sends to another.
+  struct Kind {
+    uint64_t comm = 0;
+    std::string op;
+    int32_t from = -1, to = -1;  // places in the communicator
+    auto operator<=>(const Kind&) const = default;
+  };
+  struct Key {
+    Kind kind;
+    uint64_t seq = 0;
+    auto operator<=>(const Key&) const = default;
+  };
 
+  const Member* member(size_t rank, uint64_t comm) const;
+  Key keyOf(size_t rank, const InFlight& f) const;
   bool hasEnded(const Key& key) const;
+  bool hasSent(const Key& key) const;
   void findEnded();
   void findPassed();
   void findHeads(size_t rank);
@@ -72,8 +87,9 @@ class WaitGraph {
   std::vector<Rank> ranks_;
   int64_t now_ns_ = 0;
   std::map<uint64_t, std::vector<Member>> comms_;
-  std::map<std::pair<uint64_t, std::string>, uint64_t> ended_;   // the last number that ended, on any rank
-  std::map<std::pair<uint64_t, std::string>, uint64_t> passed_;  // the last number that must have ended
+  std::map<Kind, uint64_t> ended_;   // the last number that ended, on any rank
+  std::map<Kind, uint64_t> sent_;    // the last number that the sender of a receive has seen end
+  std::map<Kind, uint64_t> passed_;  // the last number that must have ended
   std::map<std::pair<uint64_t, int32_t>, size_t> unknown_;
   std::vector<std::vector<const InFlight*>> heads_;  // by rank: the operations its streams are at
   std::vector<const InFlight*> oldest_;              // by rank: what it launched first and has not ended
