@@ -190,6 +190,8 @@ TEST_F(Annotations, NvtxRangesNamedLikeStepsAreSteps) {
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0].i("step"), 7);
   EXPECT_EQ(steps[1].i("step"), 8);
+  EXPECT_EQ(named("iteration_7").size(), 1u);
+  EXPECT_EQ(named("Step 8").size(), 1u);
   ASSERT_EQ(named("in a step").size(), 1u);
   EXPECT_EQ(named("in a step")[0].i("step"), 7);
   EXPECT_GE(steps[0].i("ts_end"), named("in a step")[0].i("ts_end"));

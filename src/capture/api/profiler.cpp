@@ -234,7 +234,7 @@ class RingProfiler : public IPlatformProfiler {
       default:
         return;  // NCCL's own records are NCCLTracker's
     }
-    e.name = names_[ring].get(r.name, text(r.name));
+    e.name = r.flags & ring::kNumbered ? source_->name(ring, r) : names_[ring].get(r.name, text(r.name));
     if (source_->simulated()) e.metadata["simulated"] = "true";
     if (int32_t rank = source_->header(ring).rank.load(); rank >= 0) e.metadata["rank"] = std::to_string(rank);
     if (waiting_.size() < kMostWaiting)

@@ -263,7 +263,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.ts = static_cast<int64_t>(r.start);
       if (r.kind == RingKind::range) row.dur = static_cast<int64_t>(r.end - r.start);
       row.type = static_cast<int64_t>(r.kind == RingKind::range ? EventType::annotation : EventType::marker);
-      row.name = name(p, r.name);
+      row.name = r.flags & ring::kNumbered ? writer_.string(p.ring->name(r)) : name(p, r.name);
       row.node = p.node;
       row.rank = p.rank();
       row.pid = p.pid();

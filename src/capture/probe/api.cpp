@@ -8,6 +8,7 @@
 
 using namespace tracesmith;
 using namespace tracesmith::probe;
+using tracesmith::ring::Name;
 
 namespace {
 
@@ -19,7 +20,7 @@ struct OpenStep {
 OpenStep g_step;  // one loop steps at a time; a second one would only disturb its own picture
 
 void rangeBegin(const char* name) {
-  if (RingWriter* r = ringOrNull()) pushRange(*r, r->intern(name), 0);
+  if (RingWriter* r = ringOrNull()) pushRange(*r, r->name(name), 0);
 }
 void rangeEnd() {
   if (RingWriter* r = ringOrNull()) popRange(*r, 0);
@@ -108,20 +109,20 @@ const char* asciiOf(const NvtxAttributes* a) {
   return a && a->message && a->message_type == 1 ? static_cast<const char*>(a->message) : nullptr;
 }
 
-uint32_t messageOf(RingWriter& r, const NvtxAttributes* a) {
-  if (!a || !a->message) return 0;
-  if (a->message_type == 1) return r.intern(static_cast<const char*>(a->message));
-  if (a->message_type == 3) return asId(a->message);
-  return r.intern("(wide text)");
+Name messageOf(RingWriter& r, const NvtxAttributes* a) {
+  if (!a || !a->message) return {};
+  if (a->message_type == 1) return r.name(static_cast<const char*>(a->message));
+  if (a->message_type == 3) return {asId(a->message)};
+  return {r.intern("(wide text)")};
 }
 
 bool nvtxOn(RingWriter& r) { return mode(r) != Mode::light; }
 
-void markId(RingWriter& r, uint32_t name, uint32_t domain) {
+void markNamed(RingWriter& r, const Name& name, uint32_t domain) {
   if (!recording(r)) return;
   Record record{};
   record.kind = ring::Kind::mark;
-  record.name = name;
+  name.writeTo(record);
   record.start = ring::nowNs();
   record.arg[0] = domain;
   record.arg[3] = static_cast<uint64_t>(ring::threadId());
@@ -132,12 +133,13 @@ void markId(RingWriter& r, uint32_t name, uint32_t domain) {
 struct OpenRange {
   std::atomic<uint64_t> id;
   uint64_t start;
-  uint32_t name, domain;
+  Name name;
+  uint32_t domain;
 };
 OpenRange g_ranges[4096];
 std::atomic<uint64_t> g_next_range{1};
 
-uint64_t startRange(RingWriter&, uint32_t name, uint32_t domain) {
+uint64_t startRange(RingWriter&, const Name& name, uint32_t domain) {
   const uint64_t id = g_next_range.fetch_add(1);
   OpenRange& slot = g_ranges[id % 4096];
   slot.id.store(0, std::memory_order_relaxed);
@@ -152,8 +154,8 @@ void endRange(RingWriter& r, uint64_t id) {
   OpenRange& slot = g_ranges[id % 4096];
   Record record{};
   record.kind = ring::Kind::range;
-  record.flags = 1;  // not nested in its thread
-  record.name = slot.name;
+  record.flags = ring::kNotNested;
+  slot.name.writeTo(record);
   record.start = slot.start;
   record.end = ring::nowNs();
   record.arg[0] = slot.domain;
@@ -169,10 +171,10 @@ RingWriter* nvtxRing() {
 }
 
 void markEx(const NvtxAttributes* a) {
-  if (RingWriter* r = nvtxRing()) markId(*r, messageOf(*r, a), 0);
+  if (RingWriter* r = nvtxRing()) markNamed(*r, messageOf(*r, a), 0);
 }
 void markA(const char* s) {
-  if (RingWriter* r = nvtxRing()) markId(*r, r->intern(s), 0);
+  if (RingWriter* r = nvtxRing()) markNamed(*r, r->name(s), 0);
 }
 uint64_t rangeStartEx(const NvtxAttributes* a) {
   RingWriter* r = nvtxRing();
@@ -180,13 +182,13 @@ uint64_t rangeStartEx(const NvtxAttributes* a) {
 }
 uint64_t rangeStartA(const char* s) {
   RingWriter* r = nvtxRing();
-  return r ? startRange(*r, r->intern(s), 0) : 0;
+  return r ? startRange(*r, r->name(s), 0) : 0;
 }
 void nvtxRangeEnd(uint64_t id) {
   if (RingWriter* r = nvtxRing()) endRange(*r, id);
 }
 /// A range with a name like a step's is one.
-void pushNamed(RingWriter& r, uint32_t id, const char* name) {
+void pushNamed(RingWriter& r, const Name& id, const char* name) {
   const int64_t step = stepNumber(name);
   if (step >= 0) stepBegin(step);
   const int depth = pushRange(r, id, 0);
@@ -201,7 +203,7 @@ int rangePushEx(const NvtxAttributes* a) {
 int rangePushA(const char* s) {
   RingWriter* r = nvtxRing();
   if (!r) return 0;
-  pushNamed(*r, r->intern(s), s);
+  pushNamed(*r, r->name(s), s);
   return 0;
 }
 int rangePop() {
@@ -215,7 +217,7 @@ int rangePop() {
   return depth;
 }
 void domainMarkEx(void* d, const NvtxAttributes* a) {
-  if (RingWriter* r = nvtxRing()) markId(*r, messageOf(*r, a), asId(d));
+  if (RingWriter* r = nvtxRing()) markNamed(*r, messageOf(*r, a), asId(d));
 }
 uint64_t domainRangeStartEx(void* d, const NvtxAttributes* a) {
   RingWriter* r = nvtxRing();

@@ -25,7 +25,8 @@ struct RangeStack {
   int64_t tid;
   struct {
     uint64_t start;
-    uint32_t name, domain;
+    ring::Name name;
+    uint32_t domain;
   } open[kMaxDepth];
 };
 
@@ -176,7 +177,7 @@ static RangeStack* stackOfThread(RingWriter& r) {
   return &s;
 }
 
-int pushRange(RingWriter& r, uint32_t name, uint32_t domain) {
+int pushRange(RingWriter& r, const ring::Name& name, uint32_t domain) {
   RangeStack* s = stackOfThread(r);
   if (!s) return 0;
   if (s->depth < kMaxDepth) s->open[s->depth] = {ring::nowNs(), name, domain};
@@ -196,7 +197,7 @@ int popRange(RingWriter& r, uint32_t domain) {
   if (!recording(r)) return s->depth;
   Record record{};
   record.kind = ring::Kind::range;
-  record.name = range.name;
+  range.name.writeTo(record);
   record.start = range.start;
   record.end = ring::nowNs();
   record.arg[0] = range.domain;

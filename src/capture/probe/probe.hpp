@@ -34,7 +34,7 @@ void note(RingWriter& r, const char* text);
 
 /// A nested range of the calling thread: begin and end as NVTX push and pop, and tracesmith.h. Domains are string ids.
 /// Both return how many the thread has open then; popRange -1 if there was none.
-int pushRange(RingWriter& r, uint32_t name, uint32_t domain);
+int pushRange(RingWriter& r, const ring::Name& name, uint32_t domain);
 int popRange(RingWriter& r, uint32_t domain);
 
 /// CUPTI: called once a process has CUDA.

@@ -32,8 +32,8 @@ enum class Kind : uint8_t {
   sync,        // name, stream, arg2 context
   overhead,    // name, arg3 thread
   graph,       // one launch of a graph: arg0 graph id << 32, arg2 context
-  range,       // name; arg3 thread, arg0 domain string: an NVTX or tracesmith.h range
-  mark,        // name; start only; arg3 thread, arg0 domain string
+  range,       // name; arg3 thread, arg0 domain string: an NVTX or tracesmith.h range; arg1, arg2 numbers (kNumbered)
+  mark,        // as range; start only
   step,        // arg0 step number
   counter,     // name; arg0 bits of a double
   metadata,    // name = key, arg0 string
@@ -47,6 +47,13 @@ enum class Kind : uint8_t {
   thread,       // this lane now belongs to thread arg0
   gpu_on,       // from `start` on the GPU's work is recorded (again); what was launched before is not
 };
+
+enum Flag : uint8_t {
+  kNotNested = 1,  // of a range: it may end on another thread than it began
+  kNumbered = 2,   // kNumber in its name stands for the numbers in arg1 and arg2, four of 32 bits
+};
+constexpr char kNumber = '\1';
+constexpr int kMostNumbers = 4;
 
 /// One thing that happened. Times are CLOCK_MONOTONIC_RAW ns; 0 = not known.
 struct alignas(64) Record {

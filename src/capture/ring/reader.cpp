@@ -217,6 +217,21 @@ std::string_view RingReader::string(uint32_t id) const {
   return {base_ + strings_offset_ + id + 4, length};
 }
 
+std::string RingReader::name(const Record& r) const {
+  const std::string_view text = string(r.name);
+  if (!(r.flags & kNumbered)) return std::string(text);
+  uint32_t numbers[kMostNumbers];
+  std::memcpy(numbers, &r.arg[1], sizeof numbers);
+  std::string out;
+  int next = 0;
+  for (char c : text)
+    if (c == kNumber && next < kMostNumbers)
+      out += std::to_string(numbers[next++]);
+    else
+      out += c;
+  return out;
+}
+
 bool RingReader::alive() const {
   if (header_->state.load() == State::ended || cut()) return false;
   return ::kill(static_cast<pid_t>(header_->writer_pid), 0) == 0 || errno == EPERM;

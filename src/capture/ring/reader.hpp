@@ -66,6 +66,8 @@ class RingReader {
 
   /// Empty for an id that is no string.
   std::string_view string(uint32_t id) const;
+  /// What a record is called, with its numbers.
+  std::string name(const Record& record) const;
 
   /// Whether the process that wrote it still runs.
   bool alive() const;

@@ -214,6 +214,33 @@ uint32_t RingWriter::addLane(int64_t tid) {
 
 uint32_t RingWriter::intern(const char* s) { return s ? intern(s, strlen(s)) : 0; }
 
+Name RingWriter::name(const char* s) {
+  auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
+  Name name;
+  char text[256];
+  size_t length = 0;
+  int count = 0;
+  const char* p = s ? s : "";
+  while (*p && *p != kNumber && length < sizeof text) {
+    const char* end = p;
+    while (isDigit(*end)) ++end;
+    const bool plain = end - p <= 9 && (*p != '0' || end - p == 1);  // written again it looks the same
+    if (end == p || count == kMostNumbers || !plain) {
+      do text[length++] = *p++;
+      while (p < end && length < sizeof text);
+      continue;
+    }
+    uint32_t number = 0;
+    for (; p < end; ++p) number = number * 10 + static_cast<uint32_t>(*p - '0');
+    name.numbers[count++] = number;
+    text[length++] = kNumber;
+  }
+  if (*p || count == 0) return {intern(s)};  // too long, or nothing to take out
+  name.id = intern(text, length);
+  name.flags = kNumbered;
+  return name;
+}
+
 uint32_t RingWriter::intern(const char* s, size_t length) {
   if (length > 4096) length = 4096;
   const uint64_t hash = hashBytes(s, length);

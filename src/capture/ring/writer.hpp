@@ -17,6 +17,20 @@ struct RingOptions {
   uint32_t string_slots = 1u << 17;  ///< of the table that finds a string's id, a power of two
 };
 
+/// What a record is called. "step 12" and "step 13" are one string: a job that runs for weeks would fill the strings
+/// with its numbers.
+struct Name {
+  uint32_t id = 0;
+  uint8_t flags = 0;
+  uint32_t numbers[kMostNumbers] = {};
+
+  void writeTo(Record& record) const {
+    record.name = id;
+    record.flags |= flags;
+    __builtin_memcpy(&record.arg[1], numbers, sizeof numbers);
+  }
+};
+
 /// One ring. The process's own is never unmapped, so that late callbacks find it.
 class RingWriter {
  public:
@@ -49,6 +63,8 @@ class RingWriter {
   /// Id of a string, the same for the same bytes. 0 if there is no room.
   uint32_t intern(const char* s, size_t length);
   uint32_t intern(const char* s);
+  /// The same for a text with numbers in it.
+  Name name(const char* s);
 
   /// Number of the calling thread's lane, taken if it has none yet; 0 if there is none left.
   uint32_t lane() {

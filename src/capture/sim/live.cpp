@@ -118,7 +118,7 @@ Status LiveJob::makeRing(int r, const std::string& folder) {
                                   .lane_records = std::max(1024u, config_.ring_records / 8),
                                   .lanes = 2,
                                   .strings_bytes = 1u << 20,
-                                  .string_slots = 1u << 13};
+                                  .string_slots = 1u << 14};
   rank->ring = ring::RingWriter::create(rank->path.c_str(), options, rank->memory);
   if (!rank->ring) return errnoStatus("create", rank->path);
   ring::RingHeader& h = rank->ring->header();
