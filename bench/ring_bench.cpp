@@ -1,10 +1,10 @@
 // What one ring record costs its thread, and whether a reader keeps up with many threads.
 //   ring_bench [--smoke] [--seconds S] [--threads N] [--rate RECORDS/S] [--dir D] [--json OUT]
 // Part 1, one thread, in turns within one process: copying 64 bytes into memory of a lane's size (memcpy), reading the
-// clock (clock_gettime, CLOCK_MONOTONIC_RAW), writing a record, writing a record with its time, and a record while a
-// reader process takes them all. Medians of batches of 10,000, with the 10th and 90th percentile. Bar: a record costs ≤
-// 25 ns. Part 2: N threads write --rate records/s together, evenly, while another process reads them. Bar: nothing is
-// lost.
+// clock (clock_gettime, CLOCK_MONOTONIC_RAW), writing a record, writing a record with its time, finding the id of a
+// range's name, and a record while a reader process takes them all. Medians of batches of 10,000, with the 10th and
+// 90th percentile. Bar: a record costs ≤ 25 ns. Part 2: N threads write --rate records/s together, evenly, while
+// another process reads them. Bar: nothing is lost.
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -104,7 +104,7 @@ class ReaderProcess {
 };
 
 struct Single {
-  Spread copy, clock, record, with_clock, followed;
+  Spread copy, clock, record, with_clock, name, numbered, followed;
   uint64_t followed_lost = 0;
 };
 
@@ -116,7 +116,7 @@ Single single(const std::string& dir, int rounds) {
     std::exit(1);
   }
   std::vector<Record> plain(RingOptions{}.lane_records);
-  std::vector<double> copy, clock, record, with_clock, followed;
+  std::vector<double> copy, clock, record, with_clock, name, numbered, followed;
   volatile uint64_t keep = 0;
   auto write = [&](int i) { ring->write(sample(i)); };
   for (int round = 0; round < rounds; ++round) {
@@ -132,6 +132,12 @@ Single single(const std::string& dir, int rounds) {
       r.end = nowNs();
       ring->write(r);
     }));
+    name.push_back(batch([&](int) { keep = ring->name("optimizer.step of the model").id; }));
+    char text[] = "forward, iteration 1234567";
+    numbered.push_back(batch([&](int i) {
+      text[sizeof text - 2] = static_cast<char>('0' + i % 10);
+      keep = ring->name(text).id;
+    }));
   }
   {
     ReaderProcess reader(path);
@@ -145,8 +151,8 @@ Single single(const std::string& dir, int rounds) {
   }
   (void)keep;
   std::filesystem::remove(path);
-  return {Spread::of(copy),       Spread::of(clock),    Spread::of(record),
-          Spread::of(with_clock), Spread::of(followed), ring->header().losses[kRingFull]};
+  return {Spread::of(copy), Spread::of(clock),    Spread::of(record),   Spread::of(with_clock),
+          Spread::of(name), Spread::of(numbered), Spread::of(followed), ring->header().losses[kRingFull]};
 }
 
 struct Many {
@@ -233,6 +239,8 @@ int main(int argc, char** argv) {
   print("a ring record", s.record);
   print("a ring record with its time", s.with_clock);
   print("a ring record, a reader following", s.followed);
+  print("the name of a range", s.name);
+  print("the name of a range with a number in it", s.numbered);
   std::printf("a ring record costs %.1f × a memcpy, %.1f × a clock reading; bar: 25 ns: %s\n",
               s.record.median / s.copy.median, s.record.median / s.clock.median,
               s.record.median <= 25 ? "met" : "NOT met");

@@ -215,29 +215,38 @@ uint32_t RingWriter::addLane(int64_t tid) {
 uint32_t RingWriter::intern(const char* s) { return s ? intern(s, strlen(s)) : 0; }
 
 Name RingWriter::name(const char* s) {
+  if (!s) return {};
   auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
-  Name name;
   char text[256];
-  size_t length = 0;
-  int count = 0;
-  const char* p = s ? s : "";
-  while (*p && *p != kNumber && length < sizeof text) {
-    const char* end = p;
-    while (isDigit(*end)) ++end;
-    const bool plain = end - p <= 9 && (*p != '0' || end - p == 1);  // written again it looks the same
-    if (end == p || count == kMostNumbers || !plain) {
-      do text[length++] = *p++;
-      while (p < end && length < sizeof text);
-      continue;
-    }
-    uint32_t number = 0;
-    for (; p < end; ++p) number = number * 10 + static_cast<uint32_t>(*p - '0');
-    name.numbers[count++] = number;
-    text[length++] = kNumber;
+  const size_t length = strlen(s);
+  bool numbers = false, marks = false;
+  for (size_t i = 0; i < length; ++i) {  // most names have none: looked for many bytes at once
+    numbers |= isDigit(s[i]);
+    marks |= s[i] == kNumber;
   }
-  if (*p || count == 0) return {intern(s)};  // too long, or nothing to take out
-  name.id = intern(text, length);
+  if (!numbers || marks || length > sizeof text) return {intern(s, length)};
+  Name name;
   name.flags = kNumbered;
+  size_t n = 0;
+  int count = 0;
+  for (const char *p = s, *last = s + length; p < last;) {
+    const char* run = p;
+    while (run < last && !isDigit(*run)) ++run;
+    const char* end = run;
+    while (end < last && isDigit(*end)) ++end;
+    // Written again it must look the same.
+    const bool plain = end > run && end - run <= 9 && (*run != '0' || end - run == 1) && count < kMostNumbers;
+    const auto kept = static_cast<size_t>((plain ? run : end) - p);
+    memcpy(text + n, p, kept);
+    n += kept;
+    p = end;
+    if (!plain) continue;
+    uint32_t number = 0;
+    for (; run < end; ++run) number = number * 10 + static_cast<uint32_t>(*run - '0');
+    name.numbers[count++] = number;
+    text[n++] = kNumber;
+  }
+  name.id = intern(text, n);
   return name;
 }
 
