@@ -4,8 +4,8 @@ import type { Analysis, Blame, TraceInfo } from "../types";
 import { Chip, Empty, Panel, Table } from "../ui";
 
 export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }) {
-  const rows = [...data.blame].sort((a, b) => (b.cost_us ?? 0) - (a.cost_us ?? 0)).slice(0, 64);
-  const most = rows[0]?.cost_us || 1;
+  const rows = data.blame.slice(0, 64); // those something is wrong with first
+  const most = Math.max(1, ...rows.map((b) => b.cost_us ?? 0));
   return (
     <Table<Blame>
       label="Cost of each rank"
@@ -36,7 +36,7 @@ export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }
         { title: "would save", number: true, hint: "What the job would gain if this rank were like the others", cell: (b) => (b.saved_pct === null ? none : `${b.saved_pct.toFixed(1)} %`) },
         { title: "cause", cell: (b) => (b.cause ? <Chip kind={b.significant ? "bad" : "plain"}>{b.cause.replace(/_/g, " ")}</Chip> : none) },
         { title: "sure", number: true, cell: (b) => percent(b.confidence) },
-        { title: "evidence", wide: true, cell: (b) => `${b.evidence ?? ""}${b.since_step !== null ? ` since step ${b.since_step}` : ""}` },
+        { title: "evidence", wide: true, cell: (b) => b.evidence ?? "" },
       ]}
     />
   );
@@ -70,7 +70,7 @@ export function WhatIf({ data }: { data: Analysis }) {
     <Panel title="What would be if" aside={c ? `job: ${us(c.total_us)}` : undefined}>
       {c && c.what_if.length ? (
         <ul class="what-if">
-          {c.what_if.map((w) => (
+          {[...c.what_if].sort((a, b) => b.saved_us - a.saved_us).map((w) => (
             <li key={w.if}>
               <span>{w.if}</span>
               <b>{w.saved_pct.toFixed(1)} % less</b>
