@@ -32,7 +32,7 @@ class Network : public ClusterFixture {
 };
 
 TEST_F(Network, SilentForAWhileAndBack) {
-  begin({"--node-timeout", "1000"});
+  begin({"--node-timeout", "4000"});  // agents speak every second: less would be a matter of luck
   relay_->silent = true;
   runJob(30000);
   // The master says that it does not hear the node; the data of the session is marked.
@@ -150,7 +150,7 @@ TEST_F(Namespaces, AnUnpluggedCableLosesNothing) {
   const std::string token = dir_ / "token";
   test::writeFile(token, "admin an-admin-token-01\n");
   ::chmod(token.c_str(), 0600);
-  startMaster({"--listen", "0.0.0.0", "--token-file", token, "--node-timeout", "1000"});
+  startMaster({"--listen", "0.0.0.0", "--token-file", token, "--node-timeout", "4000"});
   dial_ = net_ + "1:" + std::to_string(port_);
   wrapper_ = {"ip", "netns", "exec", name_};
   agent_ = agent("far", {"--token-file", token});
