@@ -283,11 +283,14 @@ void Master::keepHouse() {
     for (size_t i = 0; i + 1 < segments.size(); ++i) {
       const SegmentInfo& segment = segments[i];
       if (!segment.closed || segment.covered_ns == 0) continue;
-      uint64_t newer = 0;
-      for (size_t k = i + 1; k < segments.size(); ++k) newer += segments[k].size;
       const bool needed = std::any_of(sessions.begin(), sessions.end(), [&](const SessionRecord& s) {
         if (!touches(s, segment)) return false;
-        if (s.max_age_s > 0 && static_cast<double>(now - segment.covered_ns) > s.max_age_s * 1e9) return false;
+        // Of a session that has ended its last seconds stay, however old they get.
+        const int64_t until = s.end_ns != 0 ? std::min(now, s.end_ns) : now;
+        if (s.max_age_s > 0 && static_cast<double>(until - segment.covered_ns) > s.max_age_s * 1e9) return false;
+        uint64_t newer = 0;
+        for (size_t k = i + 1; k < segments.size(); ++k)
+          if (touches(s, segments[k])) newer += segments[k].size;
         return !(s.max_bytes > 0 && newer >= s.max_bytes / std::max<size_t>(1, s.nodes.size()));
       });
       const bool limited = std::any_of(sessions.begin(), sessions.end(),

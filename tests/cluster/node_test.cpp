@@ -229,13 +229,22 @@ TEST_F(NodeTest, RetentionByAgeBoundsASessionThatNeverEnds) {
   }
   // While the job goes on: half a second later all there was would be too old.
   ASSERT_EQ(command({"stop", "--name", "week", "-o", dir_ / "week.sbt"}).rc, 0);
-  busy.reset();
   // What is left is the end, without a gap; what went is counted.
   const std::map<int64_t, int> found = numbers(dir_ / "week.sbt");
   ASSERT_FALSE(found.empty());
   EXPECT_GT(found.begin()->first, 0);
   EXPECT_EQ(static_cast<int64_t>(found.size()), found.rbegin()->first - found.begin()->first + 1);
   EXPECT_GE(test::losses(dir_ / "week.sbt")["retention"], found.begin()->first);
+  // And it stays: a session that has ended gets no older.
+  ASSERT_EQ(command({"start", "--name", "next", "--max-bytes", "300000"}).rc, 0);
+  const std::string last = *segments().rbegin();
+  EXPECT_TRUE(eventually([&] {
+    const std::set<std::string> all = segments();
+    return std::distance(all.upper_bound(last), all.end()) >= 3;
+  }));
+  busy.reset();
+  ASSERT_EQ(command({"recover", "--name", "week", "--export", dir_ / "again.sbt"}).rc, 0);
+  EXPECT_EQ(numbers(dir_ / "again.sbt"), found);
 }
 
 }  // namespace
