@@ -216,8 +216,7 @@ Status Recorder::beginSegment(const std::string& state) {
 }
 
 void Recorder::clockRow(bool always) {
-  const ClockReport report = clock_.now();
-  const sync::ClockModel& m = report.model;
+  const sync::ClockModel m = clock_.now().model;
   const int64_t predicted = written_clock_.toReference(m.at_ns) - m.at_ns;
   const int64_t moved = std::abs(m.offset_ns - predicted);
   const bool better = m.bound_ns < written_clock_.bound_ns / 2;
@@ -230,8 +229,8 @@ void Recorder::clockRow(bool always) {
   row.offset_ns = m.offset_ns;
   row.drift_ppm = real(m.drift_ppm);
   if (m.valid()) row.bound_ns = m.bound_ns;
-  row.method = spool_.writer().string(report.method);
-  row.reference = spool_.writer().string(report.method == "exchange" ? "master" : "unix");
+  row.method = spool_.writer().string(m.method);
+  row.reference = spool_.writer().string(m.method == "exchange" ? "master" : "unix");
   if (out_->append(row)) written_clock_ = m;
 }
 
