@@ -90,7 +90,7 @@ void Recorder::loop() {
     lock.unlock();
     if (Status s = tick(); !s) fail(s);
     lock.lock();
-    const int pause = collector_ ? options_.tick_ms : kIdleTickMs;
+    const int pause = collector_ ? pause_ms_ : kIdleTickMs;
     changed_.wait_for(lock, std::chrono::milliseconds(pause), [&] { return stop_ || woken_; });
     woken_ = false;
   }
@@ -175,7 +175,10 @@ Status Recorder::tick() {
     if (!sampled) return sampled.status();
     dirty_ |= *sampled > 0;
   }
-  const bool due = dirty_ && (now - checkpoint_raw_ >= kCheckpointNs || collector_->held() > kHeldMost);
+  // A lane that fills faster than we look at it is looked at twice as often the next time, in the end without a pause.
+  const bool filling = collector_->held() > kHeldMost;
+  pause_ms_ = filling ? pause_ms_ / 2 : std::min(options_.tick_ms, std::max(1, 2 * pause_ms_));
+  const bool due = dirty_ && (now - checkpoint_raw_ >= kCheckpointNs || filling);
   if (ended && last) collector_->giveUpInFlight();  // of a job that hangs these are what matters
   if (due || ended) TS_TRY(checkpoint());
   if (ended) {
