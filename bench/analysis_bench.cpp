@@ -1,7 +1,5 @@
 // The analysis on a large trace: time, memory; and its HTA figures against the same ones by SQL in DuckDB and, on a
 // part of the trace, by plain Python.
-//   analysis_bench [--events 100000000] [--ranks 512] [--trace FILE.sbt] [--rounds 3] [--python-events 2000000]
-//   [--smoke]
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -104,6 +102,9 @@ double median(std::vector<double> v) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  bench::usage(argc, argv,
+               "analysis_bench [--events 100000000] [--ranks 512] [--trace FILE.sbt] [--rounds 3] [--python-events "
+               "2000000] [--smoke]");
   const bool smoke = bench::flag(argc, argv, "--smoke");
   sim::JobConfig job;
   job.events =

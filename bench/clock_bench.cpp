@@ -1,13 +1,11 @@
 // How far off our clock exchange is, against injected offsets and drifts, through a relay that delays real datagrams.
-//   clock_bench [--smoke] [--seconds S]
 // All links at once, each with its own clocks and relay: bursts of 8 exchanges as an agent makes them (fast until 128,
 // then one a second). Printed: true error at the end, the largest after half of the time, and the bound printed then. A
 // bound that does not hold fails the benchmark. Bars: ≤ 10 µs on a quiet link, ≤ 100 µs at 1 ms ± 0.5 ms.
-//   clock_bench many [--nodes 512,5000] [--seconds S]
-// How many nodes one server keeps on time: so many clients, each with its own socket, a burst of 8 exchanges a second
-// each, as agents make them; the server's CPU, and the error of one more client on its own clock meanwhile. Then as
-// many exchanges as two threads can ask for. Then what collectives make of clocks that are known that badly, between 8
-// nodes. Bar: ≤ 5 µs.
+// With `many`, how many nodes one server keeps on time: so many clients, each with its own socket, a burst of 8
+// exchanges a second each, as agents make them; the server's CPU, and the error of one more client on its own clock
+// meanwhile. Then as many exchanges as two threads can ask for. Then what collectives make of clocks that are known
+// that badly, between 8 nodes. Bar: ≤ 5 µs.
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -190,6 +188,9 @@ int many(int argc, char** argv) {
 }
 
 int main(int argc, char** argv) {
+  usage(argc, argv,
+        "clock_bench [--smoke] [--seconds S]\n"
+        "       clock_bench many [--nodes 512,5000] [--seconds S] [--smoke]");
   if (argc > 1 && std::string_view(argv[1]) == "many") return many(argc, argv);
   const double seconds = std::stod(option(argc, argv, "--seconds", flag(argc, argv, "--smoke") ? "2" : "60"));
   std::vector<Link> links = {

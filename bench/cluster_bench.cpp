@@ -1,10 +1,9 @@
 // What a cluster costs, with real processes on this machine.
-//   cluster_bench [--smoke] [--seconds S] [--ranks N] [--nodes N]
 // Part 1: a master, an agent and a simulated job whose ranks write as fast as they are read; events a second from ring
 // to durable store, per core of agent and master, bytes an event on the wire (the spool's bytes are the wire's). Part
 // 2: an agent while nothing records. Part 3: N registered nodes of 8 GPUs, `cluster status` against them, and the
 // master's memory.
-//   cluster_bench scale|capture|skew …   many nodes: see cluster_scale.cpp and cluster_skew.cpp
+// scale, capture and skew, with many nodes: see cluster_scale.cpp and cluster_skew.cpp.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,6 +35,9 @@ int main(int argc, char** argv) {
   if (mode == "scale") return scaleMain(argc, argv);
   if (mode == "capture") return captureMain(argc, argv);
   if (mode == "skew") return skewMain(argc, argv);
+  usage(argc, argv,
+        "cluster_bench [--smoke] [--seconds S] [--ranks N] [--nodes N]\n"
+        "       cluster_bench scale|capture|skew …   (--help says what they take)");
   const bool smoke = flag(argc, argv, "--smoke");
   const double seconds = std::stod(option(argc, argv, "--seconds", smoke ? "1" : "20"));
   const std::string ranks = option(argc, argv, "--ranks", "2");

@@ -1,5 +1,4 @@
 // What live watching costs: the reporter in an agent, the watcher in the master. CPU time of the thread that does it.
-//   cluster_live_bench [--seconds 10] [--ranks 512] [--json FILE] [--smoke]
 #include <time.h>
 
 #include <atomic>
@@ -110,6 +109,7 @@ MasterCost masterCost(int ranks, int seconds, bool hangs) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  usage(argc, argv, "cluster_live_bench [--seconds 10] [--ranks 512] [--json FILE] [--smoke]");
   const bool smoke = flag(argc, argv, "--smoke");
   const int seconds = std::atoi(option(argc, argv, "--seconds", smoke ? "1" : "10").c_str());
   const int ranks = std::atoi(option(argc, argv, "--ranks", smoke ? "16" : "512").c_str());

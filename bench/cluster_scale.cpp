@@ -1,13 +1,11 @@
 // Many nodes of 8 GPUs against one master, which is a process as users start it. Agents are the product's own parts,
 // several in a process (cluster_fleet.hpp), each with its own connection.
-//   cluster_bench scale [--nodes 64] [--seconds 600] [--rate 1000000] [--freq 100]
-// A session with so many events a second in total and telemetry; the master's memory and CPU over time, what was lost,
-// what was missed; then the session as one trace, checked event by event.
-//   cluster_bench capture [--nodes 64] [--events 100000000]
-// So many events as fast as they are taken: end to end, stored and readable as one trace.
-// Beyond 128 nodes agents look at their rings every 100 ms, not 20, and a node has one process with 8 GPUs unless
+// scale: a session with so many events a second in total and telemetry; the master's memory and CPU over time, what was
+// lost, what was missed; then the session as one trace, checked event by event. capture: so many events as fast as they
+// are taken: end to end, stored and readable as one trace. Beyond 128 nodes agents look at their rings every 100 ms,
+// not 20, and a node has one process with 8 GPUs unless
 // --ranks says otherwise: it is the master that is measured, and two cores have to be all the nodes as well.
-// Both: [--ranks 8] [--processes 4] [--dir FOLDER] [--keep] [--no-check]. A difference fails the benchmark.
+// A difference fails the benchmark.
 #include "cluster_scale.hpp"
 
 #include <sys/resource.h>
@@ -39,6 +37,11 @@ double ownCpu() {
   return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
          static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
+
+constexpr const char* kUsage =
+    "cluster_bench scale [--nodes 64] [--seconds 600] [--rate 1000000] [--freq 100]\n"
+    "       cluster_bench capture [--nodes 64] [--events 100000000]\n"
+    "both:  [--ranks 8] [--processes 4] [--dir FOLDER] [--keep] [--no-check]";
 
 /// A master and its fleets.
 class Scene {
@@ -198,6 +201,7 @@ class Scene {
 }  // namespace
 
 int scaleMain(int argc, char** argv) {
+  usage(argc, argv, kUsage);
   const double seconds = std::stod(option(argc, argv, "--seconds", "600"));
   const double rate = std::stod(option(argc, argv, "--rate", "1000000"));
   const auto freq = static_cast<uint32_t>(std::stoul(option(argc, argv, "--freq", "100")));
@@ -253,6 +257,7 @@ int scaleMain(int argc, char** argv) {
 }
 
 int captureMain(int argc, char** argv) {
+  usage(argc, argv, kUsage);
   const uint64_t events = std::stoull(option(argc, argv, "--events", "100000000"));
   Scene scene(argc, argv);
   scene.start(1000);

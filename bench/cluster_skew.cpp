@@ -1,5 +1,4 @@
 // Whether a capture begins at one instant on all nodes.
-//   cluster_bench skew [--nodes 16] [--seconds 30]
 // A master, and as many agents, each a process that is made to see a raw clock of its own: seconds to hours off,
 // drifting by up to ± 100 ppm (the tests' libstep_clock.so). On each node a job that notes the true time of every
 // record. After --seconds a capture of one second: how far from the instant asked for each node's part of the trace
@@ -51,6 +50,7 @@ Result<std::map<std::string, std::set<int64_t>>> readNumbers(const std::string& 
 }  // namespace
 
 int skewMain(int argc, char** argv) {
+  usage(argc, argv, "cluster_bench skew [--nodes 16] [--seconds 30]");
   const int count = std::stoi(option(argc, argv, "--nodes", "16"));
   const double seconds = std::stod(option(argc, argv, "--seconds", "30"));
   const std::filesystem::path build = std::filesystem::path(TRACESMITH_BIN).parent_path().parent_path();

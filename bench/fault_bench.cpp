@@ -1,5 +1,4 @@
 // Faults put into simulated jobs: does the analysis name the right rank or link, and is it quiet when nothing is wrong?
-//   fault_bench [--runs 378] [--first 0] [--seed 1] [--json FILE] [--verbose] [--smoke]
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -157,6 +156,7 @@ struct Score {
 }  // namespace
 
 int main(int argc, char** argv) {
+  bench::usage(argc, argv, "fault_bench [--runs 378] [--first 0] [--seed 1] [--json FILE] [--verbose] [--smoke]");
   const int runs =
       std::atoi(bench::option(argc, argv, "--runs", bench::flag(argc, argv, "--smoke") ? "9" : "378").c_str());
   const auto seed = std::strtoull(bench::option(argc, argv, "--seed", "1").c_str(), nullptr, 10);

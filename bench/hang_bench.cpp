@@ -1,6 +1,5 @@
 // Faults put into modelled jobs of 8 to 512 ranks (data, tensor and pipeline parallel groups): does the watcher of a
 // cluster name the right ranks, how soon, and is it quiet when nothing is wrong?
-//   hang_bench [--runs 504] [--first 0] [--clean-hours 3000] [--seed 1] [--json FILE] [--verbose] [--smoke]
 #include <fstream>
 #include <map>
 
@@ -162,6 +161,8 @@ void playClean(double hours, uint64_t seed, bool verbose, double& rank_hours, st
 }  // namespace
 
 int main(int argc, char** argv) {
+  usage(argc, argv,
+        "hang_bench [--runs 504] [--first 0] [--clean-hours 3000] [--seed 1] [--json FILE] [--verbose] [--smoke]");
   const bool smoke = flag(argc, argv, "--smoke"), verbose = flag(argc, argv, "--verbose");
   const int runs = std::atoi(option(argc, argv, "--runs", smoke ? "16" : "504").c_str());
   const int first = std::atoi(option(argc, argv, "--first", "0").c_str());

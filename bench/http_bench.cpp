@@ -1,7 +1,6 @@
 // Pages and requests while events arrive: a master, an agent, a simulated job as fast as it is read. In turns with
 // nobody asking, and with 50 pages that listen and 200 mixed requests a second: how long requests take, and what they
 // cost the stream of events.
-//   http_bench [--seconds N] [--turns N] [--pages N] [--rate N] [--speed X] [--smoke]
 #include <httplib.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -73,6 +72,7 @@ double wait(const char* what, const std::function<double()>& value) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  usage(argc, argv, "http_bench [--seconds N] [--turns N] [--pages N] [--rate N] [--speed X] [--smoke]");
   const bool smoke = flag(argc, argv, "--smoke");
   const double seconds = std::stod(option(argc, argv, "--seconds", smoke ? "1" : "10"));
   const int turns = std::stoi(option(argc, argv, "--turns", smoke ? "1" : "5"));

@@ -1,5 +1,4 @@
 // How fast `tracesmith import` reads Kineto JSON, beside CPython's json.load of the same file.
-//   import_bench [--smoke] [--mb N] [--repeat N] [--json FILE] [--file TRACE.json]
 // Both are timed as whole processes, on one core (pinned to it) in turns, then import once more on all cores.
 // "CPU" figures count user and system time instead of the clock: other work on the machine does not change them much.
 // Without --file it writes a trace of its own, of the mix of events a real training trace has.
@@ -145,6 +144,7 @@ double median(std::vector<double> v) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  bench::usage(argc, argv, "import_bench [--smoke] [--mb N] [--repeat N] [--json FILE] [--file TRACE.json]");
   const bool smoke = bench::flag(argc, argv, "--smoke");
   const uint64_t mb = std::stoull(bench::option(argc, argv, "--mb", smoke ? "4" : "300"));
   const int repeat = std::stoi(bench::option(argc, argv, "--repeat", smoke ? "1" : "3"));

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -37,6 +38,25 @@ Cost measure(Work work) {
   cost.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
   cost.peak_mb = static_cast<double>(usage.ru_maxrss) / 1024;
   return cost;
+}
+
+/// `text` says what may be given: --help prints it and ends the benchmark, an option that is not in it too.
+inline void usage(int argc, char** argv, std::string_view text) {
+  auto named = [&](std::string_view option) {
+    for (size_t at = text.find(option); at != std::string_view::npos; at = text.find(option, at + 1))
+      if (const size_t end = at + option.size();
+          end == text.size() || !(std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '-'))
+        return true;
+    return false;
+  };
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (!word.starts_with("--") || named(word)) continue;
+    const bool help = word == "--help";
+    if (!help) std::fprintf(stderr, "unknown option %s\n", argv[i]);
+    std::fprintf(help ? stdout : stderr, "usage: %.*s\n", static_cast<int>(text.size()), text.data());
+    std::exit(help ? 0 : 2);
+  }
 }
 
 /// Value of "--name value" or the default; true for a flag that is there.

@@ -1,6 +1,5 @@
 // How long the page waits for its metrics: a trace with three metrics of 512 GPUs, an hour at 1 Hz, asked for over HTTP
 // as the page asks. --keep leaves the trace, to be looked at with `tracesmith view FILE --web`.
-//   metrics_bench [--gpus N] [--seconds N] [--keep FILE] [--smoke]
 #include <httplib.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -67,6 +66,7 @@ Status write(const std::string& path, int gpus, int seconds) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  usage(argc, argv, "metrics_bench [--gpus N] [--seconds N] [--keep FILE] [--smoke]");
   const bool smoke = flag(argc, argv, "--smoke");
   const int gpus = std::stoi(option(argc, argv, "--gpus", smoke ? "16" : "512"));
   const int seconds = std::stoi(option(argc, argv, "--seconds", smoke ? "60" : "3600"));

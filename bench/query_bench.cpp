@@ -1,5 +1,4 @@
 // SQL over a trace against DuckDB's own table and Parquet of the same rows, in one process, in turn.
-//   query_bench [TRACE.sbt] [--rows N] [--rounds K] [--dir D] [--json OUT] [--only abcd] [--keep] [--smoke]
 // --keep leaves the native table and the Parquet files in D, and takes those that are there.
 // a: time by name; b: 1 ms of one device; c: spread of the ends of collectives over ranks, for each step; d: launches
 // joined with kernels under a memory limit of 2 GB. Bars, against the native table: a and c ≤ 1.6 × and faster than
@@ -154,6 +153,8 @@ Sums launchDelay(const trace::Reader& reader) {
 }
 
 int main(int argc, char** argv) {
+  usage(argc, argv,
+        "query_bench [TRACE.sbt] [--rows N] [--rounds K] [--dir D] [--json OUT] [--only abcd] [--keep] [--smoke]");
   const bool smoke = flag(argc, argv, "--smoke");
   const std::string rows = option(argc, argv, "--rows", smoke ? "60000" : "20000000");
   const int rounds = std::stoi(option(argc, argv, "--rounds", smoke ? "1" : "7"));

@@ -1,5 +1,4 @@
 // What one ring record costs its thread, and whether a reader keeps up with many threads.
-//   ring_bench [--smoke] [--seconds S] [--threads N] [--rate RECORDS/S] [--dir D] [--json OUT]
 // Part 1, one thread, in turns within one process: copying 64 bytes into memory of a lane's size (memcpy), reading the
 // clock (clock_gettime, CLOCK_MONOTONIC_RAW), writing a record, writing a record with its time, finding the id of a
 // range's name, and a record while a reader process takes them all. Medians of batches of 10,000, with the 10th and
@@ -222,6 +221,7 @@ void print(const char* what, const Spread& s) {
 int main(int argc, char** argv) {
   using namespace tracesmith;
   using namespace tracesmith::bench;
+  usage(argc, argv, "ring_bench [--smoke] [--seconds S] [--threads N] [--rate RECORDS/S] [--dir D] [--json OUT]");
   const bool smoke = flag(argc, argv, "--smoke");
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = std::stoi(option(argc, argv, "--threads", std::to_string(std::min(16, 4 * cores))));

@@ -39,6 +39,7 @@ int watch(int gpus, int fast_ms, bool adaptive, double seconds, const std::strin
 }  // namespace
 
 int main(int argc, char** argv) {
+  usage(argc, argv, "sampler_bench [--gpus 8] [--fast-ms 100] [--seconds 30] [--out FILE.sbt] [--json OUT] [--smoke]");
   const bool smoke = flag(argc, argv, "--smoke");
   const int gpus = std::stoi(option(argc, argv, "--gpus", "8"));
   const int fast_ms = std::stoi(option(argc, argv, "--fast-ms", "100"));

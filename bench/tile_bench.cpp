@@ -1,7 +1,6 @@
 // How long a tile of the timeline takes: index made once, then windows from the whole trace to a millisecond, for the
 // tracks of a screen (40) and for as many as may be asked for (256), with blocks not read before and read before. Then
 // what it costs to look at one event, and to go on with a trace that has grown.
-//   tile_bench [--trace FILE | --events N --ranks N] [--smoke]
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -92,6 +91,7 @@ void measureGrowth(const std::string& path, const std::string& copy) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  usage(argc, argv, "tile_bench [--trace FILE | --events N --ranks N] [--smoke]");
   const bool smoke = flag(argc, argv, "--smoke");
   const std::string events = option(argc, argv, "--events", smoke ? "200000" : "100000000");
   const std::string ranks = option(argc, argv, "--ranks", smoke ? "8" : "512");

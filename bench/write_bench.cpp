@@ -1,5 +1,4 @@
 // Writing a trace against writing the same rows raw: CPU time, bytes, memory.
-//   write_bench [--events N] [--ranks R] [--rounds K] [--dir D] [--json OUT] [--smoke]
 // Three things are measured in turn, each in its own process, two threads each: making the rows (nothing written),
 // writing them as packed structs of their natural widths, writing them as SBT. Bars: SBT ≤ 1.2 × the CPU time of raw
 // (rows included in both), ≥ 10 million events/s on 2 cores, ≤ 5.0 bytes/event, ≤ 300 MB.
@@ -82,6 +81,7 @@ double median(std::vector<double> v) {
 int main(int argc, char** argv) {
   using namespace tracesmith;
   using namespace tracesmith::bench;
+  usage(argc, argv, "write_bench [--events N] [--ranks R] [--rounds K] [--dir D] [--json OUT] [--smoke]");
   const bool smoke = flag(argc, argv, "--smoke");
   sim::JobConfig config;
   config.events = std::stoull(option(argc, argv, "--events", smoke ? "200000" : "20000000"));

@@ -38,7 +38,7 @@ class Analyzer {
     job_.table = std::move(*table);
     if (steps->by_process.empty()) cutByCollectives(*steps);
     windows_ = steps->windows;
-    Result<ClockModels> clocks = ClockModels::load(reader_, *names);
+    Result<sync::Clocks> clocks = sync::readClocks(reader_);
     if (!clocks) return clocks.status();
     job_.clocks = std::move(*clocks);
     Result<Telemetry> telemetry = Telemetry::load(reader_, *names);
@@ -146,10 +146,9 @@ class Analyzer {
   }
 
   void clocksAndTimes() {
-    const ClockModels given = job_.clocks;
     std::vector<std::string> missing;
     for (const std::string& d : job_.table.domains)
-      if (!given.knows(d)) missing.push_back(d);
+      if (!job_.clocks.contains(d)) missing.push_back(d);
     const std::vector<std::string> lost = estimateClocks(job_.table, job_.clocks);
     job_.clocks_known = lost.empty();
     if (job_.table.domains.size() > 1 && !missing.empty())
@@ -162,7 +161,7 @@ class Analyzer {
     const Contradictions found = contradictions(job_.table, job_.clocks);
     if (found.wrong * 20 > found.checked) {
       // What the trace says about its clocks cannot be: ranks would leave collectives before the last came.
-      job_.clocks = ClockModels();
+      job_.clocks.clear();
       job_.clocks_known = estimateClocks(job_.table, job_.clocks).empty();
       out_.unknowns.push_back("the clocks in the trace contradict the collectives (" + std::to_string(found.wrong) +
                               " of " + std::to_string(found.checked) +
@@ -172,9 +171,9 @@ class Analyzer {
     for (const std::string& fault : refined.faults) out_.unknowns.push_back("clock fault: " + fault);
     settle(job_.table, job_.clocks);
     for (const std::string& d : job_.table.domains) {
-      if (const auto* segments = job_.clocks.find(d)) {
-        const ClockSegment& s = segments->back();
-        out_.clocks.push_back({d, s.offset_ns, s.bound_ns, s.drift_ppm, s.method});
+      if (const sync::ClockTable& clock = clockOf(job_.clocks, d); !clock.empty()) {
+        const sync::ClockModel& m = clock.models().back();
+        out_.clocks.push_back({d, m.offset_ns, m.valid() ? m.bound_ns : kNull, m.drift_ppm, m.method});
       } else {
         out_.clocks.push_back({d, 0, kNull, 0, job_.table.domains.size() == 1 ? "reference" : "unknown"});
       }
@@ -194,12 +193,12 @@ class Analyzer {
     job_.start = INT64_MAX;
     job_.end = INT64_MIN;
     for (const RankFigures& r : job_.ranks) {
-      const auto* clock = job_.clocks.find(job_.table.domain(r.process));
+      const sync::ClockTable& clock = clockOf(job_.clocks, job_.table.domain(r.process));
       for (const StepFigures& f : r.steps) {
         const auto column =
             static_cast<size_t>(std::lower_bound(job_.steps.begin(), job_.steps.end(), f.step) - job_.steps.begin());
         StepResult& s = steps[column];
-        const int64_t start = ClockModels::toReference(clock, f.ts), end = ClockModels::toReference(clock, f.end);
+        const int64_t start = clock.toReference(f.ts), end = clock.toReference(f.end);
         job_.start = std::min(job_.start, start);
         job_.end = std::max(job_.end, end);
         s.step = f.step;

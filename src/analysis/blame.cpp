@@ -109,7 +109,7 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
   const bool pipeline = std::any_of(job.table.instances.begin(), job.table.instances.end(),
                                     [](const Instance& in) { return in.op == OpKind::send || in.op == OpKind::recv; });
   std::vector<Blame> out;
-  const int64_t bound = job.clocks.bound();
+  const int64_t bound = worstBound(job.clocks);
   for (size_t r = 0; r < job.ranks.size(); ++r) {
     const auto process = static_cast<int32_t>(job.ranks[r].process);
     const Sum s = sums.contains(process) ? sums[process] : Sum();
@@ -138,7 +138,7 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
       const double mean_wait_ns = 1000 * s.cost / static_cast<double>(s.count);
       b.evidence = "last to arrive in " + std::to_string(s.count) + " collectives; nothing in its own work explains it";
       if (pipeline) b.evidence += ": stages of a pipeline wait for each other by design";
-      b.confidence = !job.clocks_known || bound == kNull || static_cast<double>(bound) > mean_wait_ns ? 0.1 : 0.3;
+      b.confidence = !job.clocks_known || static_cast<double>(bound) > mean_wait_ns ? 0.1 : 0.3;
     }
     if (e.significant && (e.cause == "compute" || e.cause == "jitter")) {
       auto device = job.device_of.find(process);

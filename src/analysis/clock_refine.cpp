@@ -9,10 +9,10 @@
 namespace tracesmith::analysis {
 namespace {
 
+using sync::ClockModel;
 using sync::Differences;
 using sync::LineLimits;
 using sync::Range;
-using trace::kNull;
 
 constexpr double kStampError = 1000;         // ns: GPU times are put on the node's clock with about this error
 constexpr double kMaxSlope = 200e-6;         // what is left of a drift after the model of the trace
@@ -62,7 +62,7 @@ Line robustLine(const std::vector<std::pair<double, double>>& all, double span) 
   return line;
 }
 
-std::vector<Observation> observe(const PartTable& table, const ClockModels& models) {
+std::vector<Observation> observe(const PartTable& table, const sync::Clocks& clocks) {
   size_t wanted = 0;
   for (const Instance& in : table.instances)
     if (synchronises(in.op)) wanted += in.count;
@@ -93,7 +93,7 @@ std::vector<Observation> observe(const PartTable& table, const ClockModels& mode
       std::nth_element(e.begin(), middle, e.end());
       s.median_end = *middle;
     }
-    o.reference = ClockModels::toReference(models.find(table.domains[o.seen[0].domain]), o.seen[0].median_end);
+    o.reference = clockOf(clocks, table.domains[o.seen[0].domain]).toReference(o.seen[0].median_end);
     out.push_back(std::move(o));
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.reference < b.reference; });
@@ -103,9 +103,9 @@ std::vector<Observation> observe(const PartTable& table, const ClockModels& mode
 /// One stretch of time in which every clock is a straight line.
 class Window {
  public:
-  Window(const PartTable& table, const ClockModels& models, size_t anchor, int64_t from, int64_t to)
+  Window(const PartTable& table, const sync::Clocks& clocks, size_t anchor, int64_t from, int64_t to)
       : table_(table),
-        models_(models),
+        clocks_(clocks),
         anchor_(anchor),
         from_(from),
         to_(to),
@@ -115,7 +115,7 @@ class Window {
   bool solve(std::span<const Observation> seen, std::vector<std::string>& faults);
 
   /// What is known now of a domain against the anchor.
-  ClockSegment segment(size_t domain) const;
+  ClockModel model(size_t domain) const;
   double bound(size_t domain) const;
   /// The bound by the models of the trace.
   double boundBefore(size_t domain) const;
@@ -134,7 +134,7 @@ class Window {
   std::optional<Differences> differences(double t, std::vector<std::string>& faults) const;
 
   const PartTable& table_;
-  const ClockModels& models_;
+  const sync::Clocks& clocks_;
   const size_t anchor_;
   const int64_t from_, to_;
   const double length_;
@@ -152,31 +152,29 @@ class Window {
 void Window::takeModels() {
   const int64_t middle = from_ + (to_ - from_) / 2;
   for (const std::string& domain : table_.domains) {
-    const std::vector<ClockSegment>* segments = models_.find(domain);
-    const int64_t raw_middle = ClockModels::toRaw(segments, middle);
+    const sync::ClockTable& clock = clockOf(clocks_, domain);
+    const std::vector<ClockModel>& models = clock.models();
+    const int64_t raw_middle = clock.toRaw(middle);
     // The line of the model in force in the middle, carried to the start.
-    const ClockSegment* force = nullptr;
-    if (segments)
-      for (const ClockSegment& s : *segments)
-        if (!force || s.from <= raw_middle) force = &s;
+    const ClockModel* force = clock.inForce(raw_middle);
     const double drift = force ? force->drift_ppm * 1e-6 : 0;
     const int64_t raw = raw_middle - std::llround(static_cast<double>(middle - from_) / (1 + drift));
     base_.push_back({raw, from_ - raw, drift});
     LineLimits limits;
-    double worst = segments ? 0 : INFINITY;
-    for (size_t i = 0; segments && i < segments->size(); ++i) {
-      const ClockSegment& s = (*segments)[i];
-      const int64_t end_raw = i + 1 < segments->size() ? (*segments)[i + 1].from : INT64_MAX;
+    double worst = models.empty() ? INFINITY : 0;
+    for (size_t i = 0; i < models.size(); ++i) {
+      const ClockModel& m = models[i];
+      const int64_t end_raw = i + 1 < models.size() ? models[i + 1].at_ns : INT64_MAX;
       const int64_t last_raw = base_.back().raw + std::llround(length_ / (1 + drift));
-      if (end_raw <= raw && i + 1 < segments->size()) continue;
-      if (s.from > last_raw && i > 0) break;
-      if (s.bound_ns == kNull || s.method == "collectives") {
+      if (end_raw <= raw && i + 1 < models.size()) continue;
+      if (m.at_ns > last_raw && i > 0) break;
+      if (!m.valid() || clock.refined()) {
         worst = INFINITY;
         continue;
       }
-      const int64_t at = std::clamp(s.from, raw, last_raw);
-      const double model = static_cast<double>(ClockModels::toReference(segments, at) - from_);
-      const double x = model - base_.back().at(at), bound = static_cast<double>(s.bound_ns);
+      const int64_t at = std::clamp(m.at_ns, raw, last_raw);
+      const double given = static_cast<double>(clock.toReference(at) - from_);
+      const double x = given - base_.back().at(at), bound = static_cast<double>(m.bound_ns);
       limits.atMost(base_.back().at(at), x + bound);
       limits.atLeast(base_.back().at(at), x - bound);
       worst = std::max(worst, bound);
@@ -315,40 +313,34 @@ double Window::bound(size_t d) const {
          (d == anchor_ ? 0 : sync::kWander * length_ / 2);
 }
 
-ClockSegment Window::segment(size_t d) const {
+ClockModel Window::model(size_t d) const {
   const Base& base = base_[d];
   const double slope = (estimate_last_[d] - estimate_first_[d]) / length_;
-  ClockSegment s;
-  s.from = base.raw;
-  s.offset_ns = base.offset_ns + std::llround(estimate_first_[d]);
-  s.drift_ppm = ((1 + base.drift) * (1 + slope) - 1) * 1e6;
-  s.bound_ns = std::isfinite(bound(d)) ? static_cast<int64_t>(std::ceil(bound(d))) : kNull;
-  s.method = "collectives";
-  return s;
+  ClockModel m;
+  m.at_ns = base.raw;
+  m.offset_ns = base.offset_ns + std::llround(estimate_first_[d]);
+  m.drift_ppm = ((1 + base.drift) * (1 + slope) - 1) * 1e6;
+  if (std::isfinite(bound(d))) m.bound_ns = static_cast<int64_t>(std::ceil(bound(d)));
+  m.method = "collectives";
+  return m;
 }
 
 }  // namespace
 
-Refinement refineClocks(const PartTable& table, ClockModels& models) {
+Refinement refineClocks(const PartTable& table, sync::Clocks& clocks) {
   Refinement out;
   const size_t n = table.domains.size();
   if (n < 2) return out;
-  const std::vector<Observation> seen = observe(table, models);
+  const std::vector<Observation> seen = observe(table, clocks);
   if (seen.empty()) return out;
   const int64_t from = seen.front().reference, to = seen.back().reference + 1;
   const int64_t windows = std::clamp((to - from) / kWindow, int64_t{1}, kMostWindows);
-  std::vector<std::vector<ClockSegment>> segments(n);
+  std::vector<sync::ClockTable> refined(n);
   double before = 0, after = 0;                // the worst
   double before_of_all = 0, after_of_all = 0;  // their sums
   // The clock that is known best is what the others are held against.
   size_t anchor = 0;
-  auto worst = [&](size_t d) {
-    const std::vector<ClockSegment>* list = models.find(table.domains[d]);
-    double bound = list ? 0 : INFINITY;
-    for (size_t i = 0; list && i < list->size(); ++i)
-      bound = std::max(bound, (*list)[i].bound_ns == kNull ? INFINITY : static_cast<double>((*list)[i].bound_ns));
-    return bound;
-  };
+  auto worst = [&](size_t d) { return clockOf(clocks, table.domains[d]).worstBound(); };
   for (size_t d = 1; d < n; ++d)
     if (worst(d) < worst(anchor)) anchor = d;
   auto next = seen.begin();
@@ -357,10 +349,10 @@ Refinement refineClocks(const PartTable& table, ClockModels& models) {
     const int64_t end = w + 1 < windows ? from + (to - from) / windows * (w + 1) : to;
     const auto first = next;
     while (next != seen.end() && next->reference < end) ++next;
-    Window window(table, models, anchor, begin, end);
+    Window window(table, clocks, anchor, begin, end);
     if (!window.solve({first, next}, out.faults)) return out;
     for (size_t d = 0; d < n; ++d) {
-      segments[d].push_back(window.segment(d));
+      refined[d].add(window.model(d));
       before = std::max(before, window.boundBefore(d));
       after = std::max(after, window.bound(d));
       before_of_all += window.boundBefore(d);
@@ -372,7 +364,7 @@ Refinement refineClocks(const PartTable& table, ClockModels& models) {
   out.reference = table.domains[anchor];
   if (std::isfinite(before)) out.bound_before_ns = std::llround(before);
   out.bound_after_ns = std::llround(after);
-  for (size_t d = 0; d < n; ++d) models.set(table.domains[d], std::move(segments[d]));
+  for (size_t d = 0; d < n; ++d) clocks[table.domains[d]] = std::move(refined[d]);
   return out;
 }
 

@@ -21,7 +21,7 @@ struct Refinement {
 /// The rows that were there stay: correction is data.
 Result<Refinement> storeRefinedClocks(const std::string& path);
 
-/// Replaces the models where that tightens what is known between nodes. Times of parts are raw.
-Refinement refineClocks(const PartTable& table, ClockModels& models);
+/// Replaces the clocks where that tightens what is known between nodes. Times of parts are raw.
+Refinement refineClocks(const PartTable& table, sync::Clocks& clocks);
 
 }  // namespace tracesmith::analysis

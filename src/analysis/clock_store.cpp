@@ -16,26 +16,28 @@ using namespace trace;
 
 namespace {
 
-/// Writes a trace of its own at `path`, with the rows of the models.
-Status writeRows(const std::string& path, const ClockModels& models, const std::string& reference) {
+/// Writes a trace of its own at `path`, with the rows of the refined clocks.
+Status writeRows(const std::string& path, const sync::Clocks& clocks, const std::string& reference) {
   Result<std::unique_ptr<Writer>> writer = Writer::create(path, {});
   if (!writer) return writer.status();
   auto out = (*writer)->appender();
-  for (const auto& [node, segments] : models.segments())
-    for (size_t i = 0; i < segments.size(); ++i) {
-      const ClockSegment& s = segments[i];
-      if (s.method != "collectives") break;
+  for (const auto& [node, clock] : clocks) {
+    if (!clock.refined()) continue;
+    const std::vector<sync::ClockModel>& models = clock.models();
+    for (size_t i = 0; i < models.size(); ++i) {
+      const sync::ClockModel& m = models[i];
       ClockRow row;
       row.node = (*writer)->string(node);
-      row.ts_from = s.from;
-      if (i + 1 < segments.size()) row.ts_to = segments[i + 1].from;
-      row.offset_ns = s.offset_ns;
-      row.drift_ppm = real(s.drift_ppm);
-      row.bound_ns = s.bound_ns;
-      row.method = (*writer)->string(s.method);
+      row.ts_from = m.at_ns;
+      if (i + 1 < models.size()) row.ts_to = models[i + 1].at_ns;
+      row.offset_ns = m.offset_ns;
+      row.drift_ppm = real(m.drift_ppm);
+      if (m.valid()) row.bound_ns = m.bound_ns;
+      row.method = (*writer)->string(m.method);
       row.reference = (*writer)->string(reference);
       TS_TRY(out->append(row));
     }
+  }
   TS_TRY(out->flush());
   return (*writer)->flushStrings();
 }
@@ -86,28 +88,28 @@ Status addBlocks(const std::string& path, std::string_view blocks, uint32_t stre
 
 Result<Refinement> storeRefinedClocks(const std::string& path) {
   Refinement refinement;
-  ClockModels models;
+  sync::Clocks clocks;
   uint32_t stream = 0;
   {
     Result<std::unique_ptr<Reader>> reader = Reader::open(path);
     if (!reader) return reader.status();
     Result<Names> names = Names::load(**reader);
     if (!names) return names.status();
-    Result<ClockModels> given = ClockModels::load(**reader, *names);
+    Result<sync::Clocks> given = sync::readClocks(**reader);
     if (!given) return given.status();
-    models = std::move(*given);
-    if (models.segments().size() < 2) return refinement;
-    for (const auto& [node, segments] : models.segments())
-      if (segments.front().method == "collectives") return refinement;  // done already
+    clocks = std::move(*given);
+    if (clocks.size() < 2) return refinement;
+    for (const auto& [node, clock] : clocks)
+      if (clock.refined()) return refinement;  // done already
     Result<PartTable> table = loadParts(**reader, *names);
     if (!table) return table.status();
     TS_TRY(match(**reader, *names, *table));
-    refinement = refineClocks(*table, models);
+    refinement = refineClocks(*table, clocks);
     for (const Block& b : (*reader)->blocks()) stream = std::max(stream, b.stream);
   }
   if (!refinement.used) return refinement;
   const std::string part = path + ".clocks.part" + std::to_string(::getpid());
-  Status status = writeRows(part, models, refinement.reference);
+  Status status = writeRows(part, clocks, refinement.reference);
   Result<std::string> bytes = status ? wholeFile(part) : Result<std::string>(status);
   ::unlink(part.c_str());
   if (!bytes) return bytes.status();

@@ -1,4 +1,4 @@
-// Which parts of different ranks are the same operation, and what that says about their clocks.
+// Which parts of different ranks are the same operation.
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -170,53 +170,6 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
     i = end;
   }
   return {};
-}
-
-std::vector<std::string> estimateClocks(const PartTable& table, ClockModels& models) {
-  std::vector<std::string> unknown;
-  for (const std::string& d : table.domains)
-    if (!models.knows(d)) unknown.push_back(d);
-  if (unknown.empty() || table.domains.size() < 2) return {};
-  std::set<uint32_t> known;
-  for (uint32_t d = 0; d < table.domains.size(); ++d)
-    if (models.knows(table.domains[d])) known.insert(d);
-  if (known.empty()) {
-    models.set(table.domains[0], {{0, 0, 0, 0, "reference"}});
-    known.insert(0);
-  }
-  // A domain that shares a collective with a known one becomes known: until there is none left.
-  for (bool progress = true; progress && known.size() < table.domains.size();) {
-    progress = false;
-    std::map<uint32_t, std::vector<ClockSample>> samples;
-    const size_t stride = std::max<size_t>(1, table.instances.size() / 4000);
-    for (size_t i = 0; i < table.instances.size(); i += stride) {
-      const Instance& in = table.instances[i];
-      if (!synchronises(in.op)) continue;
-      // One reading of the reference: the median of the ends on known clocks.
-      std::vector<int64_t> ends;
-      std::map<uint32_t, int64_t> raw;
-      for (uint32_t k = 0; k < in.count; ++k) {
-        const Part& p = table.parts[table.order[in.first + k]];
-        const uint32_t d = table.domain_of.at(p.process);
-        if (known.contains(d))
-          ends.push_back(ClockModels::toReference(models.find(table.domains[d]), p.end));
-        else
-          raw.try_emplace(d, p.end);
-      }
-      if (ends.empty() || raw.empty()) continue;
-      std::nth_element(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(ends.size() / 2), ends.end());
-      for (const auto& [d, end] : raw) samples[d].push_back({end, ends[ends.size() / 2]});
-    }
-    for (auto& [d, list] : samples) {
-      models.set(table.domains[d], {fitClock(std::move(list))});
-      known.insert(d);
-      progress = true;
-    }
-  }
-  std::vector<std::string> lost;
-  for (uint32_t d = 0; d < table.domains.size(); ++d)
-    if (!known.contains(d)) lost.push_back(table.domains[d]);
-  return lost;
 }
 
 }  // namespace tracesmith::analysis

@@ -47,9 +47,9 @@ void findDomains(PartTable& table) {
 }
 
 /// How far ends and starts on different clocks may be off.
-int64_t toleranceOf(const ClockModels& models) {
-  const int64_t bound = models.bound();
-  return 20'000 + 2 * (bound == kNull ? 50'000 : bound);
+int64_t toleranceOf(const sync::Clocks& clocks) {
+  const int64_t bound = worstBound(clocks);
+  return 20'000 + 2 * (bound == INT64_MAX ? 50'000 : bound);
 }
 
 }  // namespace
@@ -138,9 +138,9 @@ void addParts(PartTable& table, std::vector<Part> more) {
   findDomains(table);
 }
 
-Contradictions contradictions(const PartTable& table, const ClockModels& models) {
+Contradictions contradictions(const PartTable& table, const sync::Clocks& clocks) {
   Contradictions out;
-  const int64_t tolerance = toleranceOf(models);
+  const int64_t tolerance = toleranceOf(clocks);
   const size_t stride = std::max<size_t>(1, table.instances.size() / 2000);
   for (size_t i = 0; i < table.instances.size(); i += stride) {
     const Instance& in = table.instances[i];
@@ -148,9 +148,9 @@ Contradictions contradictions(const PartTable& table, const ClockModels& models)
     int64_t last_start = INT64_MIN, first_end = INT64_MAX;
     for (uint32_t k = 0; k < in.count; ++k) {
       const Part& p = table.parts[table.order[in.first + k]];
-      const std::vector<ClockSegment>* segments = models.find(table.domain(p.process));
-      last_start = std::max(last_start, ClockModels::toReference(segments, p.ts));
-      first_end = std::min(first_end, ClockModels::toReference(segments, p.end));
+      const sync::ClockTable& clock = clockOf(clocks, table.domain(p.process));
+      last_start = std::max(last_start, clock.toReference(p.ts));
+      first_end = std::min(first_end, clock.toReference(p.end));
     }
     ++out.checked;
     out.wrong += first_end + tolerance < last_start;
@@ -158,17 +158,17 @@ Contradictions contradictions(const PartTable& table, const ClockModels& models)
   return out;
 }
 
-void settle(PartTable& table, const ClockModels& models) {
+void settle(PartTable& table, const sync::Clocks& clocks) {
   for (const auto& [process, range] : table.of_process) {
-    const std::vector<ClockSegment>* segments = models.find(table.domain(process));
+    const sync::ClockTable& clock = clockOf(clocks, table.domain(process));
     for (size_t i = range.first; i < range.second; ++i) {
       Part& p = table.parts[i];
-      p.ts = ClockModels::toReference(segments, p.ts);
-      p.end = ClockModels::toReference(segments, p.end);
-      if (p.enqueue != kNull) p.enqueue = ClockModels::toReference(segments, p.enqueue);
+      p.ts = clock.toReference(p.ts);
+      p.end = clock.toReference(p.end);
+      if (p.enqueue != kNull) p.enqueue = clock.toReference(p.enqueue);
     }
   }
-  const int64_t tolerance = toleranceOf(models);
+  const int64_t tolerance = toleranceOf(clocks);
   for (Instance& in : table.instances) {
     auto part = [&](uint32_t k) -> Part& { return table.parts[table.order[in.first + k]]; };
     in.first_start = in.last_start = part(0).ts;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/clock_models.hpp"
 #include "analysis/names.hpp"
+#include "sync/clock_table.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -100,15 +100,15 @@ Result<PartTable> loadParts(const trace::Reader& reader, const Names& names);
 void addParts(PartTable& table, std::vector<Part> more);
 /// Finds the instances: by (communicator, sequence), else by order within the process group.
 Status match(const trace::Reader& reader, const Names& names, PartTable& table);
-/// Clocks of domains that `models` does not know, from collectives that end together. Times of parts are raw.
+/// Clocks of domains that are not known, from collectives that end together. Times of parts are raw.
 /// Returns the domains for which there was no way to know.
-std::vector<std::string> estimateClocks(const PartTable& table, ClockModels& models);
+std::vector<std::string> estimateClocks(const PartTable& table, sync::Clocks& clocks);
 /// Synchronising collectives, of a sample, that some rank would have left before the last came. Times of parts are raw.
 struct Contradictions {
   uint64_t checked = 0, wrong = 0;
 };
-Contradictions contradictions(const PartTable& table, const ClockModels& models);
+Contradictions contradictions(const PartTable& table, const sync::Clocks& clocks);
 /// Turns all times of parts into reference time and works out the instances.
-void settle(PartTable& table, const ClockModels& models);
+void settle(PartTable& table, const sync::Clocks& clocks);
 
 }  // namespace tracesmith::analysis

@@ -64,11 +64,11 @@ Result<std::optional<Excerpt>> worstCollective(const Reader& reader, const Names
   out.last_arrival_us = us(in.last_start - from);
   for (uint32_t at : chooseParts(t, in)) {
     const Part& part = t.parts[at];
-    const std::vector<ClockSegment>* clock = job.clocks.find(t.domain(part.process));
+    const sync::ClockTable& clock = clockOf(job.clocks, t.domain(part.process));
     Excerpt::Lane lane{job.rankOf(part.process), job.nodeOf(part.process), us(part.ts - from), {}};
     Selection selection;
-    selection.from = ClockModels::toRaw(clock, from);
-    selection.to = ClockModels::toRaw(clock, to);
+    selection.from = clock.toRaw(from);
+    selection.to = clock.toRaw(to);
     if (lane.rank != kNull) selection.ranks = {lane.rank};
     selection.types = 1ull << static_cast<int>(EventType::kernel) | 1ull << static_cast<int>(EventType::memcpy) |
                       1ull << static_cast<int>(EventType::memset);
@@ -79,7 +79,7 @@ Result<std::optional<Excerpt>> worstCollective(const Reader& reader, const Names
         const ColumnData &ts = scan.column(events::ts), &dur = scan.column(events::dur);
         if (!ts.valid(r) || !dur.valid(r) || lane.bars.size() >= kBars) continue;
         const int64_t raw = ts.data<int64_t>()[r];
-        const int64_t start = ClockModels::toReference(clock, raw), end = start + dur.data<int64_t>()[r];
+        const int64_t start = clock.toReference(raw), end = start + dur.data<int64_t>()[r];
         const uint32_t name = names.of(scan.block().stream, slotAt(scan.column(events::name), Kind::Str, r));
         const auto type = static_cast<EventType>(scan.column(events::type).data<uint8_t>()[r]);
         const ColumnData& correlation = scan.column(events::correlation);

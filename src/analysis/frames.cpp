@@ -87,7 +87,7 @@ Status eachRow(const Reader& reader, std::vector<int> columns, F row) {
 Status read(const std::string& path, Input& in) {
   Result<std::unique_ptr<Reader>> reader = Reader::open(path);
   if (!reader) return reader.status();
-  Result<std::map<std::string, sync::ClockTable>> clocks = sync::readClocks(**reader);
+  Result<sync::Clocks> clocks = sync::readClocks(**reader);
   if (!clocks) return clocks.status();
   TS_TRY(eachRow<SessionRow>(**reader, {sessions::name, sessions::ts_start, sessions::ts_end, sessions::args},
                              [&](auto get, auto text) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "analysis/clock_models.hpp"
 #include "analysis/collective_parts.hpp"
 #include "analysis/rank_figures.hpp"
 #include "analysis/telemetry.hpp"
@@ -18,7 +17,7 @@ struct JobData {
   PartTable table;                 ///< in reference time
   std::vector<RankFigures> ranks;  ///< by process
   std::vector<int64_t> steps;      ///< numbers, ascending; one kNull where there are none
-  ClockModels clocks;
+  sync::Clocks clocks;             ///< by clock domain
   Telemetry telemetry;
   std::map<int64_t, int64_t> device_of;  ///< by process
   std::map<int64_t, uint64_t> lost;      ///< records lost, by process

@@ -14,9 +14,9 @@ constexpr int64_t kQueuedNs = 3000;  // starts this soon after the one before: i
 Replay::Replay(const JobData& job) : job_(job), dependencies_(job.table.parts.size()) {
   for (const RankFigures& r : job.ranks) {
     if (r.steps.empty()) continue;
-    const auto* clock = job.clocks.find(job.table.domain(r.process));
-    first_[r.process] = ClockModels::toReference(clock, r.steps.front().ts);
-    last_[r.process] = ClockModels::toReference(clock, r.steps.back().end);
+    const sync::ClockTable& clock = clockOf(job.clocks, job.table.domain(r.process));
+    first_[r.process] = clock.toReference(r.steps.front().ts);
+    last_[r.process] = clock.toReference(r.steps.back().end);
   }
   const std::vector<Part>& parts = job.table.parts;
   for (const auto& [process, range] : job.table.of_process) {

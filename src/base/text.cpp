@@ -137,6 +137,24 @@ void appendJsonNumber(std::string& out, double v) {
   out.append(buffer, result.ptr);
 }
 
+std::string escapedMarkup(std::string_view s) {
+  std::string clean, out;
+  appendUtf8(clean, s);
+  for (char c : clean) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else if (c == '"')
+      out += "&quot;";
+    else if (static_cast<unsigned char>(c) >= 0x20)
+      out += c;
+  }
+  return out;
+}
+
 void JsonWriter::comma() {
   if (need_comma_) out_ += ',';
   need_comma_ = true;

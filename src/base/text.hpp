@@ -1,4 +1,4 @@
-// Text for people and machines: sizes, durations, JSON.
+// Text for people and machines: sizes, durations, JSON, markup.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,9 @@ void appendUtf8(std::string& out, std::string_view s);
 void appendJsonString(std::string& out, std::string_view s);
 /// Shortest text that reads back as the same double; null for NaN and infinities.
 void appendJsonNumber(std::string& out, double v);
+
+/// s as the text of HTML or SVG, between tags or in quotes: nothing of it is markup. Control characters are left out.
+std::string escapedMarkup(std::string_view s);
 
 /// Builds JSON text: keeps track of commas and nesting, nothing else.
 class JsonWriter {

@@ -60,7 +60,7 @@ class HtmlTable {
     out_ += "<div class=scroll><table><tr>";
     for (const std::string& h : headings) {
       right_.push_back(h[0] == '#');
-      out_ += (right_.back() ? "<th class=n>" : "<th>") + escaped(right_.back() ? h.substr(1) : h) + "</th>";
+      out_ += (right_.back() ? "<th class=n>" : "<th>") + escapedMarkup(right_.back() ? h.substr(1) : h) + "</th>";
     }
     out_ += "</tr>\n";
   }
@@ -68,7 +68,7 @@ class HtmlTable {
   void row(const std::vector<std::string>& cells) {
     out_ += "<tr>";
     for (size_t i = 0; i < cells.size(); ++i)
-      out_ += (right_[i] ? "<td class=n>" : "<td>") + escaped(cells[i]) + "</td>";
+      out_ += (right_[i] ? "<td class=n>" : "<td>") + escapedMarkup(cells[i]) + "</td>";
     out_ += "</tr>\n";
   }
 
@@ -79,8 +79,8 @@ class HtmlTable {
 
 void section(std::string& out, const std::string& title, const std::string& note, const std::string& picture) {
   if (picture.empty()) return;
-  out += "<h2>" + escaped(title) + "</h2>\n";
-  if (!note.empty()) out += "<p class=soft>" + escaped(note) + "</p>\n";
+  out += "<h2>" + escapedMarkup(title) + "</h2>\n";
+  if (!note.empty()) out += "<p class=soft>" + escapedMarkup(note) + "</p>\n";
   out += picture + "\n";
 }
 
@@ -110,9 +110,9 @@ void tables(std::string& out, const Analysis& a) {
   if (a.critical_path) {
     const CriticalPath& p = *a.critical_path;
     out += "<h2>What would be if</h2>\n<p class=soft>" +
-           escaped("The job as one graph over all ranks, replayed; the critical path is " + time(p.total_us) +
-                   ", of it work " + number("%.1f %%", 100 * p.work_us / p.total_us) + ", transfers " +
-                   number("%.1f %%", 100 * p.transfer_us / p.total_us) + ".") +
+           escapedMarkup("The job as one graph over all ranks, replayed; the critical path is " + time(p.total_us) +
+                         ", of it work " + number("%.1f %%", 100 * p.work_us / p.total_us) + ", transfers " +
+                         number("%.1f %%", 100 * p.transfer_us / p.total_us) + ".") +
            "</p>\n";
     HtmlTable t(out, {"if", "#job", "#saved", "#step"});
     for (const WhatIf& w : p.what_if) t.row({w.what, time(w.job_us), number("%.1f %%", w.saved_pct), time(w.step_us)});
@@ -137,22 +137,22 @@ std::string page(const Analysis& a, const std::string& file) {
   std::string out =
       "<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport "
       "content=\"width=device-width\">\n<title>" +
-      escaped(file) + " – TraceSmith</title>\n<style>" + kStyle + "</style>\n<main>\n";
+      escapedMarkup(file) + " – TraceSmith</title>\n<style>" + kStyle + "</style>\n<main>\n";
   const bool found = a.verdict.kind == VerdictKind::rank || a.verdict.kind == VerdictKind::link;
   out += std::string("<div class=\"verdict ") +
          (found                                 ? ""
           : a.verdict.kind == VerdictKind::none ? "none"
                                                 : "unknown") +
-         "\"><h1>" + escaped(a.verdict.text) + "</h1>\n";
+         "\"><h1>" + escapedMarkup(a.verdict.text) + "</h1>\n";
   if (found) out += "<p class=soft>" + number("%.0f %%", 100 * a.verdict.confidence) + " sure</p>";
-  if (!a.verdict.next.empty()) out += "<p>Look at: " + escaped(a.verdict.next) + "</p>\n";
-  for (const std::string& s : a.verdict.also) out += "<p>Also: " + escaped(s) + "</p>\n";
+  if (!a.verdict.next.empty()) out += "<p>Look at: " + escapedMarkup(a.verdict.next) + "</p>\n";
+  for (const std::string& s : a.verdict.also) out += "<p>Also: " + escapedMarkup(s) + "</p>\n";
   out += "</div>\n";
   if (a.simulated) out += "<p class=soft>Simulated: no measurement.</p>\n";
-  for (const std::string& s : a.unknowns) out += "<p class=soft>Not known: " + escaped(s) + "</p>\n";
+  for (const std::string& s : a.unknowns) out += "<p class=soft>Not known: " + escapedMarkup(s) + "</p>\n";
   out += "<div class=tiles>";
   auto tile = [&](const std::string& value, const char* name) {
-    out += "<div><b>" + escaped(value) + "</b><span>" + name + "</span></div>";
+    out += "<div><b>" + escapedMarkup(value) + "</b><span>" + name + "</span></div>";
   };
   tile(std::to_string(a.ranks), "ranks");
   if (a.nodes > 0) tile(std::to_string(a.nodes), "nodes");
@@ -183,7 +183,7 @@ std::string page(const Analysis& a, const std::string& file) {
   if (!matrix.empty()) matrix = "<div class=matrix>" + matrix + "</div>";
   section(out, "Who sends how much to whom", "By the algorithm of each collective.", matrix);
   tables(out, a);
-  out += "<p class=soft>" + escaped(file) + ", tracesmith " TRACESMITH_VERSION "</p>\n</main></html>\n";
+  out += "<p class=soft>" + escapedMarkup(file) + ", tracesmith " TRACESMITH_VERSION "</p>\n</main></html>\n";
   return out;
 }
 

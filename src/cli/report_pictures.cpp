@@ -31,14 +31,14 @@ std::string open(double width, double height, const char* label) {
   return format("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"%s\">", width, height, label);
 }
 std::string label(double x, double y, const std::string& text, const char* anchor, const char* style = "") {
-  return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, style) + escaped(text) +
-         "</text>";
+  return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, style) +
+         escapedMarkup(text) + "</text>";
 }
 std::string rect(double x, double y, double w, double h, const char* style, double opacity, const std::string& title) {
   std::string out = format("<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" class=\"%s\"", x, y,
                            std::max(w, 0.3), h, style);
   if (opacity < 1) out += format(" fill-opacity=\"%.2f\"", opacity);
-  return out + (title.empty() ? "/>" : "><title>" + escaped(title) + "</title></rect>");
+  return out + (title.empty() ? "/>" : "><title>" + escapedMarkup(title) + "</title></rect>");
 }
 std::string rankName(int64_t rank) { return rank == kNull ? "process" : "rank " + std::to_string(rank); }
 
@@ -86,24 +86,6 @@ std::string legend(const std::vector<std::pair<const char*, const char*>>& items
 }
 
 }  // namespace
-
-std::string escaped(std::string_view text) {
-  std::string clean, out;
-  appendUtf8(clean, text);
-  for (char c : clean) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) >= 32)
-      out += c;
-  }
-  return out;
-}
 
 std::string timelinePicture(const Excerpt& e) {
   constexpr double kLane = 22;

@@ -2,14 +2,10 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "tracesmith/analysis/analysis.hpp"
 
 namespace tracesmith::cli {
-
-/// Text safe inside HTML and SVG.
-std::string escaped(std::string_view text);
 
 std::string timelinePicture(const analysis::Excerpt& excerpt);
 /// How long each rank's kernels took in each step against its peers.

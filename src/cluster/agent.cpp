@@ -128,7 +128,7 @@ NodeStatus AgentServer::status() const {
   s.spool_bytes = spool_->unacknowledged();
   const ClockReport clock = clock_->now();
   s.clock_known = clock.model.valid();
-  s.clock_method = clock.method;
+  s.clock_method = clock.model.method;
   s.clock_offset_ns = clock.model.offset_ns;
   s.clock_bound_ns = clock.model.bound_ns;
   s.clock_drift_ppm = clock.model.drift_ppm;

@@ -32,7 +32,7 @@ pb::HeartbeatRequest heartbeatOf(const std::string& node, const ClockKeeper& clo
   c.set_offset_ns(report.model.offset_ns);
   c.set_drift_ppm(report.model.drift_ppm);
   c.set_bound_ns(report.model.valid() ? report.model.bound_ns : -1);
-  c.set_method(report.method);
+  c.set_method(report.model.method);
   c.set_faults(report.faults);
   c.set_delay_ns(report.delay_ns);
   const RecorderStats stats = recorder.stats();

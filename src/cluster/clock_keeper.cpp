@@ -54,7 +54,8 @@ void ClockKeeper::add(const std::vector<sync::Exchange>& burst) {
 ClockReport ClockKeeper::now() const {
   const int64_t raw = sync::rawClock();
   std::lock_guard lock(mutex_);
-  ClockReport report{fit_.at(raw), "exchange", fit_.faults(), fit_.bestDelay()};
+  ClockReport report{fit_.at(raw), fit_.faults(), fit_.bestDelay()};
+  report.model.method = "exchange";
   if (report.model.valid()) return report;
   if (saved_.valid()) {
     report.model = saved_;
@@ -63,7 +64,7 @@ ClockReport ClockKeeper::now() const {
     report.model.bound_ns += static_cast<int64_t>(static_cast<double>(raw - saved_.at_ns) * kRestartPpm / 1e6);
     return report;
   }
-  report.method = "system clock";
+  report.model.method = "system clock";
   report.model.offset_ns = sync::unixClock() - raw;
   return report;
 }
@@ -105,6 +106,7 @@ void ClockKeeper::load() {
   std::ifstream in(file_);
   std::string boot;
   sync::ClockModel m;
+  m.method = "exchange";
   if (in >> boot >> m.at_ns >> m.offset_ns >> m.drift_ppm >> m.bound_ns && boot == kernelBootId()) saved_ = m;
 }
 

@@ -13,8 +13,7 @@
 namespace tracesmith::cluster {
 
 struct ClockReport {
-  sync::ClockModel model;
-  std::string method;  ///< "exchange"; "system clock" as long as no master was asked
+  sync::ClockModel model;  ///< "system clock" as long as no master was asked
   uint64_t faults = 0;
   int64_t delay_ns = 0;
 };

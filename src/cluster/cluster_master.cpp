@@ -12,6 +12,7 @@
 #include "base/progress.hpp"
 #include "cluster/client.hpp"
 #include "cluster/names.hpp"
+#include "cluster/node_info.hpp"
 #include "cluster/service.hpp"
 #include "sync/clock_table.hpp"
 #include "trace/export/export.hpp"
@@ -42,6 +43,8 @@ struct ClusterMaster::Impl {
     if (!s) (void)note(s.status());
     return s ? *s : ClusterStatus{};
   }
+  bool exportTo(const std::string& filename);
+  bool exportAs(Status (*format)(trace::Export&), const std::string& filename);
 };
 
 ClusterMaster::ClusterMaster(const ClusterMasterConfig& config) : impl_(std::make_unique<Impl>()) {
@@ -120,16 +123,8 @@ std::vector<NodeConnection> ClusterMaster::getConnectedNodes() const {
     c.silent_seconds = n.silent_s;
     c.time_offset = n.clock_offset_ns;
     if (n.clock_known) c.time_error_bound = n.clock_bound_ns;
-    c.info.node_id = n.node;
-    c.info.hostname = n.hostname;
+    c.info = infoOf(n);
     c.info.ip_address = n.address.substr(0, n.address.rfind(':'));
-    c.info.gpu_count = static_cast<uint32_t>(n.gpus.size());
-    for (const DeviceStatus& gpu : n.gpus) {
-      DeviceInfo& device = c.info.gpus.emplace_back();
-      device.device_id = gpu.index;
-      device.name = gpu.name;
-      device.total_memory = gpu.memory_bytes;
-    }
     all.push_back(std::move(c));
   }
   return all;
@@ -181,12 +176,7 @@ ClusterMaster::ClusterStatistics ClusterMaster::getClusterStatistics() const {
     s.total_gpus += static_cast<uint32_t>(n.gpus.size());
     s.total_events += n.stored_events;
     s.total_bytes += n.stored_bytes;
-    NodeAggregator::Statistics& node = s.per_node_stats[n.node];
-    node.total_events = n.records;
-    node.lost_events = n.losses;
-    node.processes = n.processes;
-    node.spooled_bytes = n.spool_bytes;
-    if (n.clock_known) node.clock_error_bound_ns = n.clock_bound_ns;
+    s.per_node_stats[n.node] = statisticsOf(n);
   }
   return s;
 }
@@ -279,12 +269,6 @@ CommAnalysis::CommMatrix ClusterMaster::getClusterCommMatrix() {
   return cells;
 }
 
-bool ClusterMaster::exportToSBT(const std::string& filename) {
-  std::lock_guard lock(impl_->mutex);
-  if (!impl_->client || impl_->session.empty()) return impl_->note(Status::invalid("nothing was captured"));
-  return impl_->note(impl_->client->fetch(impl_->session, filename, {}));
-}
-
 namespace {
 
 Status convert(const std::string& sbt, const std::string& filename, Status (*format)(trace::Export&)) {
@@ -306,22 +290,25 @@ Status convert(const std::string& sbt, const std::string& filename, Status (*for
 
 }  // namespace
 
-bool ClusterMaster::exportToPerfetto(const std::string& filename) {
-  const std::string sbt = filename + ".sbt.part";
-  if (!exportToSBT(sbt)) return false;
-  const Status status = convert(sbt, filename, trace::exportPerfetto);
-  std::remove(sbt.c_str());
-  std::lock_guard lock(impl_->mutex);
-  return impl_->note(status);
+bool ClusterMaster::Impl::exportTo(const std::string& filename) {
+  std::lock_guard lock(mutex);
+  if (!client || session.empty()) return note(Status::invalid("nothing was captured"));
+  return note(client->fetch(session, filename, {}));
 }
 
-bool ClusterMaster::exportToJSON(const std::string& filename) {
+bool ClusterMaster::Impl::exportAs(Status (*format)(trace::Export&), const std::string& filename) {
   const std::string sbt = filename + ".sbt.part";
-  if (!exportToSBT(sbt)) return false;
-  const Status status = convert(sbt, filename, trace::exportChrome);
+  if (!exportTo(sbt)) return false;
+  const Status status = convert(sbt, filename, format);
   std::remove(sbt.c_str());
-  std::lock_guard lock(impl_->mutex);
-  return impl_->note(status);
+  std::lock_guard lock(mutex);
+  return note(status);
 }
+
+bool ClusterMaster::exportToSBT(const std::string& filename) { return impl_->exportTo(filename); }
+bool ClusterMaster::exportToPerfetto(const std::string& filename) {
+  return impl_->exportAs(trace::exportPerfetto, filename);
+}
+bool ClusterMaster::exportToJSON(const std::string& filename) { return impl_->exportAs(trace::exportChrome, filename); }
 
 }  // namespace tracesmith::cluster

@@ -37,7 +37,7 @@ bool ClusterTimeline::open(const std::string& trace) {
     if (!reader) return reader.status();
     Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
     if (!clock) return clock.status();
-    Result<std::map<std::string, sync::ClockTable>> clocks = sync::readClocks(**reader);
+    Result<sync::Clocks> clocks = sync::readClocks(**reader);
     if (!clocks) return clocks.status();
     impl_->tables.clear();
     impl_->reader = std::move(*reader);

@@ -158,7 +158,7 @@ void EventStream::deliver(const Piece& piece, const std::vector<std::shared_ptr<
     } else {
       TS_TRY(source->reader->refresh());
     }
-    Result<std::map<std::string, sync::ClockTable>> clocks = sync::readClocks(*source->reader);
+    Result<sync::Clocks> clocks = sync::readClocks(*source->reader);
     if (!clocks) return clocks.status();
     source->clock = std::move((*clocks)[piece.node]);
     return {};

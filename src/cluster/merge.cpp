@@ -196,7 +196,7 @@ Status Merge::add(const SegmentInfo& segment) {
   if (auto it = taken_.find(segment.path); it != taken_.end() && it->second.bytes >= segment.size) return {};
   Result<std::unique_ptr<Reader>> reader = Reader::open(segment.path);
   if (!reader) return reader.status();
-  Result<std::map<std::string, sync::ClockTable>> clocks = sync::readClocks(**reader);
+  Result<sync::Clocks> clocks = sync::readClocks(**reader);
   if (!clocks) return clocks.status();
   sync::ClockTable& clock = (*clocks)[segment.node];
   clock.preferLater();  // where the session is cut

@@ -4,9 +4,34 @@
 
 #include "cluster/agent.hpp"
 #include "cluster/names.hpp"
+#include "cluster/node_info.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::cluster {
+
+NodeInfo infoOf(const NodeStatus& status) {
+  NodeInfo info;
+  info.node_id = status.node;
+  info.hostname = status.hostname;
+  info.gpu_count = static_cast<uint32_t>(status.gpus.size());
+  for (const DeviceStatus& gpu : status.gpus) {
+    DeviceInfo& device = info.gpus.emplace_back();
+    device.device_id = gpu.index;
+    device.name = gpu.name;
+    device.total_memory = gpu.memory_bytes;
+  }
+  return info;
+}
+
+NodeAggregator::Statistics statisticsOf(const NodeStatus& status) {
+  NodeAggregator::Statistics s;
+  s.total_events = status.records;
+  s.lost_events = status.losses;
+  s.processes = status.processes;
+  s.spooled_bytes = status.spool_bytes;
+  if (status.clock_known) s.clock_error_bound_ns = status.clock_bound_ns;
+  return s;
+}
 
 struct NodeAggregator::Impl {
   NodeAggregatorConfig config;
@@ -54,20 +79,10 @@ std::string NodeAggregator::lastError() const {
 }
 
 NodeInfo NodeAggregator::getNodeInfo() const {
-  NodeInfo info;
-  if (!impl_->server) return info;
-  const NodeStatus status = impl_->server->status();
-  info.node_id = status.node;
-  info.hostname = status.hostname;
+  if (!impl_->server) return {};
+  NodeInfo info = infoOf(impl_->server->status());
   info.ip_address = impl_->config.listen;
-  info.gpu_count = static_cast<uint32_t>(status.gpus.size());
-  for (const DeviceStatus& gpu : status.gpus) {
-    DeviceInfo& device = info.gpus.emplace_back();
-    device.device_id = gpu.index;
-    device.name = gpu.name;
-    device.total_memory = gpu.memory_bytes;
-    device.simulated = impl_->config.simulated_gpus > 0;
-  }
+  for (DeviceInfo& device : info.gpus) device.simulated = impl_->config.simulated_gpus > 0;
   return info;
 }
 
@@ -98,15 +113,7 @@ size_t NodeAggregator::getEventCount() const { return impl_->server ? impl_->ser
 int64_t NodeAggregator::getTimeOffset() const { return impl_->server ? impl_->server->status().clock_offset_ns : 0; }
 
 NodeAggregator::Statistics NodeAggregator::getStatistics() const {
-  Statistics s;
-  if (!impl_->server) return s;
-  const NodeStatus status = impl_->server->status();
-  s.total_events = status.records;
-  s.lost_events = status.losses;
-  s.processes = status.processes;
-  s.spooled_bytes = status.spool_bytes;
-  if (status.clock_known) s.clock_error_bound_ns = status.clock_bound_ns;
-  return s;
+  return impl_->server ? statisticsOf(impl_->server->status()) : Statistics();
 }
 
 }  // namespace tracesmith::cluster

@@ -90,7 +90,7 @@ void Recorder::loop() {
     lock.unlock();
     if (Status s = tick(); !s) fail(s);
     lock.lock();
-    const int pause = collector_ ? options_.tick_ms : kIdleTickMs;
+    const int pause = collector_ ? pause_ms_ : kIdleTickMs;
     changed_.wait_for(lock, std::chrono::milliseconds(pause), [&] { return stop_ || woken_; });
     woken_ = false;
   }
@@ -175,7 +175,10 @@ Status Recorder::tick() {
     if (!sampled) return sampled.status();
     dirty_ |= *sampled > 0;
   }
-  const bool due = dirty_ && (now - checkpoint_raw_ >= kCheckpointNs || collector_->held() > kHeldMost);
+  // A lane that fills faster than we look at it is looked at twice as often the next time, in the end without a pause.
+  const bool filling = collector_->held() > kHeldMost;
+  pause_ms_ = filling ? pause_ms_ / 2 : std::min(options_.tick_ms, std::max(1, 2 * pause_ms_));
+  const bool due = dirty_ && (now - checkpoint_raw_ >= kCheckpointNs || filling);
   if (ended && last) collector_->giveUpInFlight();  // of a job that hangs these are what matters
   if (due || ended) TS_TRY(checkpoint());
   if (ended) {
@@ -216,8 +219,7 @@ Status Recorder::beginSegment(const std::string& state) {
 }
 
 void Recorder::clockRow(bool always) {
-  const ClockReport report = clock_.now();
-  const sync::ClockModel& m = report.model;
+  const sync::ClockModel m = clock_.now().model;
   const int64_t predicted = written_clock_.toReference(m.at_ns) - m.at_ns;
   const int64_t moved = std::abs(m.offset_ns - predicted);
   const bool better = m.bound_ns < written_clock_.bound_ns / 2;
@@ -230,8 +232,8 @@ void Recorder::clockRow(bool always) {
   row.offset_ns = m.offset_ns;
   row.drift_ppm = real(m.drift_ppm);
   if (m.valid()) row.bound_ns = m.bound_ns;
-  row.method = spool_.writer().string(report.method);
-  row.reference = spool_.writer().string(report.method == "exchange" ? "master" : "unix");
+  row.method = spool_.writer().string(m.method);
+  row.reference = spool_.writer().string(m.method == "exchange" ? "master" : "unix");
   if (out_->append(row)) written_clock_ = m;
 }
 

@@ -46,7 +46,7 @@ struct RecorderOptions {
   std::string captures_file;  ///< keeps the captures for the next run
   uint32_t freq_ms = 500;
   uint64_t segment_bytes = 32u << 20;
-  int tick_ms = 20;  ///< between two looks at the rings while recording
+  int tick_ms = 20;  ///< between two looks at the rings while recording, less where they fill fast
 };
 
 struct RecorderStats {
@@ -100,6 +100,7 @@ class Recorder {
   sync::ClockModel written_clock_;
   std::string state_;   // at the last checkpoint
   bool dirty_ = false;  // rows since the last checkpoint
+  int pause_ms_ = 0;    // until the next look at the rings
   int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, retry_raw_ = 0, forgotten_raw_ = 0;
   uint64_t records_ = 0, losses_ = 0;  // of collectors that are gone
   std::vector<std::string> ended_rings_;

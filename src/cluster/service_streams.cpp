@@ -9,8 +9,45 @@
 namespace tracesmith::cluster {
 namespace {
 
+/// What both have in common: one write at a time, and one end.
+template <typename Reactor, typename Message>
+class Stream : public Reactor {
+ public:
+  void finish(const grpc::Status& status) {
+    std::lock_guard lock(mutex_);
+    if (finished_) return;
+    finished_ = true;
+    this->Finish(status);
+  }
+  void OnWriteDone(bool ok) override {
+    std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (ok) pump();
+  }
+  void OnCancel() override { finish(grpc::Status::CANCELLED); }
+
+ protected:
+  /// The next message to write; false if there is none. Under mutex_.
+  virtual bool next(Message& message) = 0;
+
+  /// Starts the next write. Under mutex_.
+  void pump() {
+    if (writing_ || finished_) return;
+    outgoing_.Clear();
+    if (!next(outgoing_)) return;
+    writing_ = true;
+    this->StartWrite(&outgoing_);
+  }
+
+  std::mutex mutex_;  // guards what follows, and what next() reads
+
+ private:
+  Message outgoing_;
+  bool writing_ = false, finished_ = false;
+};
+
 /// One agent's connection: reads pieces and heartbeats, writes acknowledgements and captures.
-class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::MasterMessage> {
+class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
  public:
   LinkReactor(Master& master, std::string node) : master_(master), node_(std::move(node)) {}
 
@@ -47,7 +84,6 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
     handle_->sendCaptures(master_.captures());
     StartRead(&incoming_);
   }
-  void refuse(const grpc::Status& status) { finish(status); }
 
   void OnReadDone(bool ok) override {
     if (!ok) return finish(grpc::Status::OK);
@@ -66,14 +102,6 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
     if (!status) return finish(toGrpc(status));
     StartRead(&incoming_);
   }
-
-  void OnWriteDone(bool ok) override {
-    std::lock_guard lock(mutex_);
-    writing_ = false;
-    if (ok) pump();
-  }
-
-  void OnCancel() override { finish(grpc::Status::CANCELLED); }
 
   void OnDone() override {
     if (handle_) {
@@ -108,28 +136,17 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
     pump();
   }
 
-  /// Starts the next write. Under mutex_.
-  void pump() {
-    if (writing_ || finished_) return;
-    outgoing_.Clear();
+  bool next(pb::MasterMessage& message) override {
     if (captures_pending_) {
-      outgoing_ = captures_;
+      message = captures_;
       captures_pending_ = false;
     } else if (!acks_.empty()) {
-      *outgoing_.mutable_ack() = std::move(acks_.front());
+      *message.mutable_ack() = std::move(acks_.front());
       acks_.pop_front();
     } else {
-      return;
+      return false;
     }
-    writing_ = true;
-    StartWrite(&outgoing_);
-  }
-
-  void finish(const grpc::Status& status) {
-    std::lock_guard lock(mutex_);
-    if (finished_) return;
-    finished_ = true;
-    Finish(status);
+    return true;
   }
 
   Master& master_;
@@ -137,14 +154,14 @@ class LinkReactor final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::M
   std::shared_ptr<Handle> handle_;  // shared with the master
   pb::AgentMessage incoming_;
 
-  std::mutex mutex_;  // guards what follows
-  pb::MasterMessage outgoing_, captures_;
+  // under mutex_
+  pb::MasterMessage captures_;
   std::deque<pb::SpoolAck> acks_;
-  bool captures_pending_ = false, writing_ = false, finished_ = false;
+  bool captures_pending_ = false;
 };
 
 /// One client that follows events.
-class EventReactor final : public grpc::ServerWriteReactor<pb::TraceEvent> {
+class EventReactor final : public Stream<EventsStream, pb::TraceEvent> {
  public:
   explicit EventReactor(EventStream& stream) : stream_(stream) {}
 
@@ -153,50 +170,32 @@ class EventReactor final : public grpc::ServerWriteReactor<pb::TraceEvent> {
     filter.nodes.assign(request.node_ids().begin(), request.node_ids().end());
     filter.ranks.assign(request.ranks().begin(), request.ranks().end());
     filter.types.assign(request.types().begin(), request.types().end());
-    Result<std::shared_ptr<Subscription>> subscription = stream_.subscribe(filter, [this] { pump(); });
+    Result<std::shared_ptr<Subscription>> subscription = stream_.subscribe(filter, [this] { wake(); });
     if (!subscription) return finish(toGrpc(subscription.status()));
     StartSendInitialMetadata();  // the client knows: from now on nothing is missed
-    {
-      std::lock_guard lock(mutex_);
-      subscription_ = *subscription;
-    }
+    std::lock_guard lock(mutex_);
+    subscription_ = *subscription;
     pump();
   }
-  void finish(const grpc::Status& status) {
-    std::lock_guard lock(mutex_);
-    if (finished_) return;
-    finished_ = true;
-    Finish(status);
-  }
-  void OnWriteDone(bool ok) override {
-    {
-      std::lock_guard lock(mutex_);
-      writing_ = false;
-    }
-    if (ok) pump();
-  }
-  void OnCancel() override { finish(grpc::Status::CANCELLED); }
   void OnDone() override {
     if (subscription_) stream_.unsubscribe(subscription_);
     delete this;
   }
 
  private:
-  void pump() {
+  void wake() {
     std::lock_guard lock(mutex_);
+    pump();
+  }
+  bool next(pb::TraceEvent& message) override {
     LiveEvent event;
-    if (writing_ || finished_ || !subscription_ || !subscription_->take(event)) return;
-    message_.Clear();
-    toMessage(event, message_);
-    writing_ = true;
-    StartWrite(&message_);
+    if (!subscription_ || !subscription_->take(event)) return false;
+    toMessage(event, message);
+    return true;
   }
 
   EventStream& stream_;
-  pb::TraceEvent message_;
-  std::mutex mutex_;                            // guards what follows
-  std::shared_ptr<Subscription> subscription_;  // shared with the stream
-  bool writing_ = false, finished_ = false;
+  std::shared_ptr<Subscription> subscription_;  // shared with the stream; under mutex_
 };
 
 }  // namespace
@@ -206,7 +205,7 @@ LinkStream* serveLink(Master& master, const std::string& node, const grpc::Statu
   if (refusal.ok())
     reactor->start();
   else
-    reactor->refuse(refusal);
+    reactor->finish(refusal);
   return reactor;
 }
 

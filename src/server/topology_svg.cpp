@@ -22,24 +22,6 @@ std::string number(double v) {
   return text;
 }
 
-/// Names come from other machines: nothing of them is markup.
-std::string escaped(std::string_view s) {
-  std::string out;
-  for (char c : s) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) >= 0x20)
-      out += c;
-  }
-  return out;
-}
-
 const char* colorOf(const std::string& kind) {
   auto has = [&](const char* part) { return kind.find(part) != std::string::npos; };
   return has("NV") || has("xGMI") || has("XGMI") ? "#4d8b00" : has("PCI") ? "#9aa5b1" : "#0b69a3";
@@ -111,12 +93,12 @@ class Picture {
   void text(double x, double y, const std::string& s, double size, const char* color, bool bold = false,
             bool middle = false) {
     out += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" font-size=\"" + number(size) + "\" fill=\"" + color +
-           "\"" + (bold ? " font-weight=\"bold\"" : "") + (middle ? " text-anchor=\"middle\"" : "") + ">" + escaped(s) +
-           "</text>\n";
+           "\"" + (bold ? " font-weight=\"bold\"" : "") + (middle ? " text-anchor=\"middle\"" : "") + ">" +
+           escapedMarkup(s) + "</text>\n";
   }
   void line(double x1, double y1, double x2, double y2, double width, const char* color, const std::string& title) {
     out += "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) + "\" y2=\"" + number(y2) +
-           "\" stroke=\"" + color + "\" stroke-width=\"" + number(width) + "\"><title>" + escaped(title) +
+           "\" stroke=\"" + color + "\" stroke-width=\"" + number(width) + "\"><title>" + escapedMarkup(title) +
            "</title></line>\n";
   }
   void box(double x, double y, double w, double h, const char* fill, const char* stroke) {

@@ -213,10 +213,10 @@ Answer App::traceExport(const Request& r) {
   if (r.query.contains("from") || r.query.contains("to")) {
     selection.from = timeline.index().origin + q.from;
     selection.to = timeline.index().origin + q.to;
-    const auto& segments = timeline.clocks().segments();
-    if (!selection.clock && !segments.empty()) {  // one clock, which exporters leave as it is
-      selection.from = analysis::ClockModels::toRaw(&segments.begin()->second, selection.from);
-      selection.to = analysis::ClockModels::toRaw(&segments.begin()->second, selection.to);
+    const sync::Clocks& clocks = timeline.clocks();
+    if (!selection.clock && !clocks.empty()) {  // one clock, which exporters leave as it is
+      selection.from = clocks.begin()->second.toRaw(selection.from);
+      selection.to = clocks.begin()->second.toRaw(selection.to);
     }
   }
   std::error_code error;

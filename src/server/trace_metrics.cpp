@@ -56,7 +56,7 @@ Result<TraceMetrics::MetricPtr> TraceMetrics::load(const std::string& wanted) co
     }
   };
   std::unordered_map<Key, size_t, Hash> line_of;
-  std::vector<const std::vector<analysis::ClockSegment>*> clocks;
+  std::vector<const sync::ClockTable*> clocks;
   trace::Scan scan(timeline_.reader(), trace::tableOf<trace::MetricRow>(), {},
                    {col::ts, col::node, col::device, col::name, col::value, col::part});
   while (scan.next()) {
@@ -77,10 +77,10 @@ Result<TraceMetrics::MetricPtr> TraceMetrics::load(const std::string& wanted) co
       auto [it, added] = line_of.try_emplace(key, metric->lines.size());
       if (added) {
         metric->lines.push_back({std::string(names.text(key.node)), std::string(names.text(key.part)), key.gpu, {}});
-        clocks.push_back(timeline_.clocks().find(metric->lines.back().node));
+        clocks.push_back(&clockOf(timeline_.clocks(), metric->lines.back().node));
       }
       metric->lines[it->second].samples.push_back(
-          {analysis::ClockModels::toReference(clocks[it->second], ts.data<int64_t>()[r]), value.realAt(r)});
+          {clocks[it->second]->toReference(ts.data<int64_t>()[r]), value.realAt(r)});
     }
   }
   auto earlier = [](const Sample& a, const Sample& b) { return a.t < b.t; };

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace tracesmith::sync {
@@ -28,6 +29,7 @@ struct ClockModel {
   int64_t offset_ns = 0;
   double drift_ppm = 0;
   int64_t bound_ns = INT64_MAX;  ///< of the error at at_ns; INT64_MAX: nothing is known
+  std::string method = {};       ///< how it was found: "exchange", "system clock", "collectives"
   bool valid() const { return bound_ns != INT64_MAX; }
   int64_t toReference(int64_t ts) const;
   int64_t toRaw(int64_t reference) const;

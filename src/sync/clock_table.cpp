@@ -34,7 +34,7 @@ void ClockTable::preferLater() {
     if (!m.valid() || !next.valid() || next.at_ns - m.at_ns > kReachNs) continue;
     const int64_t offset = next.toReference(m.at_ns) - m.at_ns;
     if (std::abs(offset - m.offset_ns) > 2 * (m.bound_ns + next.bound_ns)) continue;  // a clock was set in between
-    m = {m.at_ns, offset, next.drift_ppm, next.bound_ns};
+    m = {m.at_ns, offset, next.drift_ppm, next.bound_ns, next.method};
   }
 }
 
@@ -74,8 +74,26 @@ int64_t ClockTable::boundAt(int64_t raw) const {
   return m ? m->bound_ns : INT64_MAX;
 }
 
-Result<std::map<std::string, ClockTable>> readClocks(const trace::Reader& reader) {
-  std::map<std::string, ClockTable> tables, refined;
+int64_t ClockTable::worstBound() const {
+  int64_t worst = models_.empty() ? INT64_MAX : 0;
+  for (const ClockModel& m : models_) worst = std::max(worst, m.bound_ns);
+  return worst;
+}
+
+const ClockTable& clockOf(const Clocks& clocks, const std::string& node) {
+  static const ClockTable none;
+  auto it = clocks.find(node);
+  return it == clocks.end() ? none : it->second;
+}
+
+int64_t worstBound(const Clocks& clocks) {
+  int64_t worst = 0;
+  for (const auto& [node, table] : clocks) worst = std::max(worst, table.worstBound());
+  return worst;
+}
+
+Result<Clocks> readClocks(const trace::Reader& reader) {
+  Clocks tables, refined;
   Scan scan(reader, tableOf<ClockRow>(), {},
             {clocks::node, clocks::ts_from, clocks::offset_ns, clocks::drift_ppm, clocks::bound_ns, clocks::method});
   while (scan.next()) {
@@ -91,7 +109,8 @@ Result<std::map<std::string, ClockTable>> readClocks(const trace::Reader& reader
       if (model.at_ns == kNull || model.offset_ns == kNull) continue;
       if (scan.column(clocks::drift_ppm).valid(r)) model.drift_ppm = scan.column(clocks::drift_ppm).realAt(r);
       if (value(clocks::bound_ns) != kNull) model.bound_ns = value(clocks::bound_ns);
-      const bool better = (*strings)->at(value(clocks::method)) == "collectives";
+      model.method = (*strings)->at(value(clocks::method));
+      const bool better = model.method == "collectives";
       (better ? refined : tables)[std::string((*strings)->at(value(clocks::node)))].add(model);
     }
   }
@@ -101,7 +120,7 @@ Result<std::map<std::string, ClockTable>> readClocks(const trace::Reader& reader
 }
 
 Result<std::unique_ptr<TraceClock>> TraceClock::load(const Reader& reader) {
-  Result<std::map<std::string, ClockTable>> tables = readClocks(reader);
+  Result<Clocks> tables = readClocks(reader);
   if (!tables) return tables.status();
   if (tables->size() < 2) return std::unique_ptr<TraceClock>();
   auto clock = std::make_unique<TraceClock>();

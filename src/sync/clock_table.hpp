@@ -16,7 +16,9 @@ class ClockTable {
  public:
   void add(const ClockModel& model);
   bool empty() const { return models_.empty(); }
-  size_t size() const { return models_.size(); }
+  const std::vector<ClockModel>& models() const { return models_; }  ///< by at_ns
+  /// Whether collectives told more about this clock than its node knew.
+  bool refined() const { return !models_.empty() && models_.front().method == "collectives"; }
 
   /// Forgets models of unknown error where others are known: those reach back over them.
   void dropUnbounded();
@@ -32,14 +34,24 @@ class ClockTable {
   void widen(int64_t& low, int64_t& high) const;
   /// Bound of the error at that time, ns; INT64_MAX if unknown.
   int64_t boundAt(int64_t raw) const;
+  /// The largest of any time; INT64_MAX if one is not known.
+  int64_t worstBound() const;
+  /// The model that counts at that time; nullptr if there is none.
+  const ClockModel* inForce(int64_t raw) const;
 
  private:
-  const ClockModel* inForce(int64_t raw) const;
   std::vector<ClockModel> models_;  // by at_ns
 };
 
-/// The clock tables of a trace, by node. Where collectives refined a clock, that counts.
-Result<std::map<std::string, ClockTable>> readClocks(const trace::Reader& reader);
+/// The clocks of a trace, by node, or by rank where its node is not known.
+using Clocks = std::map<std::string, ClockTable>;
+
+/// Where collectives refined a clock, that counts.
+Result<Clocks> readClocks(const trace::Reader& reader);
+/// An empty one where nothing is known of it.
+const ClockTable& clockOf(const Clocks& clocks, const std::string& node);
+/// The largest bound of all; INT64_MAX if one is not known.
+int64_t worstBound(const Clocks& clocks);
 
 /// The reference clock of a trace of several nodes. Must not outlive the reader.
 class TraceClock final : public trace::CommonClock {
@@ -54,7 +66,7 @@ class TraceClock final : public trace::CommonClock {
   const ClockTable* find(uint32_t stream, int64_t node) const;
   Status lookInto(const trace::Reader& reader, const trace::Block& block);
 
-  std::map<std::string, ClockTable> tables_;
+  Clocks tables_;
   std::map<uint32_t, std::vector<const ClockTable*>> of_stream_;     // by string id
   std::map<uint64_t, std::pair<int64_t, int64_t>> of_mixed_blocks_;  // times of those with several nodes, by offset
 };

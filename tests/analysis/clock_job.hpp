@@ -23,7 +23,7 @@ struct ClockJob {
 
 struct MadeClockJob {
   PartTable table;
-  ClockModels given, truth;
+  sync::Clocks given, truth;
 };
 
 /// Raw clock of a node: off by seconds, drifting by tens of ppm. The trace's models are wrong as far as their bound
@@ -34,39 +34,41 @@ inline MadeClockJob makeClockJob(const ClockJob& job) {
   auto uniform = [&](double low, double high) { return std::uniform_real_distribution(low, high)(random); };
   for (int n = 0; n < job.nodes; ++n) {
     m.table.domains.push_back("node" + std::to_string(n));
-    const ClockSegment truth{1'000'000'000'000 * (n + 1), std::llround(uniform(-5e9, 5e9)), uniform(-50, 50), 0,
-                             "truth"};
-    m.truth.set(m.table.domains.back(), {truth});
+    const sync::ClockModel truth{1'000'000'000'000 * (n + 1), std::llround(uniform(-5e9, 5e9)), uniform(-50, 50), 0,
+                                 "truth"};
+    m.truth[m.table.domains.back()].add(truth);
     // A new model every 5 s, each wrong in its own way.
-    std::vector<ClockSegment> given;
     for (double s = 0; s < job.seconds; s += 5) {
-      ClockSegment g = truth;
-      g.from += std::llround(s * 1e9);
+      sync::ClockModel g = truth;
+      g.at_ns += std::llround(s * 1e9);
       g.offset_ns += std::llround(truth.drift_ppm * 1e-6 * s * 1e9 +
                                   uniform(-job.error, job.error) * static_cast<double>(job.bound_ns));
       if (n == 1) g.offset_ns += job.outside_ns;
       g.drift_ppm += uniform(-1, 1);
       g.bound_ns = job.bound_ns;
       g.method = "exchange";
-      given.push_back(g);
+      m.given[m.table.domains.back()].add(g);
     }
-    m.given.set(m.table.domains.back(), given);
   }
   const int ranks = job.nodes * job.ranks_per_node;
   for (int r = 0; r < ranks; ++r) m.table.domain_of[r] = static_cast<uint32_t>(r / job.ranks_per_node);
   // All clocks show the same reference range: begin where the latest of them begins.
   int64_t begin = INT64_MIN;
   for (const std::string& d : m.table.domains) {
-    ClockSegment s = m.truth.find(d)->front();
-    begin = std::max(begin, s.from + s.offset_ns);
+    const sync::ClockModel& truth = m.truth[d].models().front();
+    begin = std::max(begin, truth.at_ns + truth.offset_ns);
   }
   for (int n = 0; n < job.nodes; ++n) {  // every model is stated from that moment on
     const std::string& d = m.table.domains[static_cast<size_t>(n)];
-    const int64_t move = begin - (m.truth.find(d)->front().from + m.truth.find(d)->front().offset_ns);
-    for (ClockModels* models : {&m.truth, &m.given}) {
-      std::vector<ClockSegment> list = *models->find(d);
-      for (ClockSegment& s : list) s.from += move;
-      models->set(d, list);
+    const sync::ClockModel& truth = m.truth[d].models().front();
+    const int64_t move = begin - (truth.at_ns + truth.offset_ns);
+    for (sync::ClockTable* clock : {&m.truth[d], &m.given[d]}) {
+      sync::ClockTable moved;
+      for (sync::ClockModel model : clock->models()) {
+        model.at_ns += move;
+        moved.add(model);
+      }
+      *clock = moved;
     }
   }
   for (int c = 0; c < job.collectives; ++c) {
@@ -81,12 +83,12 @@ inline MadeClockJob makeClockJob(const ClockJob& job) {
                        (r / job.ranks_per_node == job.slow_node && c % 20 ? 2'000'000 : 0));
     const int64_t last = *std::max_element(starts.begin(), starts.end());
     for (int r = 0; r < ranks; ++r) {
-      const auto* clock = m.truth.find(m.table.domains[static_cast<size_t>(r / job.ranks_per_node)]);
+      const sync::ClockTable& clock = m.truth[m.table.domains[static_cast<size_t>(r / job.ranks_per_node)]];
       Part p;
       p.process = r;
       p.op = in.op;
-      p.ts = ClockModels::toRaw(clock, starts[static_cast<size_t>(r)]);
-      p.end = ClockModels::toRaw(clock, last + job.transfer_ns + std::llround(uniform(0, 4000)));
+      p.ts = clock.toRaw(starts[static_cast<size_t>(r)]);
+      p.end = clock.toRaw(last + job.transfer_ns + std::llround(uniform(0, 4000)));
       m.table.order.push_back(static_cast<uint32_t>(m.table.parts.size()));
       m.table.parts.push_back(p);
     }
@@ -99,17 +101,17 @@ inline MadeClockJob makeClockJob(const ClockJob& job) {
 struct ClockErrors {
   double worst = 0, bound = 0, broken = 0;
 };
-inline ClockErrors clockErrors(const MadeClockJob& m, const ClockModels& models, const std::string& reference) {
+inline ClockErrors clockErrors(const MadeClockJob& m, const sync::Clocks& clocks, const std::string& reference) {
   ClockErrors e;
   for (size_t i = 0; i < m.table.parts.size(); i += 7) {
     const Part& p = m.table.parts[i];
     const std::string& d = m.table.domains[m.table.domain_of.at(p.process)];
-    const int64_t truth = ClockModels::toReference(m.truth.find(d), p.end);
-    const int64_t anchor_raw = ClockModels::toRaw(m.truth.find(reference), truth);
-    const int64_t off = (ClockModels::toReference(models.find(d), p.end) - truth) -
-                        (ClockModels::toReference(models.find(reference), anchor_raw) - truth);
+    const int64_t truth = clockOf(m.truth, d).toReference(p.end);
+    const int64_t anchor_raw = clockOf(m.truth, reference).toRaw(truth);
+    const int64_t off =
+        (clockOf(clocks, d).toReference(p.end) - truth) - (clockOf(clocks, reference).toReference(anchor_raw) - truth);
     e.worst = std::max(e.worst, std::abs(static_cast<double>(off)));
-    for (const ClockSegment& s : *models.find(d)) e.bound = std::max(e.bound, static_cast<double>(s.bound_ns));
+    e.bound = std::max(e.bound, static_cast<double>(clockOf(clocks, d).worstBound()));
   }
   e.broken = e.worst - e.bound;
   return e;

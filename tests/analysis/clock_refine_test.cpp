@@ -23,7 +23,7 @@ TEST(ClockRefine, IsWithinMicrosecondsWhereTheTraceWasNot) {
   EXPECT_LT(after.bound, 60'000);
   EXPECT_LE(after.broken, 0);
   EXPECT_LT(r.bound_after_ns, r.bound_before_ns);
-  EXPECT_EQ(m.given.find("node1")->front().method, "collectives");
+  EXPECT_EQ(m.given["node1"].models().front().method, "collectives");
 }
 
 TEST(ClockRefine, ANodeThatIsNearlyAlwaysLastIsNoTrouble) {
@@ -39,7 +39,7 @@ TEST(ClockRefine, LongJobsHaveSeveralLines) {
   test::MadeClockJob m = makeClockJob({.collectives = 2000, .seconds = 300});
   const Refinement r = refineClocks(m.table, m.given);
   ASSERT_TRUE(r.used);
-  EXPECT_GE(m.given.find("node1")->size(), 4u);
+  EXPECT_GE(m.given["node1"].models().size(), 4u);
   const test::ClockErrors after = clockErrors(m, m.given, r.reference);
   EXPECT_LT(after.worst, 5000);
   EXPECT_LE(after.broken, 0);
@@ -48,7 +48,7 @@ TEST(ClockRefine, LongJobsHaveSeveralLines) {
 TEST(ClockRefine, LeavesBetterClocksAlone) {
   test::MadeClockJob m = makeClockJob({.bound_ns = 2000, .error = 0.1});
   EXPECT_FALSE(refineClocks(m.table, m.given).used);
-  EXPECT_EQ(m.given.find("node1")->front().method, "exchange");
+  EXPECT_EQ(m.given["node1"].models().front().method, "exchange");
 }
 
 TEST(ClockRefine, AClockThatCannotBeIsAFault) {

@@ -89,13 +89,8 @@ TEST_F(Network, WhatIsDeliveredTwiceIsStoredOnce) {
   // Data arrives, acknowledgements do not come back: after the connection breaks everything is sent again.
   relay_->one_way = true;
   runJob(20000);
-  auto stored = [&] {
-    const std::string text = command({"nodes", "--json"}).out;
-    const size_t at = text.find("\"stored_bytes\":");
-    return at == std::string::npos ? 0 : std::stoll(text.substr(at + 15));
-  };
-  const long long before = stored();
-  EXPECT_TRUE(eventually([&] { return stored() > before + 5000; }));
+  const int64_t before = nodeField("stored_bytes");
+  EXPECT_TRUE(eventually([&] { return nodeField("stored_bytes") > before + 5000; }));
   relay_->refusing = true;
   ASSERT_TRUE(connected(0));
   relay_->refusing = false;
@@ -107,19 +102,12 @@ TEST_F(Network, WhatIsDeliveredTwiceIsStoredOnce) {
 TEST_F(Network, WithoutDatagramsTheClockIsComparedByCalls) {
   begin();  // the relay's address takes no datagrams
   const std::string reference = test::readFile(dir_ / "m/master/reference");
-  const long long truth = std::stoll(reference.substr(reference.find(' ')));
-  auto field = [&](const std::string& name) {
-    const std::string text = command({"nodes", "--json"}).out;
-    const size_t at = text.find("\"" + name + "\":");
-    return at == std::string::npos || text.compare(at + name.size() + 3, 4, "null") == 0
-               ? -1ll
-               : std::stoll(text.substr(at + name.size() + 3));
-  };
-  ASSERT_TRUE(eventually([&] { return field("bound_ns") > 0; }));
+  const int64_t truth = std::stoll(reference.substr(reference.find(' ')));
+  ASSERT_TRUE(eventually([&] { return nodeField("bound_ns") > 0; }));
   // Both run on this machine, so their clocks differ by exactly what the master keeps in its file. Two questions, so
   // the line between them may have moved; by no more than the bound that was printed.
-  const long long bound = field("bound_ns"), offset = field("offset_ns");
-  EXPECT_LE(std::llabs(offset - truth), std::max(bound, field("bound_ns")) + 1'000'000);
+  const int64_t bound = nodeField("bound_ns"), offset = nodeField("offset_ns");
+  EXPECT_LE(std::abs(offset - truth), std::max(bound, nodeField("bound_ns")) + 1'000'000);
   runJob(1000);
   stopAndCheck(1000);
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <numbers>
 
+#include "base/text.hpp"
 #include "hardware/inventory.hpp"
 #include "hardware/topology/links.hpp"
 
@@ -22,21 +23,6 @@ std::string number(double v) {
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, "%.1f", v);
   return buffer;
-}
-
-std::string escaped(const std::string& s) {
-  std::string out;
-  for (char c : s) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (static_cast<unsigned char>(c) >= 0x20)
-      out += c;
-  }
-  return out;
 }
 
 std::string gbps(double v) {
@@ -65,7 +51,7 @@ class Picture {
   void text(double x, double y, const std::string& s, double size, const char* color = "#1f2933",
             const char* weight = "normal", const char* anchor = "middle") {
     out_ += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" font-size=\"" + number(size) + "\" fill=\"" + color +
-            "\" font-weight=\"" + weight + "\" text-anchor=\"" + anchor + "\">" + escaped(s) + "</text>\n";
+            "\" font-weight=\"" + weight + "\" text-anchor=\"" + anchor + "\">" + escapedMarkup(s) + "</text>\n";
   }
   /// Text on a white patch, readable over lines.
   void label(double x, double y, const std::string& s, const char* color) {

@@ -40,7 +40,7 @@ struct IndexBuilder::Worker {
   };
   std::unordered_map<Key, NameStats, Hash> stats;
 
-  Worker(const trace::Reader& reader, const analysis::Names& names, const analysis::ClockModels& clocks)
+  Worker(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks)
       : decoder(reader, names, clocks) {}
 };
 
@@ -101,8 +101,7 @@ void IndexBuilder::absorb(Worker& w, uint32_t summary, int64_t origin, uint32_t 
 /// From when to when the trace goes, and how fine its buckets are. What was read before is placed anew: a newer model
 /// of a clock may have moved it by a little. False: it moved by more than a bucket, or something came that is older
 /// than all there was.
-bool IndexBuilder::findSpan(const trace::Reader& reader, const analysis::Names& names,
-                            const analysis::ClockModels& clocks) {
+bool IndexBuilder::findSpan(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks) {
   RowDecoder spans(reader, names, clocks);
   const std::span<const trace::Block> all = reader.blocks();
   int64_t start = summaries_.empty() ? INT64_MAX : origin_, from, to;
@@ -134,7 +133,7 @@ bool IndexBuilder::findSpan(const trace::Reader& reader, const analysis::Names& 
   return true;
 }
 
-Status IndexBuilder::add(const trace::Reader& reader, const analysis::Names& names, const analysis::ClockModels& clocks,
+Status IndexBuilder::add(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks,
                          size_t threads, std::atomic<int>& progress, const std::atomic<bool>& stop) {
   size_t first = summaries_.size();
   if (!findSpan(reader, names, clocks)) {

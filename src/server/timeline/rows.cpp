@@ -1,6 +1,7 @@
 #include "server/timeline/rows.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "analysis/each_row.hpp"
 #include "trace/layout.hpp"
@@ -49,12 +50,13 @@ class Values {
   size_t mask_ = 0;
 };
 
-/// The model of a clock that is in force, kept from row to row: ClockModels::toReference() without the search.
+/// The model of a clock that is in force, kept from row to row: ClockTable::toReference() without the search.
 class RowClock {
  public:
-  explicit RowClock(const std::vector<analysis::ClockSegment>* segments = nullptr) : segments_(segments) {}
+  RowClock() = default;
+  explicit RowClock(const sync::ClockTable& clock) : models_(clock.models()) {}
   int64_t toReference(int64_t raw) {
-    if (!segments_) return raw;
+    if (models_.empty()) return raw;
     if (raw < low_ || raw >= high_) seek(raw);
     const double drift = slope_ * static_cast<double>(raw - from_);
     return raw + offset_ + static_cast<int64_t>(drift < 0 ? drift - 0.5 : drift + 0.5);
@@ -62,16 +64,16 @@ class RowClock {
 
  private:
   void seek(int64_t raw) {
-    auto next = std::upper_bound(segments_->begin(), segments_->end(), raw,
-                                 [](int64_t t, const analysis::ClockSegment& s) { return t < s.from; });
-    const auto& s = next == segments_->begin() ? *next : *std::prev(next);
-    low_ = next == segments_->begin() ? INT64_MIN : s.from;
-    high_ = next == segments_->end() ? INT64_MAX : next->from;
-    from_ = s.from;
-    offset_ = s.offset_ns;
-    slope_ = s.drift_ppm * 1e-6;
+    auto next = std::upper_bound(models_.begin(), models_.end(), raw,
+                                 [](int64_t t, const sync::ClockModel& m) { return t < m.at_ns; });
+    const auto& m = next == models_.begin() ? *next : *std::prev(next);
+    low_ = next == models_.begin() ? INT64_MIN : m.at_ns;
+    high_ = next == models_.end() ? INT64_MAX : next->at_ns;
+    from_ = m.at_ns;
+    offset_ = m.offset_ns;
+    slope_ = m.drift_ppm * 1e-6;
   }
-  const std::vector<analysis::ClockSegment>* segments_;
+  std::span<const sync::ClockModel> models_;
   int64_t low_ = 0, high_ = 0, from_ = 0, offset_ = 0;  // in force from low_ to high_
   double slope_ = 0;
 };
@@ -100,13 +102,13 @@ bool isDrawn(const trace::TableInfo& t) {
          &t == &trace::tableOf<trace::StepRow>();
 }
 
-RowDecoder::RowDecoder(const trace::Reader& reader, const analysis::Names& names, const analysis::ClockModels& clocks)
+RowDecoder::RowDecoder(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks)
     : names_(names), clocks_(clocks), decoder_(reader) {}
 
-const std::vector<analysis::ClockSegment>* RowDecoder::clockOf(uint32_t node) {
+const sync::ClockTable& RowDecoder::clockOf(uint32_t node) {
   auto [it, added] = clock_of_.try_emplace(node, nullptr);
-  if (added && node != analysis::kNoName) it->second = clocks_.find(std::string(names_.text(node)));
-  return it->second;
+  if (added) it->second = &sync::clockOf(clocks_, node == analysis::kNoName ? "" : std::string(names_.text(node)));
+  return *it->second;
 }
 
 /// A column the block does not have is not decoded: that would fill a row's worth of zeros for each.
@@ -126,9 +128,9 @@ bool RowDecoder::span(const trace::Block& block, int64_t& start, int64_t& end) {
   Values<uint32_t> nodes;
   if (!load(block, at.node, columns_[2], nodes)) return false;
   if (nodes.same()) {
-    const auto* clock = clockOf(block.rows > 0 ? names_.of(block.stream, nodes.at(0)) : analysis::kNoName);
-    start = analysis::ClockModels::toReference(clock, low);
-    end = analysis::ClockModels::toReference(clock, high);
+    const sync::ClockTable& clock = clockOf(block.rows > 0 ? names_.of(block.stream, nodes.at(0)) : analysis::kNoName);
+    start = clock.toReference(low);
+    end = clock.toReference(high);
     return true;
   }
   // Several nodes, with clocks of their own.
@@ -139,10 +141,9 @@ bool RowDecoder::span(const trace::Block& block, int64_t& start, int64_t& end) {
   for (size_t r = 0; r < block.rows; ++r) {
     const int64_t raw = ts.at(r), d = dur.at(r);
     if (raw == kNull) continue;
-    const auto* clock = clockOf(names_.of(block.stream, nodes.at(r)));
-    start = std::min(start, analysis::ClockModels::toReference(clock, raw));
-    end = std::max(
-        end, analysis::ClockModels::toReference(clock, addClamped(raw, std::max<int64_t>(0, d == kNull ? 0 : d))));
+    const sync::ClockTable& clock = clockOf(names_.of(block.stream, nodes.at(r)));
+    start = std::min(start, clock.toReference(raw));
+    end = std::max(end, clock.toReference(addClamped(raw, std::max<int64_t>(0, d == kNull ? 0 : d))));
   }
   return start <= end;
 }

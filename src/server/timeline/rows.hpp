@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analysis/clock_models.hpp"
 #include "analysis/names.hpp"
+#include "sync/clock_table.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::server {
@@ -83,21 +83,21 @@ bool isDrawn(const trace::TableInfo& table);
 /// Decodes blocks of events, collectives and steps. One per thread. Rows without a time have the track kNoTrack.
 class RowDecoder {
  public:
-  RowDecoder(const trace::Reader& reader, const analysis::Names& names, const analysis::ClockModels& clocks);
+  RowDecoder(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks);
   Status decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& rows);
   /// When a block began and ended, from its zones where it is of one node; false if it has no times.
   bool span(const trace::Block& block, int64_t& start, int64_t& end);
 
  private:
-  const std::vector<analysis::ClockSegment>* clockOf(uint32_t node);
+  const sync::ClockTable& clockOf(uint32_t node);
   template <typename V>
   Status load(const trace::Block& block, int column, trace::ColumnData& data, V& values);
 
   const analysis::Names& names_;
-  const analysis::ClockModels& clocks_;
+  const sync::Clocks& clocks_;
   trace::BlockDecoder decoder_;
   trace::ColumnData columns_[11];
-  std::unordered_map<uint32_t, const std::vector<analysis::ClockSegment>*> clock_of_;
+  std::unordered_map<uint32_t, const sync::ClockTable*> clock_of_;
 };
 
 }  // namespace tracesmith::server

@@ -40,7 +40,7 @@ Result<std::unique_ptr<Timeline>> Timeline::start(const std::string& path, const
   Result<analysis::Names> names = analysis::Names::load(*t->reader_, names_before);
   if (!names) return names.status();
   t->names_ = std::move(*names);
-  Result<analysis::ClockModels> clocks = analysis::ClockModels::load(*t->reader_, t->names_);
+  Result<sync::Clocks> clocks = sync::readClocks(*t->reader_);
   if (!clocks) return clocks.status();
   t->clocks_ = std::move(*clocks);
   t->index_file_ = index_file;
@@ -168,8 +168,8 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
   JsonWriter w(text);
   w.beginObject().field("id", id).field("title", title).field("origin", std::to_string(index_->origin));
   w.field("duration_ns", index_->duration).field("simulated", trace::isSimulated(*reader_)).key("clock_bound_ns");
-  const int64_t bound = clocks_.segments().empty() ? trace::kNull : clocks_.bound();
-  bound == trace::kNull ? w.null() : w.value(bound);
+  const int64_t bound = clocks_.empty() ? INT64_MAX : worstBound(clocks_);
+  bound == INT64_MAX ? w.null() : w.value(bound);
   w.key("losses").beginArray();
   std::map<std::pair<std::string, std::string>, int64_t> losses;
   using trace::losses::cause;

@@ -45,7 +45,7 @@ class Timeline {
 
   const trace::Reader& reader() const { return *reader_; }
   const analysis::Names& names() const { return names_; }
-  const analysis::ClockModels& clocks() const { return clocks_; }
+  const sync::Clocks& clocks() const { return clocks_; }
   const TimelineIndex& index() const { return *index_; }
   uint64_t events() const;
 
@@ -113,7 +113,7 @@ class Timeline {
 
   std::unique_ptr<trace::Reader> reader_;
   analysis::Names names_;
-  analysis::ClockModels clocks_;
+  sync::Clocks clocks_;
   std::string index_file_;
   std::unique_ptr<TimelineIndex> index_;
   std::unique_ptr<IndexBuilder> index_builder_;  // of a file that grows

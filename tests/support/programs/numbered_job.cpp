@@ -1,5 +1,6 @@
 // A process with a ring that counts: record k is a counter with the value k. What is missing or doubled shows.
 //   numbered_job FOLDER COUNT PER_SECOND [RING_RECORDS [TRUTH]]
+// PER_SECOND 0: as fast as a reader makes room, so that nothing is lost, and nothing before there is one.
 // TRUTH gets the time of each record on the machine's own raw clock, 8 bytes each, whatever clock this process is made
 // to see; SIGTERM ends the job in good order then.
 #include <sys/syscall.h>
@@ -41,11 +42,30 @@ static Both readBoth() {
 
 static volatile std::sig_atomic_t g_stop = 0;
 
+static Record numbered(uint64_t k, uint32_t name, uint64_t time) {
+  Record r{};
+  r.kind = Kind::counter;
+  r.name = name;
+  r.start = r.end = time;
+  r.arg[0] = std::bit_cast<uint64_t>(static_cast<double>(k));
+  return r;
+}
+
+static void writeWhenRead(RingWriter& ring, uint64_t count, uint32_t name) {
+  auto wait = [] { std::this_thread::sleep_for(std::chrono::microseconds(20)); };
+  while (ring.header().reader == 0) wait();
+  const uint32_t lane = ring.lane();
+  for (uint64_t k = 0; k < count; ++k) {
+    while (ring.fullLane(lane)) wait();
+    ring.write(numbered(k, name, nowNs()));
+  }
+}
+
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   const uint64_t count = std::strtoull(argv[2], nullptr, 10), per_second = std::strtoull(argv[3], nullptr, 10);
   RingOptions options;
-  options.lane0_records = 1024;
+  options.lane0_records = 64;  // nobody writes to it
   options.lane_records = static_cast<uint32_t>(argc > 4 ? std::atoi(argv[4]) : 1 << 20);
   options.lanes = 2;
   char path[512];
@@ -61,6 +81,11 @@ int main(int argc, char** argv) {
   std::vector<uint64_t> truth;
   std::printf("ready\n");
   std::fflush(stdout);
+  if (per_second == 0) {
+    writeWhenRead(*ring, count, name);
+    ring->header().state = State::ended;
+    return 0;
+  }
   if (truth_file) std::signal(SIGTERM, [](int) { g_stop = 1; });
   Both last = truth_file ? readBoth() : Both{};
   const auto began = std::chrono::steady_clock::now();
@@ -70,19 +95,14 @@ int main(int argc, char** argv) {
     const Both now = truth_file ? readBoth() : Both{};
     const uint64_t first = k, last_due = std::min(count, due);
     for (; k < last_due; ++k) {
-      Record r{};
-      r.kind = Kind::counter;
-      r.name = name;
-      if (truth_file) {  // evenly over the time since the last look: both clocks run straight
-        const uint64_t i = k - first + 1, n = last_due - first;
-        r.start = last.ours + (now.ours - last.ours) * i / n;
-        truth.push_back(last.truth + (now.truth - last.truth) * i / n);
-      } else {
-        r.start = nowNs();
+      if (!truth_file) {
+        ring->write(numbered(k, name, nowNs()));
+        continue;
       }
-      r.end = r.start;
-      r.arg[0] = std::bit_cast<uint64_t>(static_cast<double>(k));
-      ring->write(r);
+      // Evenly over the time since the last look: both clocks run straight.
+      const uint64_t i = k - first + 1, n = last_due - first;
+      ring->write(numbered(k, name, last.ours + (now.ours - last.ours) * i / n));
+      truth.push_back(last.truth + (now.truth - last.truth) * i / n);
     }
     if (k > first) last = now;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,0 +1,13 @@
+// What a node's status says, as the public API puts it.
+#pragma once
+
+#include "cluster/api.hpp"
+#include "tracesmith/cluster/node_aggregator.hpp"
+
+namespace tracesmith::cluster {
+
+/// Without its address, which each side knows by another name.
+NodeInfo infoOf(const NodeStatus& status);
+NodeAggregator::Statistics statisticsOf(const NodeStatus& status);
+
+}  // namespace tracesmith::cluster
