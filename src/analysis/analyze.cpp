@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <future>
 #include <mutex>
 #include <set>
 
@@ -33,6 +34,9 @@ class Analyzer {
     names_ = &*names;
     Result<TraceSteps> steps = TraceSteps::load(reader_, *names);
     if (!steps) return steps.status();
+    std::future<KernelReference> reference =
+        std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
+                   [&] { return KernelReference::sample(reader_, *names); });
     Result<PartTable> table = loadParts(reader_, *names);
     if (!table) return table.status();
     job_.table = std::move(*table);
@@ -45,7 +49,8 @@ class Analyzer {
     if (!telemetry) return telemetry.status();
     job_.telemetry = std::move(*telemetry);
     TS_TRY(sideTables());
-    TS_TRY(eachEvent(*steps, rules));
+    const std::optional<Unfinished> unfinished = findUnfinished(reader_, *names, job_.table, out_.world_size);
+    TS_TRY(eachEvent(*steps, reference.get(), rules));
     TS_TRY(match(reader_, *names, job_.table));
     clocksAndTimes();
     stepsAndBreakdown();
@@ -54,9 +59,7 @@ class Analyzer {
     matrix();
     say();
     out_.verdict = makeVerdict(job_, out_);
-    Result<std::optional<Unfinished>> unfinished = findUnfinished(reader_, *names, out_.world_size);
-    if (!unfinished) return unfinished.status();
-    if (*unfinished) sayHang(**unfinished, job_, out_.verdict);
+    if (unfinished) sayHang(*unfinished, job_, out_.verdict);
     if (options_.excerpt) {
       Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, *names, rules, job_, roots_, out_.verdict.rank);
       if (!excerpt) return excerpt.status();
@@ -106,15 +109,12 @@ class Analyzer {
                                  if (row.rank != kNull && row.local_rank != kNull)
                                    job_.device_of[row.rank] = row.local_rank;
                                }));
-    return eachRow<CollectiveRow>(reader_, *names_, {collectives::rank, collectives::device},
-                                  [&](const CollectiveRow& row, auto&&) {
-                                    if (row.rank != kNull && row.device != kNull) job_.device_of[row.rank] = row.device;
-                                  });
+    for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
+    return {};
   }
 
   /// The one pass over all events, rank by rank.
-  Status eachEvent(const TraceSteps& steps, const CommRules& rules) {
-    const KernelReference reference = KernelReference::sample(reader_, *names_);
+  Status eachEvent(const TraceSteps& steps, const KernelReference& reference, const CommRules& rules) {
     const FigureContext context(*names_, steps, reference, rules);
     HtaAnalysis hta(*names_, steps);
     RankRowsOptions options;
