@@ -26,7 +26,7 @@ constexpr uint64_t kMs = 1'000'000, kS = 1'000'000'000;
 constexpr uint64_t kLateKernelsNs = 300 * kMs;  // CUPTI hands kernels over every 100 ms
 constexpr uint64_t kForgetDeadNs = 600 * kS;    // how long a process that is gone is told
 constexpr uint64_t kFreshDeadNs = 60 * kS;      // one found dead is told if its probe was alive so recently
-constexpr size_t kMostSteps = 64, kMostTransfers = 4;
+constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPairs = 8;
 // CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
 constexpr size_t kMostPerStream = 32;
 
@@ -53,6 +53,9 @@ std::optional<ProcessStat> readStat(int64_t pid) {
   const uint64_t tick_ns = kS / static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
   return ProcessStat{(state | 32) == 't', (user + system) * tick_ns};
 }
+
+/// Of a send or receive: rank in the communicator.
+int32_t peerOf(const Record& r) { return r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1; }
 
 /// Bytes its calls have read and written; only its own user may see them.
 std::optional<uint64_t> readIo(int64_t pid) {
@@ -114,14 +117,17 @@ void RingFollower::ended(const NcclJoin::Operation& o, const Record* kernel) {
   Comm& c = comm(r);
   OpProgress& p = progress(c, r.name);
   p.completed = std::max(p.completed.value_or(0), r.arg[1]);
-  if (again_ || r.kind != Kind::collective || kernel->end <= kernel->start) return;
+  const int32_t peer = peerOf(r);
+  // A kernel that sends to several at once says nothing about one of them.
+  if (again_ || kernel->end <= kernel->start || (r.kind == Kind::p2p && (peer < 0 || o.mixed))) return;
   ring::CollectiveInfo info;
   std::memcpy(&info, &r.arg[3], sizeof info);
   const int64_t bytes = capture::ncclBytes(r.arg[2], info.datatype);
   const auto ns = static_cast<int64_t>(kernel->end - kernel->start);
-  Transfers& t = c.transfers[{p.op, bytes}];
+  Transfers& t = c.transfers[{p.op, bytes, peer}];
   t.op = p.op;
   t.bytes = bytes;
+  t.peer = peer;
   t.shortest_ns = t.count == 0 ? ns : std::min(t.shortest_ns, ns);
   t.total_ns += ns;
   ++t.count;
@@ -201,7 +207,7 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
         f.op = capture::ncclOpName(ring_->string(r.name));
         f.comm = r.arg[0];
         f.seq = r.arg[1];
-        f.peer = r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1;
+        f.peer = peerOf(r);
         f.bytes = capture::ncclBytes(r.arg[2], info.datatype);
         f.stream = stream;
         f.head = head;
@@ -300,10 +306,15 @@ ProcessReport RingFollower::report(uint64_t now) {
   for (auto& [hash, c] : comms_) {
     CommState& state = p.comms.emplace_back(c.state);
     // The largest ones: the same on all ranks, and what they take says most about the links.
-    for (auto t = c.transfers.begin(); t != c.transfers.end(); ++t) state.transfers.push_back(t->second);
-    std::stable_sort(state.transfers.begin(), state.transfers.end(),
-                     [](const Transfers& a, const Transfers& b) { return a.bytes > b.bytes; });
-    if (state.transfers.size() > kMostTransfers) state.transfers.resize(kMostTransfers);
+    std::vector<Transfers> all;
+    for (auto& [key, transfers] : c.transfers) all.push_back(std::move(transfers));
+    std::stable_sort(all.begin(), all.end(), [](const Transfers& a, const Transfers& b) { return a.bytes > b.bytes; });
+    size_t left[2] = {kMostTransfers, kMostPairs};
+    for (Transfers& t : all)
+      if (size_t& room = left[t.peer >= 0]; room > 0) {
+        --room;
+        state.transfers.push_back(std::move(t));
+      }
     c.transfers.clear();
   }
   addInFlight(now, p);
