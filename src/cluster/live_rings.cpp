@@ -254,11 +254,11 @@ void RingFollower::addProcess(uint64_t now, ProcessReport& p) {
   const std::optional<ProcessStat> stat = readStat(h.writer_pid);
   if (!stat) return;
   if (stat->stopped) p.state = ProcessState::stopped;
-  if (p.simulated) return;  // one process plays many
-  const std::optional<uint64_t> io = readIo(h.writer_pid);
+  // One process plays many simulated ones: what their CPU does nobody knows, what they write the simulation says.
+  const std::optional<uint64_t> io = p.simulated ? h.simulated_io_bytes.load() : readIo(h.writer_pid);
   if (cpu_at_ns_ != 0 && now > cpu_at_ns_) {
     const auto ns = static_cast<double>(now - cpu_at_ns_);
-    if (stat->cpu_ns >= cpu_ns_) p.cpu_share = static_cast<double>(stat->cpu_ns - cpu_ns_) / ns;
+    if (!p.simulated && stat->cpu_ns >= cpu_ns_) p.cpu_share = static_cast<double>(stat->cpu_ns - cpu_ns_) / ns;
     if (io && *io >= io_bytes_) p.io_bytes_per_s = static_cast<double>(*io - io_bytes_) / ns * 1e9;
   }
   cpu_ns_ = stat->cpu_ns;

@@ -13,6 +13,24 @@ namespace {
 
 class LiveSim : public ClusterFixture {};
 
+TEST_F(LiveSim, ACheckpointThatAllWaitForIsNoHang) {
+  startMaster();
+  const std::unique_ptr<Child> node =
+      agent("alpha", {"--sim", "4", "--sim-ranks", "4", "--fault", "checkpoint=60:8000"});
+  std::string json;
+  ASSERT_TRUE(eventually([&] {
+    json = command({"hang", "--json"}).out;
+    return has(json, "\"state\":\"slow\"") || has(json, "\"state\":\"hang\"");
+  })) << json;
+  EXPECT_TRUE(has(json, "\"culprits\":[{\"rank\":0,\"node\":\"alpha\"")) << json;
+  EXPECT_TRUE(has(json, "reads or writes files")) << json;
+  ASSERT_TRUE(eventually([&] {
+    json = command({"hang", "--json"}).out;
+    return has(json, "\"state\":\"ok\"");
+  })) << json;
+  EXPECT_FALSE(has(json, "\"kind\":\"hang\"")) << json;
+}
+
 TEST_F(LiveSim, SendsAndReceivesAreToldByPeer) {
   sim::LiveConfig config;
   config.job.ranks = 4;
