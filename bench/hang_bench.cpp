@@ -15,19 +15,19 @@ using namespace tracesmith::analysis::live;
 namespace {
 
 constexpr int kRanks[] = {8, 16, 32, 64, 128, 256, 512};
-constexpr int kSizes = 7, kKinds = 9;
-const char* const kKindNames[kKinds] = {"hang of one rank", "stopped (SIGSTOP)", "died",
-                                        "silent node",      "another operation", "another size",
-                                        "several ranks",    "slow rank",         "slow link"};
-constexpr int kSlowRank = 7, kSlowLink = 8;
+constexpr int kSizes = 7, kKinds = 10;
+const char* const kKindNames[kKinds] = {"hang of one rank",  "stopped (SIGSTOP)",  "died",          "silent node",
+                                        "another operation", "another size",       "several ranks", "slow rank",
+                                        "slow link",         "slow link of stages"};
+constexpr int kSlowRank = 7, kSlowLink = 8, kSlowPair = 9;
 constexpr double kInTime = 5;
 constexpr double kSlowAt = 180, kSlowUntil = 480;  // s: when a rank or link becomes slow, and how long one may look
 
 /// Data parallel alone, with tensor groups, with a pipeline, with both; long and short steps; jitter.
-ModelConfig jobOf(int ranks, uint64_t seed, sim::Random& random) {
+ModelConfig jobOf(int ranks, uint64_t seed, sim::Random& random, bool pipeline = false) {
   ModelConfig c;
   static constexpr int kPp[] = {1, 1, 4, 2}, kTp[] = {1, 4, 1, 2};
-  const auto layout = random.next() % 4;
+  const auto layout = pipeline ? 2 + random.next() % 2 : random.next() % 4;
   c.pp = kPp[layout];
   c.tp = kTp[layout];
   c.dp = ranks / c.pp / c.tp;
@@ -49,6 +49,7 @@ void addFaults(ModelConfig& c, int kind, sim::Random& random) {
   f.kind = kind < 6            ? static_cast<ModelFault::Kind>(kind)
            : kind == kSlowRank ? ModelFault::slow
            : kind == kSlowLink ? ModelFault::slow_link
+           : kind == kSlowPair ? ModelFault::slow_pair
                                : ModelFault::hang;
   f.step = static_cast<int>((20 + 40 * random.uniform()) / c.step_s);
   if (kind >= kSlowRank) f.step = static_cast<int>(kSlowAt / c.step_s);
@@ -83,10 +84,9 @@ Outcome play(const ModelConfig& config, bool slow) {
         const bool right = a.kind == "slow_rank"
                                ? a.text.starts_with("rank " + std::to_string(config.faults[0].rank) + " on")
                                : a.kind == "slow_link" && a.text.find(model.slowComm()) != std::string::npos;
-        o = {
-            true,
-            right && t >= model.slowAt() && (a.kind == "slow_link") == (config.faults[0].kind == ModelFault::slow_link),
-            static_cast<double>(t - model.slowAt()) * 1e-9, 0.5, a.text};
+        o = {true,
+             right && t >= model.slowAt() && (a.kind == "slow_link") == (config.faults[0].kind != ModelFault::slow),
+             static_cast<double>(t - model.slowAt()) * 1e-9, 0.5, a.text};
         return o;
       }
       if (t > static_cast<int64_t>(kSlowUntil * 1e9)) return o;
@@ -129,8 +129,8 @@ double quantile(std::vector<double> values, double q) {
 
 /// Jobs in which nothing is wrong, with jitter, pauses and checkpoints (in half of them by rank 0 while all wait):
 /// every alert is a false one, except a remark about a single step, which is true and counted apart.
-void playClean(double hours, uint64_t seed, bool verbose, double& rank_hours, std::map<std::string, int>& alerts,
-               int& remarks) {
+void playClean(double hours, uint64_t seed, bool verbose, double& rank_hours, double& with_stages,
+               std::map<std::string, int>& alerts, int& remarks) {
   sim::Random random(seed * 31 + 7);
   for (int k = 0; rank_hours < hours; ++k) {
     ModelConfig c = jobOf(kRanks[kSizes - 1 - k % kSizes], seed * 777 + static_cast<uint64_t>(k), random);
@@ -154,7 +154,9 @@ void playClean(double hours, uint64_t seed, bool verbose, double& rank_hours, st
           std::printf("FALSE %d ranks, step %.2f s: %s: %s\n", c.ranks(), c.step_s, a.kind.c_str(), a.text.c_str());
       }
     }
-    rank_hours += c.ranks() * static_cast<double>(length) / 3.6e12;
+    const double played = c.ranks() * static_cast<double>(length) / 3.6e12;
+    rank_hours += played;
+    if (c.pp > 1) with_stages += played;
   }
 }
 
@@ -162,18 +164,20 @@ void playClean(double hours, uint64_t seed, bool verbose, double& rank_hours, st
 
 int main(int argc, char** argv) {
   usage(argc, argv,
-        "hang_bench [--runs 504] [--first 0] [--clean-hours 3000] [--seed 1] [--json FILE] [--verbose] [--smoke]");
+        "hang_bench [--runs 560] [--first 0] [--only KIND] [--clean-hours 3000] [--seed 1] [--json FILE] [--verbose] "
+        "[--smoke]");
   const bool smoke = flag(argc, argv, "--smoke"), verbose = flag(argc, argv, "--verbose");
-  const int runs = std::atoi(option(argc, argv, "--runs", smoke ? "16" : "504").c_str());
+  const int runs = std::atoi(option(argc, argv, "--runs", smoke ? "20" : "560").c_str());
   const int first = std::atoi(option(argc, argv, "--first", "0").c_str());
   const double hours = std::atof(option(argc, argv, "--clean-hours", smoke ? "10" : "3000").c_str());
   const auto seed = std::strtoull(option(argc, argv, "--seed", "1").c_str(), nullptr, 10);
-  const std::string json = option(argc, argv, "--json", "");
+  const std::string json = option(argc, argv, "--json", ""), only = option(argc, argv, "--only", "");
   std::map<std::string, Score> scores;
   for (int k = first; k < first + runs; ++k) {
     sim::Random random(seed * 7919 + static_cast<uint64_t>(k));
+    if (!only.empty() && only != kKindNames[k % kKinds]) continue;
     const int kind = k % kKinds, ranks = smoke ? kRanks[k / kKinds % 3] : kRanks[k / kKinds % kSizes];
-    ModelConfig c = jobOf(ranks, seed * 100'000 + static_cast<uint64_t>(k), random);
+    ModelConfig c = jobOf(ranks, seed * 100'000 + static_cast<uint64_t>(k), random, kind == kSlowPair);
     if (kind == 3) c.per_node = std::min(c.per_node, ranks / 2);  // somebody must be left to tell
     addFaults(c, kind, random);
     const Outcome o = play(c, kind >= kSlowRank);
@@ -199,10 +203,10 @@ int main(int argc, char** argv) {
     }
     std::fflush(stdout);
   }
-  double rank_hours = 0;
+  double rank_hours = 0, with_stages = 0;
   std::map<std::string, int> alerts;
   int all_alerts = 0, remarks = 0;
-  playClean(hours, seed, verbose, rank_hours, alerts, remarks);
+  playClean(hours, seed, verbose, rank_hours, with_stages, alerts, remarks);
   for (const auto& [kind, n] : alerts) all_alerts += n;
 
   std::string text;
@@ -218,7 +222,8 @@ int main(int argc, char** argv) {
     w.field("median_s", quantile(s.after_s, 0.5)).field("longest_s", quantile(s.after_s, 1)).endObject();
   }
   w.endObject().field("clean_rank_hours", rank_hours).field("false_alarms", all_alerts).endObject();
-  std::printf("clean: %.0f rank-hours, %d remarks on single steps, %d false alarms", rank_hours, remarks, all_alerts);
+  std::printf("clean: %.0f rank-hours (%.0f with a pipeline), %d remarks on single steps, %d false alarms", rank_hours,
+              with_stages, remarks, all_alerts);
   for (const auto& [kind, n] : alerts) std::printf(" (%s %d)", kind.c_str(), n);
   std::printf("\n");
   if (!json.empty()) std::ofstream(json) << text << "\n";

@@ -59,7 +59,8 @@ void LiveModel::makeProgram(int s) {
   auto transfer = [&](bool send, int boundary, int micro, bool backward) {
     const int instance = 1000 + (boundary * 2 + backward) * m + micro;
     const int other = s == boundary ? boundary + 1 : boundary;
-    ops.push_back({send ? kSend : kRecv, kPp, instance, send ? "send" : "recv", 4 << 20, 60'000, 0, 1, other});
+    ops.push_back({send ? kSend : kRecv, kPp, instance, send ? "send" : "recv", 4 << 20, 60'000, 0, 1, other, boundary,
+                   backward});
   };
   for (int i = 0; i < m; ++i) {
     if (s > 0) transfer(false, s - 1, i, false);
@@ -98,17 +99,25 @@ void LiveModel::makeProgram(int s) {
 }
 
 std::string LiveModel::slowComm() const {
-  for (const ModelFault& f : config_.faults)
+  for (const ModelFault& f : config_.faults) {
     if (f.kind == ModelFault::slow_link)
       return analysis::live::commName(comms_.at({slowGroup(), groupIndex(f.rank, slowGroup())}).hash);
+    const int per_stage = config_.dp * config_.tp, first = boundaryOf(f.rank) * per_stage + f.rank % per_stage;
+    if (f.kind == ModelFault::slow_pair)
+      return "link " + std::to_string(first) + "-" + std::to_string(first + per_stage) + " ";
+  }
   return {};
 }
 
 double LiveModel::linkFactor(const Op& op, int index, int step) const {
-  for (const ModelFault& f : config_.faults)
-    if (f.kind == ModelFault::slow_link && step >= f.step && op.group == slowGroup() &&
-        index == groupIndex(f.rank, slowGroup()))
+  for (const ModelFault& f : config_.faults) {
+    if (step < f.step) continue;
+    if (f.kind == ModelFault::slow_link && op.group == slowGroup() && index == groupIndex(f.rank, slowGroup()))
       return 1 + f.size;
+    if (f.kind == ModelFault::slow_pair && op.group == kPp && index == groupIndex(f.rank, kPp) &&
+        op.boundary == boundaryOf(f.rank) && (f.op % 3 == 2 || (f.op % 3 == 1) == op.backward))
+      return 1 + f.size;
+  }
   return 1;
 }
 
@@ -327,10 +336,11 @@ ProcessReport LiveModel::report(int rank, int64_t t) {
       progress.peer = op.peer;
       progress.completed = progress.entered = static_cast<uint64_t>(data->step) * op.per_step + op.seq;
       analysis::live::CommState* c = commOf(op);
-      if (op.kind == kCollective && c) {
-        auto same = std::find_if(c->transfers.begin(), c->transfers.end(),
-                                 [&](const auto& x) { return x.op == op.name && x.bytes == op.bytes; });
-        if (same == c->transfers.end()) same = c->transfers.insert(same, {op.name, op.bytes, 0, ns, 0});
+      if (c) {
+        auto same = std::find_if(c->transfers.begin(), c->transfers.end(), [&](const auto& x) {
+          return x.op == op.name && x.bytes == op.bytes && x.peer == op.peer;
+        });
+        if (same == c->transfers.end()) same = c->transfers.insert(same, {op.name, op.bytes, 0, ns, 0, op.peer});
         ++same->count;
         same->shortest_ns = std::min(same->shortest_ns, ns);
         same->total_ns += ns;

@@ -24,11 +24,13 @@ using analysis::live::ProcessState;
 constexpr int64_t kMs = 1'000'000, kS = 1'000'000'000, kNever = INT64_MAX / 4;
 
 struct ModelFault {
-  enum Kind { hang, stopped, died, silent_node, other_op, other_size, slow, slow_link } kind = hang;
-  int rank = 0;     // of silent_node: any of its ranks; of slow_link: one of the communicator with slow transfers
+  enum Kind { hang, stopped, died, silent_node, other_op, other_size, slow, slow_link, slow_pair } kind = hang;
+  int rank = 0;     // of silent_node: any of its ranks; of slow_link: one of the communicator with slow transfers; of
+                    // slow_pair: its link to the next stage (of the last one: to the one before)
   int step = 0;     // the first
-  int op = 0;       // which of its communication operations, counted from 0, modulo their number
-  double size = 0;  // of slow, slow_link: how much longer
+  int op = 0;       // which of its communication operations, counted from 0, modulo their number; of slow_pair: 0 only
+                    // forward, 1 only backward, 2 both, modulo 3
+  double size = 0;  // of slow, slow_link, slow_pair: how much longer
 };
 
 struct ModelConfig {
@@ -65,7 +67,7 @@ class LiveModel {
   const std::set<int>& culprits() const { return culprits_; }
   /// When the first step in which something is slow began; kNever: it has not.
   int64_t slowAt() const { return slow_ns_; }
-  /// The communicator with slow transfers, as alerts name it.
+  /// The communicator with slow transfers, or the link, as alerts name it.
   std::string slowComm() const;
   int nodeOf(int rank) const { return rank / config_.per_node; }
   const ModelConfig& config() const { return config_; }
@@ -81,6 +83,8 @@ class LiveModel {
     int64_t bytes = 0, base_ns = 0;
     uint64_t seq = 0, per_step = 1;  // number in step 0, and how many of its name a step has
     int peer = -1;
+    int boundary = -1;      // of a send or receive: the stage before it
+    bool backward = false;  // of a send or receive
   };
   struct Comm {
     uint64_t hash = 0;
@@ -115,6 +119,7 @@ class LiveModel {
   bool run(int rank, StepData& data, std::map<std::pair<int, int>, Instance>& instances, std::vector<size_t>& next,
            std::vector<int64_t>& time, std::deque<int>& ready);
   Group slowGroup() const { return config_.tp > 1 ? kTp : kDp; }
+  int boundaryOf(int rank) const { return std::min(stage(rank), config_.pp - 2); }
   double linkFactor(const Op& op, int index, int step) const;
   double speedOf(int rank, int64_t t) const;
   bool saves(int rank, int step) const {

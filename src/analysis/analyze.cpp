@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <future>
 #include <mutex>
 #include <set>
 
@@ -33,6 +34,9 @@ class Analyzer {
     names_ = &*names;
     Result<TraceSteps> steps = TraceSteps::load(reader_, *names);
     if (!steps) return steps.status();
+    std::future<KernelReference> reference =
+        std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
+                   [&] { return KernelReference::sample(reader_, *names); });
     Result<PartTable> table = loadParts(reader_, *names);
     if (!table) return table.status();
     job_.table = std::move(*table);
@@ -45,7 +49,8 @@ class Analyzer {
     if (!telemetry) return telemetry.status();
     job_.telemetry = std::move(*telemetry);
     TS_TRY(sideTables());
-    TS_TRY(eachEvent(*steps, rules));
+    const std::optional<Unfinished> unfinished = findUnfinished(reader_, *names, job_.table, out_.world_size);
+    TS_TRY(eachEvent(*steps, reference.get(), rules));
     TS_TRY(match(reader_, *names, job_.table));
     clocksAndTimes();
     stepsAndBreakdown();
@@ -54,9 +59,7 @@ class Analyzer {
     matrix();
     say();
     out_.verdict = makeVerdict(job_, out_);
-    Result<std::optional<Unfinished>> unfinished = findUnfinished(reader_, *names, out_.world_size);
-    if (!unfinished) return unfinished.status();
-    if (*unfinished) sayHang(**unfinished, job_, out_.verdict);
+    if (unfinished) sayHang(*unfinished, job_, out_.verdict);
     if (options_.excerpt) {
       Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, *names, rules, job_, roots_, out_.verdict.rank);
       if (!excerpt) return excerpt.status();
@@ -106,15 +109,12 @@ class Analyzer {
                                  if (row.rank != kNull && row.local_rank != kNull)
                                    job_.device_of[row.rank] = row.local_rank;
                                }));
-    return eachRow<CollectiveRow>(reader_, *names_, {collectives::rank, collectives::device},
-                                  [&](const CollectiveRow& row, auto&&) {
-                                    if (row.rank != kNull && row.device != kNull) job_.device_of[row.rank] = row.device;
-                                  });
+    for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
+    return {};
   }
 
   /// The one pass over all events, rank by rank.
-  Status eachEvent(const TraceSteps& steps, const CommRules& rules) {
-    const KernelReference reference = KernelReference::sample(reader_, *names_);
+  Status eachEvent(const TraceSteps& steps, const KernelReference& reference, const CommRules& rules) {
     const FigureContext context(*names_, steps, reference, rules);
     HtaAnalysis hta(*names_, steps);
     RankRowsOptions options;
@@ -252,6 +252,26 @@ class Analyzer {
     return {};
   }
 
+  struct Asked {
+    Change change;
+    double saved_pct;
+    double* hidden_pct;
+  };
+  /// The others wait for the slowest alone: the next one costs something only when that is well.
+  static void hiddenCosts(const Replay& replay, double base, const std::vector<Asked>& asked) {
+    if (asked.empty()) return;
+    const Asked& most = *std::max_element(asked.begin(), asked.end(),
+                                          [](const Asked& a, const Asked& b) { return a.saved_pct < b.saved_pct; });
+    const double well = replay.run(most.change);
+    for (const Asked& a : asked) {
+      if (&a == &most || a.saved_pct >= kLeastCostPct) continue;
+      Change both = most.change;
+      both.work.insert(a.change.work.begin(), a.change.work.end());
+      both.transfer.insert(a.change.transfer.begin(), a.change.transfer.end());
+      *a.hidden_pct = 100 * (well - replay.run(both)) / base;
+    }
+  }
+
   void whatIf(const std::vector<RankEvidence>& evidence, std::vector<LinkEvidence>& links) {
     constexpr size_t kMost = 4;  // of ranks and of links
     const Replay replay(job_);
@@ -266,6 +286,7 @@ class Analyzer {
       path.what_if.push_back(w);
       return w.saved_pct;
     };
+    std::vector<Asked> asked;
     std::vector<Blame*> ranks;
     for (Blame& b : out_.blame)
       if (b.significant) ranks.push_back(&b);
@@ -281,18 +302,21 @@ class Analyzer {
         b->saved_pct = ask("rank " + std::to_string(b->rank) +
                                (e.cause == "checkpoint" ? " did not pause" : " were as fast as the others"),
                            change);
+        asked.push_back({change, b->saved_pct, &job_.hidden_ranks[b->rank]});
       }
-    size_t asked = 0;
+    size_t slow_links = 0;
     for (LinkEvidence& l : links) {
-      if (!l.result.significant || l.comm == UINT32_MAX || ++asked > kMost) continue;
+      if (!l.result.significant || l.comm == UINT32_MAX || ++slow_links > kMost) continue;
       Change usual, twice;
       usual.transfer[l.comm] = 1 / l.result.slowdown;
       twice.transfer[l.comm] = 0.5;
       l.result.saved_pct = ask("communicator " + l.result.group + " were as fast as its peers", usual);
       ask("communicator " + l.result.group + " were twice as fast", twice);
+      asked.push_back({usual, l.result.saved_pct, &job_.hidden_links[l.result.group]});
     }
+    hiddenCosts(replay, base, asked);
     // Where no link is slow: the one the job waits for most.
-    for (uint32_t c = 0; asked == 0 && !path.groups.empty() && c < job_.table.comms.size(); ++c) {
+    for (uint32_t c = 0; slow_links == 0 && !path.groups.empty() && c < job_.table.comms.size(); ++c) {
       if (job_.table.comms[c].name != path.groups[0].of) continue;
       Change twice;
       twice.transfer[c] = 0.5;

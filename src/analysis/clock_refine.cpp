@@ -1,6 +1,7 @@
 #include "analysis/clock_refine.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 
@@ -100,6 +101,36 @@ std::vector<Observation> observe(const PartTable& table, const sync::Clocks& clo
   return out;
 }
 
+/// Limits of pairs of domains: of all, or, where they are many, of those a power of two apart, so that everybody is a
+/// few steps from everybody.
+class PairLimits {
+ public:
+  explicit PairLimits(size_t domains)
+      : n_(domains), width_(domains <= kAllPairs ? domains : 32), limits_(n_ * width_) {}
+
+  /// Of a < b; null: this pair is not looked at.
+  LineLimits* of(uint32_t a, uint32_t b) {
+    const uint32_t apart = b - a;
+    if (n_ <= kAllPairs) return &limits_[a * width_ + b];
+    return std::has_single_bit(apart) ? &limits_[a * width_ + static_cast<size_t>(std::countr_zero(apart))] : nullptr;
+  }
+  void thin(double length) {
+    for (LineLimits& l : limits_) l.thin(0, length, kLimitsOfPair);
+  }
+  /// visit(a, b, limits) for every pair with a limit, until it says false.
+  template <typename Visit>
+  void each(Visit visit) const {
+    for (size_t i = 0; i < limits_.size(); ++i) {
+      const size_t a = i / width_, b = n_ <= kAllPairs ? i % width_ : a + (size_t{1} << i % width_);
+      if (!limits_[i].empty() && !visit(a, b, limits_[i])) return;
+    }
+  }
+
+ private:
+  const size_t n_, width_;
+  std::vector<LineLimits> limits_;
+};
+
 /// One stretch of time in which every clock is a straight line.
 class Window {
  public:
@@ -109,7 +140,8 @@ class Window {
         anchor_(anchor),
         from_(from),
         to_(to),
-        length_(static_cast<double>(to - from)) {}
+        length_(static_cast<double>(to - from)),
+        pairs_(table.domains.size()) {}
 
   /// False: the clocks of the trace or the collectives cannot be; `faults` says so.
   bool solve(std::span<const Observation> seen, std::vector<std::string>& faults);
@@ -142,8 +174,8 @@ class Window {
   // x of a domain is what its base line is off.
   std::vector<LineLimits> given_;  // by domain: of x, by the models of the trace
   std::vector<double> given_bound_;
-  std::map<std::pair<uint32_t, uint32_t>, LineLimits> pairs_;  // of x of the second − x of the first
-  std::vector<Line> lines_;                                    // estimates of x, by domain
+  PairLimits pairs_;         // of x of the second − x of the first
+  std::vector<Line> lines_;  // estimates of x, by domain
   // At both ends, by domain: x − x of the anchor.
   std::vector<Range> first_, last_;
   std::vector<double> estimate_first_, estimate_last_;
@@ -186,30 +218,25 @@ void Window::takeModels() {
 }
 
 void Window::takePairs(std::span<const Observation> seen) {
-  const size_t n = table_.domains.size();
-  auto wanted = [&](uint32_t a, uint32_t b) {
-    if (n <= kAllPairs) return true;
-    const uint32_t apart = b - a;
-    return (apart & (apart - 1)) == 0;  // a power of two: everybody is a few steps from everybody
-  };
   size_t since = 0;
   for (const Observation& o : seen) {
     for (size_t i = 0; i < o.seen.size(); ++i)
       for (size_t k = 0; k < o.seen.size(); ++k) {
         const Seen &a = o.seen[i], &b = o.seen[k];
-        if (a.domain >= b.domain || !wanted(a.domain, b.domain)) continue;
-        LineLimits& limits = pairs_[{a.domain, b.domain}];
+        if (a.domain >= b.domain) continue;
+        LineLimits* limits = pairs_.of(a.domain, b.domain);
+        if (!limits) continue;
         const Base &base_a = base_[a.domain], &base_b = base_[b.domain];
         const double t = base_a.at(a.median_end);
-        limits.atMost(t, base_a.at(a.first_end) - base_b.at(b.last_start) + kStampError);
-        limits.atLeast(t, base_a.at(a.last_start) - base_b.at(b.first_end) - kStampError);
+        limits->atMost(t, base_a.at(a.first_end) - base_b.at(b.last_start) + kStampError);
+        limits->atLeast(t, base_a.at(a.last_start) - base_b.at(b.first_end) - kStampError);
       }
     if (++since == 4 * kLimitsOfPair) {
-      for (auto& [pair, limits] : pairs_) limits.thin(0, length_, kLimitsOfPair);
+      pairs_.thin(length_);
       since = 0;
     }
   }
-  for (auto& [pair, limits] : pairs_) limits.thin(0, length_, kLimitsOfPair);
+  pairs_.thin(length_);
 }
 
 void Window::estimate(std::span<const Observation> seen) {
@@ -254,29 +281,32 @@ std::optional<Differences> Window::differences(double t, std::vector<std::string
     all.atMost(n, d, range->high);
     all.atMost(d, n, -range->low);
   }
-  for (const auto& [pair, limits] : pairs_) {
+  const size_t faults_before = faults.size();
+  pairs_.each([&](size_t a, size_t b, const LineLimits& limits) {
     const std::optional<Range> range = limits.at(t, kMaxSlope);
     if (!range) {
-      faults.push_back("the collectives of " + table_.domains[pair.first] + " and " + table_.domains[pair.second] +
+      faults.push_back("the collectives of " + table_.domains[a] + " and " + table_.domains[b] +
                        " contradict each other whatever their clocks: one of them was set in between");
-      return std::nullopt;
+      return false;
     }
-    all.atMost(pair.first, pair.second, range->high);
-    all.atMost(pair.second, pair.first, -range->low);
-  }
+    all.atMost(a, b, range->high);
+    all.atMost(b, a, -range->low);
+    return true;
+  });
+  if (faults.size() > faults_before) return std::nullopt;
   if (all.close()) return all;
   // Who is it? A pair whose collectives do not go with the clocks of the trace.
-  for (const auto& [pair, limits] : pairs_) {
-    const Range a = *given_[pair.first].at(t, kMaxSlope), b = *given_[pair.second].at(t, kMaxSlope);
+  pairs_.each([&](size_t i, size_t k, const LineLimits& limits) {
+    const Range a = *given_[i].at(t, kMaxSlope), b = *given_[k].at(t, kMaxSlope);
     const Range both = *limits.at(t, kMaxSlope);
     const double over = std::max(both.low - (b.high - a.low), (b.low - a.high) - both.high);
-    if (over <= 0) continue;
-    faults.push_back("the clocks of " + table_.domains[pair.first] + " and " + table_.domains[pair.second] +
-                     " are at least " + std::to_string(std::llround(over / 1000)) +
+    if (over <= 0) return true;
+    faults.push_back("the clocks of " + table_.domains[i] + " and " + table_.domains[k] + " are at least " +
+                     std::to_string(std::llround(over / 1000)) +
                      " µs farther off than their bounds allow: a rank would leave a collective before the last came");
-    return std::nullopt;
-  }
-  faults.push_back("the clocks of the trace contradict its collectives");
+    return false;
+  });
+  if (faults.size() == faults_before) faults.push_back("the clocks of the trace contradict its collectives");
   return std::nullopt;
 }
 

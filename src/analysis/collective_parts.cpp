@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/each_row.hpp"
+#include "analysis/sort_runs.hpp"
 
 namespace tracesmith::analysis {
 
@@ -14,11 +15,8 @@ constexpr const char* kOps[] = {"all_reduce", "all_gather", "reduce_scatter", "a
                                 "reduce",     "gather",     "scatter",        "send",       "recv",    "other"};
 
 void sortParts(PartTable& table) {
-  auto before = [](const Part& a, const Part& b) {
-    return a.process != b.process ? a.process < b.process : a.ts < b.ts;
-  };
-  if (!std::is_sorted(table.parts.begin(), table.parts.end(), before))
-    std::stable_sort(table.parts.begin(), table.parts.end(), before);
+  sortRuns(table.parts,
+           [](const Part& a, const Part& b) { return a.process != b.process ? a.process < b.process : a.ts < b.ts; });
   table.of_process.clear();
   for (size_t i = 0; i < table.parts.size();) {
     size_t end = i;
@@ -85,16 +83,19 @@ Result<PartTable> loadParts(const Reader& reader, const Names& names) {
   std::vector<OpKind> ops;
   for (uint32_t n = 0; n < names.size(); ++n) ops.push_back(opKind(names.text(n)));
   namespace c = collectives;
-  const std::vector<int> columns = {c::ts,   c::dur,        c::op,          c::comm,  c::seq,    c::node,
-                                    c::rank, c::group_size, c::peer,        c::bytes, c::algo,   c::step,
-                                    c::pid,  c::ts_enqueue, c::correlation, c::name,  c::stream, c::group_rank};
-  // Where a row tells its own place in the communicator, its peer is a place too.
-  std::map<std::pair<uint32_t, int32_t>, int32_t> members;
+  const std::vector<int> columns = {c::ts,          c::dur,  c::op,     c::comm,       c::seq,   c::node, c::rank,
+                                    c::group_size,  c::peer, c::bytes,  c::algo,       c::step,  c::pid,  c::ts_enqueue,
+                                    c::correlation, c::name, c::stream, c::group_rank, c::device};
   std::vector<uint32_t> placed_peers;
+  int64_t last_rank = kNull, last_device = kNull, last_placed = kNull;  // rows of a rank follow each other
   table.parts.reserve(reader.rows(tableOf<CollectiveRow>()));
   TS_TRY(eachRow<CollectiveRow>(reader, names, columns, [&](const CollectiveRow& row, auto&&) {
-    int64_t end;
-    if (row.ts == kNull || row.dur == kNull || __builtin_add_overflow(row.ts, row.dur, &end)) return;
+    if (row.rank != kNull && row.device != kNull && (row.rank != last_rank || row.device != last_device))
+      table.device_of[last_rank = row.rank] = last_device = row.device;
+    if (row.dur != kNull) table.longest_ns = std::max(table.longest_ns, row.dur);
+    int64_t end = kNull;
+    const bool ended = row.ts != kNull && row.dur != kNull && !__builtin_add_overflow(row.ts, row.dur, &end);
+    if (!ended && row.ts != kNull) return;
     Part p;
     p.ts = row.ts;
     p.end = end;
@@ -113,14 +114,22 @@ Result<PartTable> loadParts(const Reader& reader, const Names& names) {
     p.algo = name(row.algo);
     p.kernel = name(row.name);
     if (row.op != kNull) p.op = ops[static_cast<size_t>(row.op)];
+    if (!ended) {
+      if (row.rank != kNull && row.op != kNull && p.comm != kNoName && row.seq != kNull)
+        table.open.push_back({p, static_cast<uint32_t>(row.op), name(row.node)});
+      return;
+    }
     if (row.group_rank != kNull && p.comm != kNoName) {
       p.place = small(row.group_rank);
-      members.try_emplace({p.comm, p.place}, p.process);
       if (p.peer >= 0) placed_peers.push_back(static_cast<uint32_t>(table.parts.size()));
     }
     table.parts.push_back(p);
-    placed(p.process, row.node);
+    if (row.node != kNull && p.process != last_placed) placed(last_placed = p.process, row.node);
   }));
+  // Where a row tells its own place in the communicator, its peer is a place too.
+  std::map<std::pair<uint32_t, int32_t>, int32_t> members;
+  for (const Part& p : table.parts)
+    if (!placed_peers.empty() && p.place >= 0) members.try_emplace({p.comm, p.place}, p.process);
   for (uint32_t i : placed_peers) {
     Part& p = table.parts[i];
     auto member = members.find({p.comm, p.peer});

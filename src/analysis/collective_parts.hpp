@@ -79,12 +79,22 @@ struct Communicator {
   int32_t size = 0;
 };
 
+/// A rank's part in an operation that was in flight when the recording ended: it has no times.
+struct OpenPart {
+  Part part;
+  uint32_t op, node;  ///< names
+};
+
 struct PartTable {
   std::vector<Part> parts;                                  ///< by (process, ts)
   std::map<int64_t, std::pair<size_t, size_t>> of_process;  ///< range in parts
   std::vector<std::string> domains;                         ///< clock domains
   std::map<int64_t, uint32_t> domain_of;                    ///< by process
   std::map<int64_t, std::string> node_of;                   ///< by process, where it is known
+
+  std::vector<OpenPart> open;
+  int64_t longest_ns = 0;                ///< of all parts
+  std::map<int64_t, int64_t> device_of;  ///< by rank, where `collectives` says it
 
   std::vector<uint32_t> order;      ///< parts by instance
   std::vector<Instance> instances;  ///< by first_start

@@ -47,25 +47,31 @@ inline int64_t commonLength(const std::vector<Interval>& a, const std::vector<In
 /// u.
 template <typename Visit>
 void sweep(const std::vector<const std::vector<Interval>*>& unions, Visit visit) {
-  std::vector<size_t> at(unions.size(), 0);
+  struct Cursor {
+    const Interval *at, *end;
+    unsigned bit;
+  };
+  std::vector<Cursor> cursors;
+  for (size_t u = 0; u < unions.size(); ++u)
+    if (!unions[u]->empty()) cursors.push_back({unions[u]->data(), unions[u]->data() + unions[u]->size(), 1u << u});
   int64_t now = INT64_MIN;
-  for (;;) {
+  while (!cursors.empty()) {
     unsigned mask = 0;
     int64_t next = INT64_MAX;
-    for (size_t u = 0; u < unions.size(); ++u) {
-      while (at[u] < unions[u]->size() && (*unions[u])[at[u]].to <= now) ++at[u];
-      if (at[u] == unions[u]->size()) continue;
-      const Interval& i = (*unions[u])[at[u]];
-      if (i.from <= now) {
-        mask |= 1u << u;
-        next = std::min(next, i.to);
-      } else {
-        next = std::min(next, i.from);
+    bool ended = false;
+    for (Cursor& c : cursors) {
+      while (c.at != c.end && c.at->to <= now) ++c.at;
+      if (c.at == c.end) {
+        ended = true;
+        continue;
       }
+      const bool inside = c.at->from <= now;
+      mask |= inside ? c.bit : 0;
+      next = std::min(next, inside ? c.at->to : c.at->from);
     }
-    if (next == INT64_MAX) return;
     if (mask) visit(mask, now, next);
     now = next;
+    if (ended) std::erase_if(cursors, [](const Cursor& c) { return c.at == c.end; });
   }
 }
 

@@ -24,6 +24,10 @@ struct JobData {
   bool clocks_known = true;              ///< every domain has a clock
   int64_t start = 0, end = 0;            ///< reference clock
   double step_ns = 0;                    ///< median step of the median rank; 0: no steps
+  /// What ranks, and links by their group, cost nothing now and would cost once what costs most is well, % of the
+  /// job's time.
+  std::map<int64_t, double> hidden_ranks;
+  std::map<std::string, double> hidden_links;
 
   std::string nodeOf(int64_t process) const {
     auto it = table.node_of.find(process);
@@ -69,6 +73,7 @@ Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, cons
                                                const JobData& job, const std::vector<int32_t>& roots, int64_t culprit);
 
 constexpr int32_t kNobody = INT32_MIN;
+constexpr double kLeastCostPct = 0.1;  ///< of the job's time; less is none
 
 Verdict makeVerdict(const JobData& job, const Analysis& a);
 

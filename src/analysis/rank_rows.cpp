@@ -5,7 +5,9 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
+#include "analysis/sort_runs.hpp"
 #include "base/parallel.hpp"
 #include "trace/layout.hpp"
 
@@ -86,14 +88,22 @@ class Loader {
     for (auto& [process, rows] : ranks) {
       rows.process = process;
       auto byStart = [](const auto& a, const auto& b) { return a.ts < b.ts; };
-      auto sort = [&](auto& v) {
-        if (!std::is_sorted(v.begin(), v.end(), byStart)) std::stable_sort(v.begin(), v.end(), byStart);
-      };
-      sort(rows.device);
-      sort(rows.calls);
-      sort(rows.ranges);
+      sortRuns(rows.device, byStart);
+      sortRuns(rows.calls, byStart);
+      sortRuns(rows.ranges, byStart);
     }
     return ranks;
+  }
+
+  /// The next rank gets the memory of one that is done: fresh pages cost as much as filling them.
+  void recycle(RankRows& rows) {
+    rows.device.clear();
+    rows.calls.clear();
+    rows.ranges.clear();
+    spare_.device.swap(rows.device);
+    spare_.calls.swap(rows.calls);
+    spare_.ranges.swap(rows.ranges);
+    rows = {};
   }
 
  private:
@@ -120,7 +130,9 @@ class Loader {
                                                           : -1;
       if (process < task.low || process > task.high) continue;
       if (!rows || process != current) {
-        rows = &ranks[process];
+        auto [it, fresh] = ranks.try_emplace(process);
+        if (fresh) it->second = std::exchange(spare_, {});
+        rows = &it->second;
         current = process;
       }
       int64_t end;
@@ -154,6 +166,7 @@ class Loader {
   const Names& names_;
   const RankRowsOptions& options_;
   BlockDecoder decoder_;
+  RankRows spare_;  // nothing but memory
   ColumnData ts_, dur_, type_, name_, correlation_, rank_, pid_, stream_, launch_;
 };
 
@@ -178,7 +191,7 @@ Status eachRank(const Reader& reader, const Names& names, const RankRowsOptions&
     std::map<int64_t, RankRows> ranks = loaders[worker]->load(tasks[t]);
     for (auto& [process, rows] : ranks) {
       visit(rows, worker);
-      rows = {};
+      loaders[worker]->recycle(rows);
     }
     if (!options.progress) return;
     std::lock_guard lock(mutex);

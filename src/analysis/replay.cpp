@@ -1,7 +1,7 @@
 #include "analysis/replay.hpp"
 
 #include <algorithm>
-#include <unordered_map>
+#include <span>
 
 namespace tracesmith::analysis {
 
@@ -11,64 +11,78 @@ namespace {
 constexpr int64_t kQueuedNs = 3000;  // starts this soon after the one before: it had been ready earlier
 }
 
-Replay::Replay(const JobData& job) : job_(job), dependencies_(job.table.parts.size()) {
+Replay::Replay(const JobData& job) : job_(job), slot_of_(job.table.parts.size()), slots_(job.table.order.size()) {
+  const PartTable& t = job.table;
   for (const RankFigures& r : job.ranks) {
     if (r.steps.empty()) continue;
-    const sync::ClockTable& clock = clockOf(job.clocks, job.table.domain(r.process));
+    const sync::ClockTable& clock = clockOf(job.clocks, t.domain(r.process));
     first_[r.process] = clock.toReference(r.steps.front().ts);
     last_[r.process] = clock.toReference(r.steps.back().end);
   }
-  const std::vector<Part>& parts = job.table.parts;
-  for (const auto& [process, range] : job.table.of_process) {
-    uint32_t anchor = UINT32_MAX;
-    first_.try_emplace(process, parts[range.first].ts);
-    last_.try_emplace(process, parts[range.second - 1].end);
-    std::vector<uint32_t> blocking;  // not yet ended at the current part
-    for (size_t i = range.first; i < range.second; ++i) {
-      const Part& p = parts[i];
-      Dependency& d = dependencies_[i];
-      std::erase_if(blocking, [&](uint32_t b) {
-        if (parts[b].end > p.ts) return false;
-        if (anchor == UINT32_MAX || parts[b].end > parts[anchor].end) anchor = b;
-        return true;
-      });
-      d.anchor = anchor;
-      const int64_t from = anchor == UINT32_MAX ? first_[process] : parts[anchor].end;
-      d.work_ns = d.least_ns = static_cast<double>(std::max<int64_t>(0, p.ts - from));
-      if (i > range.first && parts[i - 1].end <= p.ts) {
-        d.queue = static_cast<uint32_t>(i - 1);
-        d.gap_ns = static_cast<float>(p.ts - parts[i - 1].end);
-        if (d.gap_ns <= kQueuedNs)
-          d.least_ns = p.enqueue == kNull ? 0 : std::clamp(static_cast<double>(p.enqueue - from), 0.0, d.work_ns);
-        else
-          d.gap_ns = 700;  // a kernel follows another no sooner
-      }
-      if (p.blocks) blocking.push_back(static_cast<uint32_t>(i));
+  for (uint32_t s = 0; s < t.order.size(); ++s) slot_of_[t.order[s]] = s;
+  for (const auto& [process, range] : t.of_process) addProcess(process, range);
+  for (const Instance& in : t.instances)
+    for (uint32_t s = in.first; s < in.first + in.count; ++s) {
+      const Part& p = t.parts[t.order[s]];
+      slots_[s].transfer_ns = in.last_part >= 0 ? std::max(0.0, static_cast<double>(p.end - in.last_start))
+                                                : static_cast<double>(p.end - p.ts);
     }
+}
+
+void Replay::addProcess(int64_t process, std::pair<size_t, size_t> range) {
+  const std::vector<Part>& parts = job_.table.parts;
+  first_.try_emplace(process, parts[range.first].ts);
+  last_.try_emplace(process, parts[range.second - 1].end);
+  uint32_t anchor = UINT32_MAX;
+  std::vector<uint32_t> blocking;  // not yet ended at the current part
+  int64_t last_end = INT64_MIN;
+  for (size_t i = range.first; i < range.second; ++i) {
+    const Part& p = parts[i];
+    Slot& d = slots_[slot_of_[i]];
+    std::erase_if(blocking, [&](uint32_t b) {
+      if (parts[b].end > p.ts) return false;
+      if (anchor == UINT32_MAX || parts[b].end > parts[anchor].end) anchor = b;
+      return true;
+    });
+    d.process = static_cast<uint32_t>(processes_.size());
+    if (anchor != UINT32_MAX) d.anchor = slot_of_[anchor];
+    const int64_t from = anchor == UINT32_MAX ? first_[process] : parts[anchor].end;
+    const auto work_ns = static_cast<double>(std::max<int64_t>(0, p.ts - from));
+    d.least_ns = work_ns;
+    if (i > range.first && parts[i - 1].end <= p.ts) {
+      d.queue = slot_of_[i - 1];
+      d.gap_ns = static_cast<float>(p.ts - parts[i - 1].end);
+      if (d.gap_ns <= kQueuedNs)
+        d.least_ns = p.enqueue == kNull ? 0 : std::clamp(static_cast<double>(p.enqueue - from), 0.0, work_ns);
+      else
+        d.gap_ns = 700;  // a kernel follows another no sooner
+      d.queued = d.least_ns < work_ns;
+    }
+    if (p.blocks) blocking.push_back(static_cast<uint32_t>(i));
+    last_end = std::max(last_end, p.end);
   }
+  // After the last collective the rank works on to its end.
+  processes_.push_back({process, static_cast<double>(first_[process]) - static_cast<double>(job_.start),
+                        static_cast<double>(std::max<int64_t>(0, last_[process] - last_end))});
 }
 
 double Replay::run(const Change& change) const {
-  const PartTable& t = job_.table;
-  std::vector<double> ends(t.parts.size(), 0);
-  const auto origin = static_cast<double>(job_.start);
-  std::unordered_map<int32_t, double> begins;
-  for (const auto& [process, ns] : first_) begins[static_cast<int32_t>(process)] = static_cast<double>(ns) - origin;
-  auto factor = [&](int32_t process) {
-    auto it = change.work.find(process);
-    return it == change.work.end() ? 1.0 : it->second;
-  };
+  std::vector<double> ends(slots_.size(), 0);
+  std::vector<double> factors, reached(processes_.size(), 0);
+  for (const Process& p : processes_) {
+    auto it = change.work.find(static_cast<int32_t>(p.process));
+    factors.push_back(it == change.work.end() ? 1.0 : it->second);
+  }
   std::vector<double> arrivals;
-  for (const Instance& in : t.instances) {
+  for (const Instance& in : job_.table.instances) {
+    const std::span<const Slot> slots(&slots_[in.first], in.count);
     arrivals.resize(in.count);
     double last = 0;
     for (uint32_t k = 0; k < in.count; ++k) {
-      const uint32_t at = t.order[in.first + k];
-      const Part& p = t.parts[at];
-      const Dependency& d = dependencies_[at];
-      const double from = d.anchor == UINT32_MAX ? begins[p.process] : ends[d.anchor];
-      double arrival = from + d.least_ns * factor(p.process);
-      if (d.queue != UINT32_MAX) arrival = std::max(arrival, ends[d.queue] + static_cast<double>(d.gap_ns));
+      const Slot& s = slots[k];
+      const double from = s.anchor == UINT32_MAX ? processes_[s.process].begin_ns : ends[s.anchor];
+      double arrival = from + s.least_ns * factors[s.process];
+      if (s.queue != UINT32_MAX) arrival = std::max(arrival, ends[s.queue] + static_cast<double>(s.gap_ns));
       arrivals[k] = arrival;
       last = std::max(last, arrival);
     }
@@ -76,26 +90,16 @@ double Replay::run(const Change& change) const {
     const double scale = change.all_transfers * (own == change.transfer.end() ? 1.0 : own->second);
     const bool together = in.last_part >= 0;
     for (uint32_t k = 0; k < in.count; ++k) {
-      const uint32_t at = t.order[in.first + k];
-      const Part& p = t.parts[at];
-      ends[at] = together ? last + std::max(0.0, static_cast<double>(p.end - in.last_start)) * scale
-                          : arrivals[k] + static_cast<double>(p.end - p.ts) * scale;
+      const Slot& s = slots[k];
+      const double end = (together ? last : arrivals[k]) + s.transfer_ns * scale;
+      ends[in.first + k] = end;
+      reached[s.process] = std::max(reached[s.process], end);
     }
   }
-  double end = 0;
-  for (const auto& [process, range] : t.of_process) {
-    // After the last collective the rank works on to its end.
-    double reached = 0;
-    int64_t was = INT64_MIN;
-    for (size_t i = range.first; i < range.second; ++i) {
-      reached = std::max(reached, ends[i]);
-      was = std::max(was, t.parts[i].end);
-    }
-    const auto tail = static_cast<double>(std::max<int64_t>(0, last_.at(process) - was));
-    end = std::max(end, reached + tail * factor(static_cast<int32_t>(process)));
-  }
-  double begin = 1e300;
-  for (const auto& [process, ns] : begins) begin = std::min(begin, ns);
+  double end = 0, begin = 1e300;
+  for (size_t i = 0; i < processes_.size(); ++i) end = std::max(end, reached[i] + processes_[i].tail_ns * factors[i]);
+  for (const auto& [process, ns] : first_)
+    begin = std::min(begin, static_cast<double>(ns) - static_cast<double>(job_.start));
   return end - begin;
 }
 
@@ -144,11 +148,10 @@ CriticalPath Replay::path() const {
     if (comm != UINT32_MAX) by_comm[comm] += transfer;
     process = l.process;
     now = l.ts;
-    const Dependency& d = dependencies_[late];
-    const bool queued = d.queue != UINT32_MAX && d.least_ns < d.work_ns;
-    const uint32_t next = queued ? d.queue : d.anchor;
-    if (next != UINT32_MAX && t.parts[next].ts >= l.ts) break;
-    at = next;
+    const Slot& d = slots_[slot_of_[late]];
+    const uint32_t next = d.queued ? d.queue : d.anchor;
+    at = next == UINT32_MAX ? next : t.order[next];
+    if (at != UINT32_MAX && t.parts[at].ts >= l.ts) break;
   }
   out.total_us = static_cast<double>(end - begin) / 1000;
   out.other_us = std::max(0.0, out.total_us - out.work_us - out.transfer_us);

@@ -28,14 +28,26 @@ class Replay {
   CriticalPath path() const;
 
  private:
-  struct Dependency {
-    uint32_t queue = UINT32_MAX;   // part whose end it queued behind
-    uint32_t anchor = UINT32_MAX;  // part after which computation went on; none: the rank's first event
+  /// A part, in the order of the instances: a replay goes through them one after another.
+  struct Slot {
+    uint32_t queue = UINT32_MAX;   // slot whose end it queued behind
+    uint32_t anchor = UINT32_MAX;  // slot after which computation went on; none: the rank's first event
     float gap_ns = 0;
-    double least_ns = 0, work_ns = 0;  // from the anchor: at least, and as it was
+    uint32_t process : 31 = 0;  // index in processes_
+    uint32_t queued : 1 = 0;    // as it was, it had to wait in the queue
+    double least_ns = 0;        // from the anchor
+    double transfer_ns = 0;     // after the last came; where nobody waits, from its own start
   };
+  struct Process {
+    int64_t process;
+    double begin_ns, tail_ns;  // its first event, since the start of the job; its work after the last collective
+  };
+  void addProcess(int64_t process, std::pair<size_t, size_t> range);
+
   const JobData& job_;
-  std::vector<Dependency> dependencies_;     // by part
+  std::vector<uint32_t> slot_of_;  // by part
+  std::vector<Slot> slots_;
+  std::vector<Process> processes_;           // those with parts
   std::map<int64_t, int64_t> first_, last_;  // by process: reference clock
 };
 

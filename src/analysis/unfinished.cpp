@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "analysis/each_row.hpp"
 #include "base/text.hpp"
+#include "trace/layout.hpp"
 
 namespace tracesmith::analysis {
 
@@ -16,92 +16,103 @@ namespace {
 constexpr int64_t kLeastWaitNs = 2'000'000'000;
 constexpr int64_t kWaits = 3;  // times the longest one that ended
 
+using Key = std::tuple<uint32_t, OpKind, int64_t>;  // communicator, operation, number
+
 struct Operation {
+  uint32_t op = kNoName;
   std::set<int64_t> ranks;  // that launched it
-  int64_t group_size = kNull;
-  int64_t last_enqueue = INT64_MIN;
-  int64_t last_node = kNull;  // of the one that came last
-  bool waited = false;        // it has not ended on some rank
+  int32_t group_size = -1;
+  int64_t last_enqueue = kNull;
+  std::string last_node;  // of the one that came last
+
+  void add(const Part& p, std::string_view node) {
+    ranks.insert(p.process);
+    group_size = std::max(group_size, p.group_size);
+    if (p.enqueue == kNull || p.enqueue <= last_enqueue) return;
+    last_enqueue = p.enqueue;
+    last_node = node;
+  }
 };
 
-/// The last time anything was recorded on each node, raw clock.
-Result<std::map<int64_t, int64_t>> endsOf(const Reader& reader, const Names& names) {
-  std::map<int64_t, int64_t> ends;
-  auto add = [&](int64_t node, int64_t ts) {
-    if (ts != kNull) ends.try_emplace(node, ts).first->second = std::max(ends[node], ts);
-  };
-  TS_TRY(eachRow<EventRow>(reader, names, {events::node, events::ts},
-                           [&](const EventRow& row, auto&&) { add(row.node, row.ts); }));
-  TS_TRY(eachRow<MetricRow>(reader, names, {metrics::node, metrics::ts},
-                            [&](const MetricRow& row, auto&&) { add(row.node, row.ts); }));
-  return ends;
+Key keyOf(const Part& p) { return {p.comm, p.op, p.seq}; }
+
+/// The last time anything of this table was recorded on a node, raw clock; zones say it where a block is of one node.
+template <typename Row>
+int64_t endOf(const Reader& reader, const Names& names, std::string_view node, int node_column, int ts_column) {
+  int64_t end = kNull;
+  BlockDecoder decoder(reader);
+  ColumnData nodes, times;
+  for (const Block* block : reader.blocks(tableOf<Row>())) {
+    int64_t low, high, first, last;
+    if (!block->zone(ts_column, first, last) || last <= end) continue;
+    const bool named = block->zone(node_column, low, high);
+    const ColumnEntry* entry = block->find(node_column);
+    auto is = [&](int64_t id) { return names.text(names.of(block->stream, id)) == node; };
+    if (!named || (low == high && entry->values == block->rows)) {
+      if (named ? is(low) : node.empty()) end = last;
+      continue;
+    }
+    if (!decoder.decode(*block, node_column, nodes) || !decoder.decode(*block, ts_column, times)) continue;
+    for (uint32_t r = 0; r < block->rows; ++r)
+      if (times.valid(r) && times.data<int64_t>()[r] > end && is(slotAt(nodes, Kind::Str, r)))
+        end = times.data<int64_t>()[r];
+  }
+  return end;
 }
 
 }  // namespace
 
-Result<std::optional<Unfinished>> findUnfinished(const Reader& reader, const Names& names, int world_size) {
-  using Key = std::tuple<int64_t, int64_t, int64_t>;  // communicator, operation, number
+std::optional<Unfinished> findUnfinished(const Reader& reader, const Names& names, const PartTable& table,
+                                         int world_size) {
   std::map<Key, Operation> open;
-  int64_t longest = 0;
-  TS_TRY(eachRow<CollectiveRow>(reader, names,
-                                {collectives::ts, collectives::dur, collectives::comm, collectives::op,
-                                 collectives::seq, collectives::rank, collectives::peer},
-                                [&](const CollectiveRow& row, auto&&) {
-                                  if (row.dur != kNull) longest = std::max(longest, row.dur);
-                                  if (row.ts == kNull && row.comm != kNull && row.seq != kNull && row.rank != kNull &&
-                                      row.op != kNull)
-                                    open[{row.comm, row.op, row.seq}];
-                                }));
-  if (open.empty()) return std::optional<Unfinished>();
-  TS_TRY(
-      eachRow<CollectiveRow>(reader, names,
-                             {collectives::ts, collectives::comm, collectives::op, collectives::seq, collectives::rank,
-                              collectives::node, collectives::group_size, collectives::ts_enqueue},
-                             [&](const CollectiveRow& row, auto&&) {
-                               auto it = row.rank == kNull ? open.end() : open.find({row.comm, row.op, row.seq});
-                               if (it == open.end()) return;
-                               Operation& o = it->second;
-                               o.ranks.insert(row.rank);
-                               o.group_size = std::max(o.group_size, row.group_size);
-                               o.waited |= row.ts == kNull;
-                               if (row.ts_enqueue != kNull && row.ts_enqueue > o.last_enqueue) {
-                                 o.last_enqueue = row.ts_enqueue;
-                                 o.last_node = row.node;
-                               }
-                             }));
+  for (const OpenPart& o : table.open) {
+    Operation& operation = open[keyOf(o.part)];
+    operation.op = o.op;
+    operation.add(o.part, names.text(o.node));
+  }
+  if (open.empty()) return {};
+  for (const Part& p : table.parts) {
+    if (p.process < 0) continue;
+    auto it = open.find(keyOf(p));
+    if (it == open.end()) continue;
+    auto node = table.node_of.find(p.process);
+    it->second.add(p, node == table.node_of.end() ? std::string_view() : node->second);
+  }
   const Key* first = nullptr;
   const Operation* found = nullptr;
   for (const auto& [key, o] : open) {
-    const std::string_view op = names.text(static_cast<uint32_t>(std::get<1>(key)));
     // Which send belongs to which receive their numbers do not say.
-    if (op == "send" || op == "recv" || !o.waited || o.last_enqueue == INT64_MIN) continue;
-    if (o.group_size == kNull || static_cast<int64_t>(o.ranks.size()) >= o.group_size) continue;
+    const OpKind op = std::get<1>(key);
+    if (op == OpKind::send || op == OpKind::recv || o.last_enqueue == kNull) continue;
+    if (o.group_size < 0 || static_cast<int64_t>(o.ranks.size()) >= o.group_size) continue;
     if (!found || o.last_enqueue < found->last_enqueue) {
       first = &key;
       found = &o;
     }
   }
-  if (!found) return std::optional<Unfinished>();
-  auto ends = endsOf(reader, names);
-  if (!ends) return ends.status();
+  if (!found) return {};
+  const int64_t end = std::max(endOf<EventRow>(reader, names, found->last_node, events::node, events::ts),
+                               endOf<MetricRow>(reader, names, found->last_node, metrics::node, metrics::ts));
   Unfinished out;
-  out.waited_ns = (*ends)[found->last_node] - found->last_enqueue;
-  if (out.waited_ns < std::max(kLeastWaitNs, kWaits * longest)) return std::optional<Unfinished>();
-  out.comm = names.text(static_cast<uint32_t>(std::get<0>(*first)));
-  out.op = names.text(static_cast<uint32_t>(std::get<1>(*first)));
+  if (end == kNull) return {};
+  out.waited_ns = end - found->last_enqueue;
+  if (out.waited_ns < std::max(kLeastWaitNs, kWaits * table.longest_ns)) return {};
+  const uint32_t comm = std::get<0>(*first);
+  out.comm = names.text(comm);
+  out.op = names.text(found->op);
   out.seq = std::get<2>(*first);
   out.entered.assign(found->ranks.begin(), found->ranks.end());
   // Who is missing is known where the communicator is the whole job; else from whom it had before.
   std::set<int64_t> members;
-  TS_TRY(eachRow<CollectiveRow>(reader, names, {collectives::comm, collectives::rank},
-                                [&](const CollectiveRow& row, auto&&) {
-                                  if (row.comm == std::get<0>(*first) && row.rank != kNull) members.insert(row.rank);
-                                }));
+  for (const Part& p : table.parts)
+    if (p.comm == comm && p.process >= 0) members.insert(p.process);
+  for (const OpenPart& o : table.open)
+    if (o.part.comm == comm) members.insert(o.part.process);
   if (found->group_size == world_size)
     for (int64_t r = 0; r < world_size; ++r) members.insert(r);
   std::set_difference(members.begin(), members.end(), found->ranks.begin(), found->ranks.end(),
                       std::back_inserter(out.missing));
-  return std::optional<Unfinished>(std::move(out));
+  return out;
 }
 
 void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict) {

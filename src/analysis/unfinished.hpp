@@ -19,8 +19,9 @@ struct Unfinished {
 };
 
 /// The first operation of the trace that ranks waited in to its end while others had not launched it; nothing where all
-/// were there, or where the wait was no longer than waits of this job are.
-Result<std::optional<Unfinished>> findUnfinished(const trace::Reader& reader, const Names& names, int world_size);
+/// were there, or where the wait was no longer than waits of this job are. Times of the table's parts are raw.
+std::optional<Unfinished> findUnfinished(const trace::Reader& reader, const Names& names, const PartTable& table,
+                                         int world_size);
 /// The verdict on such a trace; what was found else is not forgotten.
 void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict);
 

@@ -48,8 +48,9 @@ std::string linkText(const LinkResult& link) {
 }
 
 std::string costText(double pct) {
-  return pct >= 0.1 ? " cost the job " + percent(pct) + " of its time: "
-                    : " is slower than its peers, at no cost to the job so far: ";
+  return pct >= kLeastCostPct ? " cost the job " + percent(pct) + " of its time: "
+         : std::isnan(pct)    ? " is slower than its peers, at a cost that is not known: "
+                              : " is slower than its peers, at no cost to the job so far: ";
 }
 
 /// Where to look first, by cause. `gpu`: "GPU 3 of node1", or "its GPU".
@@ -72,19 +73,37 @@ std::string nextOf(const std::string& cause, const std::string& gpu) {
 
 double weightOf(double saved_pct) { return std::isnan(saved_pct) ? 0 : saved_pct; }
 
-/// Everything else that was found, except the communicators of a node that was named already.
-std::vector<std::string> alsoFound(const Analysis& a, const Blame* rank, const LinkResult* link) {
+template <typename Key>
+double hiddenCost(const std::map<Key, double>& costs, const Key& key) {
+  auto it = costs.find(key);
+  return it == costs.end() ? 0 : it->second;
+}
+
+/// Everything else that costs the job something, or would if what the verdict names were well; except the communicators
+/// of a node that was named already. Of a rank the cost may not be known (only of the slowest it is asked for); that of
+/// a link is most often hidden by computation, so it must be.
+std::vector<std::string> alsoFound(const JobData& job, const Analysis& a, const Blame* rank, const LinkResult* link) {
   constexpr size_t kMost = 3;
   std::vector<std::pair<double, std::string>> found;
-  for (const Blame& b : a.blame)
-    if (b.significant && &b != rank)
-      found.emplace_back(weightOf(b.saved_pct),
-                         rankText(b.rank, b.node) + costText(weightOf(b.saved_pct)) + b.evidence);
+  auto add = [&](const std::string& what, double cost, double hidden, const std::string& evidence) {
+    if (cost < kLeastCostPct && hidden >= kLeastCostPct)
+      found.emplace_back(0, what + " would cost the job " + percent(hidden) + " of its time then: " + evidence);
+    else
+      found.emplace_back(weightOf(cost), what + costText(cost) + evidence);
+  };
+  for (const Blame& b : a.blame) {
+    const double hidden = hiddenCost(job.hidden_ranks, b.rank);
+    if (b.significant && &b != rank && (std::isnan(b.saved_pct) || std::max(b.saved_pct, hidden) >= kLeastCostPct))
+      add(rankText(b.rank, b.node), b.saved_pct, hidden, b.evidence);
+  }
   std::set<std::vector<std::string>> nodes;
   if (link) nodes.insert(link->nodes);
-  for (const LinkResult& l : a.links)
-    if (l.significant && &l != link && nodes.insert(l.nodes).second)
-      found.emplace_back(weightOf(l.saved_pct), linkText(l) + costText(weightOf(l.saved_pct)) + l.evidence);
+  for (const LinkResult& l : a.links) {
+    const double hidden = hiddenCost(job.hidden_links, l.group);
+    if (l.significant && &l != link && std::max(weightOf(l.saved_pct), hidden) >= kLeastCostPct &&
+        nodes.insert(l.nodes).second)
+      add(linkText(l), l.saved_pct, hidden, l.evidence);
+  }
   std::stable_sort(found.begin(), found.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
   std::vector<std::string> out;
   for (auto& [weight, text] : found) {
@@ -116,13 +135,13 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     else
       link = nullptr;
   }
-  v.also = alsoFound(a, rank, link);
+  v.also = alsoFound(job, a, rank, link);
   if (rank) {
     v.kind = VerdictKind::rank;
     v.rank = rank->rank;
     v.node = rank->node;
     v.cause = rank->cause;
-    v.cost_pct = weight(*rank);
+    v.cost_pct = rank->saved_pct;
     v.confidence = rank->confidence;
     v.text = rankText(rank->rank, rank->node) + costText(v.cost_pct) + rank->evidence;
     auto device = job.device_of.find(rank->rank);
@@ -136,7 +155,7 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     v.group = link->group;
     v.cause = "slow_link";
     if (link->nodes.size() == 1) v.node = link->nodes[0];
-    v.cost_pct = weightOf(link->saved_pct);
+    v.cost_pct = link->saved_pct;
     v.confidence = link->confidence;
     v.text = linkText(*link) + costText(v.cost_pct) + link->evidence;
     v.next = nextOf(v.cause, "");

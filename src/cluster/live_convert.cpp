@@ -40,6 +40,7 @@ void toMessage(const CommState& c, LiveCommunicator& m) {
     out.set_count(t.count);
     out.set_shortest_ns(t.shortest_ns);
     out.set_total_ns(t.total_ns);
+    if (t.peer >= 0) out.set_peer(t.peer);
   }
 }
 
@@ -57,7 +58,8 @@ CommState fromMessage(const LiveCommunicator& m) {
     c.ops.push_back(std::move(o));
   });
   each(m.transfers(), kMostOfComm, [&](const LiveTransfers& t) {
-    c.transfers.push_back({text(t.op()), t.bytes(), t.count(), t.shortest_ns(), t.total_ns()});
+    c.transfers.push_back(
+        {text(t.op()), t.bytes(), t.count(), t.shortest_ns(), t.total_ns(), t.has_peer() ? t.peer() : -1});
   });
   return c;
 }

@@ -26,10 +26,10 @@ constexpr uint64_t kMs = 1'000'000, kS = 1'000'000'000;
 constexpr uint64_t kLateKernelsNs = 300 * kMs;  // CUPTI hands kernels over every 100 ms
 constexpr uint64_t kForgetDeadNs = 600 * kS;    // how long a process that is gone is told
 constexpr uint64_t kFreshDeadNs = 60 * kS;      // one found dead is told if its probe was alive so recently
-constexpr size_t kMostSteps = 64, kMostTransfers = 4;
+constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPairs = 8;
 // CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
 constexpr size_t kMostPerStream = 32;
-constexpr size_t kMostPairs = 32;  // peers of a communicator whose sends and receives are told
+constexpr size_t kMostPeers = 32;  // of a communicator, whose numbers are told
 
 struct ProcessStat {
   bool stopped;  // by a signal, or a debugger
@@ -55,6 +55,9 @@ std::optional<ProcessStat> readStat(int64_t pid) {
   return ProcessStat{(state | 32) == 't', (user + system) * tick_ns};
 }
 
+/// Of a send or receive: rank in the communicator.
+int32_t peerOf(const Record& r) { return r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1; }
+
 /// Bytes its calls have read and written; only its own user may see them.
 std::optional<uint64_t> readIo(int64_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/io");
@@ -63,8 +66,6 @@ std::optional<uint64_t> readIo(int64_t pid) {
   if (!(in >> read_key >> read >> write_key >> written) || read_key != "rchar:" || write_key != "wchar:") return {};
   return read + written;
 }
-
-int32_t peerOf(const Record& r) { return r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1; }
 
 }  // namespace
 
@@ -124,7 +125,7 @@ void RingFollower::addProgress(const Comm& c, CommState& state) {
     else
       pairs.push_back(&p);
   std::sort(pairs.begin(), pairs.end(), [](const Progress* a, const Progress* b) { return a->touched > b->touched; });
-  if (pairs.size() > kMostPairs) pairs.resize(kMostPairs);
+  if (pairs.size() > kMostPeers) pairs.resize(kMostPeers);
   for (const Progress* p : pairs) state.ops.push_back(p->state);
 }
 
@@ -134,14 +135,17 @@ void RingFollower::ended(const NcclJoin::Operation& o, const Record* kernel) {
   Comm& c = comm(r);
   OpProgress& p = progress(c, r);
   p.completed = std::max(p.completed.value_or(0), r.arg[1]);
-  if (again_ || r.kind != Kind::collective || kernel->end <= kernel->start) return;
+  const int32_t peer = peerOf(r);
+  // A kernel that sends to several at once says nothing about one of them.
+  if (again_ || kernel->end <= kernel->start || (r.kind == Kind::p2p && (peer < 0 || o.mixed))) return;
   ring::CollectiveInfo info;
   std::memcpy(&info, &r.arg[3], sizeof info);
   const int64_t bytes = capture::ncclBytes(r.arg[2], info.datatype);
   const auto ns = static_cast<int64_t>(kernel->end - kernel->start);
-  Transfers& t = c.transfers[{p.op, bytes}];
+  Transfers& t = c.transfers[{p.op, bytes, peer}];
   t.op = p.op;
   t.bytes = bytes;
+  t.peer = peer;
   t.shortest_ns = t.count == 0 ? ns : std::min(t.shortest_ns, ns);
   t.total_ns += ns;
   ++t.count;
@@ -269,11 +273,11 @@ void RingFollower::addProcess(uint64_t now, ProcessReport& p) {
   const std::optional<ProcessStat> stat = readStat(h.writer_pid);
   if (!stat) return;
   if (stat->stopped) p.state = ProcessState::stopped;
-  if (p.simulated) return;  // one process plays many
-  const std::optional<uint64_t> io = readIo(h.writer_pid);
+  // One process plays many simulated ones: what their CPU does nobody knows, what they write the simulation says.
+  const std::optional<uint64_t> io = p.simulated ? h.simulated_io_bytes.load() : readIo(h.writer_pid);
   if (cpu_at_ns_ != 0 && now > cpu_at_ns_) {
     const auto ns = static_cast<double>(now - cpu_at_ns_);
-    if (stat->cpu_ns >= cpu_ns_) p.cpu_share = static_cast<double>(stat->cpu_ns - cpu_ns_) / ns;
+    if (!p.simulated && stat->cpu_ns >= cpu_ns_) p.cpu_share = static_cast<double>(stat->cpu_ns - cpu_ns_) / ns;
     if (io && *io >= io_bytes_) p.io_bytes_per_s = static_cast<double>(*io - io_bytes_) / ns * 1e9;
   }
   cpu_ns_ = stat->cpu_ns;
@@ -322,10 +326,15 @@ ProcessReport RingFollower::report(uint64_t now) {
     CommState& state = p.comms.emplace_back(c.state);
     addProgress(c, state);
     // The largest ones: the same on all ranks, and what they take says most about the links.
-    for (auto t = c.transfers.begin(); t != c.transfers.end(); ++t) state.transfers.push_back(t->second);
-    std::stable_sort(state.transfers.begin(), state.transfers.end(),
-                     [](const Transfers& a, const Transfers& b) { return a.bytes > b.bytes; });
-    if (state.transfers.size() > kMostTransfers) state.transfers.resize(kMostTransfers);
+    std::vector<Transfers> all;
+    for (auto& [key, transfers] : c.transfers) all.push_back(std::move(transfers));
+    std::stable_sort(all.begin(), all.end(), [](const Transfers& a, const Transfers& b) { return a.bytes > b.bytes; });
+    size_t left[2] = {kMostTransfers, kMostPairs};
+    for (Transfers& t : all)
+      if (size_t& room = left[t.peer >= 0]; room > 0) {
+        --room;
+        state.transfers.push_back(std::move(t));
+      }
     c.transfers.clear();
   }
   addInFlight(now, p);

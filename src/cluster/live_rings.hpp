@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -34,7 +35,8 @@ class RingFollower {
   struct Comm {
     analysis::live::CommState state;
     std::map<std::pair<uint32_t, int32_t>, Progress> progress;  // by operation (its string) and peer
-    std::map<std::pair<std::string, int64_t>, analysis::live::Transfers> transfers;  // by operation and size
+    // By operation, size and peer.
+    std::map<std::tuple<std::string, int64_t, int32_t>, analysis::live::Transfers> transfers;
   };
   struct Step {
     int64_t step;

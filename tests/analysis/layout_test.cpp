@@ -1,6 +1,7 @@
 // Jobs with pipelines and tensor groups, several faults at once, checkpoints: as files, as their rings would give them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "capture/sim/rows.hpp"
@@ -91,7 +92,7 @@ TEST(Layout, ASlowRankAndASlowLinkAreBothNamed) {
   c.faults.slow_rank = 3;
   c.faults.slowdown = 1.2;
   c.faults.slow_node = 2;
-  c.faults.link_slowdown = 1.5;
+  c.faults.link_slowdown = 4;
   const Analysis a = analyzed(c);
   EXPECT_EQ(found(a), (std::set<int64_t>{3}));
   std::set<std::string> nodes;
@@ -99,6 +100,20 @@ TEST(Layout, ASlowRankAndASlowLinkAreBothNamed) {
     if (l.significant) nodes.insert(l.nodes.begin(), l.nodes.end());
   EXPECT_EQ(nodes, (std::set<std::string>{"node2"}));
   EXPECT_EQ(a.verdict.also.size(), 1u);
+}
+
+TEST(Layout, ALinkThatCostsNothingIsNotNamedBesideTheRank) {
+  sim::JobConfig c = job(1, 0);
+  c.faults.slow_rank = 3;
+  c.faults.slowdown = 1.3;
+  c.faults.slow_node = 2;
+  c.faults.link_slowdown = 1.1;
+  const Analysis a = analyzed(c);
+  EXPECT_EQ(a.verdict.rank, 3) << a.verdict.text;
+  const auto link = std::find_if(a.links.begin(), a.links.end(), [](const LinkResult& l) { return l.significant; });
+  ASSERT_NE(link, a.links.end()) << "it is found";
+  EXPECT_LT(link->saved_pct, 0.1);
+  EXPECT_TRUE(a.verdict.also.empty()) << a.verdict.also[0];
 }
 
 TEST(Layout, ACheckpointByRank0IsNoFaultOfItsGpu) {

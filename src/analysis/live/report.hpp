@@ -43,13 +43,14 @@ struct OpProgress {
   int32_t peer = -1;
 };
 
-/// Collectives of one size that ended since the last report. The shortest over all ranks is the transfer itself: the
-/// last rank to come does not wait.
+/// Collectives of one size, or sends or receives of one size with one peer, that ended since the last report. The
+/// shortest over all ranks is the transfer itself: the last rank to come does not wait.
 struct Transfers {
   std::string op;
   int64_t bytes = 0;
   uint32_t count = 0;
   int64_t shortest_ns = 0, total_ns = 0;
+  int32_t peer = -1;  ///< of a send or receive: rank in the communicator
 };
 
 struct CommState {

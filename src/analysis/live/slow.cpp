@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <tuple>
 
 #include "base/text.hpp"
 
@@ -61,7 +62,7 @@ void SlowDetector::take(const NodeReport& report, int64_t now_ns) {
   for (const ProcessReport& p : report.processes) {
     if (p.comms.empty() || p.state != ProcessState::running) continue;
     takeSteps(report, p, now_ns);
-    takeTransfers(p, now_ns);
+    takeTransfers(report, p, now_ns);
   }
 }
 
@@ -87,20 +88,42 @@ void SlowDetector::takeSteps(const NodeReport& report, const ProcessReport& p, i
   while (job.steps.size() > kMostSteps) job.steps.erase(job.steps.begin());
 }
 
-void SlowDetector::takeTransfers(const ProcessReport& p, int64_t now_ns) {
+void SlowDetector::takeTransfers(const NodeReport& report, const ProcessReport& p, int64_t now_ns) {
   for (const CommState& c : p.comms)
     for (const Transfers& t : c.transfers) {
+      if (t.shortest_ns <= 0 || (t.peer >= 0 && c.group_rank < 0)) continue;
+      const bool receives = t.peer >= 0 && t.op == "recv";
+      LinkKey key{c.comm, t.op, t.bytes};
+      if (t.peer >= 0)
+        key = {c.comm, "send", t.bytes, receives ? t.peer : c.group_rank, receives ? c.group_rank : t.peer};
       const double least = t.bytes < options_.small_bytes ? options_.least_latency : options_.least_link;
-      auto [it, fresh] =
-          links_.try_emplace({c.comm, t.op, t.bytes}, Link{"", -1, now_ns, 0, 0, "", ChangeDetector(least, true)});
-      Link& link = it->second;
+      Link& link =
+          links_.try_emplace(std::move(key), Link{"", -1, now_ns, {}, ChangeDetector(least, true)}).first->second;
       link.name = c.name;
       link.size = c.size;
-      link.op = t.op;
-      link.bytes = t.bytes;
-      if (t.shortest_ns > 0)
-        link.shortest_ns = link.shortest_ns == 0 ? t.shortest_ns : std::min(link.shortest_ns, t.shortest_ns);
+      Link::End& end = link.ends[receives];
+      end.rank = p.rank;
+      end.node = report.node;
+      end.shortest_ns = end.shortest_ns == 0 ? t.shortest_ns : std::min(end.shortest_ns, t.shortest_ns);
     }
+}
+
+/// 0: not known yet. Of a send and its receive one may wait for the other: it takes both to know.
+int64_t SlowDetector::transferOf(const LinkKey& key, const Link& link) {
+  return key.pair() ? std::min(link.ends[0].shortest_ns, link.ends[1].shortest_ns) : link.ends[0].shortest_ns;
+}
+
+/// What became slower, and which operation shows it.
+std::string SlowDetector::linkText(const LinkKey& key, const Link& link) {
+  const std::string comm = (link.name.empty() ? "" : link.name + " ") + "(" + commName(key.comm) + ", " +
+                           std::to_string(link.size) + " ranks) became slower: ";
+  if (!key.pair()) return "transfers of " + comm + key.op;
+  const Link::End &from = link.ends[0], &to = link.ends[1];
+  const bool known = from.rank >= 0 && to.rank >= 0;  // else by their places in the communicator
+  const auto [a, b] = known ? std::minmax(from.rank, to.rank) : std::minmax(key.from, key.to);
+  return "link " + std::to_string(a) + "-" + std::to_string(b) + " of " + comm + "send from " +
+         std::to_string(known ? from.rank : key.from) + " on " + from.node + " to " +
+         std::to_string(known ? to.rank : key.to) + " on " + to.node;
 }
 
 std::string SlowDetector::rankText(const RankKey& key, const Rank& rank) const {
@@ -222,38 +245,38 @@ std::vector<Alert> SlowDetector::look(int64_t now_ns) {
 }
 
 void SlowDetector::lookAtLinks(int64_t now_ns, std::vector<Alert>& alerts) {
-  // Of all sizes of a communicator only the one that changed most is told.
-  std::map<uint64_t, std::pair<double, Alert>> slow;
+  // Of all sizes and directions between the same ranks only the one that changed most is told.
+  using Ends = std::tuple<uint64_t, int32_t, int32_t>;
+  std::map<Ends, std::pair<double, Alert>> slow;
   for (auto it = links_.begin(); it != links_.end();) {
+    const LinkKey& key = it->first;
     Link& link = it->second;
-    if (now_ns - link.bucket_start_ns < options_.bucket_ns ||
-        (link.shortest_ns == 0 && now_ns - link.bucket_start_ns < kForgetNs)) {
+    const int64_t transfer = transferOf(key, link), age = now_ns - link.bucket_start_ns;
+    if (age < options_.bucket_ns || (transfer == 0 && age < kForgetNs)) {
       ++it;
       continue;
     }
-    if (link.shortest_ns == 0) {
+    if (transfer == 0) {
       it = links_.erase(it);
       continue;
     }
-    if (std::optional<Change> c = link.change.add(static_cast<double>(link.shortest_ns), link.bucket_start_ns)) {
-      const uint64_t comm = std::get<0>(it->first);
+    if (std::optional<Change> c = link.change.add(static_cast<double>(transfer), link.bucket_start_ns)) {
       const double factor = c->after / c->before;
-      auto& worst = slow[comm];
+      auto& worst = slow[{key.comm, std::min(key.from, key.to), std::max(key.from, key.to)}];
       if (factor > worst.first)
         worst = {factor,
                  {now_ns, "slow_link", "warning",
-                  "transfers of " + (link.name.empty() ? "" : link.name + " ") + "(" + commName(comm) + ", " +
-                      std::to_string(link.size) + " ranks) became slower: " + link.op + " of " +
-                      humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, link.bytes))) + " takes " +
-                      humanNs(c->after) + " instead of " + humanNs(c->before) + " (" + percent(factor - 1) + ")"}};
+                  linkText(key, link) + " of " + humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, key.bytes))) +
+                      " takes " + humanNs(c->after) + " instead of " + humanNs(c->before) + " (" + percent(factor - 1) +
+                      ")"}};
     }
-    link.shortest_ns = 0;
+    for (Link::End& end : link.ends) end.shortest_ns = 0;
     link.bucket_start_ns = now_ns;
     ++it;
   }
-  for (auto& [comm, found] : slow) {
+  for (auto& [ends, found] : slow) {
     alerts.push_back(std::move(found.second));
-    if (auto job = jobs_.find(rootOf(comm)); job != jobs_.end()) job->second.slower.reset();
+    if (auto job = jobs_.find(rootOf(std::get<0>(ends))); job != jobs_.end()) job->second.slower.reset();
   }
 }
 

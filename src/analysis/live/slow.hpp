@@ -2,13 +2,14 @@
 //
 // Ranks of a job step together, so a step takes as long on the rank that is slow as on those that wait for it. What
 // differs is the time in NCCL's kernels: the slow one has less of it than the median rank, by what it costs the others.
+//
+// A transfer of a collective is slow for its communicator; one of a send and its receive for the link of the two ranks.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "analysis/live/change.hpp"
@@ -64,29 +65,44 @@ class SlowDetector {
     int64_t quiet_until_ns = 0;
     std::optional<Alert> slower;  // all steps take longer: told unless a rank or a link explains it
   };
+  struct LinkKey {
+    uint64_t comm;
+    std::string op;
+    int64_t bytes;
+    int32_t from = -1, to = -1;  // of a send and its receive: ranks in the communicator
+    auto operator<=>(const LinkKey&) const = default;
+    bool pair() const { return from >= 0; }
+  };
   struct Link {
+    struct End {
+      int64_t shortest_ns = 0;  // in this bucket; 0: nothing was told
+      int32_t rank = -1;
+      std::string node;
+    };
     std::string name;
     int32_t size = -1;
-    int64_t bucket_start_ns = 0, shortest_ns = 0, bytes = 0;
-    std::string op;
+    int64_t bucket_start_ns = 0;
+    End ends[2];  // of a pair: who sends, who receives; of a collective all ranks tell the first
     ChangeDetector change;
   };
 
   uint64_t rootOf(uint64_t comm);
   uint64_t jobOf(const ProcessReport& process);
   void takeSteps(const NodeReport& report, const ProcessReport& process, int64_t now_ns);
-  void takeTransfers(const ProcessReport& process, int64_t now_ns);
+  void takeTransfers(const NodeReport& report, const ProcessReport& process, int64_t now_ns);
   void finishStep(Job& job, int64_t number, const Step& step, int64_t now_ns, std::vector<Alert>& alerts);
   void finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& alerts);
   void lookAtLinks(int64_t now_ns, std::vector<Alert>& alerts);
+  static int64_t transferOf(const LinkKey& key, const Link& link);
+  static std::string linkText(const LinkKey& key, const Link& link);
   std::string rankText(const RankKey& key, const Rank& rank) const;
   std::string gpuText(const RankKey& key, const Rank& rank) const;
 
   const SlowOptions options_;
   std::map<uint64_t, uint64_t> parents_;  // communicators that share a process belong to one job
   std::map<uint64_t, Job> jobs_;
-  std::map<std::tuple<uint64_t, std::string, int64_t>, Link> links_;  // by communicator, operation, bytes
-  std::map<std::string, std::vector<GpuState>> gpus_;                 // by node
+  std::map<LinkKey, Link> links_;
+  std::map<std::string, std::vector<GpuState>> gpus_;  // by node
 };
 
 }  // namespace tracesmith::analysis::live

@@ -28,7 +28,16 @@ bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoi
 
 /// Hands out the operations of the first launch of a queue and forgets it.
 void settle(std::deque<NcclJoin::Launch>& queue, const Record* kernel, const NcclJoin::Done& done) {
-  for (const NcclJoin::Operation& o : queue.front().operations) done(o, kernel);
+  std::vector<NcclJoin::Operation>& operations = queue.front().operations;
+  auto differs = [&](const NcclJoin::Operation& o) {
+    const Record &a = o.record, &b = operations.front().record;
+    return a.kind != b.kind || a.arg[0] != b.arg[0] || (a.kind == Kind::p2p && a.device != b.device);
+  };
+  const bool mixed = std::any_of(operations.begin(), operations.end(), differs);
+  for (NcclJoin::Operation& o : operations) {
+    o.mixed = mixed;
+    done(o, kernel);
+  }
   queue.pop_front();
 }
 

@@ -15,7 +15,8 @@ namespace tracesmith::capture {
 struct NcclJoin {
   struct Operation {
     ring::Record record;
-    int64_t tid = 0;  // thread that called it
+    int64_t tid = 0;     // thread that called it
+    bool mixed = false;  // its kernel works for other communicators or peers too; known when it is done
   };
   /// One NCCL kernel launch and the operations in it.
   struct Launch {

@@ -121,6 +121,8 @@ struct RingHeader {
   char command[1024];
   char host[256];
   char note[256];  // why something is off, one line
+  std::atomic<uint64_t>
+      simulated_io_bytes;  // of a simulated process: what it has read and written; of others see /proc
 };
 static_assert(sizeof(RingHeader) <= 4096);
 static_assert(offsetof(RingHeader, recording) == 120);  // scripts/gpu/training.py sets it

@@ -228,6 +228,12 @@ class Job {
   int peerOf(int rank, const CollectiveModel& model) const;
   static int streamOf(const CollectiveModel& model) { return model.segment < 0 ? 0 : model.pair() ? 1 : 2; }
   int stageOf(int rank) const { return rank / (config_.ranks / config_.pipeline); }
+  /// Whether the rank saves a checkpoint in this step, before its last collective.
+  bool saves(int rank, int step) const {
+    const Faults& f = config_.faults;
+    return rank == 0 && f.checkpoint_every > 0 && step % f.checkpoint_every == f.checkpoint_every - 1;
+  }
+  void setCheckpointMs(double ms) { config_.faults.checkpoint_ms = ms; }
   int segments() const { return config_.laidOut() ? 2 * config_.microbatches : 0; }
 
   /// A step of all ranks, in parts: `run(first, last, part)` runs part(rank, state, times, random, sink) for ranks from
@@ -268,10 +274,6 @@ class Job {
 
  private:
   double slowdownOf(int rank, int step) const;
-  bool saves(int rank, int step) const {
-    const Faults& f = config_.faults;
-    return rank == 0 && f.checkpoint_every > 0 && step % f.checkpoint_every == f.checkpoint_every - 1;
-  }
   void layOut(Random& random);
   void settleGroup(int step, size_t k, int id, std::vector<RankState>& states,
                    std::vector<CollectiveTime>& times) const;

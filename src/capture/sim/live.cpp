@@ -22,6 +22,7 @@ namespace {
 constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next two
 constexpr uint32_t kHostLane = 1;
 constexpr auto kPeriod = std::chrono::milliseconds(2);
+constexpr double kSavedPerNs = 0.3;  // bytes of a checkpoint: a good disk
 
 /// Where in NCCL's lists (nccl_abi.hpp) the simulated collectives stand.
 constexpr ring::CollectiveInfo kInfo{.datatype = 10, .algo = 2, .proto = 1, .channels = 24, .root = -1};
@@ -54,6 +55,7 @@ struct LiveJob::Rank {
   uint32_t memcpy = 0, memset = 0;
   std::vector<Entry> entries;
   size_t written = 0;
+  double save_from = 0, save_to = 0;  // of its checkpoint what is still to be written, ns since the start
 
   uint32_t id(std::vector<uint32_t>& ids, uint32_t index, const std::string& text) {
     if (ids[index] == 0) ids[index] = ring->intern(text.c_str(), text.size());
@@ -82,10 +84,12 @@ Result<std::unique_ptr<LiveJob>> LiveJob::create(const LiveConfig& config) {
   std::unique_ptr<LiveJob> live(new LiveJob(config));
   // How long a step takes by itself says how much to stretch it.
   const std::vector<RankState> before = live->states_;
+  live->job_.setCheckpointMs(0);
   live->simulate(0);
   int64_t end = 0;
   for (const RankState& s : live->states_) end = std::max(end, s.host);
   live->scale_ = config.step_ms * 1e6 / static_cast<double>(end);
+  live->job_.setCheckpointMs(config.job.faults.checkpoint_ms / live->scale_);  // it lasts as long as it was asked to
   live->states_ = before;
   live->start_ns_ = config.start_ns ? config.start_ns : ring::nowNs();
   for (int r = live->config_.first_rank; r < live->config_.first_rank + live->config_.ranks_here; ++r)
@@ -206,6 +210,10 @@ void LiveJob::simulate(int step) {
     const auto i = static_cast<size_t>(rank->rank);
     const CollectiveTime* times = &times_[i * collectives];
     launches(*rank, step, times);
+    if (job_.saves(rank->rank, step)) {
+      rank->save_to = static_cast<double>(times[collectives - 1].enqueue) * scale_;
+      rank->save_from = rank->save_to - config_.job.faults.checkpoint_ms * 1e6;
+    }
     Record record{};
     record.kind = Kind::step;
     record.arg[0] = static_cast<uint64_t>(step);
@@ -310,12 +318,20 @@ void LiveJob::cutAtHang(Rank& rank, const CollectiveTime* times) {
   });
 }
 
+/// What the rank writes of its checkpoint until now shows as I/O of its process.
+void LiveJob::save(Rank& rank, double elapsed_ns) {
+  const double until = std::clamp(elapsed_ns, rank.save_from, rank.save_to);
+  rank.ring->header().simulated_io_bytes += static_cast<uint64_t>((until - rank.save_from) * kSavedPerNs);
+  rank.save_from = until;
+}
+
 bool LiveJob::write(const std::atomic<bool>& stop) {
   bool done = false;
   while (!done && !stop) {
     done = true;
     const double elapsed = static_cast<double>(static_cast<int64_t>(ring::nowNs() - start_ns_)) * config_.speed;
     for (auto& rank : ranks_) {
+      save(*rank, elapsed);
       while (rank->written < rank->entries.size()) {
         Entry& e = rank->entries[rank->written];
         if (config_.speed > 0 ? static_cast<double>(e.at) * scale_ > elapsed : rank->ring->fullLane(e.lane)) break;

@@ -67,6 +67,7 @@ class LiveJob {
   void take(Rank& rank, const SimEvent& event, Part part);
   void launches(Rank& rank, int step, const CollectiveTime* times);
   void cutAtHang(Rank& rank, const CollectiveTime* times);
+  void save(Rank& rank, double elapsed_ns);
   bool write(const std::atomic<bool>& stop);
   uint64_t commHash(Group group, int id) const;
   uint64_t raw(const Rank& rank, int64_t t) const;
