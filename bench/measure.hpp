@@ -51,8 +51,8 @@ inline void usage(int argc, char** argv, std::string_view text) {
   };
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (!word.starts_with("--") || named(word)) continue;
     const bool help = word == "--help";
+    if (!help && (!word.starts_with("--") || named(word))) continue;
     if (!help) std::fprintf(stderr, "unknown option %s\n", argv[i]);
     std::fprintf(help ? stdout : stderr, "usage: %.*s\n", static_cast<int>(text.size()), text.data());
     std::exit(help ? 0 : 2);

@@ -12,8 +12,9 @@ Result<cluster::Library*> loadCluster() {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path beside = program.parent_path().parent_path() / "lib" / kLibrary;
   const bool there = !error && std::filesystem::exists(beside, error);
-  // Never unloaded: gRPC's threads and statics live until the process ends.
-  void* library = ::dlopen(there ? beside.c_str() : kLibrary, RTLD_NOW | RTLD_LOCAL);
+  // Never unloaded: gRPC's threads and statics live until the process ends. Lazily: most of what a short command costs
+  // is looking up the functions of gRPC's fifty libraries, of which it calls few.
+  void* library = ::dlopen(there ? beside.c_str() : kLibrary, RTLD_LAZY | RTLD_LOCAL);
   if (!library) {
     const char* reason = ::dlerror();
     return Status::unsupported(std::string("cluster commands need ") + kLibrary + ": " +
