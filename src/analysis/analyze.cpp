@@ -49,7 +49,6 @@ class Analyzer {
     if (!telemetry) return telemetry.status();
     job_.telemetry = std::move(*telemetry);
     TS_TRY(sideTables());
-    const std::optional<Unfinished> unfinished = findUnfinished(reader_, *names, job_.table, out_.world_size);
     TS_TRY(eachEvent(*steps, reference.get(), rules));
     TS_TRY(match(reader_, *names, job_.table));
     clocksAndTimes();
@@ -59,7 +58,8 @@ class Analyzer {
     matrix();
     say();
     out_.verdict = makeVerdict(job_, out_);
-    if (unfinished) sayHang(*unfinished, job_, out_.verdict);
+    if (const auto unfinished = findUnfinished(reader_, *names, job_, out_.world_size))
+      sayHang(*unfinished, job_, out_.verdict);
     if (options_.excerpt) {
       Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, *names, rules, job_, roots_, out_.verdict.rank);
       if (!excerpt) return excerpt.status();

@@ -59,40 +59,35 @@ bool isTransfer(const Part& p) { return p.op == OpKind::send || p.op == OpKind::
 
 /// Communicators whose sends and receives are numbered by pair. Traces from before this was so have one count for all
 /// of them: there no number comes twice on a rank.
-class PairNumbers {
- public:
-  explicit PairNumbers(const PartTable& table) {
-    for (const auto& [process, range] : table.of_process) {
-      std::unordered_map<uint32_t, int64_t> streams;           // by communicator: any peer and direction
-      std::map<std::pair<uint32_t, int64_t>, int64_t> owners;  // of a number
-      for (size_t i = range.first; i < range.second; ++i) {
-        const Part& p = table.parts[i];
-        if (!isTransfer(p) || p.seq == kNull) continue;
-        Seen& seen = comms_[p.comm];
-        const int64_t stream = 2 * static_cast<int64_t>(p.peer) + (p.op == OpKind::send);
-        seen.several |= streams.try_emplace(p.comm, stream).first->second != stream;
-        if (!seen.twice) seen.twice = owners.try_emplace({p.comm, p.seq}, stream).first->second != stream;
-      }
-    }
-  }
-  bool has(uint32_t comm) const {
-    auto it = comms_.find(comm);
-    return it != comms_.end() && (it->second.twice || !it->second.several);
-  }
-
- private:
+std::set<uint32_t> numberedByPair(const PartTable& table) {
   struct Seen {
     bool several = false, twice = false;
   };
-  std::unordered_map<uint32_t, Seen> comms_;
-};
+  std::unordered_map<uint32_t, Seen> comms;
+  for (const auto& [process, range] : table.of_process) {
+    std::unordered_map<uint32_t, int64_t> streams;           // by communicator: any peer and direction
+    std::map<std::pair<uint32_t, int64_t>, int64_t> owners;  // of a number
+    for (size_t i = range.first; i < range.second; ++i) {
+      const Part& p = table.parts[i];
+      if (!isTransfer(p) || p.seq == kNull) continue;
+      Seen& seen = comms[p.comm];
+      const int64_t stream = 2 * static_cast<int64_t>(p.peer) + (p.op == OpKind::send);
+      seen.several |= streams.try_emplace(p.comm, stream).first->second != stream;
+      if (!seen.twice) seen.twice = owners.try_emplace({p.comm, p.seq}, stream).first->second != stream;
+    }
+  }
+  std::set<uint32_t> numbered;
+  for (const auto& [comm, seen] : comms)
+    if (seen.twice || !seen.several) numbered.insert(comm);
+  return numbered;
+}
 
 }  // namespace
 
 Status match(const Reader& reader, const Names& names, PartTable& table) {
   GroupLists lists;
   TS_TRY(lists.load(reader, names));
-  const PairNumbers pairs(table);
+  table.by_pair = numberedByPair(table);
   std::map<Key, uint32_t> ids;
   std::vector<uint32_t> comm_of(table.parts.size());
   std::vector<uint8_t> numbered;  // by communicator: every part has a sequence number
@@ -106,7 +101,7 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
       if (key.from >= 0) c.name += " " + std::to_string(key.from) + "→" + std::to_string(key.to);
       table.comms.push_back(std::move(c));
       // What a rank sends to itself it also receives.
-      numbered.push_back(key.from < 0 || (key.from != key.to && pairs.has(p.comm)));
+      numbered.push_back(key.from < 0 || (key.from != key.to && table.by_pair.contains(p.comm)));
     }
     comm_of[i] = it->second;
     Communicator& c = table.comms[it->second];

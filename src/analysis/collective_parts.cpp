@@ -114,27 +114,29 @@ Result<PartTable> loadParts(const Reader& reader, const Names& names) {
     p.algo = name(row.algo);
     p.kernel = name(row.name);
     if (row.op != kNull) p.op = ops[static_cast<size_t>(row.op)];
+    const bool placed_here = row.group_rank != kNull && p.comm != kNoName;
+    if (placed_here) p.place = small(row.group_rank);
     if (!ended) {
       if (row.rank != kNull && row.op != kNull && p.comm != kNoName && row.seq != kNull)
         table.open.push_back({p, static_cast<uint32_t>(row.op), name(row.node)});
       return;
     }
-    if (row.group_rank != kNull && p.comm != kNoName) {
-      p.place = small(row.group_rank);
-      if (p.peer >= 0) placed_peers.push_back(static_cast<uint32_t>(table.parts.size()));
-    }
+    if (placed_here && p.peer >= 0) placed_peers.push_back(static_cast<uint32_t>(table.parts.size()));
     table.parts.push_back(p);
     if (row.node != kNull && p.process != last_placed) placed(last_placed = p.process, row.node);
   }));
   // Where a row tells its own place in the communicator, its peer is a place too.
   std::map<std::pair<uint32_t, int32_t>, int32_t> members;
-  for (const Part& p : table.parts)
-    if (!placed_peers.empty() && p.place >= 0) members.try_emplace({p.comm, p.place}, p.process);
-  for (uint32_t i : placed_peers) {
-    Part& p = table.parts[i];
+  if (!placed_peers.empty() || !table.open.empty())
+    for (const Part& p : table.parts)
+      if (p.place >= 0) members.try_emplace({p.comm, p.place}, p.process);
+  auto find_peer = [&](Part& p) {
     auto member = members.find({p.comm, p.peer});
     p.peer = member == members.end() ? -1 : member->second;  // the peer is not in the trace
-  }
+  };
+  for (uint32_t i : placed_peers) find_peer(table.parts[i]);
+  for (OpenPart& o : table.open)
+    if (o.part.place >= 0 && o.part.peer >= 0) find_peer(o.part);
   sortParts(table);
   findDomains(table);
   return table;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,7 @@ struct PartTable {
   int64_t longest_ns = 0;                ///< of all parts
   std::map<int64_t, int64_t> device_of;  ///< by rank, where `collectives` says it
 
+  std::set<uint32_t> by_pair;       ///< communicators whose sends and receives are numbered by pair, after match()
   std::vector<uint32_t> order;      ///< parts by instance
   std::vector<Instance> instances;  ///< by first_start
   std::vector<Communicator> comms;

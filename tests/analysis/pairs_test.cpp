@@ -13,8 +13,9 @@ using namespace trace;
 constexpr int64_t kStepNs = 10'000'000;
 constexpr int kSteps = 20;
 
-/// 0 sends to 1 and 1 to 2, once a step; who receives is there 10 µs before. Rank 1 is recorded since `from`.
-Analysis pipeline(bool by_pair, int from) {
+/// 0 sends to 1 and 1 to 2, once a step; who receives is there 10 µs before. Rank 1 is recorded since `from`, and
+/// stands still in step `until`; the others are recorded for a minute more.
+Analysis pipeline(bool by_pair, int from, int until = kSteps) {
   test::TempDir dir;
   auto writer = std::move(*Writer::create(dir / "t.sbt"));
   auto out = writer->appender();
@@ -24,8 +25,11 @@ Analysis pipeline(bool by_pair, int from) {
     c.seq = by_pair ? step : next[rank];
     ++next[rank];
     if (rank == 1 && step < from) return;
-    c.ts = ts;
-    c.dur = end - ts;
+    c.ts_enqueue = ts - 20'000;
+    if (end != kNull) {
+      c.ts = ts;
+      c.dur = end - ts;
+    }
     c.op = writer->string(op);
     c.comm = writer->string("pp");
     c.node = writer->string("node0");
@@ -35,12 +39,22 @@ Analysis pipeline(bool by_pair, int from) {
     c.bytes = 1 << 20;
     EXPECT_TRUE(out->append(c));
   };
-  for (int step = 0; step < kSteps; ++step)
+  for (int step = 0; step < until; ++step)
     for (int k = 0; k < 2; ++k) {
       const int64_t at = step * kStepNs + k * kStepNs / 2 + 1'000'000, end = at + 50'000;
       row(k, "send", k + 1, step, at, end);
       row(k + 1, "recv", k, step, at - 10'000, end);
     }
+  if (until < kSteps) {
+    const int64_t at = until * kStepNs;
+    row(0, "send", 1, until, at, kNull);
+    row(2, "recv", 1, until, at + kStepNs / 2, kNull);
+    MetricRow m;
+    m.ts = at + 60'000'000'000;
+    m.node = writer->string("node0");
+    m.name = writer->string("gpu_power_watts");
+    EXPECT_TRUE(out->append(m));
+  }
   EXPECT_TRUE(out->flush());
   out.reset();
   EXPECT_TRUE(writer->close());
@@ -65,6 +79,15 @@ TEST(Pairs, MeetByTheirNumberWhereRecordingBeganLaterOnOneSide) {
   const Analysis a = pipeline(true, 3);
   EXPECT_EQ(a.incomplete, 6u) << "three that 1 received, three that it sent";
   EXPECT_EQ(pairsThatMeet(a), 2 * (kSteps - 3));
+}
+
+TEST(Pairs, AStageThatStandsStillIsNamed) {
+  const Analysis a = pipeline(true, 0, 12);
+  EXPECT_EQ(a.verdict.cause, "hang") << a.verdict.text;
+  EXPECT_EQ(a.verdict.rank, 1);
+  EXPECT_NE(a.verdict.text.find("rank 1 on node0 never came to recv 12 from rank 0 of pp; rank 0 waits in it for 60.0"),
+            std::string::npos)
+      << a.verdict.text;
 }
 
 TEST(Pairs, MeetInTheirOrderWhereTheCommunicatorHasOneCount) {

@@ -1,0 +1,72 @@
+// Rows without times are no hang where what came after them has ended.
+#include <gtest/gtest.h>
+
+#include "support/process.hpp"
+#include "tracesmith/analysis/analysis.hpp"
+#include "tracesmith/trace/writer.hpp"
+
+namespace tracesmith::analysis {
+namespace {
+
+using namespace trace;
+
+/// Two ranks on nodes whose clocks are hours apart, an all-reduce every 100 ms for 5 s. Of number `first`, which ran
+/// when recording began, rank 0 has no row and rank 1 no times; `last` is the number of the last one.
+Analysis job(int first, int last) {
+  test::TempDir dir;
+  auto writer = std::move(*Writer::create(dir / "t.sbt"));
+  auto out = writer->appender();
+  for (int rank = 0; rank < 2; ++rank) {
+    const int64_t boot = rank * 9'000'000'000'000;
+    const int64_t node = writer->string("node" + std::to_string(rank));
+    ClockRow clock;
+    clock.node = node;
+    clock.ts_from = boot;
+    clock.offset_ns = -boot;
+    clock.drift_ppm = 0;
+    clock.bound_ns = 1000;
+    EXPECT_TRUE(out->append(clock));
+    for (int seq = first; seq <= last; ++seq) {
+      if (rank == 0 && seq == first) continue;
+      CollectiveRow c;
+      c.ts_enqueue = boot + seq * 100'000'000;
+      if (seq > first) {
+        c.ts = c.ts_enqueue + 10'000;
+        c.dur = 50'000;
+      }
+      c.op = writer->string("all_reduce");
+      c.comm = writer->string("world");
+      c.node = node;
+      c.rank = c.group_rank = rank;
+      c.group_size = 2;
+      c.seq = seq;
+      EXPECT_TRUE(out->append(c));
+    }
+    MetricRow m;
+    m.ts = boot + 10'000'000'000;
+    m.node = node;
+    m.name = writer->string("gpu_power_watts");
+    EXPECT_TRUE(out->append(m));
+  }
+  EXPECT_TRUE(out->flush());
+  out.reset();
+  EXPECT_TRUE(writer->close());
+  auto reader = Reader::open(dir / "t.sbt");
+  EXPECT_TRUE(reader);
+  auto result = analyze(**reader);
+  EXPECT_TRUE(result) << result.status().message();
+  return std::move(*result);
+}
+
+TEST(Unfinished, AnOperationThatRanWhenRecordingBeganIsNoHang) { EXPECT_NE(job(13, 63).verdict.cause, "hang"); }
+
+TEST(Unfinished, TheLastOneIs) {
+  const Analysis a = job(13, 13);
+  EXPECT_EQ(a.verdict.cause, "hang") << a.verdict.text;
+  EXPECT_NE(a.verdict.text.find("somebody never came to all_reduce 13 of world, or was not recorded"),
+            std::string::npos);
+  EXPECT_NE(a.verdict.text.find("rank 1 waits in it for 8.700 s"), std::string::npos) << a.verdict.text;
+}
+
+}  // namespace
+}  // namespace tracesmith::analysis
