@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "analysis/collective_parts.hpp"
 #include "analysis/each_row.hpp"
@@ -39,6 +40,8 @@ class GroupLists {
   std::map<uint32_t, std::set<uint32_t>> seen_;
   std::map<std::pair<uint32_t, int64_t>, uint32_t> of_;
 };
+
+constexpr uint32_t kAlone = UINT32_MAX;
 
 struct Key {
   uint32_t comm, list;
@@ -82,18 +85,36 @@ std::set<uint32_t> numberedByPair(const PartTable& table) {
   return numbered;
 }
 
+/// Kernels of operations that are rows of `collectives`. One of them without a row was launched before recording began,
+/// or its row was lost: nobody knows which communicator it belongs to, though all others are known.
+class ToldKernels {
+ public:
+  explicit ToldKernels(const PartTable& table) {
+    for (const Part& p : table.parts)
+      if (p.comm != kNoName && p.kernel != kNoName && p.kernel != last_) kernels_.insert(last_ = p.kernel);
+  }
+  bool lacksItsRow(const Part& p) const { return p.comm == kNoName && kernels_.contains(p.kernel); }
+
+ private:
+  std::unordered_set<uint32_t> kernels_;
+  uint32_t last_ = kNoName;
+};
+
 }  // namespace
 
 Status match(const Reader& reader, const Names& names, PartTable& table) {
   GroupLists lists;
   TS_TRY(lists.load(reader, names));
   table.by_pair = numberedByPair(table);
+  const ToldKernels told(table);
   std::map<Key, uint32_t> ids;
   std::vector<uint32_t> comm_of(table.parts.size());
   std::vector<uint8_t> numbered;  // by communicator: every part has a sequence number
+  uint32_t alone = UINT32_MAX;    // stands for those that meet nobody
   for (size_t i = 0; i < table.parts.size(); ++i) {
     const Part& p = table.parts[i];
-    const Key key = keyOf(p, lists);
+    Key key = keyOf(p, lists);
+    if (told.lacksItsRow(p)) key = {kNoName, kAlone, -1, -1};
     auto [it, fresh] = ids.emplace(key, static_cast<uint32_t>(table.comms.size()));
     if (fresh) {
       Communicator c;
@@ -101,6 +122,7 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
       if (key.from >= 0) c.name += " " + std::to_string(key.from) + "→" + std::to_string(key.to);
       table.comms.push_back(std::move(c));
       // What a rank sends to itself it also receives.
+      if (key.list == kAlone) alone = it->second;
       numbered.push_back(key.from < 0 || (key.from != key.to && table.by_pair.contains(p.comm)));
     }
     comm_of[i] = it->second;
@@ -115,12 +137,17 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
   // The number of a part: its sequence, or its place; a sequence that comes again (a new communicator with the old
   // name) counts on from the largest.
   std::vector<int64_t> number(table.parts.size());
+  int64_t next_alone = 0;
   for (const auto& [process, range] : table.of_process) {
     struct State {
       int64_t next = 0, last = INT64_MIN, base = 0, highest = -1;
     };
     std::unordered_map<uint32_t, State> states;
     for (size_t i = range.first; i < range.second; ++i) {
+      if (comm_of[i] == alone) {
+        number[i] = next_alone++;
+        continue;
+      }
       State& s = states[comm_of[i]];
       if (!numbered[comm_of[i]]) {
         number[i] = s.next++;
@@ -141,6 +168,10 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
   });
   for (uint32_t i = 0; i < table.order.size();) {
     const uint32_t comm = comm_of[table.order[i]];
+    if (comm == alone) {
+      ++i;
+      continue;
+    }
     uint32_t end = i;
     while (end < table.order.size() && comm_of[table.order[end]] == comm &&
            number[table.order[end]] == number[table.order[i]])
