@@ -8,7 +8,8 @@
 namespace tracesmith::sync {
 namespace {
 
-constexpr double kMaxDrift = 1e-3;   // 1000 ppm: no working clock is that bad
+constexpr double kMaxDrift = 1e-3;  // 1000 ppm: no working clock is that bad
+constexpr double kUnknownDrift = 2e-4;
 constexpr double kStampNoise = 50;   // ns: reading a clock is not instantaneous
 constexpr size_t kMostPoints = 512;  // kept, at most
 constexpr int kSteps = 64;           // of a search by thirds: 1000 ppm / 1.5^64 is nothing
@@ -127,6 +128,8 @@ void ClockFit::solve() {
   };
   b_low_ = edge(b_, -kMaxDrift);
   b_high_ = edge(b_, kMaxDrift);
+  // The first burst says nothing about the rate: what fits it best is chance, and most clocks are good.
+  if (b_high_ - b_low_ > kUnknownDrift) b_ = std::clamp(0.0, b_low_, b_high_);
   best_delay_ = INT64_MAX;
   for (const Point& p : points_) best_delay_ = std::min(best_delay_, p.upper - p.lower);
 }

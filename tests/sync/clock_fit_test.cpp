@@ -73,6 +73,17 @@ TEST(ClockFit, AQuietLinkIsGoodForMicroseconds) {
   }
 }
 
+TEST(ClockFit, OneBurstSaysNothingAboutTheRate) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    World world{.drift_ppm = 30, .jitter_us = 300, .random = std::mt19937_64(seed)};
+    ClockFit fit;
+    fit.add(world.burst(kS));
+    const ClockModel m = fit.at(kS + 20'000'000);
+    EXPECT_LE(std::abs(m.drift_ppm), 100) << "a second later it would be off by hundreds of microseconds";
+    EXPECT_LE(std::abs(world.error(m)), m.bound_ns);
+  }
+}
+
 TEST(ClockFit, JitterIsFilteredOut) {
   World world{.drift_ppm = 80, .delay_us = 500, .jitter_us = 1000};
   ClockFit fit;

@@ -83,6 +83,13 @@ Status Collector::follow(const std::string& path, bool attach) {
   if (h.start_ns < since_ns_)  // what it lost before is not missing here
     for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) process->losses_told[cause] = h.losses[cause].load();
   process->node = nodeOf(h);
+  if (process->ring->wrapped(0)) {
+    process->gpu_since = UINT64_MAX;
+    ring::Cursors all;
+    process->ring->follow(
+        all, [](const Record& r) { return r.kind == RingKind::kernel; },
+        [&](uint32_t, const Record& r) { process->gpu_since = std::min(process->gpu_since, r.start); });
+  }
   // One that was born since and has begun to overwrite has lost what we were to take.
   if (attach && since_ns_ > 0 && h.start_ns >= since_ns_)
     for (uint64_t tail : process->cursors) process->skipped += tail;
@@ -112,9 +119,26 @@ Result<size_t> Collector::snapshot() {
 size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
   const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata ||
                        r.kind == RingKind::gpu_on;
-  if (!context && std::max(r.start, r.end) < since_ns_) return 0;
+  if (!context && std::max(r.start, r.end) < since_ns_) {
+    takeBefore(p, lane, r);
+    return 0;
+  }
   take(p, lane, r);
   return 1;
+}
+
+/// Kernels that end from now on may belong to operations launched before. Of those older than what the GPU's lane
+/// reaches back to nobody knows whether they ended.
+void Collector::takeBefore(Process& p, uint32_t lane, const Record& r) {
+  auto nothing = [](const NcclJoin::Operation&, const Record*) {};
+  const bool known = r.start >= p.gpu_since;
+  if (r.kind == RingKind::nccl_launch && known)
+    p.nccl.launch(lane, r);
+  else if ((r.kind == RingKind::collective || r.kind == RingKind::p2p) && known)
+    p.nccl.operation(lane, r, kNull, nothing);
+  else if (r.kind == RingKind::kernel)
+    p.nccl.kernel(
+        r, [&](uint32_t id) { return p.ring->string(id); }, nothing);
 }
 
 size_t Collector::alive() const {
@@ -178,6 +202,7 @@ void Collector::event(Process& p, const Record& r, EventType type) {
 }
 
 void Collector::collectiveRow(Process& p, const Record& r, const Record* kernel) {
+  if (!kernel && r.start < since_ns_) return;  // not of this recording
   ring::CollectiveInfo info;
   std::memcpy(&info, &r.arg[3], sizeof info);
   CollectiveRow row;

@@ -86,6 +86,7 @@ class Collector {
   void lossRows(Process& p);
   void describe(Process& p);
   size_t takeSince(Process& p, uint32_t lane, const ring::Record& record);
+  void takeBefore(Process& p, uint32_t lane, const ring::Record& record);
   void take(Process& p, uint32_t lane, const ring::Record& record);
   void event(Process& p, const ring::Record& r, trace::EventType type);
   void kernel(Process& p, const ring::Record& r);

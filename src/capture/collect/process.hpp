@@ -24,6 +24,7 @@ struct Collector::Process {
   std::deque<Step> steps;  // the last ones
   int64_t node = trace::kNull;
   std::vector<uint64_t> cursors;           // of take(): records read, by lane
+  uint64_t gpu_since = 0;                  // its kernels are known since then
   uint64_t skipped = 0, skipped_told = 0;  // overwritten before take() came
   uint64_t losses_told[ring::kLossCauses] = {};
   bool described = false, cut_told = false;
