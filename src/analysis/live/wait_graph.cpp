@@ -26,18 +26,11 @@ void WaitGraph::add(const NodeReport& report, int64_t at_ns, int64_t silent_ns) 
   }
 }
 
-const WaitGraph::Member* WaitGraph::member(size_t rank, uint64_t comm) const {
-  auto it = comms_.find(comm);
-  if (it == comms_.end()) return nullptr;
-  for (const Member& m : it->second)
-    if (m.rank == rank) return &m;
-  return nullptr;
-}
-
 WaitGraph::Key WaitGraph::keyOf(size_t rank, const InFlight& f) const {
   if (f.peer < 0) return {{f.comm, f.op}, f.seq};
-  const Member* m = member(rank, f.comm);
-  const int32_t own = m ? m->state->group_rank : -1;
+  int32_t own = -1;
+  for (const CommState& c : ranks_[rank].process->comms)
+    if (c.comm == f.comm) own = c.group_rank;
   return f.op == "send" ? Key{{f.comm, f.op, own, f.peer}, f.seq} : Key{{f.comm, f.op, f.peer, own}, f.seq};
 }
 

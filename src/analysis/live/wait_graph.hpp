@@ -68,7 +68,6 @@ class WaitGraph {
     auto operator<=>(const Key&) const = default;
   };
 
-  const Member* member(size_t rank, uint64_t comm) const;
   Key keyOf(size_t rank, const InFlight& f) const;
   bool hasEnded(const Key& key) const;
   bool hasSent(const Key& key) const;
