@@ -29,7 +29,7 @@ Analysis job(int first, int last) {
     for (int seq = first; seq <= last; ++seq) {
       if (rank == 0 && seq == first) continue;
       CollectiveRow c;
-      c.ts_enqueue = boot + seq * 100'000'000;
+      c.ts_enqueue = boot + int64_t{seq} * 100'000'000;
       if (seq > first) {
         c.ts = c.ts_enqueue + 10'000;
         c.dur = 50'000;
