@@ -15,12 +15,12 @@ Result<std::unique_ptr<SimulatedNode>> SimulatedNode::start(const AgentOptions& 
   config.folder = options.ring_folder;
   for (const std::string& fault : options.sim_faults) TS_TRY(sim::addFault(config.job.faults, fault));
   if (options.sim_start > 0) {
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME, &now);
-    const int64_t since = (now.tv_sec - static_cast<int64_t>(options.sim_start)) * 1'000'000'000 + now.tv_nsec;
+    const auto now = static_cast<int64_t>(ring::nowNs());
+    const int64_t start = static_cast<int64_t>(options.sim_start) * 1'000'000'000 - ring::unixMinusRawNs();
+    const int64_t since = now - start;
     if (since < -60'000'000'000 || since > 600'000'000'000)
       return Status::invalid("the simulated job begins more than a minute from now, or began more than 10 minutes ago");
-    config.start_ns = static_cast<uint64_t>(static_cast<int64_t>(ring::nowNs()) - since);
+    config.start_ns = static_cast<uint64_t>(start);
   }
   Result<std::unique_ptr<sim::LiveJob>> job = sim::LiveJob::create(config);
   if (!job) return job.status();

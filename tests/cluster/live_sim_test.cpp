@@ -64,7 +64,7 @@ TEST(LiveMessages, ThePeerOfATransferTravels) {
   report.processes.emplace_back().comms = {c};
   LiveReport message;
   toMessage(report, message);
-  const auto& back = fromMessage(message).processes.at(0).comms.at(0).transfers;
+  const auto back = fromMessage(message).processes.at(0).comms.at(0).transfers;
   ASSERT_EQ(back.size(), 2u);
   EXPECT_EQ(back[0].peer, -1);
   EXPECT_EQ(back[1].peer, 0);

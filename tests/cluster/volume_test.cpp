@@ -37,12 +37,14 @@ TEST_F(Volume, TenThousandTimesARingGoesThroughItOnceAndNobodyGrows) {
   ASSERT_TRUE(eventually([&] { return has(test::readFile(dir_ / "a-alpha/agent/captures"), " "); }));
   auto j = job(kCount, 0, kLane);
   ASSERT_TRUE(eventually([&] { return nodeField("records") >= kCount / 10; })) << a->err();
-  const int64_t agent_then = ownMemory(*a), master_then = ownMemory(*master_);
+  [[maybe_unused]] const int64_t agent_then = ownMemory(*a), master_then = ownMemory(*master_);
   ASSERT_EQ(j->wait().rc, 0);
   const Output o = command({"stop", "--name", "all"});
   ASSERT_TRUE(o.rc == 0 && has(o.out, "complete")) << o.out << o.err;
+#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed
   EXPECT_LT(ownMemory(*a) - agent_then, kMost);
   EXPECT_LT(ownMemory(*master_) - master_then, kMost);
+#endif
   const std::string spool = dir_ / "a-alpha/agent/spool";
   EXPECT_TRUE(eventually([&] { return bytesIn(spool) < 2 * kSegment; })) << bytesIn(spool);
   ASSERT_EQ(command({"recover", "--name", "all", "--export", dir_ / "all.sbt"}).rc, 0);

@@ -159,12 +159,6 @@ void onBufferCompleted(void* context, uint32_t stream, uint8_t* bytes, size_t si
 
 uint64_t timestamp() { return ring::nowNs(); }
 
-int64_t rawMinusSystemClock() {
-  timespec system;
-  clock_gettime(CLOCK_REALTIME, &system);
-  return static_cast<int64_t>(ring::nowNs()) - (system.tv_sec * 1'000'000'000ll + system.tv_nsec);
-}
-
 void writeMark(RingWriter& r, const char* text) {
   Record mark{};
   mark.kind = ring::Kind::mark;
@@ -296,7 +290,7 @@ void follow(RingWriter& r) {
 
 void drain(RingWriter& r) {
   pthread_mutex_lock(&g_drain_mutex);
-  if (!g_cupti.ActivityRegisterTimestampCallback) g_source.to_raw_ns = rawMinusSystemClock();
+  if (!g_cupti.ActivityRegisterTimestampCallback) g_source.to_raw_ns = -ring::unixMinusRawNs();
   Buffer* list = g_done.take();
   Buffer* ordered = nullptr;  // the stack gives the newest first
   while (list) {
