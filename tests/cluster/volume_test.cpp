@@ -29,7 +29,11 @@ TEST_F(Volume, TenThousandTimesARingGoesThroughItOnceAndNobodyGrows) {
   constexpr int64_t kLane = 256, kRing = kLane + 64;  // records: see numbered_job
   constexpr int64_t kCount = 10'000 * kRing;
   constexpr uint64_t kSegment = 1 << 20;
+#ifdef __SANITIZE_ADDRESS__
+  constexpr int64_t kMost = 1 << 30;  // it keeps what was freed
+#else
   constexpr int64_t kMost = 4 << 20;  // some MB come and go; what is stored meanwhile is 13 MB
+#endif
   startMaster();
   auto a = agent("alpha", {"--segment-bytes", std::to_string(kSegment)});
   ASSERT_TRUE(connected(1));
@@ -37,14 +41,12 @@ TEST_F(Volume, TenThousandTimesARingGoesThroughItOnceAndNobodyGrows) {
   ASSERT_TRUE(eventually([&] { return has(test::readFile(dir_ / "a-alpha/agent/captures"), " "); }));
   auto j = job(kCount, 0, kLane);
   ASSERT_TRUE(eventually([&] { return nodeField("records") >= kCount / 10; })) << a->err();
-  [[maybe_unused]] const int64_t agent_then = ownMemory(*a), master_then = ownMemory(*master_);
+  const int64_t agent_then = ownMemory(*a), master_then = ownMemory(*master_);
   ASSERT_EQ(j->wait().rc, 0);
   const Output o = command({"stop", "--name", "all"});
   ASSERT_TRUE(o.rc == 0 && has(o.out, "complete")) << o.out << o.err;
-#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed
   EXPECT_LT(ownMemory(*a) - agent_then, kMost);
   EXPECT_LT(ownMemory(*master_) - master_then, kMost);
-#endif
   const std::string spool = dir_ / "a-alpha/agent/spool";
   EXPECT_TRUE(eventually([&] { return bytesIn(spool) < 2 * kSegment; })) << bytesIn(spool);
   ASSERT_EQ(command({"recover", "--name", "all", "--export", dir_ / "all.sbt"}).rc, 0);
