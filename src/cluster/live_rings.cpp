@@ -17,6 +17,7 @@ namespace tracesmith::cluster {
 
 using namespace analysis::live;
 using capture::NcclJoin;
+using capture::peerOf;
 using ring::Kind;
 using ring::Record;
 
@@ -54,9 +55,6 @@ std::optional<ProcessStat> readStat(int64_t pid) {
   const uint64_t tick_ns = kS / static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
   return ProcessStat{(state | 32) == 't', (user + system) * tick_ns};
 }
-
-/// Of a send or receive: rank in the communicator.
-int32_t peerOf(const Record& r) { return r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1; }
 
 /// Bytes its calls have read and written; only its own user may see them.
 std::optional<uint64_t> readIo(int64_t pid) {

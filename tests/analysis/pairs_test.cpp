@@ -1,9 +1,7 @@
 // Which send belongs to which receive.
 #include <gtest/gtest.h>
 
-#include "support/process.hpp"
-#include "tracesmith/analysis/analysis.hpp"
-#include "tracesmith/trace/writer.hpp"
+#include "analysis/written_trace.hpp"
 
 namespace tracesmith::analysis {
 namespace {
@@ -16,9 +14,7 @@ constexpr int kSteps = 20;
 /// 0 sends to 1 and 1 to 2, once a step; who receives is there 10 µs before. Rank 1 is recorded since `from`, and
 /// stands still in step `until`; the others are recorded for a minute more.
 Analysis pipeline(bool by_pair, int from, int until = kSteps) {
-  test::TempDir dir;
-  auto writer = std::move(*Writer::create(dir / "t.sbt"));
-  auto out = writer->appender();
+  WrittenTrace trace;
   int64_t next[3] = {};  // one count for all on a rank
   auto row = [&](int rank, const char* op, int peer, int step, int64_t ts, int64_t end) {
     CollectiveRow c;
@@ -30,14 +26,14 @@ Analysis pipeline(bool by_pair, int from, int until = kSteps) {
       c.ts = ts;
       c.dur = end - ts;
     }
-    c.op = writer->string(op);
-    c.comm = writer->string("pp");
-    c.node = writer->string("node0");
+    c.op = trace.string(op);
+    c.comm = trace.string("pp");
+    c.node = trace.string("node0");
     c.rank = c.group_rank = rank;
     c.group_size = 3;
     c.peer = peer;
     c.bytes = 1 << 20;
-    EXPECT_TRUE(out->append(c));
+    trace.add(c);
   };
   for (int step = 0; step < until; ++step)
     for (int k = 0; k < 2; ++k) {
@@ -49,20 +45,9 @@ Analysis pipeline(bool by_pair, int from, int until = kSteps) {
     const int64_t at = until * kStepNs;
     row(0, "send", 1, until, at, kNull);
     row(2, "recv", 1, until, at + kStepNs / 2, kNull);
-    MetricRow m;
-    m.ts = at + 60'000'000'000;
-    m.node = writer->string("node0");
-    m.name = writer->string("gpu_power_watts");
-    EXPECT_TRUE(out->append(m));
+    trace.recordedUntil(at + 60'000'000'000, trace.string("node0"));
   }
-  EXPECT_TRUE(out->flush());
-  out.reset();
-  EXPECT_TRUE(writer->close());
-  auto reader = Reader::open(dir / "t.sbt");
-  EXPECT_TRUE(reader);
-  auto result = analyze(**reader);
-  EXPECT_TRUE(result) << result.status().message();
-  return std::move(*result);
+  return trace.analyzed();
 }
 
 int pairsThatMeet(const Analysis& a) {

@@ -1,9 +1,7 @@
 // Rows without times are no hang where what came after them has ended.
 #include <gtest/gtest.h>
 
-#include "support/process.hpp"
-#include "tracesmith/analysis/analysis.hpp"
-#include "tracesmith/trace/writer.hpp"
+#include "analysis/written_trace.hpp"
 
 namespace tracesmith::analysis {
 namespace {
@@ -13,19 +11,17 @@ using namespace trace;
 /// Two ranks on nodes whose clocks are hours apart, an all-reduce every 100 ms for 5 s. Of number `first`, which ran
 /// when recording began, rank 0 has no row and rank 1 no times; `last` is the number of the last one.
 Analysis job(int first, int last) {
-  test::TempDir dir;
-  auto writer = std::move(*Writer::create(dir / "t.sbt"));
-  auto out = writer->appender();
+  WrittenTrace trace;
   for (int rank = 0; rank < 2; ++rank) {
     const int64_t boot = rank * 9'000'000'000'000;
-    const int64_t node = writer->string("node" + std::to_string(rank));
+    const int64_t node = trace.string("node" + std::to_string(rank));
     ClockRow clock;
     clock.node = node;
     clock.ts_from = boot;
     clock.offset_ns = -boot;
     clock.drift_ppm = 0;
     clock.bound_ns = 1000;
-    EXPECT_TRUE(out->append(clock));
+    trace.add(clock);
     for (int seq = first; seq <= last; ++seq) {
       if (rank == 0 && seq == first) continue;
       CollectiveRow c;
@@ -34,28 +30,17 @@ Analysis job(int first, int last) {
         c.ts = c.ts_enqueue + 10'000;
         c.dur = 50'000;
       }
-      c.op = writer->string("all_reduce");
-      c.comm = writer->string("world");
+      c.op = trace.string("all_reduce");
+      c.comm = trace.string("world");
       c.node = node;
       c.rank = c.group_rank = rank;
       c.group_size = 2;
       c.seq = seq;
-      EXPECT_TRUE(out->append(c));
+      trace.add(c);
     }
-    MetricRow m;
-    m.ts = boot + 10'000'000'000;
-    m.node = node;
-    m.name = writer->string("gpu_power_watts");
-    EXPECT_TRUE(out->append(m));
+    trace.recordedUntil(boot + 10'000'000'000, node);
   }
-  EXPECT_TRUE(out->flush());
-  out.reset();
-  EXPECT_TRUE(writer->close());
-  auto reader = Reader::open(dir / "t.sbt");
-  EXPECT_TRUE(reader);
-  auto result = analyze(**reader);
-  EXPECT_TRUE(result) << result.status().message();
-  return std::move(*result);
+  return trace.analyzed();
 }
 
 TEST(Unfinished, AnOperationThatRanWhenRecordingBeganIsNoHang) { EXPECT_NE(job(13, 63).verdict.cause, "hang"); }

@@ -39,7 +39,6 @@ namespace {
 using Operation = std::tuple<std::string, std::string, uint64_t, int32_t, int32_t>;
 
 int32_t groupRank(const Record& r) { return r.stream ? static_cast<int32_t>(r.stream - 1) : -1; }
-int32_t peerOf(const Record& r) { return r.kind == Kind::p2p ? static_cast<int16_t>(r.device) : -1; }
 
 bool isStopped(int64_t pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");

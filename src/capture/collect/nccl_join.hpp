@@ -40,6 +40,8 @@ struct NcclJoin {
 
 /// "ncclDevKernel_…", also as the linker spells it: "_Z39ncclDevKernel_…".
 bool isNcclKernel(std::string_view name);
+/// Of a send or receive: the other's rank in the communicator; −1 of a collective.
+inline int32_t peerOf(const ring::Record& r) { return r.kind == ring::Kind::p2p ? static_cast<int16_t>(r.device) : -1; }
 /// Elements of an operation → bytes; datatype: index in the ring's list.
 int64_t ncclBytes(uint64_t elements, uint16_t datatype);
 

@@ -50,9 +50,8 @@ void startNumbers(Comm& comm) {
     return;
   }
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return;  // those of the first peers are counted, if any
-  comm.numbers = static_cast<std::atomic<uint32_t>*>(p);
-  comm.peers = peers;
+  comm.peers = p == MAP_FAILED ? 0 : peers;  // else they have no numbers
+  if (p != MAP_FAILED) comm.numbers = static_cast<std::atomic<uint32_t>*>(p);
 }
 
 /// The n-th send to a peer is its n-th receive from us, whoever records since when: so all are counted.

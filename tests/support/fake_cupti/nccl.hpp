@@ -1,0 +1,368 @@
+// NCCL's side of the profiler plugin: calls its tables as NCCL does, version by version, and lets the "GPU" run the
+// kernels.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cuda.hpp"
+
+namespace tracesmith::fake {
+
+[[noreturn]] inline void die(const std::string& why) {
+  std::fprintf(stderr, "fake_nccl: %s\n", why.c_str());
+  std::_Exit(99);
+}
+
+inline Cuda& cuda() {
+  static auto* c = new Cuda;
+  return *c;
+}
+
+enum : int {
+  kGroup = 1,
+  kColl = 2,
+  kP2p = 4,
+  kProxyOp = 8,
+  kProxyStep = 16,
+  kGroupApi = 256,
+  kCollApi = 512,
+  kP2pApi = 1024,
+  kKernelLaunch = 2048
+};
+
+/// A collective or point-to-point operation, as a program asks for it.
+struct Op {
+  const char* function = "AllReduce";
+  size_t count = 1000;
+  const char* datatype = "ncclFloat32";
+  int root = 0, peer = -1;
+  uint64_t sequence = 0;
+  const char *algo = "RING", *proto = "LL";
+  uint8_t channels = 4;
+  bool isP2p() const { return peer >= 0; }
+};
+
+struct Communicator {
+  uint64_t hash = 0xc0ffee;
+  int rank = 3, ranks = 8, nodes = 2;
+  const char* name = "world";
+  void* context = nullptr;
+};
+
+inline int indexOf(const std::vector<std::string>& list, const std::string& s) {
+  for (size_t i = 0; i < list.size(); ++i)
+    if (list[i] == s) return static_cast<int>(i);
+  return 0;
+}
+
+// Descriptors, as the versions of the plugin interface lay them out. The head is the same but for the width of the
+// type.
+struct Head {
+  uint64_t type = 0;
+  void* parent = nullptr;
+  int rank = 0;
+};
+struct CollV1 {
+  Head head;
+  const char* name;
+  uint64_t hash, sequence;
+  uint8_t function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  uint8_t datatype;
+  uint32_t op;
+  size_t traffic;
+  uint8_t channels, warps, algo, proto;
+  int collnet, nvls;
+};
+struct CollV2 {
+  Head head;
+  const char* name;
+  uint64_t hash, sequence;
+  const char* function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  const char* datatype;
+  size_t traffic;
+  uint8_t channels, warps;
+  const char *algo, *proto;
+};
+struct CollV3 {
+  Head head;
+  const char* name;
+  uint64_t hash, sequence;
+  const char* function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  const char* datatype;
+  uint8_t channels, warps;
+  const char *algo, *proto;
+};
+struct CollV5 {  // v4 ends before the parent
+  Head head;
+  uint64_t sequence;
+  const char* function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  const char* datatype;
+  uint8_t channels, warps;
+  const char *algo, *proto;
+  void* parent_group;
+};
+struct P2pV1 {
+  Head head;
+  const char* name;
+  uint64_t hash;
+  uint8_t function;
+  void* buffer;
+  uint8_t datatype;
+  size_t count;
+  int peer;
+};
+struct P2pV2 {
+  Head head;
+  const char* name;
+  uint64_t hash;
+  const char* function;
+  void* buffer;
+  const char* datatype;
+  size_t count;
+  int peer;
+};
+struct P2pV5 {
+  Head head;
+  const char* function;
+  void* buffer;
+  const char* datatype;
+  size_t count;
+  int peer;
+  uint8_t channels;
+  void* parent_group;
+};
+struct ApiV5 {
+  Head head;
+  const char* function;
+  size_t count;
+  const char* datatype;
+  int root;
+  void* stream;
+  bool captured;
+};
+struct LaunchV5 {
+  Head head;
+  void* stream;
+};
+struct GroupApiV5 {
+  Head head;
+  bool captured;
+  int depth;
+};
+struct ProxyOp {
+  Head head;
+  int32_t pid;
+  uint8_t channel;
+  int peer, steps, chunk_bytes, is_send;
+};
+static_assert(sizeof(CollV1) == 120 && sizeof(CollV2) == 128 && sizeof(CollV3) == 120 && sizeof(CollV5) == 112);
+
+inline void log(int, unsigned long, const char*, int, const char*, ...) {}
+
+/// The plugin of one version, called as NCCL of that version calls it.
+class Nccl {
+ public:
+  explicit Nccl(int version) : version_(version) { load(); }
+
+  void load() {
+    library_ = ::dlopen(std::getenv("NCCL_PROFILER_PLUGIN"), RTLD_NOW | RTLD_LOCAL);
+    if (!library_) die(std::string("no plugin: ") + ::dlerror());
+    table_ = static_cast<Table*>(::dlsym(library_, ("ncclProfiler_v" + std::to_string(version_)).c_str()));
+    if (!table_ || !table_->name || !*table_->name) die("no table");
+  }
+  void unload() { ::dlclose(library_); }
+
+  void init(Communicator& c) {
+    c.context = reinterpret_cast<void*>(0x5a5a);  // whatever was there before
+    int result;
+    if (version_ <= 3)
+      result = reinterpret_cast<int (*)(void**, int*)>(table_->init)(&c.context, &mask_);
+    else if (version_ == 4)
+      result = reinterpret_cast<int (*)(void**, int*, const char*, uint64_t, int, int, int, void*)>(table_->init)(
+          &c.context, &mask_, c.name, c.hash, c.nodes, c.ranks, c.rank, reinterpret_cast<void*>(log));
+    else
+      result = reinterpret_cast<int (*)(void**, uint64_t, int*, const char*, int, int, int, void*)>(table_->init)(
+          &c.context, c.hash, &mask_, c.name, c.nodes, c.ranks, c.rank, reinterpret_cast<void*>(log));
+    if (result != 0) die("init failed");
+  }
+  void finalize(Communicator& c) {
+    if (table_->finalize(c.context) != 0) die("finalize failed");
+  }
+  int mask() const { return mask_; }
+
+  /// Starts an event if it, or something below it, is asked for. The handle holds garbage before.
+  void* start(void* context, void* descriptor, int wanted, void* garbage = reinterpret_cast<void*>(0xdeadbeef)) {
+    if (!(mask_ & wanted)) return nullptr;
+    void* handle = garbage;
+    if (table_->start(context, &handle, descriptor) != 0) die("startEvent failed");
+    if (handle == garbage) die("startEvent left the handle alone");
+    return handle;
+  }
+  void stop(void* handle) {
+    if (handle && table_->stop(handle) != 0) die("stopEvent failed");
+  }
+  int stopRaw(void* handle) { return table_->stop(handle); }
+  int state(void* handle, int state, void* args) { return table_->state(handle, state, args); }
+
+  /// What NCCL does in ncclGroupEnd: launches one kernel with these operations, then tells of each. Returns the
+  /// correlation.
+  uint32_t group(const Communicator& c, const std::vector<Op>& ops, uint32_t* stream) {
+    void* api = nullptr;
+    if (version_ >= 5) {
+      GroupApiV5 g{{kGroupApi}, false, 1};
+      api = start(c.context, &g, kGroupApi | kCollApi | kP2pApi | kColl | kP2p | kKernelLaunch);
+      for (const Op& op : ops) {
+        ApiV5 a{{static_cast<uint64_t>(op.isP2p() ? kP2pApi : kCollApi), api},
+                op.function,
+                op.count,
+                op.datatype,
+                op.root,
+                stream,
+                false};
+        stop(start(c.context, &a, op.isP2p() ? kP2pApi | kP2p : kCollApi | kColl));
+      }
+      state(api, 24, nullptr);
+    }
+    const uint32_t correlation = launchKernel(c, stream, api);
+    tell(c, ops, api);
+    stop(api);
+    return correlation;
+  }
+
+  uint32_t launchKernel(const Communicator& c, uint32_t* stream, void* parent = nullptr) {
+    if (version_ < 5) return cuda().nextCorrelation();
+    LaunchV5 l{{kKernelLaunch, parent}, stream};
+    void* handle = start(c.context, &l, kKernelLaunch);
+    const uint32_t correlation = cuda().nextCorrelation();
+    stop(handle);
+    return correlation;
+  }
+
+  /// The operations of a launch; also what a replay of a graph does, on a thread of CUDA's.
+  void tell(const Communicator& c, const std::vector<Op>& ops, void* parent) {
+    Head head{kGroup};
+    void* group = start(c.context, &head, kGroup | kColl | kP2p | kProxyOp);
+    if (version_ < 5 && !group) return;  // before 2.28 nothing comes without its group
+    for (const Op& op : ops)
+      stop(op.isP2p() ? startP2p(c, op, version_ >= 5 ? parent : group)
+                      : startColl(c, op, version_ >= 5 ? parent : group));
+    stop(group);
+  }
+
+  void* startColl(const Communicator& c, const Op& op, void* parent) {
+    static const std::vector<std::string> kFunctions = {"Broadcast", "Reduce", "AllGather", "ReduceScatter",
+                                                        "AllReduce"};
+    static const std::vector<std::string> kTypes = {"ncclInt8",    "ncclUint8",   "ncclInt32",   "ncclUint32",
+                                                    "ncclInt64",   "ncclUint64",  "ncclFloat16", "ncclFloat32",
+                                                    "ncclFloat64", "ncclBfloat16"};
+    const Head head{kColl, parent, c.rank};
+    const auto warps = static_cast<uint8_t>(8);
+    if (version_ == 1) {
+      CollV1 d{head,
+               c.name,
+               c.hash,
+               op.sequence,
+               static_cast<uint8_t>(indexOf(kFunctions, op.function)),
+               nullptr,
+               nullptr,
+               op.count,
+               op.root,
+               static_cast<uint8_t>(indexOf(kTypes, op.datatype)),
+               0,
+               1,
+               op.channels,
+               warps,
+               1,
+               0,
+               0,
+               0};
+      return start(c.context, &d, kColl);
+    }
+    if (version_ == 2) {
+      CollV2 d{head,    c.name,      c.hash, op.sequence, op.function, nullptr, nullptr, op.count,
+               op.root, op.datatype, 1,      op.channels, warps,       op.algo, op.proto};
+      return start(c.context, &d, kColl);
+    }
+    if (version_ == 3) {
+      CollV3 d{head,     c.name,  c.hash,      op.sequence, op.function, nullptr, nullptr,
+               op.count, op.root, op.datatype, op.channels, warps,       op.algo, op.proto};
+      return start(c.context, &d, kColl);
+    }
+    CollV5 d{head,        op.sequence, op.function, nullptr, nullptr,  op.count, op.root,
+             op.datatype, op.channels, warps,       op.algo, op.proto, nullptr};
+    return start(c.context, &d, kColl);
+  }
+
+  void* startP2p(const Communicator& c, const Op& op, void* parent) {
+    const Head head{kP2p, parent, c.rank};
+    if (version_ == 1) {
+      P2pV1 d{head,    c.name, c.hash,   static_cast<uint8_t>(std::strcmp(op.function, "Send") == 0 ? 6 : 7),
+              nullptr, 7,      op.count, op.peer};
+      return start(c.context, &d, kP2p);
+    }
+    if (version_ <= 3) {
+      P2pV2 d{head, c.name, c.hash, op.function, nullptr, op.datatype, op.count, op.peer};
+      return start(c.context, &d, kP2p);
+    }
+    P2pV5 d{head, op.function, nullptr, op.datatype, op.count, op.peer, 2, nullptr};
+    return start(c.context, &d, kP2p);
+  }
+
+  void* startProxyOp(const Communicator& c, int32_t pid, uint8_t channel, int peer, bool send) {
+    ProxyOp d{{kProxyOp, nullptr, c.rank}, pid, channel, peer, 4, 65536, send};
+    return start(c.context, &d, kProxyOp);
+  }
+
+ private:
+  struct Table {
+    const char* name;
+    void* init;
+    int (*start)(void*, void**, void*);
+    int (*stop)(void*);
+    int (*state)(void*, int, void*);
+    int (*finalize)(void*);
+  };
+  int version_;
+  void* library_ = nullptr;
+  Table* table_ = nullptr;
+  int mask_ = 0x7fffffff;
+};
+
+/// A kernel of NCCL's that ran on a stream, after it was launched.
+inline void runKernel(const char* name, uint32_t stream, uint32_t correlation) {
+  const uint64_t start = cuda().now();
+  while (cuda().now() < start + 2) {
+  }
+  cuda().kernel(name, stream, start, start + 2, correlation);
+}
+
+inline uint32_t* stream(uint32_t id) {
+  static uint32_t streams[64];
+  streams[id] = id;
+  return &streams[id];
+}
+
+}  // namespace tracesmith::fake
