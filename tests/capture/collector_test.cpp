@@ -81,5 +81,16 @@ TEST_F(CollectorTest, WhatIsOlderThanTheKernelsThatAreLeftIsNotWaitedFor) {
   EXPECT_EQ(recorded(850), (std::vector<std::string>{"9@920"}));
 }
 
+TEST_F(CollectorTest, WhatIsInFlightSaysWhenTheRecordingEnded) {
+  launch(100, 0);
+  kernel(120, 130);
+  launch(200, 1);  // nobody comes, and nothing else happens
+  const uint64_t now = rawNow();
+  EXPECT_EQ(recorded(0), (std::vector<std::string>{"0@120", "1@-"}));
+  const std::vector<test::Row> marks = test::rows(dir_ / "t.sbt", "events", "type", "marker");
+  ASSERT_EQ(marks.size(), 1u);
+  EXPECT_GE(marks[0].i("ts"), static_cast<int64_t>(now)) << "so that analyze knows how long it was waited for";
+}
+
 }  // namespace
 }  // namespace tracesmith::capture

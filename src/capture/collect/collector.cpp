@@ -453,7 +453,18 @@ void Collector::lossRows(Process& p) {
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
 void Collector::giveUpInFlight() {
   for (auto& p : processes_) {
+    const uint64_t before = stats_.collectives;
     p->nccl.giveUp([&](const NcclJoin::Operation& o, const Record*) { collectiveRow(*p, o.record, nullptr); });
+    if (stats_.collectives > before) {  // until when they were waited for, if nothing else happens any more
+      EventRow end;
+      end.ts = static_cast<int64_t>(rawNow());
+      end.type = static_cast<int64_t>(EventType::marker);
+      end.name = writer_.string("recording ends, operations in flight");
+      end.node = p->node;
+      end.rank = p->rank();
+      end.pid = p->pid();
+      append(end);
+    }
     p->nccl.launches.clear();
   }
 }
