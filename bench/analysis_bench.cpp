@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "analysis/hta.hpp"
+#include "analysis/hta/hta.hpp"
 #include "capture/sim/rows.hpp"
 #include "measure.hpp"
 #include "tracesmith/analysis/analysis.hpp"

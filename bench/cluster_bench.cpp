@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "cluster/client.hpp"
-#include "cluster/guard.hpp"
-#include "cluster/rpc.hpp"
+#include "access/guard.hpp"
+#include "cluster/rpc/client.hpp"
+#include "cluster/rpc/rpc.hpp"
 #include "cluster_fleet.hpp"
 #include "cluster_process.hpp"
 #include "cluster_scale.hpp"

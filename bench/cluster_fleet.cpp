@@ -18,9 +18,9 @@
 #include <sstream>
 #include <thread>
 
+#include "access/names.hpp"
 #include "capture/ring/writer.hpp"
-#include "cluster/agent_link.hpp"
-#include "cluster/names.hpp"
+#include "cluster/agent/agent_link.hpp"
 #include "hardware/metrics.hpp"
 
 namespace tracesmith::bench {

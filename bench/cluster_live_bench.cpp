@@ -9,8 +9,8 @@
 #include "analysis/live/watcher.hpp"
 #include "base/text.hpp"
 #include "capture/sim/live.hpp"
-#include "cluster/live_convert.hpp"
-#include "cluster/live_rings.hpp"
+#include "cluster/agent/live_rings.hpp"
+#include "cluster/wire/live_convert.hpp"
 #include "live_model.hpp"
 #include "measure.hpp"
 

@@ -17,7 +17,7 @@
 #include <memory>
 #include <numeric>
 
-#include "cluster/client.hpp"
+#include "cluster/rpc/client.hpp"
 #include "cluster_check.hpp"
 #include "cluster_fleet.hpp"
 #include "cluster_process.hpp"

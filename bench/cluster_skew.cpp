@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "../tests/support/capture_edges.hpp"
-#include "cluster/client.hpp"
+#include "cluster/rpc/client.hpp"
 #include "cluster_fleet.hpp"
 #include "cluster_process.hpp"
 #include "cluster_scale.hpp"

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/correlate.hpp"
-#include "analysis/window.hpp"
+#include "analysis/rows/correlate.hpp"
+#include "analysis/rows/window.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "measure.hpp"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "analysis/comm_rules.hpp"
+#include "analysis/rows/comm_rules.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/analyze_print.hpp"

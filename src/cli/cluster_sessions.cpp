@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <thread>
 
-#include "analysis/clock_refine.hpp"
-#include "analysis/frames.hpp"
+#include "analysis/clocks/clock_refine.hpp"
+#include "analysis/frames/frames.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "analysis/canvas.hpp"
-#include "analysis/frame_stats.hpp"
+#include "analysis/frames/canvas.hpp"
+#include "analysis/frames/frame_stats.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"

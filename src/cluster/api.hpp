@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "access/guard.hpp"
 #include "analysis/live/report.hpp"
 #include "analysis/live/verdict.hpp"
 #include "sync/clock_fit.hpp"
@@ -19,12 +20,6 @@ namespace tracesmith::cluster {
 
 constexpr uint16_t kMasterPort = 50051, kAgentPort = 50052;
 constexpr const char* kDefaultData = "tracesmith-data";
-
-/// How a server or client proves who it is, and with whom it speaks.
-struct SecurityOptions {
-  std::string token_file;                 ///< server: lines "ROLE TOKEN" (or one token: admin); client: its token
-  std::string tls_cert, tls_key, tls_ca;  ///< PEM files; a server with a CA asks clients for certificates
-};
 
 struct AgentOptions {
   std::string listen = "127.0.0.1";

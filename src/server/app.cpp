@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cluster/names.hpp"
+#include "access/names.hpp"
 #include "server/natural_order.hpp"
 
 namespace tracesmith::server {

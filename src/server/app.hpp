@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "access/guard.hpp"
 #include "cluster/api.hpp"
-#include "cluster/guard.hpp"
 #include "server/api.hpp"
 #include "server/history.hpp"
 #include "server/http/message.hpp"

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cmath>
 
-#include "analysis/each_row.hpp"
+#include "analysis/rows/each_row.hpp"
 #include "base/text.hpp"
 #include "server/cluster_json.hpp"
 

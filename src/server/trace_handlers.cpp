@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <set>
 
+#include "access/names.hpp"
 #include "base/file.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
-#include "cluster/names.hpp"
 #include "server/app.hpp"
 #include "server/cluster_json.hpp"
 #include "server/fields.hpp"

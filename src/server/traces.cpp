@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "analysis/clock_refine.hpp"
+#include "analysis/clocks/clock_refine.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 
 namespace tracesmith::server {

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "analysis/clock_refine.hpp"
-#include "analysis/comm_rules.hpp"
-#include "analysis/trends.hpp"
+#include "analysis/clocks/clock_refine.hpp"
+#include "analysis/rows/comm_rules.hpp"
+#include "analysis/rows/trends.hpp"
 #include "support/process.hpp"
 #include "support/small_job.hpp"
 #include "sync/clock_table.hpp"

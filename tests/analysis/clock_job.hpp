@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "analysis/clock_refine.hpp"
+#include "analysis/clocks/clock_refine.hpp"
 
 namespace tracesmith::test {
 

@@ -1,5 +1,5 @@
 // Clocks that are known badly, and collectives whose true times are known: how far off are we then?
-#include "analysis/clock_refine.hpp"
+#include "analysis/clocks/clock_refine.hpp"
 
 #include <gtest/gtest.h>
 

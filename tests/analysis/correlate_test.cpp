@@ -1,5 +1,5 @@
 // Launches and kernels find each other: whatever the blocks, the ids and the processes are like.
-#include "analysis/correlate.hpp"
+#include "analysis/rows/correlate.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // HTA's figures, equal to the µs on HTA's own traces.
 #include <gtest/gtest.h>
 
-#include "analysis/hta.hpp"
-#include "analysis/intervals.hpp"
+#include "analysis/hta/hta.hpp"
+#include "analysis/rows/intervals.hpp"
 #include "support/imported.hpp"
 #include "support/process.hpp"
 #include "tracesmith/analysis/analysis.hpp"

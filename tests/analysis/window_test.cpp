@@ -1,5 +1,5 @@
 // The rows of one device in a stretch of time.
-#include "analysis/window.hpp"
+#include "analysis/rows/window.hpp"
 
 #include <gtest/gtest.h>
 

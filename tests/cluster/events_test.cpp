@@ -6,9 +6,9 @@
 #include <set>
 #include <sstream>
 
-#include "cluster/client.hpp"
 #include "cluster/cluster_fixture.hpp"
-#include "cluster/event_stream.hpp"
+#include "cluster/master/event_stream.hpp"
+#include "cluster/rpc/client.hpp"
 #include "support/small_job.hpp"
 #include "tracesmith/cluster/cluster_master.hpp"
 #include "tracesmith/trace/reader.hpp"

@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "capture/sim/live.hpp"
+#include "cluster/agent/live_rings.hpp"
 #include "cluster/cluster_fixture.hpp"
-#include "cluster/live_convert.hpp"
-#include "cluster/live_rings.hpp"
+#include "cluster/wire/live_convert.hpp"
 
 namespace tracesmith::cluster {
 namespace {

@@ -8,8 +8,8 @@
 #include <set>
 #include <thread>
 
-#include "cluster/client.hpp"
 #include "cluster/cluster_fixture.hpp"
+#include "cluster/rpc/client.hpp"
 
 namespace tracesmith::cluster {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 #include <thread>
 
+#include "cluster/agent/ring_folders.hpp"
 #include "cluster/cluster_fixture.hpp"
-#include "cluster/ring_folders.hpp"
 #include "support/tcp_relay.hpp"
 
 namespace tracesmith::cluster {

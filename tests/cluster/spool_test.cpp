@@ -1,11 +1,11 @@
 // Spool and store, piece by piece: torn ends, duplicates, gaps, garbage.
-#include "cluster/spool.hpp"
+#include "cluster/agent/spool.hpp"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "cluster/store.hpp"
+#include "cluster/master/store.hpp"
 #include "support/process.hpp"
 #include "tracesmith/trace/reader.hpp"
 

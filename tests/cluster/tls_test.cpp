@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cluster/certs.hpp"
 #include "cluster/cluster_fixture.hpp"
+#include "cluster/rpc/certs.hpp"
 #include "tracesmith_cluster.grpc.pb.h"
 
 namespace tracesmith::cluster {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/guard.hpp"
+#include "access/guard.hpp"
 #include "tracesmith/common/status.hpp"
 
 namespace tracesmith::server {

@@ -2,7 +2,7 @@
 // first, and elsewhere only if it is not there.
 #include <algorithm>
 
-#include "analysis/each_row.hpp"
+#include "analysis/rows/each_row.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 #include "server/timeline/timeline.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "analysis/each_row.hpp"
+#include "analysis/rows/each_row.hpp"
 #include "trace/layout.hpp"
 
 namespace tracesmith::server {

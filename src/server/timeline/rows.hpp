@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analysis/names.hpp"
+#include "analysis/rows/names.hpp"
 #include "sync/clock_table.hpp"
 #include "tracesmith/trace/reader.hpp"
 

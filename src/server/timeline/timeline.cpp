@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "analysis/each_row.hpp"
+#include "analysis/rows/each_row.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 

@@ -1,0 +1,74 @@
+#include "access/names.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+
+#include "base/text.hpp"
+
+namespace tracesmith::cluster {
+
+Status checkName(std::string_view what, std::string_view name) {
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+  const bool good =
+      !name.empty() && name.size() <= 64 && letter(name[0]) &&
+      std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || c == '.' || c == '_' || c == '-'; });
+  if (good) return {};
+  std::string shown;
+  appendUtf8(shown, name.substr(0, 80));
+  return Status::invalid(std::string(what) + " '" + shown +
+                         "' is not a name: use up to 64 letters, digits, '.', '_' and '-', beginning with a letter or "
+                         "digit");
+}
+
+std::string Address::text() const {
+  return (host.find(':') != std::string::npos ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Result<Address> parseAddress(std::string_view text, uint16_t default_port) {
+  const Status wrong = Status::invalid("'" + std::string(text) + "' is not an address: use HOST:PORT");
+  Address address;
+  address.port = default_port;
+  std::string_view port;
+  if (text.starts_with('[')) {
+    const size_t end = text.find(']');
+    if (end == std::string_view::npos) return wrong;
+    address.host = text.substr(1, end - 1);
+    if (end + 1 < text.size() && text[end + 1] != ':') return wrong;
+    port = end + 2 <= text.size() ? text.substr(end + 2) : std::string_view();
+    if (end + 1 < text.size() && port.empty()) return wrong;
+  } else {
+    const size_t colon = text.find(':');
+    address.host = text.substr(0, colon);
+    if (colon != std::string_view::npos) {
+      port = text.substr(colon + 1);
+      if (port.empty()) return wrong;
+    }
+  }
+  int64_t number = default_port;
+  if (!port.empty() && (!parseInt(port, number) || number < 1 || number > 65535)) return wrong;
+  address.port = static_cast<uint16_t>(number);
+  const bool good = !address.host.empty() && std::all_of(address.host.begin(), address.host.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' || c == ':' || c == '%';
+  });
+  if (!good) return wrong;
+  return address;
+}
+
+bool isLoopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+std::string randomHex(size_t digits) {
+  std::random_device random;
+  std::string out;
+  while (out.size() < digits) out += "0123456789abcdef"[random() & 15];
+  return out;
+}
+
+std::string kernelBootId() {
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(in, id);
+  return id;
+}
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,126 @@
+// The parts ranks took in collectives, and the collectives they make: matched across ranks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analysis/rows/names.hpp"
+#include "sync/clock_table.hpp"
+#include "tracesmith/trace/reader.hpp"
+
+namespace tracesmith::analysis {
+
+enum class OpKind : uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  barrier,
+  broadcast,
+  reduce,
+  gather,
+  scatter,
+  send,
+  recv,
+  other
+};
+OpKind opKind(std::string_view op);
+const char* opName(OpKind op);
+/// No rank can leave it before the last has come.
+bool synchronises(OpKind op);
+
+/// One rank's part in one operation.
+struct Part {
+  int64_t ts, end;  ///< raw clock when loaded, reference clock after toReference()
+  int64_t seq = trace::kNull;
+  int64_t bytes = trace::kNull;
+  int64_t enqueue = trace::kNull;  ///< when the host called it
+  int64_t correlation = trace::kNull;
+  int64_t exposed_ns = 0;  ///< of it, with no computation under it; set by the pass over the rank's events
+  int32_t process = 0;
+  int32_t group_size = -1;  ///< −1: not known
+  int32_t peer = -1;
+  int32_t place = -1;  ///< of the process in the communicator, where the trace tells it
+  int32_t step = -1;
+  uint32_t comm = kNoName;
+  uint32_t algo = kNoName;
+  uint32_t kernel = kNoName;
+  uint32_t instance = UINT32_MAX;  ///< it belongs to, after match()
+  int32_t stream = -1;
+  OpKind op = OpKind::other;
+  bool blocks = false;  ///< computation stood still when it ended, and went on after
+};
+
+/// One operation of a communicator, over the ranks that are in the trace.
+struct Instance {
+  uint32_t first = 0, count = 0;  ///< in PartTable::order
+  uint32_t comm = 0;              ///< index in PartTable::comms
+  int64_t index = 0;              ///< number within its communicator
+  OpKind op = OpKind::other;
+  int32_t group_size = 0;  ///< ranks that should be there
+  int64_t bytes = trace::kNull;
+  int64_t first_start = 0, last_start = 0, first_end = 0, last_end = 0;
+  int64_t wait_ns = 0;          ///< sum over its ranks of the time until the last came
+  int64_t exposed_wait_ns = 0;  ///< of that, with no computation under it
+  int32_t last_part = -1;       ///< part of the last to come, by index; −1: cannot be said
+  int32_t step = -1;
+  bool complete = false;   ///< all ranks are there
+  bool consistent = true;  ///< no rank left before the last came, as far as the clocks allow to say
+
+  int64_t transferNs() const { return last_end - last_start; }
+};
+
+struct Communicator {
+  std::string name;
+  uint32_t algo = kNoName;
+  std::vector<int32_t> members;  ///< processes seen, ascending
+  int32_t size = 0;
+};
+
+/// A rank's part in an operation that was in flight when the recording ended: it has no times.
+struct OpenPart {
+  Part part;
+  uint32_t op, node;  ///< names
+};
+
+struct PartTable {
+  std::vector<Part> parts;                                  ///< by (process, ts)
+  std::map<int64_t, std::pair<size_t, size_t>> of_process;  ///< range in parts
+  std::vector<std::string> domains;                         ///< clock domains
+  std::map<int64_t, uint32_t> domain_of;                    ///< by process
+  std::map<int64_t, std::string> node_of;                   ///< by process, where it is known
+
+  std::vector<OpenPart> open;
+  int64_t longest_ns = 0;                ///< of all parts
+  std::map<int64_t, int64_t> device_of;  ///< by rank, where `collectives` says it
+
+  std::set<uint32_t> by_pair;       ///< communicators whose sends and receives are numbered by pair, after match()
+  std::vector<uint32_t> order;      ///< parts by instance
+  std::vector<Instance> instances;  ///< by first_start
+  std::vector<Communicator> comms;
+  uint64_t unmatched = 0;  ///< parts whose communicator or ids contradict each other
+
+  const std::string& domain(int64_t process) const;
+};
+
+/// Reads `collectives`, and which node a process is on.
+Result<PartTable> loadParts(const trace::Reader& reader, const Names& names);
+/// Puts more parts (recognised by their kernels) to those of the table.
+void addParts(PartTable& table, std::vector<Part> more);
+/// Finds the instances: by (communicator, sequence), else by order within the process group.
+Status match(const trace::Reader& reader, const Names& names, PartTable& table);
+/// Clocks of domains that are not known, from collectives that end together. Times of parts are raw.
+/// Returns the domains for which there was no way to know.
+std::vector<std::string> estimateClocks(const PartTable& table, sync::Clocks& clocks);
+/// Synchronising collectives, of a sample, that some rank would have left before the last came. Times of parts are raw.
+struct Contradictions {
+  uint64_t checked = 0, wrong = 0;
+};
+Contradictions contradictions(const PartTable& table, const sync::Clocks& clocks);
+/// Turns all times of parts into reference time and works out the instances.
+void settle(PartTable& table, const sync::Clocks& clocks);
+
+}  // namespace tracesmith::analysis

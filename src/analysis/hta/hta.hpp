@@ -1,0 +1,70 @@
+// HTA's single-rank figures of one process after another; formulas in docs/analysis.md.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "analysis/rows/launches.hpp"
+#include "analysis/rows/names.hpp"
+#include "analysis/rows/rank_rows.hpp"
+#include "analysis/rows/trace_steps.hpp"
+#include "tracesmith/analysis/hta.hpp"
+
+namespace tracesmith::analysis {
+
+enum class HtaType : uint8_t { computation, communication, memory, other };
+const char* htaTypeName(HtaType type);
+/// HTA's classification of a kernel by its name.
+HtaType htaType(std::string_view name);
+
+/// A device event in HTA's time.
+struct HtaRow {
+  int64_t ts, end;
+  const HostCall* launch;  ///< nullptr: none
+  uint32_t name;
+  int32_t stream;
+  HtaType type;
+  trace::EventType event;
+};
+
+class HtaAnalysis {
+ public:
+  HtaAnalysis(const Names& names, const TraceSteps& steps);
+
+  /// Adds a process; any thread.
+  void add(const RankRows& rows, const Launches& launches);
+  /// After the last process.
+  Hta finish();
+
+ private:
+  struct Communication {
+    int64_t rank, stream, iteration, ts, dur;
+    uint32_t name;
+  };
+  struct Part {
+    Hta hta;
+    std::vector<Communication> communication;
+    int64_t first = INT64_MAX, last = INT64_MIN;
+  };
+  std::vector<HtaRow> rowsOf(const RankRows& rows, const Launches& launches) const;
+  void temporal(const RankRows& rows, const std::vector<HtaRow>& kept, Hta& out) const;
+  void kernels(int64_t rank, const std::vector<HtaRow>& kept, Hta& out) const;
+  void streams(const RankRows& rows, const std::vector<HtaRow>& kept, Hta& out) const;
+  void launches(int64_t rank, const std::vector<HtaRow>& kept, Hta& out) const;
+  void communication(const RankRows& rows, const std::vector<HtaRow>& kept, Part& part) const;
+  std::vector<HtaStraggler> stragglers() const;
+
+  const Names& names_;
+  const TraceSteps& steps_;
+  std::vector<HtaType> types_;      // by name
+  std::vector<uint8_t> launchers_;  // by name: bit 0 counts in queues, bit 1 in launch statistics
+  std::mutex mutex_;                // guards parts_
+  std::map<int64_t, Part> parts_;   // by process
+};
+
+/// A time or end in HTA's µs: as Python's floats give it, rounded inwards.
+int64_t htaStart(int64_t ts_ns);
+int64_t htaEnd(int64_t ts_ns, int64_t end_ns);
+
+}  // namespace tracesmith::analysis

@@ -1,0 +1,91 @@
+#include "analysis/rows/trends.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tracesmith::analysis {
+namespace {
+
+constexpr double kLeastNoise = 1e-4;
+constexpr double kLeastChange = 0.015;  // of a value to count as another level
+constexpr double kSureChange = 6;       // standard errors
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  std::erase_if(values, [](double v) { return std::isnan(v); });
+  if (values.empty()) return std::nan("");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+double noiseOf(const std::vector<std::vector<double>>& rows) {
+  // Differences of neighbours: levels and slow changes do not count as noise.
+  std::vector<double> steps;
+  for (const std::vector<double>& row : rows)
+    for (size_t i = 1; i < row.size(); ++i)
+      if (!std::isnan(row[i]) && !std::isnan(row[i - 1])) steps.push_back(std::abs(row[i] - row[i - 1]));
+  return steps.empty() ? std::nan("") : std::max(kLeastNoise, median(std::move(steps)) * 1.4826 / std::sqrt(2));
+}
+
+Trend trendOfOne(const std::vector<double>& values, double noise) {
+  std::vector<double> v;
+  std::vector<size_t> column;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!std::isnan(values[i])) {
+      v.push_back(values[i]);
+      column.push_back(i);
+    }
+  Trend out;
+  const size_t n = v.size();
+  out.points = n;
+  if (n == 0) return out;
+  std::vector<double> sum(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) sum[i + 1] = sum[i] + v[i];
+  if (std::isnan(noise)) noise = kLeastChange;
+  out.excess = sum[n] / static_cast<double>(n);
+  out.sureness = out.excess / (noise / std::sqrt(static_cast<double>(n)));
+  double best = kSureChange;
+  for (size_t k = 2; k + 2 <= n; ++k) {
+    const double left = sum[k] / static_cast<double>(k), right = (sum[n] - sum[k]) / static_cast<double>(n - k);
+    const double error = noise * std::sqrt(1.0 / static_cast<double>(k) + 1.0 / static_cast<double>(n - k));
+    if (right - left < kLeastChange || (right - left) / error < best) continue;
+    if (left > right / 2) continue;  // it was as high before: some steps more or less are no change
+    best = (right - left) / error;
+    out.changed = true;
+    out.since = column[k];
+    out.excess = right;
+    out.sureness = right / (noise / std::sqrt(static_cast<double>(n - k)));
+  }
+  double squares = 0;
+  const double mean = out.excess;
+  size_t counted = 0;
+  for (size_t i = 0; i < n; ++i)
+    if (column[i] >= out.since) {
+      squares += (v[i] - mean) * (v[i] - mean);
+      ++counted;
+    }
+  out.spread = counted > 1 ? std::sqrt(squares / static_cast<double>(counted - 1)) / noise : 1;
+  return out;
+}
+
+std::vector<Trend> trendsOf(const Series& series, bool ratio) {
+  const size_t rows = series.rows.size(), columns = rows ? series.rows[0].size() : 0;
+  std::vector<std::vector<double>> excess(rows, std::vector<double>(columns, std::nan("")));
+  for (size_t c = 0; c < columns; ++c) {
+    std::vector<double> values;
+    for (const auto& row : series.rows) values.push_back(row[c]);
+    const double middle = median(values);
+    if (std::isnan(middle) || (ratio && middle <= 0)) continue;
+    for (size_t r = 0; r < rows; ++r)
+      excess[r][c] = ratio ? series.rows[r][c] / middle - 1 : series.rows[r][c] - middle;
+  }
+  const double noise = noiseOf(excess);
+  std::vector<Trend> out;
+  for (const auto& row : excess) out.push_back(trendOfOne(row, noise));
+  return out;
+}
+
+}  // namespace tracesmith::analysis

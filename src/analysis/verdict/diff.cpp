@@ -1,0 +1,321 @@
+#include "tracesmith/analysis/diff.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "analysis/rows/names.hpp"
+#include "base/text.hpp"
+
+namespace tracesmith::analysis {
+
+using namespace trace;
+
+namespace {
+
+constexpr double kLeastChange = 2;  // per cent of a step
+constexpr double kSure = 5;         // standard errors
+constexpr size_t kNames = 40;
+
+struct Total {
+  double count = 0, us = 0;
+};
+
+/// Counts and times by name: of the whole trace, and of one step of one rank.
+struct NameTotals {
+  std::map<std::pair<bool, std::string>, Total> all, one;
+  int64_t rank = kNull, step = kNull;
+  std::set<int64_t> ranks, steps;
+};
+
+Result<NameTotals> totalsOf(const Reader& reader, const DiffOptions& options) {
+  Result<Names> names = Names::load(reader);
+  if (!names) return names.status();
+  NameTotals out;
+  const std::vector<const Block*> blocks = reader.blocks(tableOf<EventRow>());
+  // The first rank and step are known from the zones alone.
+  int64_t first_rank = INT64_MAX, first_step = INT64_MAX;
+  for (const Block* b : blocks) {
+    int64_t low, high;
+    if (b->zone(events::rank, low, high)) first_rank = std::min(first_rank, low);
+    if (b->zone(events::step, low, high)) first_step = std::min(first_step, low);
+  }
+  out.rank = options.rank != kNull ? options.rank : first_rank == INT64_MAX ? kNull : first_rank;
+  out.step = options.step != kNull ? options.step : first_step == INT64_MAX ? kNull : first_step;
+  std::vector<Total> all[2] = {std::vector<Total>(names->size()), std::vector<Total>(names->size())};
+  std::vector<Total> one[2] = {all[0], all[0]};
+  BlockDecoder decoder(reader);
+  ColumnData type, name, dur, rank, step, stream;
+  for (const Block* block : blocks) {
+    if (!decoder.decode(*block, events::type, type) || !decoder.decode(*block, events::name, name) ||
+        !decoder.decode(*block, events::dur, dur) || !decoder.decode(*block, events::rank, rank) ||
+        !decoder.decode(*block, events::step, step) || !decoder.decode(*block, events::stream, stream))
+      continue;
+    const std::vector<uint32_t>& numbers = names->stream(block->stream);
+    for (uint32_t r = 0; r < block->rows; ++r) {
+      if (!dur.valid(r) || !name.valid(r) || name.data<uint32_t>()[r] >= numbers.size()) continue;
+      const auto kind = static_cast<EventType>(std::min<int>(type.data<uint8_t>()[r], kEventTypes - 1));
+      const bool device = stream.valid(r) && kind != EventType::gpu_annotation;
+      const uint32_t number = numbers[name.data<uint32_t>()[r]];
+      const double us = static_cast<double>(dur.data<int64_t>()[r]) / 1000;
+      const int64_t own_rank = rank.valid(r) ? rank.data<int32_t>()[r] : kNull;
+      const int64_t own_step = step.valid(r) ? step.data<int64_t>()[r] : kNull;
+      auto add = [&](Total& t) {
+        ++t.count;
+        t.us += us;
+      };
+      add(all[device][number]);
+      if (own_rank == out.rank && own_step == out.step && kind != EventType::gpu_annotation) add(one[device][number]);
+      if (own_rank != kNull) out.ranks.insert(own_rank);
+      if (own_step != kNull) out.steps.insert(own_step);
+    }
+  }
+  for (int device = 0; device < 2; ++device)
+    for (uint32_t n = 0; n < names->size(); ++n) {
+      const std::string text(names->text(n));
+      if (all[device][n].count > 0) out.all[{device, text}] = all[device][n];
+      if (one[device][n].count > 0) out.one[{device, text}] = one[device][n];
+    }
+  return out;
+}
+
+struct Moments {
+  double n = 0, sum = 0, squares = 0;
+  void add(double v) {
+    ++n;
+    sum += v;
+    squares += v * v;
+  }
+  double mean() const { return n > 0 ? sum / n : 0; }
+  double error2() const { return n > 1 ? std::max(0.0, (squares - sum * sum / n) / (n - 1)) / n : 0; }
+};
+
+using PartValues = std::map<std::pair<std::string, int64_t>, Moments>;
+
+/// Values per step of every part: of each rank, and of all (rank kNull).
+PartValues valuesOf(const Analysis& a) {
+  PartValues out;
+  int64_t first = INT64_MAX, last = INT64_MIN;
+  for (const Breakdown& b : a.breakdown) {
+    first = std::min(first, b.step);
+    last = std::max(last, b.step);
+  }
+  for (const Breakdown& b : a.breakdown) {
+    // The first step warms up, the last may be cut.
+    if (last - first >= 4 && (b.step == first || b.step == last)) continue;
+    const double step = b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;
+    const std::pair<const char*, double> values[] = {{"step", step},
+                                                     {"compute", b.compute_us},
+                                                     {"exposed_comm", b.exposed_comm_us},
+                                                     {"hidden_comm", b.hidden_comm_us},
+                                                     {"data", b.data_us},
+                                                     {"idle", b.idle_us}};
+    for (const auto& [what, us] : values) {
+      out[{what, b.rank}].add(us);
+      if (b.rank != kNull) out[{what, kNull}].add(us);
+    }
+  }
+  return out;
+}
+
+DiffSets setsOf(const NameTotals& a, const NameTotals& b, bool device) {
+  DiffSets out;
+  std::set<std::string> names;
+  for (const NameTotals* t : {&a, &b})
+    for (const auto& [key, total] : t->one)
+      if (key.first == device) names.insert(key.second);
+  auto count = [&](const NameTotals& t, const std::string& name) {
+    auto it = t.one.find({device, name});
+    return it == t.one.end() ? 0.0 : it->second.count;
+  };
+  for (const std::string& name : names) {
+    const double before = count(a, name), after = count(b, name);
+    (before == 0      ? out.added
+     : after == 0     ? out.deleted
+     : after > before ? out.increased
+     : after < before ? out.decreased
+                      : out.unchanged)
+        .push_back(name);
+  }
+  return out;
+}
+
+std::string signedPercent(double v) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%+.1f %%", v);
+  return text;
+}
+
+std::string verdictOf(const Diff& d) {
+  if (d.parts.empty()) return "nothing can be compared: one of the traces has no device events";
+  const DiffPart& step = d.parts.front();
+  std::string text = step.significant ? std::string("a step takes ") + signedPercent(step.change_pct)
+                                      : "a step takes as long as before (" + signedPercent(step.change_pct) + ")";
+  const DiffPart* most = nullptr;
+  std::set<int64_t> ranks;
+  for (const DiffPart& p : d.parts) {
+    if (!p.significant || p.what == "step" || p.what == "hidden_comm") continue;
+    if (p.rank == kNull && (!most || std::abs(p.change_pct) > std::abs(most->change_pct))) most = &p;
+    if (p.rank != kNull && p.what == "compute") ranks.insert(p.rank);
+  }
+  if (most) text += ", most of it " + most->what + " (" + signedPercent(most->change_pct) + " of a step)";
+  if (!ranks.empty()) {
+    text += "; computation changed on rank ";
+    size_t shown = 0;
+    for (int64_t r : ranks) {
+      if (++shown > 6) break;
+      text += (shown > 1 ? ", " : "") + std::to_string(r);
+    }
+    if (ranks.size() > 6) text += " and " + std::to_string(ranks.size() - 6) + " more";
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) {
+  AnalyzeOptions analyze_options;
+  analyze_options.threads = options.threads;
+  analyze_options.comm_rules = options.comm_rules;
+  analyze_options.hta = analyze_options.collectives = false;
+  Result<Analysis> first = analyze(a, analyze_options), second = analyze(b, analyze_options);
+  if (!first) return first.status();
+  if (!second) return second.status();
+  Result<NameTotals> before = totalsOf(a, options), after = totalsOf(b, options);
+  if (!before) return before.status();
+  if (!after) return after.status();
+
+  Diff out;
+  out.rank_a = before->rank;
+  out.rank_b = after->rank;
+  out.step_a = before->step;
+  out.step_b = after->step;
+  out.cpu = setsOf(*before, *after, false);
+  out.gpu = setsOf(*before, *after, true);
+
+  PartValues x = valuesOf(*first), y = valuesOf(*second);
+  const bool alone = first->ranks == 1;
+  auto wall = [&](int64_t rank) { return x[{"step", rank}].mean(); };
+  for (const char* what : {"step", "compute", "exposed_comm", "hidden_comm", "data", "idle"})
+    for (auto& [key, old] : x) {
+      auto now = y.find(key);
+      if (key.first != what || now == y.end()) continue;
+      DiffPart p;
+      p.what = what;
+      p.rank = key.second;
+      p.before_us = old.mean();
+      p.after_us = now->second.mean();
+      const double base = wall(p.rank), error = std::sqrt(old.error2() + now->second.error2());
+      if (base <= 0) continue;
+      p.change_pct = 100 * (p.after_us - p.before_us) / base;
+      const double t = error > 0 ? std::abs(p.after_us - p.before_us) / error : 0;
+      p.significant = std::abs(p.change_pct) >= kLeastChange && t >= kSure;
+      p.confidence = p.significant ? std::min(0.99, 1 - std::exp(-t / 6)) : 0;
+      if (p.rank == kNull || alone || p.significant) out.parts.push_back(p);
+    }
+  std::stable_sort(out.parts.begin(), out.parts.end(), [](const DiffPart& p, const DiffPart& q) {
+    if ((p.rank == kNull) != (q.rank == kNull)) return p.rank == kNull;
+    if (p.rank == kNull) return false;
+    return std::abs(p.change_pct) > std::abs(q.change_pct);
+  });
+  if (!out.parts.empty()) {
+    out.before_step_us = out.parts.front().before_us;
+    out.after_step_us = out.parts.front().after_us;
+  }
+
+  // Per step and rank, so that traces of different length can be compared.
+  auto share = [](const NameTotals& t) {
+    return static_cast<double>(std::max<size_t>(1, t.ranks.size()) * std::max<size_t>(1, t.steps.size()));
+  };
+  std::map<std::pair<bool, std::string>, DiffName> names;
+  for (const auto& [key, total] : before->all) {
+    DiffName& n = names[key];
+    n.before_count = total.count / share(*before);
+    n.before_us = total.us / share(*before);
+  }
+  for (const auto& [key, total] : after->all) {
+    DiffName& n = names[key];
+    n.after_count = total.count / share(*after);
+    n.after_us = total.us / share(*after);
+  }
+  for (auto& [key, n] : names) {
+    n.device = key.first;
+    n.name = key.second;
+    out.names.push_back(std::move(n));
+  }
+  std::stable_sort(out.names.begin(), out.names.end(), [](const DiffName& p, const DiffName& q) {
+    if (p.device != q.device) return p.device;
+    return std::abs(p.after_us - p.before_us) > std::abs(q.after_us - q.before_us);
+  });
+  if (out.names.size() > kNames) out.names.resize(kNames);
+  if (first->ranks != second->ranks)
+    out.unknowns.push_back("the traces have " + std::to_string(first->ranks) + " and " + std::to_string(second->ranks) +
+                           " ranks: figures of all ranks compare different jobs");
+  if (before->steps.size() < 6 || after->steps.size() < 6)
+    out.unknowns.push_back("there are fewer than six steps: a change cannot be told from chance");
+  out.verdict = verdictOf(out);
+  return out;
+}
+
+std::string toJson(const Diff& d, const std::string& a, const std::string& b) {
+  std::string out;
+  JsonWriter w(out);
+  auto id = [&](const char* key, int64_t v) {
+    w.key(key);
+    v == kNull ? w.null() : w.value(v);
+  };
+  auto real = [&](const char* key, double v) {
+    w.key(key);
+    std::isfinite(v) ? w.value(std::round(v * 1000) / 1000) : w.null();
+  };
+  w.beginObject().field("a", a).field("b", b).field("verdict", d.verdict);
+  real("before_step_us", d.before_step_us);
+  real("after_step_us", d.after_step_us);
+  w.key("unknowns").beginArray();
+  for (const std::string& s : d.unknowns) w.value(s);
+  w.endArray().key("parts").beginArray();
+  for (const DiffPart& p : d.parts) {
+    w.beginObject().field("what", p.what);
+    id("rank", p.rank);
+    real("before_us", p.before_us);
+    real("after_us", p.after_us);
+    real("change_pct", p.change_pct);
+    real("confidence", p.confidence);
+    w.field("significant", p.significant).endObject();
+  }
+  w.endArray().key("names").beginArray();
+  for (const DiffName& n : d.names) {
+    w.beginObject().field("name", n.name).field("device", n.device);
+    real("before_count", n.before_count);
+    real("after_count", n.after_count);
+    real("before_us", n.before_us);
+    real("after_us", n.after_us);
+    w.endObject();
+  }
+  w.endArray().key("ops").beginObject();
+  id("rank_a", d.rank_a);
+  id("rank_b", d.rank_b);
+  id("step_a", d.step_a);
+  id("step_b", d.step_b);
+  auto sets = [&](const char* key, const DiffSets& s) {
+    w.key(key).beginObject();
+    auto list = [&](const char* name, const std::vector<std::string>& names) {
+      w.key(name).beginArray();
+      for (const std::string& n : names) w.value(n);
+      w.endArray();
+    };
+    list("added", s.added);
+    list("deleted", s.deleted);
+    list("increased", s.increased);
+    list("decreased", s.decreased);
+    list("unchanged", s.unchanged);
+    w.endObject();
+  };
+  sets("cpu", d.cpu);
+  sets("gpu", d.gpu);
+  w.endObject().endObject();
+  return out;
+}
+
+}  // namespace tracesmith::analysis

@@ -1,0 +1,80 @@
+// Everything the analyses over all ranks work on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analysis/collectives/collective_parts.hpp"
+#include "analysis/rows/telemetry.hpp"
+#include "analysis/verdict/rank_figures.hpp"
+#include "tracesmith/analysis/analysis.hpp"
+
+namespace tracesmith::analysis {
+
+struct JobData {
+  PartTable table;                 ///< in reference time
+  std::vector<RankFigures> ranks;  ///< by process
+  std::vector<int64_t> steps;      ///< numbers, ascending; one kNull where there are none
+  sync::Clocks clocks;             ///< by clock domain
+  Telemetry telemetry;
+  std::map<int64_t, int64_t> device_of;  ///< by process
+  std::map<int64_t, uint64_t> lost;      ///< records lost, by process
+  bool clocks_known = true;              ///< every domain has a clock
+  int64_t start = 0, end = 0;            ///< reference clock
+  double step_ns = 0;                    ///< median step of the median rank; 0: no steps
+  /// What ranks, and links by their group, cost nothing now and would cost once what costs most is well, % of the
+  /// job's time.
+  std::map<int64_t, double> hidden_ranks;
+  std::map<std::string, double> hidden_links;
+
+  std::string nodeOf(int64_t process) const {
+    auto it = table.node_of.find(process);
+    return it == table.node_of.end() ? "" : it->second;
+  }
+  int64_t rankOf(int64_t process) const { return process >= 0 ? process : trace::kNull; }
+};
+
+/// What sets a rank apart, found without comparing clocks.
+struct RankEvidence {
+  std::string cause = "unknown";
+  std::string sentence;
+  double excess = 0;    ///< part of its work (compute) or of a step (host, data)
+  double sureness = 0;  ///< standard errors
+  bool significant = false;
+  int64_t since_step = trace::kNull;
+};
+std::vector<RankEvidence> rankEvidence(const JobData& job);
+
+/// One entry per rank: those whose own work explains it first, then by cost. `roots`: by instance, the process blamed
+/// for it, or INT32_MIN.
+std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence>& evidence,
+                              const std::vector<int32_t>& roots);
+/// Who was late, walked back: a culprit that itself waited for another group hands the blame on.
+std::vector<int32_t> rootsOf(const JobData& job);
+
+struct LinkEvidence {
+  LinkResult result;
+  uint32_t comm;
+};
+std::vector<LinkEvidence> findLinks(const JobData& job);
+/// Slow pairs of ranks, where the proxy's transfers are in the trace.
+Status addProxyLinks(const trace::Reader& reader, const Names& names, const JobData& job,
+                     std::vector<LinkEvidence>& links);
+
+/// Bytes/s an operation counts as, and the factor to the bus; 0: not defined for it.
+double busFactor(OpKind op, int ranks);
+double trafficBytes(OpKind op, int ranks, int64_t bytes);
+
+/// The collective others waited for longest (in which `culprit` came last, if it ever did), and what its ranks did
+/// around it; nothing where nobody waited.
+Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, const Names& names, const CommRules& rules,
+                                               const JobData& job, const std::vector<int32_t>& roots, int64_t culprit);
+
+constexpr int32_t kNobody = INT32_MIN;
+constexpr double kLeastCostPct = 0.1;  ///< of the job's time; less is none
+
+Verdict makeVerdict(const JobData& job, const Analysis& a);
+
+}  // namespace tracesmith::analysis

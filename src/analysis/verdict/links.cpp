@@ -1,0 +1,257 @@
+// Communicators and links whose transfers are long against those of their peers, or against their own past.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+#include <tuple>
+
+#include "analysis/rows/each_row.hpp"
+#include "analysis/rows/trends.hpp"
+#include "analysis/verdict/job_data.hpp"
+
+namespace tracesmith::analysis {
+
+using namespace trace;
+
+namespace {
+
+constexpr double kLeastSlow = 0.015;       // of a transfer
+constexpr double kLeastBandwidth = 0.025;  // of its part that grows with the bytes
+constexpr double kSure = 4.5;              // standard errors
+constexpr size_t kLeastSteps = 12;         // to know how much a single communicator varies
+
+struct Class {
+  OpKind op;
+  int64_t bytes;
+  int32_t size;
+  size_t domains;
+  auto operator<=>(const Class&) const = default;
+};
+
+/// Mean without the tenth at either end.
+double trimmedMean(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t cut = values.size() / 10;
+  double sum = 0;
+  for (size_t i = cut; i < values.size() - cut; ++i) sum += values[i];
+  return sum / static_cast<double>(values.size() - 2 * cut);
+}
+
+/// What a transfer takes with no bytes at all: the intercept of a line through what is usual for each size.
+double latencyOf(const std::vector<std::pair<double, double>>& points) {
+  const auto n = static_cast<double>(points.size());
+  double x = 0, y = 0, xx = 0, xy = 0;
+  for (const auto& [bytes, ns] : points) {
+    x += bytes;
+    y += ns;
+    xx += bytes * bytes;
+    xy += bytes * ns;
+  }
+  const double spread = n * xx - x * x;
+  return points.size() < 3 || spread <= 0 ? 0 : std::max(0.0, (y - (n * xy - x * y) / spread * x) / n);
+}
+
+struct CommStats {
+  std::map<Class, std::vector<double>> transfers;
+  std::set<uint32_t> domains;
+};
+
+}  // namespace
+
+double busFactor(OpKind op, int n) {
+  if (n < 2) return 0;
+  switch (op) {
+    case OpKind::all_reduce:
+      return 2.0 * (n - 1) / n;
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+    case OpKind::all_to_all:
+      return static_cast<double>(n - 1) / n;
+    case OpKind::broadcast:
+    case OpKind::reduce:
+    case OpKind::send:
+    case OpKind::recv:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+double trafficBytes(OpKind op, int n, int64_t bytes) {
+  const auto b = static_cast<double>(bytes);
+  return op == OpKind::all_gather || op == OpKind::reduce_scatter ? b * n : b;
+}
+
+std::vector<LinkEvidence> findLinks(const JobData& job) {
+  const PartTable& t = job.table;
+  std::vector<CommStats> stats(t.comms.size());
+  for (size_t c = 0; c < t.comms.size(); ++c)
+    for (int32_t process : t.comms[c].members) stats[c].domains.insert(t.domain_of.at(process));
+  auto classOf = [&](const Instance& in) {
+    return Class{in.op, in.bytes, in.group_size, stats[in.comm].domains.size()};
+  };
+  // A transfer can be told where the last arrival is seen and the clocks allow it.
+  auto usable = [&](const Instance& in) {
+    return in.last_part >= 0 && in.complete && synchronises(in.op) && in.bytes != kNull && in.transferNs() > 0;
+  };
+  for (const Instance& in : t.instances)
+    if (usable(in)) stats[in.comm].transfers[classOf(in)].push_back(static_cast<double>(in.transferNs()));
+  std::map<Class, std::vector<double>> medians;
+  for (const CommStats& s : stats)
+    for (const auto& [key, values] : s.transfers) medians[key].push_back(median(values));
+  std::map<Class, std::pair<double, bool>> expected;  // and whether there were peers
+  // Of two the faster one is what is normal.
+  for (const auto& [key, values] : medians)
+    expected[key] = {values.size() == 2 ? std::min(values[0], values[1]) : median(values), values.size() >= 2};
+
+  using Shape = std::tuple<OpKind, int32_t, size_t>;
+  std::map<Shape, std::vector<std::pair<double, double>>> sizes;
+  for (const auto& [key, value] : expected)
+    sizes[{key.op, key.size, key.domains}].emplace_back(static_cast<double>(key.bytes), value.first);
+  std::map<Shape, double> latency;
+  for (const auto& [shape, points] : sizes) latency[shape] = latencyOf(points);
+
+  // Per communicator and step: how long transfers were against what is expected.
+  struct Row {
+    std::vector<double> all;
+    std::vector<std::vector<double>> by_step;
+    double excess_ns = 0, traffic = 0, time = 0;
+    double over_ns = 0, by_bytes_ns = 0;  // more than usual; what usually grows with the bytes
+    bool peers = false;
+  };
+  std::vector<Row> rows(t.comms.size());
+  for (const Instance& in : t.instances) {
+    if (!usable(in)) continue;
+    Row& row = rows[in.comm];
+    const auto& [usual, peers] = expected[classOf(in)];
+    const double ratio = static_cast<double>(in.transferNs()) / usual - 1;
+    row.peers = row.peers || peers;
+    row.all.push_back(ratio);
+    row.by_step.resize(job.steps.size());
+    auto column = std::lower_bound(job.steps.begin(), job.steps.end(), in.step);
+    if (column != job.steps.end() && *column == in.step)
+      row.by_step[static_cast<size_t>(column - job.steps.begin())].push_back(ratio);
+    row.over_ns += static_cast<double>(in.transferNs()) - usual;
+    row.by_bytes_ns += usual - std::min(0.9 * usual, latency[{in.op, in.group_size, stats[in.comm].domains.size()}]);
+    row.excess_ns += std::max(0.0, static_cast<double>(in.transferNs()) - usual) * in.count;
+    if (const double factor = busFactor(in.op, in.group_size); factor > 0) {
+      row.traffic += trafficBytes(in.op, in.group_size, in.bytes) * factor;
+      row.time += static_cast<double>(in.transferNs());
+    }
+  }
+  std::vector<std::vector<double>> series(rows.size()), with_peers;
+  for (size_t c = 0; c < rows.size(); ++c) {
+    for (const auto& values : rows[c].by_step) series[c].push_back(median(values));
+    if (rows[c].peers) with_peers.push_back(series[c]);
+  }
+  const double common_noise = noiseOf(with_peers);
+  std::vector<LinkEvidence> out;
+  for (uint32_t c = 0; c < rows.size(); ++c) {
+    const Row& row = rows[c];
+    if (row.all.size() < 4) continue;
+    const std::vector<double>& steps = series[c];
+    LinkResult link;
+    link.group = t.comms[c].name;
+    for (int32_t process : t.comms[c].members) link.ranks.push_back(job.rankOf(process));
+    for (uint32_t d : stats[c].domains) link.nodes.push_back(t.domains[d]);
+    link.collectives = row.all.size();
+    if (row.time > 0) link.busbw_gbps = row.traffic / row.time;
+    const double middle = trimmedMean(row.all);
+    std::vector<double> deviations;
+    for (double v : row.all) deviations.push_back(std::abs(v - middle));
+    const double noise = std::max(1e-3, 1.4826 * median(deviations));
+    const double error = 1.05 * noise / std::sqrt(static_cast<double>(row.all.size()));
+    double excess = row.peers ? middle : 0, sure = row.peers ? middle / error : 0;
+    link.compared_with = row.peers ? "communicators of the same shape" : "its own past";
+    const Trend trend = trendOfOne(steps, row.peers ? common_noise : noiseOf({steps}));
+    if (trend.changed && (row.peers || trend.points >= kLeastSteps)) {
+      double before = 0, count = 0;
+      for (size_t i = 0; i < trend.since; ++i)
+        if (!std::isnan(steps[i])) {
+          before += steps[i];
+          ++count;
+        }
+      const double now = row.peers ? trend.excess : trend.excess - (count > 0 ? before / count : 0);
+      if (now >= kLeastSlow) {
+        excess = now;
+        sure = std::max(sure, trend.sureness);
+        link.since_step = job.steps[trend.since];
+      }
+    }
+    link.slowdown = 1 + excess;
+    // Of small messages latency is most: a slow link shows in what the bytes take.
+    const bool narrow = row.peers && row.over_ns >= kLeastBandwidth * row.by_bytes_ns;
+    link.significant = (excess >= kLeastSlow || narrow) && sure >= kSure;
+    link.cost_us = link.significant ? row.excess_ns / 1000 : 0;
+    link.confidence = link.significant ? std::min(0.99, 1 - std::exp(-sure / 6)) : 0;
+    if (!job.clocks_known) link.confidence *= 0.5;
+    if (link.significant) {
+      char text[160];
+      std::snprintf(text, sizeof text, "its transfers take %.2f × as long as those of %s", link.slowdown,
+                    link.compared_with.c_str());
+      link.evidence = text;
+      if (link.since_step != kNull) link.evidence += " since step " + std::to_string(link.since_step);
+    }
+    out.push_back({std::move(link), c});
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const LinkEvidence& a, const LinkEvidence& b) { return a.result.slowdown > b.result.slowdown; });
+  return out;
+}
+
+Status addProxyLinks(const Reader& reader, const Names& names, const JobData& job, std::vector<LinkEvidence>& links) {
+  struct Pair {
+    std::vector<double> ns_per_byte;
+    double bytes = 0, ns = 0;
+  };
+  std::map<std::pair<int64_t, int64_t>, Pair> pairs;
+  namespace p = proxy_ops;
+  const std::vector<int> columns = {p::dur,       p::rank,  p::pid,      p::peer,
+                                    p::direction, p::bytes, p::gpu_wait, p::peer_wait};
+  TS_TRY(eachRow<ProxyOpRow>(reader, names, columns, [&](const ProxyOpRow& row, auto&&) {
+    if (row.dur == kNull || row.peer == kNull || row.bytes == kNull || row.bytes <= 0 || row.direction == kNull) return;
+    if (names.text(static_cast<uint32_t>(row.direction)) != "send") return;
+    // What is left when the sender's GPU and the receiver's credit were waited for is the network.
+    const int64_t ns =
+        row.dur - (row.gpu_wait == kNull ? 0 : row.gpu_wait) - (row.peer_wait == kNull ? 0 : row.peer_wait);
+    if (ns <= 0) return;
+    Pair& pair = pairs[{processOf(row.rank, row.pid), row.peer}];
+    pair.ns_per_byte.push_back(static_cast<double>(ns) / static_cast<double>(row.bytes));
+    pair.bytes += static_cast<double>(row.bytes);
+    pair.ns += static_cast<double>(ns);
+  }));
+  std::vector<double> medians;
+  for (const auto& [key, pair] : pairs) medians.push_back(median(pair.ns_per_byte));
+  const double usual = median(medians);
+  for (const auto& [key, pair] : pairs) {
+    if (pair.ns_per_byte.size() < 8 || medians.size() < 4) continue;
+    const double own = median(pair.ns_per_byte), excess = own / usual - 1;
+    std::vector<double> deviations;
+    for (double v : pair.ns_per_byte) deviations.push_back(std::abs(v - own));
+    const double error = 1.25 * std::max(0.01 * own, 1.4826 * median(deviations)) /
+                         std::sqrt(static_cast<double>(pair.ns_per_byte.size()));
+    LinkResult link;
+    link.group = std::to_string(key.first) + "→" + std::to_string(key.second);
+    link.ranks = {job.rankOf(key.first), key.second};
+    link.nodes = {job.nodeOf(key.first), job.nodeOf(key.second)};
+    link.collectives = pair.ns_per_byte.size();
+    link.slowdown = own / usual;
+    link.busbw_gbps = pair.bytes / pair.ns;
+    link.compared_with = "other pairs of ranks";
+    const double sure = excess * usual / error;
+    link.significant = excess >= 0.04 && sure >= kSure;
+    if (link.significant) {
+      link.confidence = std::min(0.99, 1 - std::exp(-sure / 6));
+      link.cost_us = (pair.ns - usual * pair.bytes) / 1000;
+      char text[160];
+      std::snprintf(text, sizeof text, "sends take %.2f × as long per byte as those of other pairs", link.slowdown);
+      link.evidence = text;
+    }
+    links.push_back({std::move(link), UINT32_MAX});
+  }
+  std::stable_sort(links.begin(), links.end(),
+                   [](const LinkEvidence& a, const LinkEvidence& b) { return a.result.slowdown > b.result.slowdown; });
+  return {};
+}
+
+}  // namespace tracesmith::analysis

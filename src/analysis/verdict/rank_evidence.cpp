@@ -1,0 +1,185 @@
+// Is a rank's own work slower than that of its peers, and in which way? Needs no common clock.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "analysis/rows/trends.hpp"
+#include "analysis/verdict/job_data.hpp"
+#include "base/text.hpp"
+
+namespace tracesmith::analysis {
+
+using trace::kNull;
+
+namespace {
+
+// Ranks differ by one or two per cent in any cluster: less than this is no finding.
+constexpr double kLeastCompute = 0.025;
+constexpr double kLeastHost = 0.015;
+constexpr double kLeastWork = 0.05;
+constexpr double kSure = 5;       // standard errors
+constexpr double kJittery = 2.5;  // times the usual variation from step to step
+
+std::string text(const char* format, double value) {
+  char buffer[160];
+  std::snprintf(buffer, sizeof buffer, format, value);
+  return buffer;
+}
+
+template <typename Value>
+Series seriesOf(const JobData& job, Value value) {
+  Series out;
+  for (const RankFigures& rank : job.ranks) {
+    std::vector<double> row(job.steps.size(), kUnknown);
+    for (const StepFigures& f : rank.steps) {
+      auto column = std::lower_bound(job.steps.begin(), job.steps.end(), f.step);
+      if (column != job.steps.end() && *column == f.step)
+        row[static_cast<size_t>(column - job.steps.begin())] = value(f);
+    }
+    out.rows.push_back(std::move(row));
+  }
+  // The first step warms up, and ranks do not begin together; the last may be cut.
+  if (job.steps.size() >= 6)
+    for (auto& row : out.rows) row.front() = row.back() = kUnknown;
+  return out;
+}
+
+/// How much of a rank's computation cannot be compared with that of others, kernel by kernel.
+double ownPart(const RankFigures& rank) {
+  double own = 0, all = 0;
+  for (const StepFigures& f : rank.steps) {
+    own += f.own_ns;
+    all += static_cast<double>(f.computeNs());
+  }
+  return all > 0 ? own / all : 0;
+}
+
+constexpr double kSureRegular = 10;   // standard errors: pauses that come regularly are no accident
+constexpr double kPause = 0.25;       // of a step: a host that launches nothing for longer pauses,
+constexpr double kPauseShare = 0.8;   // if that is most of what it is late in all,
+constexpr double kPauseSteps = 0.35;  // and comes in few of the steps
+
+/// Single steps in which a rank's host launched nothing for long, while it is as quick as the others in the rest.
+struct Pauses {
+  std::vector<size_t> columns;
+  double ns = 0;     // in all
+  double share = 0;  // of its time
+  size_t every = 0;  // steps; 0: not regular
+};
+
+std::vector<Pauses> pausesOf(const JobData& job) {
+  auto late_ns = [](const StepFigures& f) { return static_cast<double>(f.host_late_ns); };
+  auto wall_ns = [](const StepFigures& f) { return static_cast<double>(f.end - f.ts); };
+  const Series late = seriesOf(job, late_ns), wall = seriesOf(job, wall_ns);
+  std::vector<Pauses> out(late.rows.size());
+  if (job.step_ns <= 0 || out.size() < 2) return out;
+  std::vector<double> usual;
+  for (size_t c = 0; c < job.steps.size(); ++c) {
+    std::vector<double> values;
+    for (const auto& row : late.rows) values.push_back(row[c]);
+    usual.push_back(median(std::move(values)));
+  }
+  for (size_t r = 0; r < out.size(); ++r) {
+    Pauses p;
+    double all = 0, time = 0;
+    size_t steps = 0;
+    for (size_t c = 0; c < job.steps.size(); ++c) {
+      const double excess = late.rows[r][c] - usual[c];
+      if (std::isnan(excess)) continue;
+      ++steps;
+      time += wall.rows[r][c];
+      all += std::max(0.0, excess);
+      if (excess < kPause * job.step_ns) continue;
+      p.columns.push_back(c);
+      p.ns += excess;
+    }
+    const auto count = static_cast<double>(p.columns.size());
+    if (p.columns.empty() || p.ns < kPauseShare * all ||
+        count > std::max(1.0, kPauseSteps * static_cast<double>(steps)))
+      continue;
+    p.share = p.ns / time;
+    if (p.columns.size() >= 2) p.every = p.columns[1] - p.columns[0];
+    for (size_t i = 1; i < p.columns.size(); ++i)
+      if (p.columns[i] - p.columns[i - 1] != p.every) p.every = 0;
+    out[r] = std::move(p);
+  }
+  return out;
+}
+
+std::string pauseText(const JobData& job, const Pauses& p) {
+  std::string steps;
+  for (size_t i = 0; i < p.columns.size() && i < 3; ++i)
+    steps += (i ? ", " : "") + std::to_string(job.steps[p.columns[i]]);
+  if (p.columns.size() > 3) steps += ", …";
+  std::string out = "its host launches nothing for " + humanNs(p.ns / static_cast<double>(p.columns.size())) +
+                    (p.columns.size() > 1 ? " in each of the steps " : " in step ") + steps;
+  if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps, as when it saves a checkpoint for all";
+  return out + "; in the others it is as fast as its peers";
+}
+
+}  // namespace
+
+std::vector<RankEvidence> rankEvidence(const JobData& job) {
+  std::vector<RankEvidence> out(job.ranks.size());
+  if (job.ranks.empty()) return out;
+  auto part = [](int64_t ns, const StepFigures& f) {
+    return f.end > f.ts ? static_cast<double>(ns) / static_cast<double>(f.end - f.ts) : kUnknown;
+  };
+  const Series ratios =
+      seriesOf(job, [](const StepFigures& f) { return f.expected_ns > 0 ? f.actual_ns / f.expected_ns : kUnknown; });
+  Series late = seriesOf(job, [&](const StepFigures& f) { return part(f.host_late_ns, f); });
+  const std::vector<Pauses> pauses = pausesOf(job);
+  for (size_t r = 0; r < pauses.size(); ++r)
+    for (size_t c : pauses[r].columns) late.rows[r][c] = kUnknown;  // the other steps are judged by themselves
+  const Series data = seriesOf(job, [&](const StepFigures& f) { return part(f.data_ns, f); });
+  const Series load = seriesOf(
+      job, [](const StepFigures& f) { return f.computeNs() > 0 ? static_cast<double>(f.computeNs()) : kUnknown; });
+  const std::vector<Trend> compute = trendsOf(ratios, true), host = trendsOf(late, false),
+                           loader = trendsOf(data, false), work = trendsOf(load, true);
+  for (size_t r = 0; r < out.size(); ++r) {
+    RankEvidence& e = out[r];
+    const bool slow = compute[r].excess >= kLeastCompute && compute[r].sureness >= kSure;
+    const bool tardy = host[r].excess >= kLeastHost && host[r].sureness >= kSure;
+    auto take = [&](const char* cause, const Trend& t, std::string sentence) {
+      e.cause = cause;
+      e.excess = t.excess;
+      e.sureness = t.sureness;
+      e.significant = t.points >= 3;
+      if (t.changed) {
+        e.since_step = job.steps[t.since];
+        if (e.since_step != kNull) sentence += " since step " + std::to_string(e.since_step);
+      }
+      e.sentence = std::move(sentence);
+    };
+    const bool uneven = work[r].excess >= kLeastWork && work[r].sureness >= kSure &&
+                        ownPart(job.ranks[r]) >= work[r].excess / (1 + work[r].excess) / 2;
+    if (uneven && work[r].excess > std::max(compute[r].excess, host[r].excess)) {
+      take("uneven_work", work[r],
+           text("it computes %.2f × as long, in kernels of a shape no other rank launches: more work than theirs, or "
+                "less of a GPU (MPS, MIG)",
+                1 + work[r].excess));
+    } else if (slow && (!tardy || compute[r].excess >= host[r].excess)) {
+      const bool jittery = compute[r].spread > kJittery && !compute[r].changed;
+      take(jittery ? "jitter" : "compute", compute[r],
+           text(jittery ? "its kernels take %.2f × as long on average, by fits and starts"
+                        : "its kernels run %.2f × longer",
+                1 + compute[r].excess));
+    } else if (tardy) {
+      const bool loading = loader[r].excess >= host[r].excess / 2;
+      take(loading ? "data_loading" : "host", host[r],
+           text(loading ? "it waits for its data loader for %.1f %% of a step more than the others"
+                        : "its host launches late: the GPU idles %.1f %% of a step more than the others'",
+                100 * host[r].excess));
+    } else if (pauses[r].share >= kLeastHost) {
+      const Pauses& p = pauses[r];
+      e.cause = p.every > 0 ? "checkpoint" : "host";
+      e.excess = p.share;
+      e.sureness = p.every > 0 ? kSureRegular : kSure;
+      e.significant = true;
+      e.sentence = pauseText(job, p);
+    }
+  }
+  return out;
+}
+
+}  // namespace tracesmith::analysis

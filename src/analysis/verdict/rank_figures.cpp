@@ -1,0 +1,220 @@
+#include "analysis/verdict/rank_figures.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace tracesmith::analysis {
+
+using namespace trace;
+
+FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelReference& r, const CommRules& all)
+    : names(n), steps(s), reference(r) {
+  for (uint32_t i = 0; i < names.size(); ++i) {
+    phases.push_back(phaseOfName(names.text(i)));
+    wanted.push_back(phases.back() != Phase::none);
+    rules.push_back(all.match(names.text(i)));
+  }
+}
+
+namespace {
+
+/// Steps as windows without gaps: each lasts until the next begins.
+std::vector<StepFigures> windowsOf(const std::vector<RankStep>& steps, const RankRows& rows) {
+  std::vector<StepFigures> out;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (!out.empty() && steps[i].ts < out.back().end) continue;  // nested or doubled
+    if (!out.empty()) out.back().end = steps[i].ts;
+    StepFigures f;
+    f.step = steps[i].step;
+    f.ts = steps[i].ts;
+    f.end = steps[i].end;
+    out.push_back(f);
+  }
+  if (out.empty() && rows.first < rows.last) {
+    StepFigures f;
+    f.ts = rows.first;
+    f.end = rows.last;
+    out.push_back(f);
+  }
+  return out;
+}
+
+enum Bit { kForward, kBackward, kOptimizer, kOther, kComm, kCopy, kData, kBits };
+
+class Figures {
+ public:
+  Figures(const FigureContext& context, const RankRows& rows, const Launches& launches, std::span<Part> parts)
+      : c_(context), rows_(rows), launches_(launches), parts_(parts), timeline_(rows.ranges, context.phases) {
+    for (const Part& p : parts)
+      if (p.correlation != kNull) known_.insert(p.correlation);
+  }
+
+  RankFigures run() {
+    out_.process = rows_.process;
+    out_.phases_known = !timeline_.empty();
+    out_.steps = windowsOf(c_.steps.of(rows_.process), rows_);
+    devices();
+    timeline();
+    exposures();
+    return std::move(out_);
+  }
+
+ private:
+  StepFigures* stepAt(int64_t ts) {
+    auto& steps = out_.steps;
+    while (at_ + 1 < steps.size() && steps[at_ + 1].ts <= ts) ++at_;
+    while (at_ > 0 && steps[at_].ts > ts) --at_;
+    return at_ < steps.size() && ts >= steps[at_].ts && ts < steps[at_].end ? &steps[at_] : nullptr;
+  }
+
+  void devices() {
+    int64_t busy_until = INT64_MIN;
+    for (const DeviceEvent& e : rows_.device) {
+      if (e.type != EventType::kernel && e.type != EventType::memcpy && e.type != EventType::memset) continue;
+      const HostCall* launch = e.correlation == kNull ? nullptr : launches_.find(e.correlation);
+      if (busy_until != INT64_MIN && e.ts > busy_until && launch && launch->ts > busy_until) late(busy_until, e.ts);
+      busy_until = std::max(busy_until, e.end);
+      if (e.type != EventType::kernel) {
+        unions_[kCopy].add(e.ts, e.end);
+        continue;
+      }
+      const CommRule* rule = e.name == kNoName ? nullptr : c_.rules[e.name];
+      const bool in_table =
+          e.correlation != kNull && !known_.empty() && (rule || needsTable(e)) && known_.contains(e.correlation);
+      if (rule || in_table) {
+        unions_[kComm].add(e.ts, e.end);
+        if (!in_table) recognise(e, *rule);
+        continue;
+      }
+      const Phase phase = timeline_.empty() || !launch ? Phase::none : timeline_.at(launch->ts);
+      unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(e.ts, e.end);
+      if (StepFigures* f = stepAt(e.ts))
+        if (const KernelReference::Mean* usual = c_.reference.of(e.name, e.shape)) {
+          if (usual->several || c_.reference.alone()) {
+            f->actual_ns += static_cast<double>(e.end - e.ts);
+            f->expected_ns += usual->mean;
+          } else {
+            f->own_ns += static_cast<double>(e.end - e.ts);
+          }
+        }
+    }
+    unions_[kData] = timeline_.of(Phase::data);
+  }
+
+  /// The device had nothing to do, and nothing was launched yet.
+  void late(int64_t from, int64_t to) {
+    if (out_.steps.empty()) return;
+    stepAt(from);
+    for (size_t s = at_; s < out_.steps.size() && out_.steps[s].ts < to; ++s)
+      out_.steps[s].host_late_ns +=
+          std::max<int64_t>(0, std::min(to, out_.steps[s].end) - std::max(from, out_.steps[s].ts));
+  }
+
+  /// Collectives whose kernels no rule knows by name: only then is every kernel looked up.
+  bool needsTable(const DeviceEvent&) {
+    if (table_needed_ < 0) {
+      table_needed_ = 0;
+      for (const Part& p : parts_)
+        if (p.kernel == kNoName || !c_.rules[p.kernel]) table_needed_ = 1;
+    }
+    return table_needed_ == 1;
+  }
+
+  void recognise(const DeviceEvent& e, const CommRule& rule) {
+    Part p;
+    p.ts = e.ts;
+    p.end = e.end;
+    p.process = static_cast<int32_t>(rows_.process);
+    p.kernel = e.name;
+    p.correlation = e.correlation;
+    const int64_t stream = rows_.streams[static_cast<size_t>(e.stream)];
+    p.stream = stream <= INT32_MAX ? static_cast<int32_t>(stream) : -1;
+    p.op = opKind(rule.op);
+    if (StepFigures* f = stepAt(e.ts); f && f->step != kNull) p.step = static_cast<int32_t>(f->step);
+    out_.recognised.push_back(p);
+  }
+
+  void timeline() {
+    std::vector<const std::vector<Interval>*> parts;
+    for (const Union& u : unions_) parts.push_back(&u.parts());
+    size_t step = 0;
+    auto& steps = out_.steps;
+    auto book = [&](unsigned mask, int64_t from, int64_t to) {
+      while (step < steps.size() && steps[step].end <= from) ++step;
+      for (size_t s = step; s < steps.size() && steps[s].ts < to; ++s) {
+        const int64_t ns = std::min(to, steps[s].end) - std::max(from, steps[s].ts);
+        if (ns > 0) add(steps[s], mask, ns);
+      }
+    };
+    sweep(parts, book);
+    for (StepFigures& f : steps) {
+      f.idle_ns = f.end - f.ts - f.other_ns - f.data_ns - f.exposed_comm_ns;
+      for (int64_t ns : f.phase_ns) f.idle_ns -= ns;
+    }
+  }
+
+  static void add(StepFigures& f, unsigned mask, int64_t ns) {
+    constexpr unsigned kCompute = 1 << kForward | 1 << kBackward | 1 << kOptimizer | 1 << kOther;
+    const bool comm = mask >> kComm & 1;
+    if (mask & kCompute) {
+      if (mask >> kOptimizer & 1)
+        f.phase_ns[kOptimizer] += ns;
+      else if (mask >> kBackward & 1)
+        f.phase_ns[kBackward] += ns;
+      else if (mask >> kForward & 1)
+        f.phase_ns[kForward] += ns;
+      else
+        f.other_ns += ns;
+      if (comm) f.hidden_comm_ns += ns;
+    } else if (comm) {
+      f.exposed_comm_ns += ns;
+    } else {
+      f.data_ns += ns;  // a copy, or nothing while the host waits for data
+    }
+  }
+
+  /// How much of every collective ran without computation under it.
+  void exposures() {
+    Union compute;
+    sweep({&unions_[kForward].parts(), &unions_[kBackward].parts(), &unions_[kOptimizer].parts(),
+           &unions_[kOther].parts()},
+          [&](unsigned, int64_t from, int64_t to) { compute.add(from, to); });
+    const std::vector<Interval>& busy = compute.parts();
+    constexpr int64_t kPause = 5000;  // kernels in a row are closer than this, ns
+    size_t first = 0;
+    auto settle = [&](Part& p) {
+      while (first < busy.size() && busy[first].to <= p.ts) ++first;
+      int64_t hidden = 0;
+      bool running = false;
+      for (size_t i = first; i < busy.size() && busy[i].from < p.end; ++i) {
+        hidden += std::min(busy[i].to, p.end) - std::max(busy[i].from, p.ts);
+        running = busy[i].to >= p.end - kPause;
+      }
+      p.exposed_ns = std::max<int64_t>(0, p.end - p.ts - hidden);
+      p.blocks = !running;
+    };
+    for (Part& p : parts_) settle(p);
+    first = 0;
+    for (Part& p : out_.recognised) settle(p);
+  }
+
+  const FigureContext& c_;
+  const RankRows& rows_;
+  const Launches& launches_;
+  std::span<Part> parts_;
+  PhaseTimeline timeline_;
+  std::unordered_set<int64_t> known_;
+  int table_needed_ = -1;
+  Union unions_[kBits];
+  size_t at_ = 0;
+  RankFigures out_;
+};
+
+}  // namespace
+
+RankFigures rankFigures(const FigureContext& context, const RankRows& rows, const Launches& launches,
+                        std::span<Part> parts) {
+  return Figures(context, rows, launches, parts).run();
+}
+
+}  // namespace tracesmith::analysis

@@ -1,0 +1,54 @@
+// What one rank did in each step: where its time went, how fast its kernels were, how much its host was late.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/collectives/collective_parts.hpp"
+#include "analysis/rows/comm_rules.hpp"
+#include "analysis/rows/kernel_reference.hpp"
+#include "analysis/rows/launches.hpp"
+#include "analysis/rows/phases.hpp"
+#include "analysis/rows/rank_rows.hpp"
+#include "analysis/rows/trace_steps.hpp"
+
+namespace tracesmith::analysis {
+
+/// One step of one rank, or the whole trace of a rank without steps. The step lasts until the next one begins.
+/// wall = phases + other + data + exposed_comm + idle; hidden_comm runs under computation.
+struct StepFigures {
+  int64_t step = trace::kNull;
+  int64_t ts = 0, end = 0;   ///< raw clock
+  int64_t phase_ns[3] = {};  ///< computation launched in forward, backward, optimizer
+  int64_t other_ns = 0;      ///< computation launched elsewhere
+  int64_t data_ns = 0;       ///< copies and sets with nothing else, and waiting for the data loader
+  int64_t exposed_comm_ns = 0, hidden_comm_ns = 0, idle_ns = 0;
+  int64_t host_late_ns = 0;               ///< idle, and the next work was not even launched
+  double actual_ns = 0, expected_ns = 0;  ///< computation kernels, and what they take as a rule
+  double own_ns = 0;                      ///< kernels that no other rank launches in this shape
+  int64_t computeNs() const { return phase_ns[0] + phase_ns[1] + phase_ns[2] + other_ns; }
+};
+
+struct RankFigures {
+  int64_t process = 0;
+  bool phases_known = false;
+  std::vector<StepFigures> steps;
+  std::vector<Part> recognised;  ///< communication kernels that `collectives` does not have
+};
+
+/// What is the same for all ranks.
+struct FigureContext {
+  const Names& names;
+  const TraceSteps& steps;
+  const KernelReference& reference;
+  std::vector<Phase> phases;           ///< by name
+  std::vector<uint8_t> wanted;         ///< by name: is a phase
+  std::vector<const CommRule*> rules;  ///< by name: nullptr: not communication
+  FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference, const CommRules& rules);
+};
+
+/// Also sets exposed_ns and blocks of the rank's parts.
+RankFigures rankFigures(const FigureContext& context, const RankRows& rows, const Launches& launches,
+                        std::span<Part> parts);
+
+}  // namespace tracesmith::analysis

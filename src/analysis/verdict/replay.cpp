@@ -1,0 +1,166 @@
+#include "analysis/verdict/replay.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace tracesmith::analysis {
+
+using trace::kNull;
+
+namespace {
+constexpr int64_t kQueuedNs = 3000;  // starts this soon after the one before: it had been ready earlier
+}
+
+Replay::Replay(const JobData& job) : job_(job), slot_of_(job.table.parts.size()), slots_(job.table.order.size()) {
+  const PartTable& t = job.table;
+  for (const RankFigures& r : job.ranks) {
+    if (r.steps.empty()) continue;
+    const sync::ClockTable& clock = clockOf(job.clocks, t.domain(r.process));
+    first_[r.process] = clock.toReference(r.steps.front().ts);
+    last_[r.process] = clock.toReference(r.steps.back().end);
+  }
+  for (uint32_t s = 0; s < t.order.size(); ++s) slot_of_[t.order[s]] = s;
+  for (const auto& [process, range] : t.of_process) addProcess(process, range);
+  for (const Instance& in : t.instances)
+    for (uint32_t s = in.first; s < in.first + in.count; ++s) {
+      const Part& p = t.parts[t.order[s]];
+      slots_[s].transfer_ns = in.last_part >= 0 ? std::max(0.0, static_cast<double>(p.end - in.last_start))
+                                                : static_cast<double>(p.end - p.ts);
+    }
+}
+
+void Replay::addProcess(int64_t process, std::pair<size_t, size_t> range) {
+  const std::vector<Part>& parts = job_.table.parts;
+  first_.try_emplace(process, parts[range.first].ts);
+  last_.try_emplace(process, parts[range.second - 1].end);
+  uint32_t anchor = UINT32_MAX;
+  std::vector<uint32_t> blocking;  // not yet ended at the current part
+  int64_t last_end = INT64_MIN;
+  for (size_t i = range.first; i < range.second; ++i) {
+    const Part& p = parts[i];
+    Slot& d = slots_[slot_of_[i]];
+    std::erase_if(blocking, [&](uint32_t b) {
+      if (parts[b].end > p.ts) return false;
+      if (anchor == UINT32_MAX || parts[b].end > parts[anchor].end) anchor = b;
+      return true;
+    });
+    d.process = static_cast<uint32_t>(processes_.size());
+    if (anchor != UINT32_MAX) d.anchor = slot_of_[anchor];
+    const int64_t from = anchor == UINT32_MAX ? first_[process] : parts[anchor].end;
+    const auto work_ns = static_cast<double>(std::max<int64_t>(0, p.ts - from));
+    d.least_ns = work_ns;
+    if (i > range.first && parts[i - 1].end <= p.ts) {
+      d.queue = slot_of_[i - 1];
+      d.gap_ns = static_cast<float>(p.ts - parts[i - 1].end);
+      if (d.gap_ns <= kQueuedNs)
+        d.least_ns = p.enqueue == kNull ? 0 : std::clamp(static_cast<double>(p.enqueue - from), 0.0, work_ns);
+      else
+        d.gap_ns = 700;  // a kernel follows another no sooner
+      d.queued = d.least_ns < work_ns;
+    }
+    if (p.blocks) blocking.push_back(static_cast<uint32_t>(i));
+    last_end = std::max(last_end, p.end);
+  }
+  // After the last collective the rank works on to its end.
+  processes_.push_back({process, static_cast<double>(first_[process]) - static_cast<double>(job_.start),
+                        static_cast<double>(std::max<int64_t>(0, last_[process] - last_end))});
+}
+
+double Replay::run(const Change& change) const {
+  std::vector<double> ends(slots_.size(), 0);
+  std::vector<double> factors, reached(processes_.size(), 0);
+  for (const Process& p : processes_) {
+    auto it = change.work.find(static_cast<int32_t>(p.process));
+    factors.push_back(it == change.work.end() ? 1.0 : it->second);
+  }
+  std::vector<double> arrivals;
+  for (const Instance& in : job_.table.instances) {
+    const std::span<const Slot> slots(&slots_[in.first], in.count);
+    arrivals.resize(in.count);
+    double last = 0;
+    for (uint32_t k = 0; k < in.count; ++k) {
+      const Slot& s = slots[k];
+      const double from = s.anchor == UINT32_MAX ? processes_[s.process].begin_ns : ends[s.anchor];
+      double arrival = from + s.least_ns * factors[s.process];
+      if (s.queue != UINT32_MAX) arrival = std::max(arrival, ends[s.queue] + static_cast<double>(s.gap_ns));
+      arrivals[k] = arrival;
+      last = std::max(last, arrival);
+    }
+    auto own = change.transfer.find(in.comm);
+    const double scale = change.all_transfers * (own == change.transfer.end() ? 1.0 : own->second);
+    const bool together = in.last_part >= 0;
+    for (uint32_t k = 0; k < in.count; ++k) {
+      const Slot& s = slots[k];
+      const double end = (together ? last : arrivals[k]) + s.transfer_ns * scale;
+      ends[in.first + k] = end;
+      reached[s.process] = std::max(reached[s.process], end);
+    }
+  }
+  double end = 0, begin = 1e300;
+  for (size_t i = 0; i < processes_.size(); ++i) end = std::max(end, reached[i] + processes_[i].tail_ns * factors[i]);
+  for (const auto& [process, ns] : first_)
+    begin = std::min(begin, static_cast<double>(ns) - static_cast<double>(job_.start));
+  return end - begin;
+}
+
+CriticalPath Replay::path() const {
+  const PartTable& t = job_.table;
+  CriticalPath out;
+  std::map<int64_t, double> by_rank;
+  std::map<uint32_t, double> by_comm;
+  int64_t process = 0, now = INT64_MIN;
+  for (const auto& [p, ns] : last_)
+    if (ns > now) {
+      now = ns;
+      process = p;
+    }
+  const int64_t end = now;
+  // The last part of the process that ended, then from late arrival to late arrival.
+  auto range = t.of_process.find(process);
+  uint32_t at = UINT32_MAX;
+  if (range != t.of_process.end())
+    for (size_t i = range->second.first; i < range->second.second; ++i)
+      if (t.parts[i].end <= now && (at == UINT32_MAX || t.parts[i].end > t.parts[at].end))
+        at = static_cast<uint32_t>(i);
+  int64_t begin = end;
+  for (size_t guard = 0; guard <= t.parts.size(); ++guard) {
+    if (at == UINT32_MAX) {
+      const int64_t first = std::min(now, first_.at(process));
+      by_rank[process] += static_cast<double>(now - first) / 1000;
+      out.work_us += static_cast<double>(now - first) / 1000;
+      begin = first;
+      break;
+    }
+    const Part& p = t.parts[at];
+    by_rank[process] += static_cast<double>(std::max<int64_t>(0, now - p.end)) / 1000;
+    out.work_us += static_cast<double>(std::max<int64_t>(0, now - p.end)) / 1000;
+    uint32_t late = at;
+    uint32_t comm = UINT32_MAX;
+    if (p.instance != UINT32_MAX) {
+      const Instance& in = t.instances[p.instance];
+      comm = in.comm;
+      if (in.last_part >= 0 && t.parts[static_cast<size_t>(in.last_part)].ts <= p.end)
+        late = static_cast<uint32_t>(in.last_part);
+    }
+    const Part& l = t.parts[late];
+    const double transfer = static_cast<double>(std::max<int64_t>(0, std::min(now, p.end) - l.ts)) / 1000;
+    out.transfer_us += transfer;
+    if (comm != UINT32_MAX) by_comm[comm] += transfer;
+    process = l.process;
+    now = l.ts;
+    const Slot& d = slots_[slot_of_[late]];
+    const uint32_t next = d.queued ? d.queue : d.anchor;
+    at = next == UINT32_MAX ? next : t.order[next];
+    if (at != UINT32_MAX && t.parts[at].ts >= l.ts) break;
+  }
+  out.total_us = static_cast<double>(end - begin) / 1000;
+  out.other_us = std::max(0.0, out.total_us - out.work_us - out.transfer_us);
+  for (const auto& [p, us] : by_rank) out.ranks.push_back({"rank", job_.rankOf(p), us});
+  for (const auto& [c, us] : by_comm) out.groups.push_back({t.comms[c].name, kNull, us});
+  auto larger = [](const auto& a, const auto& b) { return a.us > b.us; };
+  std::stable_sort(out.ranks.begin(), out.ranks.end(), larger);
+  std::stable_sort(out.groups.begin(), out.groups.end(), larger);
+  return out;
+}
+
+}  // namespace tracesmith::analysis

@@ -1,0 +1,54 @@
+// The job as one graph over all ranks: a rank works until it arrives at a collective, the collective ends when the last
+// has come and the transfer is done, computation goes on after those it stood still for. Replayed with other speeds it
+// says what would be if.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "analysis/verdict/job_data.hpp"
+
+namespace tracesmith::analysis {
+
+/// What is different from the job as it was.
+struct Change {
+  std::map<int32_t, double> work;       ///< by process: its work takes this many times as long
+  std::map<uint32_t, double> transfer;  ///< by communicator
+  double all_transfers = 1;
+};
+
+class Replay {
+ public:
+  explicit Replay(const JobData& job);
+  bool empty() const { return job_.table.instances.empty(); }
+  /// Length of the job, ns.
+  double run(const Change& change) const;
+  /// The chain of work and transfers that the end of the job waited for.
+  CriticalPath path() const;
+
+ private:
+  /// A part, in the order of the instances: a replay goes through them one after another.
+  struct Slot {
+    uint32_t queue = UINT32_MAX;   // slot whose end it queued behind
+    uint32_t anchor = UINT32_MAX;  // slot after which computation went on; none: the rank's first event
+    float gap_ns = 0;
+    uint32_t process : 31 = 0;  // index in processes_
+    uint32_t queued : 1 = 0;    // as it was, it had to wait in the queue
+    double least_ns = 0;        // from the anchor
+    double transfer_ns = 0;     // after the last came; where nobody waits, from its own start
+  };
+  struct Process {
+    int64_t process;
+    double begin_ns, tail_ns;  // its first event, since the start of the job; its work after the last collective
+  };
+  void addProcess(int64_t process, std::pair<size_t, size_t> range);
+
+  const JobData& job_;
+  std::vector<uint32_t> slot_of_;  // by part
+  std::vector<Slot> slots_;
+  std::vector<Process> processes_;           // those with parts
+  std::map<int64_t, int64_t> first_, last_;  // by process: reference clock
+};
+
+}  // namespace tracesmith::analysis

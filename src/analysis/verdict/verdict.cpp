@@ -1,0 +1,186 @@
+// One sentence a person can act on.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "analysis/verdict/job_data.hpp"
+#include "base/text.hpp"
+
+namespace tracesmith::analysis {
+
+using trace::kNull;
+
+namespace {
+
+std::string percent(double value) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, value >= 10 ? "%.0f %%" : "%.1f %%", value);
+  return buffer;
+}
+
+std::string rankText(int64_t rank, const std::string& node) {
+  return (rank == kNull ? std::string("the process") : "rank " + std::to_string(rank)) +
+         (node.empty() ? "" : " on " + node);
+}
+
+/// Where the time of a job with nobody to wait for goes.
+std::string alone(const Analysis& a) {
+  double wall = 0, idle = 0, compute = 0, comm = 0, data = 0;
+  for (const Breakdown& b : a.breakdown) {
+    wall += b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;
+    idle += b.idle_us;
+    compute += b.compute_us;
+    comm += b.exposed_comm_us;
+    data += b.data_us;
+  }
+  if (wall <= 0) return "";
+  return ": the GPU computes " + percent(100 * compute / wall) + " of the time, communicates alone " +
+         percent(100 * comm / wall) + ", copies or waits for data " + percent(100 * data / wall) + ", idles " +
+         percent(100 * idle / wall);
+}
+
+std::string linkText(const LinkResult& link) {
+  const std::string where = link.group.find("→") != std::string::npos && link.compared_with == "other pairs of ranks"
+                                ? "the link of ranks " + link.group
+                                : "communicator " + link.group;
+  return link.nodes.size() == 1 ? where + " on " + link.nodes[0] : where;
+}
+
+std::string costText(double pct) {
+  return pct >= kLeastCostPct ? " cost the job " + percent(pct) + " of its time: "
+         : std::isnan(pct)    ? " is slower than its peers, at a cost that is not known: "
+                              : " is slower than its peers, at no cost to the job so far: ";
+}
+
+/// Where to look first, by cause. `gpu`: "GPU 3 of node1", or "its GPU".
+std::string nextOf(const std::string& cause, const std::string& gpu) {
+  if (cause == "throttled" || cause == "clock")
+    return "clocks, power limit and temperature of " + gpu + " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE)";
+  if (cause == "ecc") return "memory errors of " + gpu + " (nvidia-smi -q -d ECC): drain the node";
+  if (cause == "page_faults") return "managed memory that does not fit " + gpu;
+  if (cause == "compute")
+    return "whether " + gpu + " is shared, clocked lower or given more work than the others (tracesmith top, devices)";
+  if (cause == "jitter") return "who else uses " + gpu + " or its host by fits and starts";
+  if (cause == "data_loading") return "its data loader: number of workers, storage, decoding on the CPU";
+  if (cause == "host")
+    return "what its process does on the CPU then: garbage collection, logging, other processes, CPU limits";
+  if (cause == "checkpoint") return "saving asynchronously, or by all ranks, each its own part";
+  if (cause == "slow_link")
+    return "the links between these ranks (tracesmith topo; NVLink and InfiniBand error counters)";
+  return {};
+}
+
+double weightOf(double saved_pct) { return std::isnan(saved_pct) ? 0 : saved_pct; }
+
+template <typename Key>
+double hiddenCost(const std::map<Key, double>& costs, const Key& key) {
+  auto it = costs.find(key);
+  return it == costs.end() ? 0 : it->second;
+}
+
+/// Everything else that costs the job something, or would if what the verdict names were well; except the communicators
+/// of a node that was named already. Of a rank the cost may not be known (only of the slowest it is asked for); that of
+/// a link is most often hidden by computation, so it must be.
+std::vector<std::string> alsoFound(const JobData& job, const Analysis& a, const Blame* rank, const LinkResult* link) {
+  constexpr size_t kMost = 3;
+  std::vector<std::pair<double, std::string>> found;
+  auto add = [&](const std::string& what, double cost, double hidden, const std::string& evidence) {
+    if (cost < kLeastCostPct && hidden >= kLeastCostPct)
+      found.emplace_back(0, what + " would cost the job " + percent(hidden) + " of its time then: " + evidence);
+    else
+      found.emplace_back(weightOf(cost), what + costText(cost) + evidence);
+  };
+  for (const Blame& b : a.blame) {
+    const double hidden = hiddenCost(job.hidden_ranks, b.rank);
+    if (b.significant && &b != rank && (std::isnan(b.saved_pct) || std::max(b.saved_pct, hidden) >= kLeastCostPct))
+      add(rankText(b.rank, b.node), b.saved_pct, hidden, b.evidence);
+  }
+  std::set<std::vector<std::string>> nodes;
+  if (link) nodes.insert(link->nodes);
+  for (const LinkResult& l : a.links) {
+    const double hidden = hiddenCost(job.hidden_links, l.group);
+    if (l.significant && &l != link && std::max(weightOf(l.saved_pct), hidden) >= kLeastCostPct &&
+        nodes.insert(l.nodes).second)
+      add(linkText(l), l.saved_pct, hidden, l.evidence);
+  }
+  std::stable_sort(found.begin(), found.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+  std::vector<std::string> out;
+  for (auto& [weight, text] : found) {
+    if (out.size() == kMost) {
+      out.push_back("and " + std::to_string(found.size() - kMost) + " more");
+      break;
+    }
+    out.push_back(std::move(text));
+  }
+  return out;
+}
+
+}  // namespace
+
+Verdict makeVerdict(const JobData& job, const Analysis& a) {
+  Verdict v;
+  const Blame* rank = nullptr;
+  auto weight = [](const Blame& b) { return weightOf(b.saved_pct); };
+  for (const Blame& b : a.blame)
+    if (b.significant &&
+        (!rank || weight(b) > weight(*rank) || (weight(b) == weight(*rank) && b.slowdown > rank->slowdown)))
+      rank = &b;
+  const LinkResult* link = nullptr;
+  for (const LinkResult& l : a.links)
+    if (l.significant && (!link || weightOf(l.saved_pct) > weightOf(link->saved_pct))) link = &l;
+  if (rank && link) {
+    if (weightOf(link->saved_pct) > weight(*rank))
+      rank = nullptr;
+    else
+      link = nullptr;
+  }
+  v.also = alsoFound(job, a, rank, link);
+  if (rank) {
+    v.kind = VerdictKind::rank;
+    v.rank = rank->rank;
+    v.node = rank->node;
+    v.cause = rank->cause;
+    v.cost_pct = rank->saved_pct;
+    v.confidence = rank->confidence;
+    v.text = rankText(rank->rank, rank->node) + costText(v.cost_pct) + rank->evidence;
+    auto device = job.device_of.find(rank->rank);
+    v.next = nextOf(v.cause, device == job.device_of.end() || v.node.empty()
+                                 ? "its GPU"
+                                 : "GPU " + std::to_string(device->second) + " of " + v.node);
+    return v;
+  }
+  if (link) {
+    v.kind = VerdictKind::link;
+    v.group = link->group;
+    v.cause = "slow_link";
+    if (link->nodes.size() == 1) v.node = link->nodes[0];
+    v.cost_pct = link->saved_pct;
+    v.confidence = link->confidence;
+    v.text = linkText(*link) + costText(v.cost_pct) + link->evidence;
+    v.next = nextOf(v.cause, "");
+    return v;
+  }
+  if (a.ranks == 0) {
+    v.text = a.events == 0 ? "no events in this trace"
+                           : "no work of a GPU in this trace: its " + humanCount(a.events) +
+                                 " events are of hosts only, so nothing can be said about who waited";
+    return v;
+  }
+  if (a.ranks == 1) {
+    v.text = "one rank only: nobody to compare it with" + alone(a);
+    return v;
+  }
+  if (job.table.instances.empty()) {
+    v.kind = VerdictKind::none;
+    v.text = "no collectives between the " + std::to_string(a.ranks) + " ranks: who waited for whom cannot be said" +
+             alone(a);
+    return v;
+  }
+  v.kind = VerdictKind::none;
+  v.confidence = job.clocks_known ? 0.8 : 0.4;
+  v.text = "no rank or link stands out" + alone(a);
+  return v;
+}
+
+}  // namespace tracesmith::analysis

@@ -1,0 +1,289 @@
+#include "cluster/agent/agent.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "access/guard.hpp"
+#include "capture/ring/reader.hpp"
+#include "cluster/agent/agent_link.hpp"
+#include "cluster/agent/hardware_source.hpp"
+#include "cluster/agent/sim_source.hpp"
+#include "cluster/master/merge.hpp"
+#include "cluster/rpc/rpc.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A word kept in a file: the same after every start.
+Result<std::string> keptWord(const std::string& path, const std::string& fresh) {
+  std::ifstream in(path);
+  std::string word;
+  if (in >> word) return word;
+  Result<OutputFile> out = OutputFile::create(path);
+  if (!out) return out.status();
+  TS_TRY(out->write(fresh + "\n"));
+  TS_TRY(out->commit());
+  return fresh;
+}
+
+constexpr auto kDeliverAtMost = std::chrono::seconds(30);
+
+class AgentServer final : public Server, private pb::ClusterService::Service {
+ public:
+  Status start(AgentOptions options);
+  ~AgentServer() override {
+    {
+      std::lock_guard lock(inventory_->mutex);
+      inventory_->ended = true;
+    }
+    if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    link_.reset();
+    live_.reset();
+    recorder_.reset();
+    if (lock_ >= 0) ::close(lock_);
+  }
+  uint16_t port() const override { return port_; }
+  std::string name() const override { return node_; }
+  NodeStatus status() const override;
+  Status startCapture() override;
+  Status stopCapture() override;
+  Status exportTrace(const std::string& path) override;
+
+ private:
+  grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
+                      pb::InviteResponse* response) override {
+    std::string token, why;
+    const auto& metadata = context->client_metadata();
+    if (auto it = metadata.find("authorization"); it != metadata.end())
+      token = std::string(it->second.data(), it->second.size()).substr(std::min<size_t>(7, it->second.size()));
+    const Role role = guard_.check(peerHost(context->peer()), token, why);
+    if (role < Role::kOperator) return {grpc::StatusCode::UNAUTHENTICATED, why};
+    std::string host = request->master_host();
+    if (host.empty()) host = peerHost(context->peer());
+    const std::string text = Address{host, static_cast<uint16_t>(request->master_port())}.text();
+    Result<Address> address = parseAddress(text, kMasterPort);
+    guard_.audit(context->peer(), role, "invite", text.substr(0, 256), address.status());
+    if (!address) return toGrpc(address.status());
+    if (Status s = keepMaster(text); !s) return toGrpc(s);
+    link_->dial(text);
+    response->set_node_id(node_);
+    return grpc::Status::OK;
+  }
+
+  /// The master of an invitation is still ours after a restart.
+  Status keepMaster(const std::string& address) {
+    Result<OutputFile> out = OutputFile::create(folder_ + "/master-address");
+    if (!out) return out.status();
+    TS_TRY(out->write(address + "\n"));
+    return out->commit();
+  }
+
+  std::string folder_, node_;
+  uint16_t port_ = 0;
+  int lock_ = -1;
+  /// What the node has, found by a thread of its own.
+  struct Inventory {
+    std::mutex mutex;  // guards what follows
+    std::vector<DeviceStatus> gpus;
+    bool ended = false;
+  };
+  const std::shared_ptr<Inventory> inventory_ = std::make_shared<Inventory>();  // shared with that thread
+  Guard guard_;
+  std::mutex capture_mutex_;  // guards capture_
+  CaptureSpan capture_;       // our own; empty id: there was none
+  std::unique_ptr<SimulatedNode> simulation_;
+  std::unique_ptr<Spool> spool_;
+  std::unique_ptr<ClockKeeper> clock_;
+  hardware::Latest latest_;  // of the node's one sampler
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<LiveReporter> live_;
+  std::unique_ptr<MasterLink> link_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+NodeStatus AgentServer::status() const {
+  NodeStatus s;
+  s.node = node_;
+  s.hostname = capture::hostName();
+  {
+    std::lock_guard lock(inventory_->mutex);
+    s.gpus = inventory_->gpus;
+  }
+  s.connected = link_->connected();
+  const RecorderStats recorded = recorder_->stats();
+  s.processes = recorded.processes;
+  s.captures = recorded.captures;
+  s.records = recorded.records;
+  s.losses = recorded.losses;
+  s.problem = recorded.problem.empty() ? link_->problem() : recorded.problem;
+  s.spool_bytes = spool_->unacknowledged();
+  const ClockReport clock = clock_->now();
+  s.clock_known = clock.model.valid();
+  s.clock_method = clock.model.method;
+  s.clock_offset_ns = clock.model.offset_ns;
+  s.clock_bound_ns = clock.model.bound_ns;
+  s.clock_drift_ppm = clock.model.drift_ppm;
+  return s;
+}
+
+Status AgentServer::startCapture() {
+  std::lock_guard lock(capture_mutex_);
+  if (!capture_.id.empty() && capture_.end_ns == 0) return Status::invalid("a capture of this node is under way");
+  spool_->hold(true);  // until it was exported, or the next one begins
+  capture_ = {"local-" + randomHex(8), clock_->toReference(sync::rawClock()), 0, 0};
+  recorder_->setLocalCapture(capture_);
+  return {};
+}
+
+Status AgentServer::stopCapture() {
+  std::lock_guard lock(capture_mutex_);
+  if (capture_.id.empty() || capture_.end_ns != 0) return Status::invalid("this node captures nothing of its own");
+  capture_.end_ns = clock_->toReference(sync::rawClock());
+  recorder_->setLocalCapture(capture_);
+  return {};
+}
+
+Status AgentServer::exportTrace(const std::string& path) {
+  std::lock_guard lock(capture_mutex_);
+  if (capture_.id.empty()) return Status::invalid("this node has captured nothing of its own");
+  if (capture_.end_ns == 0) return Status::invalid("the capture is under way: stop it first");
+  const auto deadline = std::chrono::steady_clock::now() + kDeliverAtMost;
+  while (!recorder_->done(capture_)) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return Status::io("not all of the capture is on disk: " + recorder_->stats().problem);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  SessionRecord session;
+  session.id = session.name = capture_.id;
+  session.start_ns = capture_.start_ns;
+  session.end_ns = capture_.end_ns;
+  session.nodes = {node_};
+  std::vector<SegmentInfo> segments;
+  for (const auto& [file, size] : spool_->files()) {
+    SegmentInfo& segment = segments.emplace_back();
+    segment.node = node_;
+    segment.path = file;
+    segment.size = size;
+    segment.first_ns = INT64_MIN;  // of any time: rows are looked at one by one
+    segment.last_ns = INT64_MAX;
+  }
+  Result<OutputFile> out = OutputFile::create(path);
+  if (!out) return out.status();
+  TS_TRY(mergeSession(session, segments, {}, [&](std::string_view bytes, uint64_t) { return out->write(bytes); }));
+  TS_TRY(out->commit());
+  recorder_->setLocalCapture({});
+  spool_->hold(false);
+  return {};
+}
+
+Status AgentServer::start(AgentOptions options) {
+  TS_TRY(checkListen(options.listen, options.security));
+  ring::surviveCutRings();  // they are other users' files
+  if (!options.master.empty()) {
+    Result<Address> master = parseAddress(options.master, kMasterPort);
+    if (!master) return master.status();
+    options.master = master->text();
+  }
+  folder_ = options.data_dir + "/agent";
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) return Status::io("cannot create " + folder_ + ": " + error.message());
+  const std::string lock = folder_ + "/agent.lock";
+  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ < 0) return errnoStatus("create", lock);
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
+    return Status::invalid("another agent uses " + options.data_dir + ": give this one its own --data-dir");
+  TS_TRY(guard_.open(options.security, folder_ + "/audit.log"));
+  Result<std::string> agent_id = keptWord(folder_ + "/id", randomHex(16));
+  if (!agent_id) return agent_id.status();
+  if (!options.node_id.empty()) {
+    TS_TRY(checkName("node", options.node_id));
+    node_ = options.node_id;
+  } else {
+    // Two agents on one host have two ports, so they are two nodes.
+    std::string name = capture::hostName();
+    if (options.port == 0)
+      name += "-" + agent_id->substr(0, 4);
+    else if (options.port != kAgentPort)
+      name += "-" + std::to_string(options.port);
+    Result<std::string> kept = keptWord(folder_ + "/name", name);
+    if (!kept) return kept.status();
+    TS_TRY(checkName("node", *kept));
+    node_ = *kept;
+  }
+  if (options.ring_folder.empty()) {
+    Result<std::string> rings = ring::ringFolder();
+    if (!rings) return rings.status();
+    options.ring_folder = *rings;
+  }
+  Result<std::unique_ptr<Spool>> spool = Spool::open(folder_ + "/spool");
+  if (!spool) return spool.status();
+  spool_ = std::move(*spool);
+  clock_ = std::make_unique<ClockKeeper>(folder_ + "/clock");
+
+  NodeRegistration info;
+  info.node = node_;
+  info.hostname = capture::hostName();
+  info.agent_id = *agent_id;
+  info.boot_id = kernelBootId();
+  info.version = TRACESMITH_VERSION;
+  hardware::Places places = hardware::Places::fromEnvironment();
+  places.node = node_;
+  if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
+  if (options.sim_gpus > 0) {
+    Result<std::unique_ptr<SimulatedNode>> simulation = SimulatedNode::start(options, node_);
+    if (!simulation) return simulation.status();
+    simulation_ = std::move(*simulation);
+  }
+  RecorderOptions recording;
+  recording.node = node_;
+  recording.ring_folder = options.ring_folder;
+  recording.captures_file = folder_ + "/captures";
+  recording.freq_ms = options.freq_ms;
+  recording.ring_roots = RingFolders::rootsFromEnvironment();
+  recording.keep_dead_ns = static_cast<int64_t>(options.keep_rings_s * 1e9);
+  recording.segment_bytes = options.segment_bytes;
+  recorder_ =
+      std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places, latest_));
+  port_ = options.port;
+  Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
+  if (!server) return server.status();
+  server_ = std::move(*server);
+  live_ = std::make_unique<LiveReporter>(places.node, options.ring_folder, latest_);
+  link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_);
+  if (options.master.empty()) {
+    std::ifstream in(folder_ + "/master-address");
+    in >> options.master;
+  }
+  link_->dial(options.master);
+  // A driver may take long to answer, or for ever: nobody waits for it. Shared: it may outlive us.
+  std::thread([state = inventory_, places, link = link_.get()] {
+    std::vector<DeviceStatus> gpus;
+    for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
+      gpus.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
+                      gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
+    std::lock_guard guard(state->mutex);
+    state->gpus = gpus;
+    if (!state->ended) link->setGpus(std::move(gpus));
+  }).detach();
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> startAgentServer(const AgentOptions& options) {
+  auto server = std::make_unique<AgentServer>();
+  TS_TRY(server->start(options));
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace tracesmith::cluster

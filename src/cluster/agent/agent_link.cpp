@@ -1,0 +1,270 @@
+#include "cluster/agent/agent_link.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "access/guard.hpp"
+#include "cluster/rpc/rpc.hpp"
+#include "cluster/wire/live_convert.hpp"
+
+namespace tracesmith::cluster {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr size_t kPieceBytes = 512u << 10;
+constexpr uint64_t kMostInFlight = 8u << 20;
+constexpr auto kLeastPause = 100ms, kMostPause = 5000ms;
+constexpr auto kDiscovery = 1s;        // what finding the GPUs takes, usually much less
+constexpr auto kSilence = 30s;         // a master that says nothing for so long is not there
+constexpr auto kRefusedPause = 500ms;  // before a piece is offered again that the master had no room for
+
+pb::HeartbeatRequest heartbeatOf(const std::string& node, const ClockKeeper& clock, const Recorder& recorder,
+                                 const Spool& spool) {
+  pb::HeartbeatRequest h;
+  h.set_node_id(node);
+  const ClockReport report = clock.now();
+  pb::ClockState& c = *h.mutable_clock();
+  c.set_at_ns(report.model.at_ns);
+  c.set_offset_ns(report.model.offset_ns);
+  c.set_drift_ppm(report.model.drift_ppm);
+  c.set_bound_ns(report.model.valid() ? report.model.bound_ns : -1);
+  c.set_method(report.model.method);
+  c.set_faults(report.faults);
+  c.set_delay_ns(report.delay_ns);
+  const RecorderStats stats = recorder.stats();
+  h.set_processes(stats.processes);
+  h.set_records(stats.records);
+  h.set_losses(stats.losses);
+  h.set_captures(stats.captures);
+  h.set_problem(stats.problem);
+  h.set_spool_bytes(spool.unacknowledged());
+  return h;
+}
+
+}  // namespace
+
+/// One connection, as long as it lasts.
+struct MasterLink::Call {
+  grpc::ClientContext context;
+  std::atomic<bool> ended{false};
+  std::atomic<int64_t> heard{0};       // steady clock, ns
+  std::atomic<int64_t> not_before{0};  // steady clock, ns: the master had no room
+};
+
+MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, SecurityOptions security, Spool& spool,
+                       Recorder& recorder, ClockKeeper& clock, LiveReporter& live)
+    : info_(std::move(info)),
+      agent_port_(agent_port),
+      security_(std::move(security)),
+      spool_(spool),
+      recorder_(recorder),
+      clock_(clock),
+      live_(live) {
+  thread_ = std::thread([this] { loop(); });
+}
+
+MasterLink::~MasterLink() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    if (call_) call_->context.TryCancel();
+  }
+  changed_.notify_all();
+  spool_.wake();
+  thread_.join();
+}
+
+void MasterLink::dial(const std::string& address) {
+  std::lock_guard lock(mutex_);
+  if (address == address_) return;
+  address_ = address;
+  if (call_) call_->context.TryCancel();
+  changed_.notify_all();
+}
+
+void MasterLink::setGpus(std::vector<DeviceStatus> gpus) {
+  std::lock_guard lock(mutex_);
+  gpus_ = std::move(gpus);
+  gpus_known_ = true;
+  if (call_) call_->context.TryCancel();  // it registers again, with them
+  changed_.notify_all();
+}
+
+std::string MasterLink::problem() const {
+  std::lock_guard lock(mutex_);
+  return problem_;
+}
+
+void MasterLink::loop() {
+  auto pause = kLeastPause;
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kDiscovery, [&] { return stop_ || gpus_known_; });  // else the node registers twice
+  while (!stop_) {
+    const std::string address = address_;
+    if (address.empty()) {
+      changed_.wait(lock, [&] { return stop_ || !address_.empty(); });
+      continue;
+    }
+    lock.unlock();
+    const auto began = Clock::now();
+    const Status status = talk(address);
+    lock.lock();
+    // Once for each reason: a master that is away for a day is one line.
+    if (!status && status.message() != problem_) std::fprintf(stderr, "tracesmith: %s\n", status.message().c_str());
+    problem_ = status.message();
+    // Growing pauses, so that a master that comes back is not met by everybody at once; none after a good connection.
+    pause = Clock::now() - began > 10s ? kLeastPause : std::min(kMostPause, pause * 2);
+    changed_.wait_for(lock, pause, [&] { return stop_ || address_ != address; });
+    if (address_ != address) pause = kLeastPause;
+  }
+}
+
+Status MasterLink::talk(const std::string& address) {
+  const std::string what = "cannot reach the master at " + address;
+  Result<std::string> token = readToken(security_.token_file);
+  if (!token) return token.status();
+  Result<std::shared_ptr<grpc::Channel>> channel = openChannel(address, security_);
+  if (!channel) return channel.status();
+  auto stub = pb::ClusterService::NewStub(*channel);
+  pb::RegisterNodeRequest request;
+  request.set_node_id(info_.node);
+  request.set_hostname(info_.hostname);
+  request.set_agent_id(info_.agent_id);
+  request.set_boot_id(info_.boot_id);
+  request.set_version(info_.version);
+  request.set_port(agent_port_);
+  std::vector<DeviceStatus> gpus;
+  {
+    std::lock_guard lock(mutex_);
+    gpus = gpus_;
+  }
+  request.set_gpu_count(static_cast<uint32_t>(gpus.size()));
+  for (const DeviceStatus& gpu : gpus) {
+    pb::DeviceInfo& d = *request.add_gpus();
+    d.set_device_index(gpu.index);
+    d.set_name(gpu.name);
+    d.set_total_memory(gpu.memory_bytes);
+  }
+  pb::RegisterNodeResponse answer;
+  {
+    grpc::ClientContext context;
+    setDeadline(context, 5);
+    addToken(context, *token);
+    TS_TRY(fromGrpc(stub->RegisterNode(&context, request, &answer), what));
+  }
+  if (!answer.success()) return Status::invalid(answer.message());
+  Result<Address> host = parseAddress(address, kMasterPort);
+  if (!host) return host.status();
+  auto exchangeOverCalls = [&] {
+    std::vector<sync::Exchange> burst;
+    for (int i = 0; i < 8; ++i) {
+      grpc::ClientContext context;
+      setDeadline(context, 2);
+      addToken(context, *token);
+      pb::SyncTimeRequest ask;
+      pb::SyncTimeResponse reply;
+      ask.set_t1(sync::rawClock());
+      const grpc::Status status = stub->SyncTime(&context, ask, &reply);
+      if (!status.ok()) break;
+      burst.push_back({ask.t1(), reply.t2(), reply.t3(), sync::rawClock()});
+    }
+    clock_.add(burst);
+  };
+  const bool datagrams = answer.sync_port() != 0 &&
+                         clock_.follow(host->host, static_cast<uint16_t>(answer.sync_port()), answer.sync_key());
+  if (!datagrams) exchangeOverCalls();
+
+  Call call;
+  addToken(call.context, *token);
+  call.context.AddMetadata(kNodeKey, info_.node);
+  auto steady = [] { return Clock::now().time_since_epoch().count(); };
+  call.heard = steady();
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_ || address_ != address) return {};
+    call_ = &call;
+  }
+  auto stream = stub->Link(&call.context);
+  spool_.rewind();
+  connected_ = true;
+  std::fprintf(stderr, "tracesmith: connected to the master at %s as node %s\n", address.c_str(), info_.node.c_str());
+  std::thread reader([&] {
+    pb::MasterMessage message;
+    while (stream->Read(&message)) {
+      call.heard = steady();
+      if (message.has_captures()) {
+        std::vector<CaptureSpan> captures;
+        for (const pb::Capture& c : message.captures().captures())
+          captures.push_back({c.id(), c.start_ns(), c.end_ns(), c.freq_ms()});
+        recorder_.setCaptures(std::move(captures));
+      } else if (message.has_ack()) {
+        const pb::SpoolAck& ack = message.ack();
+        if (!ack.problem().empty()) call.not_before = steady() + std::chrono::nanoseconds(kRefusedPause).count();
+        spool_.acknowledge(ack.epoch(), ack.segment(), ack.size(), ack.expected());
+      }
+    }
+    call.ended = true;
+    spool_.wake();
+  });
+  const auto period = std::chrono::milliseconds(std::clamp<uint32_t>(answer.heartbeat_interval_ms(), 50, 60000));
+  auto next_heartbeat = Clock::now();
+  Status status;
+  while (!stop_ && !call.ended) {
+    if (Clock::now() >= next_heartbeat) {
+      if (!datagrams) exchangeOverCalls();
+      pb::AgentMessage message;
+      *message.mutable_heartbeat() = heartbeatOf(info_.node, clock_, recorder_, spool_);
+      if (!stream->Write(message)) break;
+      next_heartbeat = Clock::now() + period;
+    }
+    if (std::optional<analysis::live::NodeReport> report = live_.take()) {
+      pb::AgentMessage message;
+      toMessage(*report, *message.mutable_live());
+      if (!stream->Write(message)) break;
+    }
+    if (Clock::now().time_since_epoch() - std::chrono::nanoseconds(call.heard) > kSilence) {
+      call.context.TryCancel();
+      status = Status::io("the master at " + address + " has gone silent");
+      break;
+    }
+    bool sent = false;
+    if (spool_.inFlight() < kMostInFlight && steady() >= call.not_before) {
+      Spool::Piece piece;
+      Result<bool> more = spool_.next(kPieceBytes, piece);
+      if (!more) {
+        status = more.status();
+        break;
+      }
+      if (*more) {
+        pb::AgentMessage message;
+        pb::SpoolChunk& chunk = *message.mutable_chunk();
+        chunk.set_epoch(piece.epoch);
+        chunk.set_segment(piece.segment);
+        chunk.set_offset(piece.offset);
+        chunk.set_data(std::move(piece.data));
+        if (!stream->Write(message)) break;
+        sent = true;
+      }
+    }
+    if (!sent) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_heartbeat - Clock::now()).count();
+      spool_.wait(static_cast<int>(std::clamp<int64_t>(left + 1, 1, 100)));
+    }
+  }
+  connected_ = false;
+  if (stop_ || !status) call.context.TryCancel();  // else the master ended it, and says why
+  reader.join();
+  const grpc::Status ended = stream->Finish();
+  {
+    std::lock_guard lock(mutex_);
+    call_ = nullptr;
+  }
+  if (!status || stop_) return status;
+  return fromGrpc(ended, what);
+}
+
+}  // namespace tracesmith::cluster

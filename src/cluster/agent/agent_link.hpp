@@ -1,0 +1,57 @@
+// An agent's connection to its master: registers, sends the spool, takes captures; comes back whatever happens.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "cluster/agent/clock_keeper.hpp"
+#include "cluster/agent/live_report.hpp"
+#include "cluster/agent/recorder.hpp"
+#include "cluster/agent/spool.hpp"
+#include "cluster/master/master.hpp"
+
+namespace tracesmith::cluster {
+
+/// Runs in its own threads from construction to destruction.
+class MasterLink {
+ public:
+  MasterLink(NodeRegistration info, uint16_t agent_port, SecurityOptions security, Spool& spool, Recorder& recorder,
+             ClockKeeper& clock, LiveReporter& live);
+  ~MasterLink();
+
+  /// HOST:PORT to keep a connection to; takes the place of the one before. Empty: none.
+  void dial(const std::string& address);
+  /// What the node has, once it is known: the master is told.
+  void setGpus(std::vector<DeviceStatus> gpus);
+  bool connected() const { return connected_; }
+  /// Why there is no connection; empty if there is one.
+  std::string problem() const;
+
+ private:
+  struct Call;
+  void loop();
+  Status talk(const std::string& address);
+
+  const NodeRegistration info_;  // without its GPUs
+  const uint16_t agent_port_;
+  const SecurityOptions security_;
+  Spool& spool_;
+  Recorder& recorder_;
+  ClockKeeper& clock_;
+  LiveReporter& live_;
+  std::atomic<bool> connected_{false}, stop_{false};
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::string address_, problem_;
+  std::vector<DeviceStatus> gpus_;
+  bool gpus_known_ = false;
+  Call* call_ = nullptr;  // of the connection there is
+  std::thread thread_;
+};
+
+}  // namespace tracesmith::cluster

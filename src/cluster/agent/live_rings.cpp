@@ -1,0 +1,378 @@
+#include "cluster/agent/live_rings.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "capture/collect/collector.hpp"
+#include "capture/collect/in_flight.hpp"
+#include "cluster/agent/recorder.hpp"
+
+namespace tracesmith::cluster {
+
+using namespace analysis::live;
+using capture::NcclJoin;
+using capture::peerOf;
+using ring::Kind;
+using ring::Record;
+
+namespace {
+
+constexpr uint64_t kMs = 1'000'000, kS = 1'000'000'000;
+constexpr uint64_t kLateKernelsNs = 300 * kMs;  // CUPTI hands kernels over every 100 ms
+constexpr uint64_t kForgetDeadNs = 600 * kS;    // how long a process that is gone is told
+constexpr uint64_t kFreshDeadNs = 60 * kS;      // one found dead is told if its probe was alive so recently
+constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPairs = 8;
+// CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
+constexpr size_t kMostPerStream = 32;
+constexpr size_t kMostPeers = 32;  // of a communicator, whose numbers are told
+
+struct ProcessStat {
+  bool stopped;  // by a signal, or a debugger
+  uint64_t cpu_ns;
+};
+
+std::optional<ProcessStat> readStat(int64_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(in, text);
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return {};
+  std::istringstream words(text.substr(name_end + 1));
+  char state = 0;
+  uint64_t user = 0, system = 0;
+  words >> state;
+  for (int i = 0; i < 10; ++i) {
+    std::string word;  // some are negative
+    words >> word;
+  }
+  if (!(words >> user >> system)) return {};
+  const uint64_t tick_ns = kS / static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
+  return ProcessStat{(state | 32) == 't', (user + system) * tick_ns};
+}
+
+/// Bytes its calls have read and written; only its own user may see them.
+std::optional<uint64_t> readIo(int64_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/io");
+  std::string read_key, write_key;
+  uint64_t read = 0, written = 0;
+  if (!(in >> read_key >> read >> write_key >> written) || read_key != "rchar:" || write_key != "wchar:") return {};
+  return read + written;
+}
+
+}  // namespace
+
+bool RingFollower::isNccl(uint32_t name) {
+  auto [it, fresh] = is_nccl_.try_emplace(name, false);
+  if (fresh) it->second = capture::isNcclKernel(ring_->string(name));
+  return it->second;
+}
+
+/// Called for every record of the process: most are none of ours.
+bool RingFollower::wanted(const Record& r) {
+  switch (r.kind) {
+    case Kind::kernel:
+    case Kind::memcpy:
+    case Kind::memset:
+    case Kind::graph:
+      ++activity_;
+      last_work_ns_ = std::max(last_work_ns_, r.end);
+      return r.kind == Kind::kernel && isNccl(r.name);
+    case Kind::step:
+    case Kind::comm:
+    case Kind::collective:
+    case Kind::p2p:
+    case Kind::nccl_launch:
+    case Kind::gpu_on:
+      return true;
+    default:
+      return false;
+  }
+}
+
+RingFollower::Comm& RingFollower::comm(const Record& r) {
+  Comm& c = comms_[r.arg[0]];
+  c.state.comm = r.arg[0];
+  if (r.stream) c.state.group_rank = static_cast<int32_t>(r.stream - 1);
+  if (r.correlation) c.state.size = static_cast<int32_t>(r.correlation);
+  return c;
+}
+
+OpProgress& RingFollower::progress(Comm& c, const Record& r) {
+  const int32_t peer = peerOf(r);
+  Progress& p = c.progress[{r.name, peer}];
+  if (p.touched == 0) {
+    p.state.op = capture::ncclOpName(ring_->string(r.name));
+    p.state.peer = peer;
+  }
+  p.touched = ++touched_;
+  return p.state;
+}
+
+/// Of many peers those it last had to do with.
+void RingFollower::addProgress(const Comm& c, CommState& state) {
+  std::vector<const Progress*> pairs;
+  for (const auto& [key, p] : c.progress)
+    if (p.state.peer < 0)
+      state.ops.push_back(p.state);
+    else
+      pairs.push_back(&p);
+  std::sort(pairs.begin(), pairs.end(), [](const Progress* a, const Progress* b) { return a->touched > b->touched; });
+  if (pairs.size() > kMostPeers) pairs.resize(kMostPeers);
+  for (const Progress* p : pairs) state.ops.push_back(p->state);
+}
+
+void RingFollower::ended(const NcclJoin::Operation& o, const Record* kernel) {
+  if (!kernel) return;
+  const Record& r = o.record;
+  Comm& c = comm(r);
+  OpProgress& p = progress(c, r);
+  p.completed = std::max(p.completed.value_or(0), r.arg[1]);
+  const int32_t peer = peerOf(r);
+  // A kernel that sends to several at once says nothing about one of them.
+  if (again_ || kernel->end <= kernel->start || (r.kind == Kind::p2p && (peer < 0 || o.mixed))) return;
+  ring::CollectiveInfo info;
+  std::memcpy(&info, &r.arg[3], sizeof info);
+  const int64_t bytes = capture::ncclBytes(r.arg[2], info.datatype);
+  const auto ns = static_cast<int64_t>(kernel->end - kernel->start);
+  Transfers& t = c.transfers[{p.op, bytes, peer}];
+  t.op = p.op;
+  t.bytes = bytes;
+  t.peer = peer;
+  t.shortest_ns = t.count == 0 ? ns : std::min(t.shortest_ns, ns);
+  t.total_ns += ns;
+  ++t.count;
+}
+
+void RingFollower::takeStep(const Record& r) {
+  const auto step = static_cast<int64_t>(r.arg[0]);
+  if (r.end == 0) {
+    step_ = step;
+    step_start_ = r.start;
+    return;
+  }
+  if (step == step_) step_start_ = 0;
+  if (again_) return;
+  steps_.push_back({step, r.start, r.end, 0});
+  if (steps_.size() > 4 * kMostSteps) steps_.pop_front();
+}
+
+void RingFollower::take(uint32_t lane, const Record& r) {
+  auto done = [this](const NcclJoin::Operation& o, const Record* kernel) { ended(o, kernel); };
+  switch (r.kind) {
+    case Kind::step:
+      return takeStep(r);
+    case Kind::comm: {
+      Comm& c = comms_[r.arg[0]];
+      c.state.comm = r.arg[0];
+      c.state.name = ring_->string(r.name);
+      c.state.group_rank = static_cast<int32_t>(r.arg[1] & 0xffffffff);
+      c.state.size = static_cast<int32_t>(r.arg[1] >> 32);
+      return;
+    }
+    case Kind::gpu_on:
+      join_.gpu_on_ns = r.start;
+      return;
+    case Kind::nccl_launch:
+      if (r.start >= oldest_gpu_ns_) join_.launch(lane, r);
+      return;
+    case Kind::collective:
+    case Kind::p2p: {
+      if (r.arg[1] == ring::kNoNumber) return;  // of a communicator that nobody knows
+      OpProgress& p = progress(comm(r), r);
+      p.entered = std::max(p.entered, r.arg[1]);
+      if (r.start >= oldest_gpu_ns_) join_.operation(lane, r, 0, done);
+      return;
+    }
+    default: {  // a kernel of NCCL
+      join_.kernel(
+          r, [this](uint32_t id) { return ring_->string(id); }, done);
+      uint64_t& end = stream_end_[r.stream];
+      end = std::max(end, r.end);
+      if (again_) return;
+      longest_wait_ns_ = std::max(longest_wait_ns_, static_cast<int64_t>(r.end - r.start));
+      for (auto s = steps_.rbegin(); s != steps_.rend(); ++s)
+        if (s->start <= r.start) {
+          if (r.start < s->end) s->comm_ns += static_cast<int64_t>(r.end - r.start);
+          break;
+        }
+    }
+  }
+}
+
+void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
+  for (const auto& [stream, queue] : join_.launches) {
+    uint32_t before = 0;
+    size_t told = 0;
+    for (const NcclJoin::Launch& launch : queue) {
+      if (launch.end < join_.gpu_on_ns || launch.operations.empty()) continue;
+      for (const NcclJoin::Operation& o : launch.operations) {
+        const Record& r = o.record;
+        CommState* state = nullptr;
+        for (CommState& c : report.comms)
+          if (c.comm == r.arg[0]) state = &c;
+        if (state) ++state->in_flight;
+        if (++told > kMostPerStream) continue;
+        ring::CollectiveInfo info;
+        std::memcpy(&info, &r.arg[3], sizeof info);
+        InFlight f;
+        f.op = capture::ncclOpName(ring_->string(r.name));
+        f.comm = r.arg[0];
+        f.seq = r.arg[1];
+        f.peer = peerOf(r);
+        f.bytes = capture::ncclBytes(r.arg[2], info.datatype);
+        f.stream = stream;
+        f.before = before;
+        f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);
+        auto last = stream_end_.find(stream);
+        const uint64_t since = std::max(r.start, last == stream_end_.end() ? 0 : last->second);
+        f.wait_ns = before == 0 ? static_cast<int64_t>(now > since ? now - since : 0) : 0;
+        report.in_flight.push_back(std::move(f));
+      }
+      ++before;
+    }
+  }
+}
+
+void RingFollower::read() {
+  ring_->follow(
+      cursors_, [this](const Record& r) { return wanted(r); },
+      [this](uint32_t lane, const Record& r) { take(lane, r); });
+}
+
+/// Everything the ring holds. Of operations older than what the GPU's lane reaches back to nobody knows whether they
+/// ended.
+void RingFollower::readAnew() {
+  join_ = {};
+  oldest_gpu_ns_ = 0;
+  if (ring_->wrapped(0)) {
+    oldest_gpu_ns_ = UINT64_MAX;
+    ring::Cursors all;
+    ring_->follow(
+        all, [](const Record& r) { return r.kind == Kind::kernel; },
+        [this](uint32_t, const Record& r) { oldest_gpu_ns_ = std::min(oldest_gpu_ns_, r.start); });
+  }
+  cursors_ = {};
+  read();
+  cursors_.missed = missed_;  // what was gone before is no loss
+}
+
+void RingFollower::addProcess(uint64_t now, ProcessReport& p) {
+  const ring::RingHeader& h = ring_->header();
+  if (!ring_->alive()) {
+    p.state = h.state.load() == ring::State::ended ? ProcessState::ended : ProcessState::dead;
+    return;
+  }
+  const std::optional<ProcessStat> stat = readStat(h.writer_pid);
+  if (!stat) return;
+  if (stat->stopped) p.state = ProcessState::stopped;
+  // One process plays many simulated ones: what their CPU does nobody knows, what they write the simulation says.
+  const std::optional<uint64_t> io = p.simulated ? h.simulated_io_bytes.load() : readIo(h.writer_pid);
+  if (cpu_at_ns_ != 0 && now > cpu_at_ns_) {
+    const auto ns = static_cast<double>(now - cpu_at_ns_);
+    if (!p.simulated && stat->cpu_ns >= cpu_ns_) p.cpu_share = static_cast<double>(stat->cpu_ns - cpu_ns_) / ns;
+    if (io && *io >= io_bytes_) p.io_bytes_per_s = static_cast<double>(*io - io_bytes_) / ns * 1e9;
+  }
+  cpu_ns_ = stat->cpu_ns;
+  io_bytes_ = io.value_or(0);
+  cpu_at_ns_ = now;
+}
+
+ProcessReport RingFollower::report(uint64_t now) {
+  const ring::RingHeader& h = ring_->header();
+  activity_ = 0;
+  longest_wait_ns_ = 0;
+  if (first_)
+    readAnew();
+  else
+    read();
+  if (cursors_.missed != missed_) {
+    // Kernels may be among what was missed. What the ring still holds says what is in flight; nothing is counted twice.
+    missed_ += cursors_.missed - missed_;
+    again_ = true;
+    readAnew();
+    again_ = false;
+  }
+  first_ = false;
+  ProcessReport p;
+  p.pid = h.pid;
+  p.rank = h.rank.load();
+  p.world_size = h.world_size.load();
+  p.local_rank = h.local_rank.load();
+  p.simulated = h.simulated != 0;
+  p.activity = activity_;
+  if (last_work_ns_ != 0) p.quiet_ns = static_cast<int64_t>(now > last_work_ns_ ? now - last_work_ns_ : 0);
+  p.longest_wait_ns = longest_wait_ns_;
+  p.missed = missed_;
+  addProcess(now, p);
+  if (step_start_ != 0) {
+    p.step = step_;
+    p.step_age_ns = static_cast<int64_t>(now > step_start_ ? now - step_start_ : 0);
+  }
+  while (!steps_.empty() && steps_.front().end + kLateKernelsNs < now) {
+    const Step& s = steps_.front();
+    p.steps.push_back({s.step, static_cast<int64_t>(s.end - s.start), s.comm_ns});
+    steps_.pop_front();
+  }
+  if (p.steps.size() > kMostSteps) p.steps.erase(p.steps.begin(), p.steps.end() - kMostSteps);
+  for (auto& [hash, c] : comms_) {
+    CommState& state = p.comms.emplace_back(c.state);
+    addProgress(c, state);
+    // The largest ones: the same on all ranks, and what they take says most about the links.
+    std::vector<Transfers> all;
+    for (auto& [key, transfers] : c.transfers) all.push_back(std::move(transfers));
+    std::stable_sort(all.begin(), all.end(), [](const Transfers& a, const Transfers& b) { return a.bytes > b.bytes; });
+    size_t left[2] = {kMostTransfers, kMostPairs};
+    for (Transfers& t : all)
+      if (size_t& room = left[t.peer >= 0]; room > 0) {
+        --room;
+        state.transfers.push_back(std::move(t));
+      }
+    c.transfers.clear();
+  }
+  addInFlight(now, p);
+  return p;
+}
+
+void RingWatch::look(uint64_t now) {
+  const std::vector<std::string> paths = folders_.rings();
+  for (const std::string& path : paths) {
+    auto [it, fresh] = rings_.try_emplace(path);
+    if (!fresh) continue;
+    Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
+    if (!reader) {
+      rings_.erase(it);  // not ready yet: tried again
+      continue;
+    }
+    const ring::RingHeader& h = (*reader)->header();
+    const bool elsewhere = h.simulated && node_ != std::string_view(h.host, ::strnlen(h.host, sizeof h.host));
+    const bool old = !(*reader)->alive() && h.heartbeat_ns.load() + kFreshDeadNs < now;
+    if (!elsewhere && !old) it->second = std::make_unique<RingFollower>(std::move(*reader));
+  }
+  const std::set<std::string> there(paths.begin(), paths.end());
+  std::erase_if(rings_, [&](const auto& ring) {
+    const bool gone = !there.contains(ring.first);
+    if (!ring.second) return gone;
+    RingFollower& f = *ring.second;
+    if (f.ring().alive()) return false;
+    if (f.dead_ns == 0) f.dead_ns = now;
+    return gone && now - f.dead_ns > kForgetDeadNs;
+  });
+}
+
+std::vector<ProcessReport> RingWatch::report() {
+  const uint64_t now = capture::rawNow();
+  look(now);
+  std::vector<ProcessReport> all;
+  for (auto& [path, follower] : rings_)
+    if (follower && (follower->dead_ns == 0 || now - follower->dead_ns < kForgetDeadNs))
+      all.push_back(follower->report(now));
+  return all;
+}
+
+}  // namespace tracesmith::cluster

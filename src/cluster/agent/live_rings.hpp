@@ -1,0 +1,91 @@
+// Follows the rings of a node's processes without taking anything from them, and says what each process is at: steps,
+// collectives, operations in flight. Works whether somebody records or not.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "analysis/live/report.hpp"
+#include "capture/collect/nccl_join.hpp"
+#include "capture/ring/reader.hpp"
+#include "cluster/agent/ring_folders.hpp"
+
+namespace tracesmith::cluster {
+
+/// One process. Not thread safe.
+class RingFollower {
+ public:
+  explicit RingFollower(std::unique_ptr<ring::RingReader> ring) : ring_(std::move(ring)) {}
+
+  /// Reads what came since the last call and sums it up; `now_ns`: raw clock.
+  analysis::live::ProcessReport report(uint64_t now_ns);
+  ring::RingReader& ring() { return *ring_; }
+  uint64_t dead_ns = 0;  ///< when it was seen to be gone; 0: it runs
+
+ private:
+  struct Progress {
+    analysis::live::OpProgress state;
+    uint64_t touched = 0;  // the larger, the later
+  };
+  struct Comm {
+    analysis::live::CommState state;
+    std::map<std::pair<uint32_t, int32_t>, Progress> progress;  // by operation (its string) and peer
+    // By operation, size and peer.
+    std::map<std::tuple<std::string, int64_t, int32_t>, analysis::live::Transfers> transfers;
+  };
+  struct Step {
+    int64_t step;
+    uint64_t start, end;
+    int64_t comm_ns;
+  };
+  bool wanted(const ring::Record& record);
+  bool isNccl(uint32_t name);
+  void read();
+  void readAnew();
+  void take(uint32_t lane, const ring::Record& record);
+  void ended(const capture::NcclJoin::Operation& operation, const ring::Record* kernel);
+  void takeStep(const ring::Record& record);
+  void addInFlight(uint64_t now_ns, analysis::live::ProcessReport& report) const;
+  void addProcess(uint64_t now_ns, analysis::live::ProcessReport& report);
+  Comm& comm(const ring::Record& operation);
+  analysis::live::OpProgress& progress(Comm& comm, const ring::Record& operation);
+  static void addProgress(const Comm& comm, analysis::live::CommState& state);
+
+  std::unique_ptr<ring::RingReader> ring_;
+  ring::Cursors cursors_;
+  bool first_ = true, again_ = false;
+  uint64_t missed_ = 0, touched_ = 0;
+  uint64_t activity_ = 0, oldest_gpu_ns_ = 0, last_work_ns_ = 0;
+  int64_t longest_wait_ns_ = 0;
+  uint64_t cpu_ns_ = 0, io_bytes_ = 0, cpu_at_ns_ = 0;  // CPU time and I/O of the process, and when they were read
+  capture::NcclJoin join_;
+  std::map<uint64_t, Comm> comms_;
+  std::map<uint32_t, uint64_t> stream_end_;     // of the last NCCL kernel, by stream
+  std::unordered_map<uint32_t, bool> is_nccl_;  // kernels, by name
+  std::deque<Step> steps_;                      // that have ended; their last kernels may still come
+  int64_t step_ = -1;
+  uint64_t step_start_ = 0;  // of the one that runs; 0: none does
+};
+
+/// All processes under a folder of rings. Not thread safe.
+class RingWatch {
+ public:
+  /// `node`: of the simulated processes in the folder only those of this node are looked at.
+  RingWatch(std::string folder, std::string node)
+      : folders_(std::move(folder), RingFolders::rootsFromEnvironment()), node_(std::move(node)) {}
+  std::vector<analysis::live::ProcessReport> report();
+
+ private:
+  void look(uint64_t now_ns);
+
+  RingFolders folders_;
+  const std::string node_;
+  std::map<std::string, std::unique_ptr<RingFollower>> rings_;  // by path; null: not ours
+};
+
+}  // namespace tracesmith::cluster

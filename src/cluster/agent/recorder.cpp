@@ -1,0 +1,322 @@
+#include "cluster/agent/recorder.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "base/file.hpp"
+
+namespace tracesmith::cluster {
+
+using namespace trace;
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000, kS = 1'000'000'000;
+constexpr int kIdleTickMs = 250;
+constexpr int64_t kRingsNs = 100 * kMs;    // how often new processes are looked for
+constexpr int64_t kCheckpointNs = 1 * kS;  // rows wait at most this long
+constexpr double kHeldMost = 0.25;         // of a lane: then it does not wait
+constexpr int64_t kGraceNs = 400 * kMs;    // probes hand over GPU records every 100 ms
+constexpr int64_t kMarginNs = 10 * kMs;    // recorded before and after a capture: the clock is known better later
+constexpr int64_t kSegmentNs = 3600 * kS;
+constexpr int64_t kClockNs = 10 * kS;     // a row of `clocks` at least this often
+constexpr int64_t kForgottenNs = 5 * kS;  // how often rings of ended processes are looked for
+constexpr int64_t kRetryNs = 1 * kS;      // after a disk that was full
+
+/// A capture that was ended and goes on has another end.
+std::string keyOf(const CaptureSpan& c) { return c.id + "/" + std::to_string(c.end_ns); }
+
+}  // namespace
+
+Recorder::Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clock, std::unique_ptr<NodeSource> source)
+    : options_(std::move(options)),
+      spool_(spool),
+      clock_(clock),
+      source_(std::move(source)),
+      folders_(options_.ring_folder, options_.ring_roots) {
+  loadCaptures();
+  state_ = spool_.recovered().state;
+  thread_ = std::thread([this] { loop(); });
+}
+
+Recorder::~Recorder() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Recorder::setCaptures(std::vector<CaptureSpan> captures) {
+  std::lock_guard lock(mutex_);
+  if (captures_ == captures) return;
+  captures_ = std::move(captures);
+  saveCaptures();
+  woken_ = true;
+  changed_.notify_all();
+}
+
+void Recorder::setLocalCapture(const CaptureSpan& capture) {
+  std::lock_guard lock(mutex_);
+  local_ = capture;
+  woken_ = true;
+  changed_.notify_all();
+}
+
+bool Recorder::done(const CaptureSpan& capture) const {
+  std::lock_guard lock(mutex_);
+  return done_.contains(keyOf(capture));
+}
+
+/// Of the master and our own. Under mutex_.
+std::vector<CaptureSpan> Recorder::allCaptures() const {
+  std::vector<CaptureSpan> all = captures_;
+  if (!local_.id.empty()) all.push_back(local_);
+  return all;
+}
+
+RecorderStats Recorder::stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void Recorder::loop() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    if (Status s = tick(); !s) fail(s);
+    lock.lock();
+    const int pause = collector_ ? pause_ms_ : kIdleTickMs;
+    changed_.wait_for(lock, std::chrono::milliseconds(pause), [&] { return stop_ || woken_; });
+    woken_ = false;
+  }
+  lock.unlock();
+  if (!collector_) return;
+  if (Result<size_t> n = collector_->take(); n) (void)checkpoint();
+  collector_->leaveAttached();  // rings keep what comes until the next run
+}
+
+/// When a capture begins and has ended here, raw clock. While nobody knows how the master's clock relates to ours, what
+/// it asked for may be any time: everything is taken, nothing has ended, and the edges are cut where the trace is made.
+int64_t Recorder::begins(const CaptureSpan& c, const sync::ClockModel& clock) const {
+  return clock.valid() || c.id == local_.id ? clock.toRaw(c.start_ns) - kMarginNs : 0;
+}
+
+int64_t Recorder::ends(const CaptureSpan& c, const sync::ClockModel& clock) const {
+  if (c.end_ns == 0 || (!clock.valid() && c.id != local_.id)) return INT64_MAX;
+  return clock.toRaw(c.end_ns) + kMarginNs + kGraceNs;
+}
+
+/// Whether anything is to be recorded now, since when, whether a capture waits for its last checkpoint, and whether no
+/// other goes on after it.
+bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended, bool& last) {
+  std::lock_guard lock(mutex_);
+  const sync::ClockModel clock = clock_.now().model;
+  bool any = false;
+  since_raw = INT64_MAX;
+  ended = false;
+  last = true;
+  for (const CaptureSpan& c : allCaptures()) {
+    if (done_.contains(keyOf(c))) continue;
+    any = true;
+    since_raw = std::min(since_raw, begins(c, clock));
+    const bool over = ends(c, clock) <= raw_ns;
+    ended |= over;
+    last &= over;
+  }
+  stats_.captures = static_cast<uint32_t>(allCaptures().size());
+  return any;
+}
+
+Status Recorder::tick() {
+  const int64_t now = sync::rawClock();
+  if (now < retry_raw_) return {};
+  int64_t since;
+  bool ended, last;
+  if (!wanted(now, since, ended, last)) {
+    if (collector_) return end();
+    if (now - forgotten_raw_ >= kForgottenNs) {
+      forgotten_raw_ = now;
+      folders_.removeForgotten(now, options_.keep_dead_ns);
+    }
+    return {};
+  }
+  if (!collector_) TS_TRY(begin(state_, since));
+  collector_->leaveOutBefore(static_cast<uint64_t>(std::max<int64_t>(since, 0)));
+  if (now - rings_raw_ >= kRingsNs) {
+    followRings();
+    rings_raw_ = now;
+  }
+  Result<size_t> taken = collector_->take();
+  if (!taken) return taken.status();
+  taken_raw_ = now;
+  dirty_ |= *taken > 0;
+  for (std::string& ring : collector_->dropEnded()) {
+    ended_rings_.push_back(std::move(ring));
+    dirty_ = true;
+  }
+  uint32_t freq_ms = options_.freq_ms;
+  {
+    std::lock_guard lock(mutex_);
+    for (const CaptureSpan& c : allCaptures())
+      if (c.freq_ms > 0) freq_ms = std::min(freq_ms, c.freq_ms);
+    stats_.processes = static_cast<uint32_t>(collector_->alive());
+    stats_.records = records_ + collector_->stats().records;
+    stats_.losses = losses_ + collector_->stats().losses;
+    stats_.problem.clear();
+  }
+  if (source_) {
+    source_->watch(freq_ms);
+    Result<size_t> sampled = source_->take(spool_.writer(), *out_);
+    if (!sampled) return sampled.status();
+    dirty_ |= *sampled > 0;
+  }
+  // A lane that fills faster than we look at it is looked at twice as often the next time, in the end without a pause.
+  const bool filling = collector_->held() > kHeldMost;
+  pause_ms_ = filling ? pause_ms_ / 2 : std::min(options_.tick_ms, std::max(1, 2 * pause_ms_));
+  const bool due = dirty_ && (now - checkpoint_raw_ >= kCheckpointNs || filling);
+  if (ended && last) collector_->giveUpInFlight();  // of a job that hangs these are what matters
+  if (due || ended) TS_TRY(checkpoint());
+  if (ended) {
+    std::lock_guard lock(mutex_);
+    const sync::ClockModel clock = clock_.now().model;
+    for (const CaptureSpan& c : allCaptures())
+      if (ends(c, clock) <= now) done_.insert(keyOf(c));
+  }
+  if (spool_.writer().bytesWritten() > options_.segment_bytes || now - segment_raw_ > kSegmentNs) {
+    TS_TRY(checkpoint());
+    collector_->leaveAttached();  // the next one goes on where this one stopped
+    drop();
+    TS_TRY(spool_.closeSegment());
+    TS_TRY(beginSegment(state_));
+  }
+  return {};
+}
+
+Status Recorder::begin(const std::string& state, int64_t since_raw) {
+  TS_TRY(beginSegment(state));
+  collector_->leaveOutBefore(static_cast<uint64_t>(std::max<int64_t>(since_raw, 0)));
+  return {};
+}
+
+/// A segment says by itself where it comes from, and has a checkpoint before anything else happens.
+Status Recorder::beginSegment(const std::string& state) {
+  TS_TRY(spool_.beginSegment());
+  Writer& writer = spool_.writer();
+  collector_ = std::make_unique<capture::Collector>(writer, options_.node);
+  collector_->leaveOutNodes();
+  collector_->restore(state);
+  out_ = writer.appender();
+  node_id_ = writer.string(options_.node);
+  if (source_) source_->newSegment();
+  clockRow(true);
+  segment_raw_ = sync::rawClock();
+  return checkpoint();
+}
+
+void Recorder::clockRow(bool always) {
+  const sync::ClockModel m = clock_.now().model;
+  const int64_t predicted = written_clock_.toReference(m.at_ns) - m.at_ns;
+  const int64_t moved = std::abs(m.offset_ns - predicted);
+  const bool better = m.bound_ns < written_clock_.bound_ns / 2;
+  if (!always && !better && m.at_ns - written_clock_.at_ns < kClockNs &&
+      moved < std::max<int64_t>(1000, m.bound_ns / 8))
+    return;
+  ClockRow row;
+  row.node = node_id_;
+  row.ts_from = m.at_ns;
+  row.offset_ns = m.offset_ns;
+  row.drift_ppm = real(m.drift_ppm);
+  if (m.valid()) row.bound_ns = m.bound_ns;
+  row.method = spool_.writer().string(m.method);
+  row.reference = spool_.writer().string(m.method == "exchange" ? "master" : "unix");
+  if (out_->append(row)) written_clock_ = m;
+}
+
+Status Recorder::checkpoint() {
+  clockRow(false);
+  TS_TRY(collector_->describe());
+  TS_TRY(collector_->flush());
+  TS_TRY(out_->flush());
+  Checkpoint c;
+  c.raw_ns = taken_raw_ - kGraceNs;
+  c.covered_ns = taken_raw_ == 0 ? 0 : clock_.toReference(c.raw_ns);
+  c.state = collector_->state();
+  TS_TRY(spool_.checkpoint(c));
+  collector_->release();
+  state_ = std::move(c.state);
+  checkpoint_raw_ = sync::rawClock();
+  dirty_ = false;
+  // Their records are in the spool now; nobody else would remove them.
+  for (const std::string& ring : ended_rings_) folders_.remove(ring);
+  ended_rings_.clear();
+  return {};
+}
+
+void Recorder::drop() {
+  out_.reset();
+  records_ += collector_->stats().records;
+  losses_ += collector_->stats().losses;
+  collector_.reset();
+}
+
+Status Recorder::end() {
+  TS_TRY(checkpoint());
+  if (source_) source_->watch(0);
+  drop();  // rings are flight recorders again
+  state_.clear();
+  TS_TRY(spool_.checkpoint({}));  // the next run starts anew
+  TS_TRY(spool_.closeSegment());
+  std::lock_guard lock(mutex_);
+  stats_.processes = 0;
+  return {};
+}
+
+/// The disk is full, or worse: back to the last checkpoint, and again in a while. Rings count what they drop meanwhile.
+void Recorder::fail(const Status& status) {
+  if (collector_) {
+    collector_->leaveAttached();
+    drop();
+  }
+  spool_.abandonSegment();
+  retry_raw_ = sync::rawClock() + kRetryNs;
+  std::lock_guard lock(mutex_);
+  stats_.problem = status.message();
+}
+
+void Recorder::followRings() {
+  for (const std::string& path : folders_.rings()) {
+    if (collector_->follows(path)) continue;
+    Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
+    if (!reader) continue;  // not ready yet: tried again
+    const int64_t other = (*reader)->attachedReader();
+    if (other != 0 && other != ::getpid()) continue;  // `tracesmith run` takes its records
+    const ring::RingHeader& h = (*reader)->header();
+    if (h.simulated && options_.node != std::string_view(h.host, ::strnlen(h.host, sizeof h.host)))
+      continue;  // it plays another node
+    (void)collector_->follow(path, true);
+    dirty_ = true;
+  }
+}
+
+void Recorder::saveCaptures() const {
+  Result<OutputFile> out = OutputFile::create(options_.captures_file);
+  if (!out) return;
+  std::string text;
+  for (const CaptureSpan& c : captures_)
+    text += c.id + " " + std::to_string(c.start_ns) + " " + std::to_string(c.end_ns) + " " + std::to_string(c.freq_ms) +
+            "\n";
+  if (out->write(text)) (void)out->commit();
+}
+
+void Recorder::loadCaptures() {
+  std::ifstream in(options_.captures_file);
+  CaptureSpan c;
+  while (in >> c.id >> c.start_ns >> c.end_ns >> c.freq_ms) captures_.push_back(c);
+}
+
+}  // namespace tracesmith::cluster

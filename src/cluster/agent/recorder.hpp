@@ -1,0 +1,118 @@
+// The agent's recording side: one thread that takes records from the rings of the node's processes and telemetry, and
+// puts them into the spool while somebody captures.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "capture/collect/collector.hpp"
+#include "cluster/agent/clock_keeper.hpp"
+#include "cluster/agent/ring_folders.hpp"
+#include "cluster/agent/spool.hpp"
+
+namespace tracesmith::cluster {
+
+/// What the master wants recorded: [start, end) of the reference clock; end 0 = until told.
+struct CaptureSpan {
+  std::string id;
+  int64_t start_ns = 0, end_ns = 0;
+  uint32_t freq_ms = 0;
+  bool operator==(const CaptureSpan&) const = default;
+};
+
+/// What else a node has to tell: its devices, and telemetry. Called by the recorder's thread only.
+struct NodeSource {
+  virtual ~NodeSource() = default;
+  /// Samples are wanted this often from now on; 0: none.
+  virtual void watch(uint32_t freq_ms) = 0;
+  /// A segment begins: what describes the node is wanted again.
+  virtual void newSegment() = 0;
+  /// Appends what was sampled since; returns how many rows.
+  virtual Result<size_t> take(trace::Writer& writer, trace::Appender& out) = 0;
+};
+
+struct RecorderOptions {
+  std::string node;
+  std::string ring_folder;
+  std::vector<std::string> ring_roots;  ///< of the folders of all users, where this agent is root
+  int64_t keep_dead_ns = 600'000'000'000;
+  std::string captures_file;  ///< keeps the captures for the next run
+  uint32_t freq_ms = 500;
+  uint64_t segment_bytes = 32u << 20;
+  int tick_ms = 20;  ///< between two looks at the rings while recording, less where they fill fast
+};
+
+struct RecorderStats {
+  uint32_t processes = 0, captures = 0;
+  uint64_t records = 0, losses = 0;
+  std::string problem;
+};
+
+class Recorder {
+ public:
+  Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clock, std::unique_ptr<NodeSource> source);
+  /// Stops after a last checkpoint. Captures go on with the next run.
+  ~Recorder();
+
+  /// All captures there are. From any thread.
+  void setCaptures(std::vector<CaptureSpan> captures);
+  /// One that no master asked for; empty id: none. Not kept for the next run.
+  void setLocalCapture(const CaptureSpan& capture);
+  /// Whether all of a capture that has ended is in the spool.
+  bool done(const CaptureSpan& capture) const;
+  RecorderStats stats() const;
+
+ private:
+  void loop();
+  Status tick();
+  int64_t begins(const CaptureSpan& capture, const sync::ClockModel& clock) const;
+  int64_t ends(const CaptureSpan& capture, const sync::ClockModel& clock) const;
+  bool wanted(int64_t raw_ns, int64_t& since_raw, bool& ended, bool& last);
+  Status begin(const std::string& state, int64_t since_raw);
+  Status beginSegment(const std::string& state);
+  Status checkpoint();
+  void drop();
+  Status end();
+  void fail(const Status& status);
+  void followRings();
+  void clockRow(bool always);
+  std::vector<CaptureSpan> allCaptures() const;
+  void saveCaptures() const;
+  void loadCaptures();
+
+  const RecorderOptions options_;
+  Spool& spool_;
+  const ClockKeeper& clock_;
+  std::unique_ptr<NodeSource> source_;
+
+  // of the thread
+  RingFolders folders_;
+  std::unique_ptr<capture::Collector> collector_;
+  std::unique_ptr<trace::Appender> out_;
+  int64_t node_id_ = 0;
+  sync::ClockModel written_clock_;
+  std::string state_;   // at the last checkpoint
+  bool dirty_ = false;  // rows since the last checkpoint
+  int pause_ms_ = 0;    // until the next look at the rings
+  int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, retry_raw_ = 0, forgotten_raw_ = 0;
+  uint64_t records_ = 0, losses_ = 0;  // of collectors that are gone
+  std::vector<std::string> ended_rings_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<CaptureSpan> captures_;
+  CaptureSpan local_;
+  std::set<std::string> done_;  // captures that are complete here
+  RecorderStats stats_;
+  bool stop_ = false, woken_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,112 @@
+// The master without its network side: who belongs to the cluster, what is to be recorded, what is stored.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cluster/agent/recorder.hpp"
+#include "cluster/api.hpp"
+#include "cluster/master/event_stream.hpp"
+#include "cluster/master/live_watch.hpp"
+#include "cluster/master/merge.hpp"
+#include "cluster/master/sessions.hpp"
+#include "cluster/master/store.hpp"
+
+namespace tracesmith::cluster {
+
+/// What an agent says when it registers.
+struct NodeRegistration {
+  std::string node, hostname, agent_id, boot_id, version, address;
+  std::vector<DeviceStatus> gpus;
+};
+
+/// The master's end of an agent's connection. Methods may be called from any thread and do not block.
+class AgentLink {
+ public:
+  virtual ~AgentLink() = default;
+  virtual void sendCaptures(const std::vector<CaptureSpan>& captures) = 0;
+  virtual void sendAck(const std::string& epoch, uint32_t segment, uint64_t size, bool expected,
+                       const std::string& problem) = 0;
+  /// Another connection of the node has taken its place.
+  virtual void end() = 0;
+};
+
+/// Thread safe.
+class Master {
+ public:
+  static Result<std::unique_ptr<Master>> open(const MasterOptions& options);
+  ~Master();
+
+  /// The reference clock: Unix time as it was when this master was first started on this boot, going on with the raw
+  /// clock, so that it is never set.
+  int64_t referenceNow() const;
+
+  /// Fails if the name belongs to another agent that is alive.
+  Status registerNode(const NodeRegistration& info);
+  Status removeNode(const std::string& node);
+  void heartbeat(const NodeStatus& status);
+  /// A new link takes the place of an older one. Unlink only removes the link it is given.
+  Status link(const std::string& node, std::shared_ptr<AgentLink> link);
+  void unlink(const std::string& node, const AgentLink* link);
+  /// A piece of a node's spool; acknowledged over its link once it is durable.
+  Status take(const std::string& node, const std::string& epoch, uint32_t segment, uint64_t offset,
+              std::string_view data);
+
+  Result<SessionInfo> start(const StartOptions& options);
+  Result<std::vector<SessionInfo>> stop(const std::string& name);
+  Result<SessionInfo> resume(const std::string& name_or_id);
+  std::vector<SessionInfo> sessions();
+  std::vector<CaptureSpan> captures();
+  /// Empty: all that is stored.
+  Status fetch(const std::string& name_or_id, const TraceSink& sink);
+  /// Of a session that records: what has come since the last call with this one.
+  Status fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink);
+  ClusterStatus status();
+  /// What agents send, as it comes.
+  EventStream& events() { return events_; }
+  /// What nodes say every second, and what it means.
+  LiveWatch& watch() { return *watch_; }
+
+ private:
+  struct Node {
+    NodeRegistration info;
+    NodeStatus last;
+    std::chrono::steady_clock::time_point heard{};
+    std::shared_ptr<AgentLink> link;  // shared with the connection, which may end at any time
+    bool known = false;               // has registered with this run of the master
+  };
+  Master() = default;
+  Status openReference();
+  void sendCaptures();
+  void syncLoop();
+  void keepHouse();
+  SessionRecord everything() const;
+  SessionInfo describe(const SessionRecord& session);
+  bool healthy(const Node& node) const;
+  Status saveNode(const NodeRegistration& info) const;
+  void loadNodes();
+
+  MasterOptions options_;
+  int lock_ = -1;
+  int64_t anchor_ns_ = 0;  // reference − raw clock
+  std::unique_ptr<Store> store_;
+  Sessions sessions_;
+  EventStream events_;
+  std::unique_ptr<LiveWatch> watch_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::map<std::string, Node> nodes_;
+  std::string problem_;
+  bool dirty_ = false, stop_ = false;
+  std::thread syncer_;
+};
+
+}  // namespace tracesmith::cluster

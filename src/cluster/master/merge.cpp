@@ -1,0 +1,289 @@
+#include "cluster/master/merge.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <unordered_set>
+
+#include "cluster/wire/checkpoint.hpp"
+#include "sync/clock_table.hpp"
+#include "sync/exchange.hpp"
+#include "trace/batch.hpp"
+#include "trace/encoding.hpp"
+#include "tracesmith/trace/reader.hpp"
+#include "tracesmith/trace/writer.hpp"
+
+namespace tracesmith::cluster {
+
+using namespace trace;
+
+namespace {
+
+/// Times of the session on one node's clock.
+struct Span {
+  int64_t from, to;
+};
+
+class Merge {
+ public:
+  Merge(const SessionRecord& session, const TraceSink& sink) : session_(session), sink_(sink) {}
+  /// What this one has written is not written again by that one.
+  void continueFrom(Merge&& before) {
+    sequence_ = before.sequence_;
+    streams_ = before.streams_;
+    seen_ = std::move(before.seen_);
+    taken_ = std::move(before.taken_);
+  }
+
+  Status begin(const std::vector<std::string>& missing);
+  Status add(const SegmentInfo& segment);
+  Status end() { return write(std::string(endBlock(0)), 0, 0); }
+
+ private:
+  enum class Place { kOutside, kInside, kPartly };
+  Place place(const BlockBytes& block) const;
+  bool belongs(int64_t start, int64_t end) const;
+  Status copyRows(const Reader& reader, const Block& block, uint32_t stream);
+  Status write(std::string block, uint32_t stream, uint64_t events);
+
+  const SessionRecord& session_;
+  const TraceSink& sink_;
+  std::vector<Span> spans_;  // of the node at hand
+  uint64_t sequence_ = 0;
+  uint32_t streams_ = 1;                  // 0 is ours
+  std::unordered_set<std::string> seen_;  // rows without a time: each once
+  struct Taken {
+    uint32_t stream = 0;
+    size_t bytes = 0;
+  };
+  std::map<std::string, Taken> taken_;  // of segments, by path
+  Encoder encoder_{1};
+};
+
+Status Merge::write(std::string block, uint32_t stream, uint64_t events) {
+  seal(block, sequence_++, stream);
+  return sink_(block, events);
+}
+
+/// The file's header and what only the session itself knows: written as a trace of its own, then taken over.
+Status Merge::begin(const std::vector<std::string>& missing) {
+  char path[] = "/tmp/tracesmith-merge-XXXXXX";
+  const int fd = ::mkstemp(path);
+  if (fd < 0) return errnoStatus("create", path);
+  ::close(fd);
+  std::string bytes;
+  Status status = [&]() -> Status {
+    WriterOptions options;
+    options.created_ns = session_.start_ns;
+    Result<std::unique_ptr<Writer>> writer = Writer::create(path, options);
+    if (!writer) return writer.status();
+    auto out = (*writer)->appender();
+    SessionRow row;
+    row.name = (*writer)->string(session_.name);
+    row.id = (*writer)->string(session_.id);
+    row.ts_start = session_.start_ns;
+    if (session_.end_ns != 0) row.ts_end = session_.end_ns;
+    row.source = (*writer)->string("cluster");
+    row.args = out->text("{\"freq_ms\":" + std::to_string(session_.freq_ms) + "}");
+    TS_TRY(out->append(row));
+    if (session_.removed_rows > 0) {
+      LossRow loss;
+      loss.cause = (*writer)->string("retention");
+      loss.count = static_cast<int64_t>(session_.removed_rows);
+      loss.detail = out->text("older data was removed, as --max-age or --max-bytes asked");
+      TS_TRY(out->append(loss));
+    }
+    for (const std::string& node : missing) {
+      LossRow loss;
+      loss.node = (*writer)->string(node);
+      loss.cause = (*writer)->string("not delivered");
+      loss.detail = out->text("the node had not sent all of its data when this trace was made");
+      TS_TRY(out->append(loss));
+    }
+    TS_TRY(out->flush());
+    TS_TRY((*writer)->flushStrings());
+    Result<File> in = File::openRead(path);
+    if (!in) return in.status();
+    bytes.resize((*writer)->bytesWritten());
+    size_t got;
+    return in->readAt(0, bytes.data(), bytes.size(), got);
+  }();
+  ::unlink(path);
+  TS_TRY(status);
+  TS_TRY(sink_(std::string_view(bytes).substr(0, sizeof(FileHeader)), 0));
+  std::string_view rest = std::string_view(bytes).substr(sizeof(FileHeader));
+  while (!rest.empty()) {
+    Result<BlockBytes> block = blockAt(rest);
+    if (!block) return block.status();
+    TS_TRY(write(std::string(block->bytes), 0, 0));
+    rest.remove_prefix(block->bytes.size());
+  }
+  return {};
+}
+
+bool Merge::belongs(int64_t start, int64_t end) const {
+  return std::any_of(spans_.begin(), spans_.end(), [&](const Span& s) { return start < s.to && end >= s.from; });
+}
+
+Merge::Place Merge::place(const BlockBytes& block) const {
+  int64_t low, high;
+  if (!block.table() || !block.times(low, high)) return Place::kPartly;
+  if (!belongs(low, high)) {
+    // Rows without a time belong to everybody.
+    const auto& table = *block.table();
+    for (size_t i = 0; i < block.header.columns; ++i) {
+      ColumnEntry e;
+      std::memcpy(&e, block.bytes.data() + sizeof(BlockHeader) + i * sizeof e, sizeof e);
+      if (e.column == table.columns[static_cast<size_t>(table.find("ts"))].id)
+        return e.values < block.header.rows ? Place::kPartly : Place::kOutside;
+    }
+  }
+  const bool inside =
+      std::any_of(spans_.begin(), spans_.end(), [&](const Span& s) { return low >= s.from && high < s.to; });
+  return inside ? Place::kInside : Place::kPartly;
+}
+
+Status Merge::copyRows(const Reader& reader, const Block& block, uint32_t stream) {
+  const TableInfo& table = *block.table;
+  const size_t columns = table.columns.size();
+  std::vector<ColumnData> data(columns);
+  BlockDecoder decoder(reader);
+  for (size_t c = 0; c < columns; ++c) TS_TRY(decoder.decode(block, static_cast<int>(c), data[c]));
+  Result<const Strings*> strings = reader.strings(block.stream);
+  if (!strings) return strings.status();
+  const int ts = table.find("ts"), end = table.find("ts_end");
+  Batch batch(table);
+  std::vector<int64_t> slots(columns);
+  std::string texts, key;
+  for (size_t r = 0; r < block.rows; ++r) {
+    texts.clear();
+    for (size_t c = 0; c < columns; ++c) {
+      const Kind kind = table.columns[c].kind;
+      slots[c] = slotAt(data[c], kind, r);
+      if (slots[c] == kNull || kind != Kind::Text) continue;
+      const std::string_view text = data[c].textAt(r);
+      slots[c] = textSlot(texts.size(), text.size());
+      texts.append(text);
+    }
+    if (ts >= 0 && slots[static_cast<size_t>(ts)] != kNull) {
+      const int64_t start = slots[static_cast<size_t>(ts)];
+      const int64_t last = end >= 0 ? slots[static_cast<size_t>(end)] : kNull;
+      if (!belongs(start, last == kNull ? start : last)) continue;
+    } else if (&table != &tableOf<ClockRow>() && ts < 0) {
+      // Every segment says who its processes are: once is enough.
+      key = table.name;
+      for (size_t c = 0; c < columns; ++c) {
+        const Kind kind = table.columns[c].kind;
+        key += '\0';
+        if (kind == Kind::Str && slots[c] != kNull)
+          key += (*strings)->at(slots[c]);
+        else if (kind != Kind::Text)
+          key += std::to_string(slots[c]);
+      }
+      if (!seen_.insert(key + '\0' + texts).second) continue;
+    }
+    batch.append(slots.data(), texts);
+  }
+  if (batch.rows() == 0) return {};
+  const uint64_t rows = batch.rows();
+  return write(batch.encode(encoder_), stream, &table == &tableOf<EventRow>() ? rows : 0);
+}
+
+Status Merge::add(const SegmentInfo& segment) {
+  if (auto it = taken_.find(segment.path); it != taken_.end() && it->second.bytes >= segment.size) return {};
+  Result<std::unique_ptr<Reader>> reader = Reader::open(segment.path);
+  if (!reader) return reader.status();
+  Result<sync::Clocks> clocks = sync::readClocks(**reader);
+  if (!clocks) return clocks.status();
+  sync::ClockTable& clock = (*clocks)[segment.node];
+  clock.preferLater();  // where the session is cut
+  // From the start to the end, without the pauses.
+  spans_.clear();
+  int64_t from = session_.start_ns;
+  for (const auto& [stopped, resumed] : session_.pauses) {
+    spans_.push_back({clock.toRaw(from), clock.toRaw(stopped)});
+    from = resumed;
+  }
+  spans_.push_back({clock.toRaw(from), session_.end_ns == 0 ? INT64_MAX : clock.toRaw(session_.end_ns)});
+  const bool rows = segment.first_ns <= segment.last_ns;
+  if (rows && !belongs(segment.first_ns, segment.last_ns)) return {};
+  if (!rows &&
+      (segment.covered_ns < session_.start_ns || (session_.end_ns != 0 && segment.first_covered_ns > session_.end_ns)))
+    return {};
+
+  Result<File> file = File::openRead(segment.path);
+  if (!file) return file.status();
+  const size_t size = std::min(segment.size, (*reader)->fileSize());
+  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file->fd(), 0);
+  if (memory == MAP_FAILED) return errnoStatus("map", segment.path);
+  std::unique_ptr<void, std::function<void(void*)>> unmap(memory, [&](void* p) { ::munmap(p, size); });
+  const std::string_view bytes(static_cast<const char*>(memory), size);
+
+  Taken& taken = taken_[segment.path];
+  if (taken.bytes == 0) taken = {streams_++, sizeof(FileHeader)};
+  const uint32_t stream = taken.stream;
+  auto known = (*reader)->blocks().begin();
+  const auto last = (*reader)->blocks().end();
+  for (size_t& at = taken.bytes; at < size;) {
+    Result<BlockBytes> block = blockAt(bytes.substr(at));
+    if (!block) return Status::corrupt(segment.path + " is damaged at offset " + std::to_string(at));
+    const BlockHeader& h = block->header;
+    while (known != last && known->offset < at) ++known;
+    if (h.table == kStringsTable) {
+      TS_TRY(write(std::string(block->bytes), stream, 0));
+    } else if (known != last && known->offset == at) {
+      switch (place(*block)) {
+        case Place::kInside:
+          TS_TRY(write(std::string(block->bytes), stream, known->table == &tableOf<EventRow>() ? h.rows : 0));
+          break;
+        case Place::kPartly:
+          TS_TRY(copyRows(**reader, *known, stream));
+          break;
+        case Place::kOutside:
+          break;
+      }
+    }
+    at += h.block_size;
+  }
+  return {};
+}
+
+}  // namespace
+
+class GrowingSession::Impl {
+ public:
+  std::unique_ptr<Merge> last;
+  SessionRecord session;
+  TraceSink sink;
+};
+
+GrowingSession::GrowingSession() : impl_(std::make_unique<Impl>()) {}
+GrowingSession::~GrowingSession() = default;
+
+Status GrowingSession::more(const SessionRecord& session, const std::vector<SegmentInfo>& segments,
+                            const TraceSink& sink) {
+  const std::unique_ptr<Merge> before = std::move(impl_->last);
+  impl_->session = session;
+  impl_->sink = sink;
+  impl_->last = std::make_unique<Merge>(impl_->session, impl_->sink);
+  Merge& merge = *impl_->last;
+  if (before)
+    merge.continueFrom(std::move(*before));
+  else
+    TS_TRY(merge.begin({}));
+  for (const SegmentInfo& segment : segments) TS_TRY(merge.add(segment));
+  return {};
+}
+
+Status mergeSession(const SessionRecord& session, const std::vector<SegmentInfo>& segments,
+                    const std::vector<std::string>& missing, const TraceSink& sink) {
+  Merge merge(session, sink);
+  TS_TRY(merge.begin(missing));
+  for (const SegmentInfo& segment : segments) TS_TRY(merge.add(segment));
+  return merge.end();
+}
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,287 @@
+#include "cluster/master/service_calls.hpp"
+
+#include <atomic>
+#include <functional>
+#include <random>
+
+#include "cluster/master/service_streams.hpp"
+#include "cluster/wire/convert.hpp"
+#include "cluster/wire/live_convert.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+constexpr int kInviteSeconds = 5;
+constexpr size_t kFetchBytes = 1u << 20;
+constexpr int kMostFetches = 16;  // of traces at a time
+
+/// Who calls: the address without its port, and the token.
+template <typename Context>
+Role roleOf(Guard& guard, const Context& context, std::string& why) {
+  std::string token;
+  const auto& metadata = context.client_metadata();
+  if (auto it = metadata.find("authorization"); it != metadata.end()) {
+    const std::string_view value(it->second.data(), it->second.size());
+    if (value.starts_with("Bearer ")) token = value.substr(7);
+  }
+  return guard.check(peerHost(context.peer()), token, why);
+}
+
+using Callbacks = pb::ClusterService::WithCallbackMethod_StreamEvents<
+    pb::ClusterService::WithCallbackMethod_Link<pb::ClusterService::Service>>;
+
+/// Every call of the master: who may make it, what it does, and a line in the audit log if it changes something.
+class Service final : public Callbacks, public MasterService {
+ public:
+  Service(Master& master, Guard& guard, const MasterOptions& options)
+      : master_(master), guard_(guard), options_(options) {
+    std::random_device random;
+    sync_key_ = static_cast<uint64_t>(random()) << 32 | random();
+  }
+  grpc::Service& calls() override { return *this; }
+  uint64_t syncKey() const override { return sync_key_; }
+  void setPorts(uint16_t port, uint16_t sync_port) override {
+    port_ = port;
+    sync_port_ = sync_port;
+  }
+
+  LinkStream* Link(grpc::CallbackServerContext* context) override {
+    std::string why, node;
+    const Role role = roleOf(guard_, *context, why);
+    if (auto it = context->client_metadata().find(kNodeKey); it != context->client_metadata().end())
+      node = std::string(it->second.data(), it->second.size());
+    grpc::Status refusal;
+    if (role < Role::kOperator)
+      refusal = {grpc::StatusCode::UNAUTHENTICATED, why.empty() ? "agents need the role operator" : why};
+    return serveLink(master_, node, refusal);
+  }
+
+  grpc::Status RegisterNode(grpc::ServerContext* context, const pb::RegisterNodeRequest* request,
+                            pb::RegisterNodeResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
+    NodeRegistration info;
+    info.node = request->node_id();
+    info.hostname = request->hostname();
+    info.agent_id = request->agent_id();
+    info.boot_id = request->boot_id();
+    info.version = request->version();
+    info.address = Address{peerHost(context->peer()), static_cast<uint16_t>(request->port())}.text();
+    for (const pb::DeviceInfo& d : request->gpus()) info.gpus.push_back({d.device_index(), d.name(), d.total_memory()});
+    const Status status = master_.registerNode(info);
+    guard_.audit(context->peer(), role, "register", info.node.substr(0, 64), status);
+    response->set_success(status.ok());
+    response->set_message(status.message());
+    response->set_assigned_node_id(info.node);
+    response->set_sync_port(sync_port_);
+    response->set_sync_key(sync_key_);
+    response->set_heartbeat_interval_ms(options_.heartbeat_ms);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Heartbeat(grpc::ServerContext* context, const pb::HeartbeatRequest* request,
+                         pb::HeartbeatResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
+    master_.heartbeat(fromMessage(*request));
+    for (const CaptureSpan& span : master_.captures()) toMessage(span, *response->add_captures());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status StartCapture(grpc::ServerContext* context, const pb::StartCaptureRequest* request,
+                            pb::StartCaptureResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
+    StartOptions options;
+    options.name = request->name();
+    options.last_s = request->last_s();
+    options.duration_s = request->duration_s();
+    options.freq_ms = request->freq_ms();
+    options.max_bytes = request->max_bytes();
+    options.max_age_s = request->max_age_s();
+    Result<SessionInfo> session = master_.start(options);
+    guard_.audit(context->peer(), role, "start", session ? session->name : options.name, session.status());
+    return answer(session, *response);
+  }
+
+  grpc::Status StopCapture(grpc::ServerContext* context, const pb::StopCaptureRequest* request,
+                           pb::StopCaptureResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
+    Result<std::vector<SessionInfo>> stopped = master_.stop(request->name());
+    guard_.audit(context->peer(), role, "stop", request->name(), stopped.status());
+    if (!stopped) return toGrpc(stopped.status());
+    for (const SessionInfo& session : *stopped) toMessage(session, *response->add_sessions());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ResumeCapture(grpc::ServerContext* context, const pb::ResumeCaptureRequest* request,
+                             pb::StartCaptureResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
+    const std::string name = request->id().empty() ? request->name() : request->id();
+    Result<SessionInfo> session = master_.resume(name);
+    guard_.audit(context->peer(), role, "resume", name, session.status());
+    return answer(session, *response);
+  }
+
+  grpc::Status ListSessions(grpc::ServerContext* context, const pb::ListSessionsRequest*,
+                            pb::ListSessionsResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    for (const SessionInfo& session : master_.sessions()) toMessage(session, *response->add_sessions());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status CollectTrace(grpc::ServerContext* context, const pb::CollectTraceRequest* request,
+                            grpc::ServerWriter<pb::TraceChunk>* writer) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    // Each holds a thread for as long as its client likes.
+    const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --fetching_; });
+    if (++fetching_ > kMostFetches) return toGrpc(Status::exhausted("many traces are being fetched: try again later"));
+    pb::TraceChunk chunk;
+    uint64_t next = 0;
+    auto send = [&](bool last) -> Status {
+      chunk.set_chunk_id(next++);
+      chunk.set_is_last(last);
+      if (!writer->Write(chunk)) return Status::io("the client went away");
+      chunk.Clear();
+      return {};
+    };
+    Status status = master_.fetch(request->session(), [&](std::string_view bytes, uint64_t events) -> Status {
+      chunk.mutable_compressed_data()->append(bytes);
+      chunk.set_event_count(chunk.event_count() + events);
+      return chunk.compressed_data().size() >= kFetchBytes ? send(false) : Status();
+    });
+    if (status) status = send(true);
+    return toGrpc(status);
+  }
+
+  EventsStream* StreamEvents(grpc::CallbackServerContext* context, const pb::StreamEventsRequest* request) override {
+    std::string why;
+    grpc::Status refusal;
+    if (roleOf(guard_, *context, why) < Role::kViewer) refusal = {grpc::StatusCode::UNAUTHENTICATED, why};
+    return serveEvents(master_.events(), *request, refusal);
+  }
+
+  grpc::Status SyncTime(grpc::ServerContext* context, const pb::SyncTimeRequest* request,
+                        pb::SyncTimeResponse* response) override {
+    response->set_t2(master_.referenceNow());
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    response->set_t1(request->t1());
+    response->set_t3(master_.referenceNow());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetStatus(grpc::ServerContext* context, const pb::GetStatusRequest*,
+                         pb::GetStatusResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    const ClusterStatus status = master_.status();
+    for (const NodeStatus& node : status.nodes) toMessage(node, *response->add_nodes());
+    for (const SessionInfo& session : status.sessions) toMessage(session, *response->add_sessions());
+    response->set_now_ns(status.now_ns);
+    response->set_problem(status.problem);
+    response->set_stored_bytes(status.stored_bytes);
+    response->set_version(status.version);
+    response->set_memory_bytes(status.memory_bytes);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetLive(grpc::ServerContext* context, const pb::GetLiveRequest*,
+                       pb::GetLiveResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    const LiveStatus live = master_.watch().live();
+    for (const LiveNode& node : live.nodes) {
+      pb::LiveEntry& entry = *response->add_nodes();
+      toMessage(node.report, *entry.mutable_report());
+      entry.set_age_s(node.age_s);
+    }
+    response->set_now_ns(live.now_ns);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetHang(grpc::ServerContext* context, const pb::GetHangRequest*,
+                       pb::GetHangResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    toMessage(master_.watch().hang(), *response);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status AddNode(grpc::ServerContext* context, const pb::AddNodeRequest* request,
+                       pb::AddNodeResponse* response) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kAdmin, role); !s.ok()) return s;
+    Result<std::string> node = invite(request->address());
+    guard_.audit(context->peer(), role, "add-node", request->address().substr(0, 256), node.status());
+    if (!node) return toGrpc(node.status());
+    response->set_node_id(*node);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status RemoveNode(grpc::ServerContext* context, const pb::RemoveNodeRequest* request,
+                          pb::RemoveNodeResponse*) override {
+    Role role;
+    if (grpc::Status s = allow(*context, Role::kAdmin, role); !s.ok()) return s;
+    const Status status = master_.removeNode(request->node_id());
+    guard_.audit(context->peer(), role, "remove-node", request->node_id().substr(0, 64), status);
+    return toGrpc(status);
+  }
+
+  /// Dials an agent and asks it to dial us: from then on it comes by itself.
+  Result<std::string> invite(const std::string& text) override {
+    Result<Address> address = parseAddress(text, kAgentPort);
+    if (!address) return address.status();
+    Result<std::shared_ptr<grpc::Channel>> channel = openChannel(address->text(), options_.security);
+    if (!channel) return channel.status();
+    Result<std::string> token = readToken(options_.security.token_file);
+    if (!token) return token.status();
+    auto stub = pb::ClusterService::NewStub(*channel);
+    grpc::ClientContext context;
+    setDeadline(context, kInviteSeconds);
+    addToken(context, *token);
+    pb::InviteRequest request;
+    request.set_master_port(port_);
+    if (options_.listen != "0.0.0.0" && options_.listen != "::") request.set_master_host(options_.listen);
+    pb::InviteResponse response;
+    TS_TRY(fromGrpc(stub->Invite(&context, request, &response), "cannot reach the agent at " + address->text()));
+    return response.node_id();
+  }
+
+ private:
+  static grpc::Status answer(const Result<SessionInfo>& session, pb::StartCaptureResponse& response) {
+    if (!session) return toGrpc(session.status());
+    toMessage(*session, *response.mutable_session());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status allow(grpc::ServerContext& context, Role needed, Role& role) {
+    std::string why;
+    role = roleOf(guard_, context, why);
+    if (role >= needed) return grpc::Status::OK;
+    if (role != Role::kNone)
+      why = std::string("your token has the role ") + roleName(role) + "; this needs " + roleName(needed);
+    if (!guard_.shutOut(peerHost(context.peer())))
+      guard_.audit(context.peer(), role, "refused", roleName(needed), Status::invalid(why));
+    return {role == Role::kNone ? grpc::StatusCode::UNAUTHENTICATED : grpc::StatusCode::PERMISSION_DENIED, why};
+  }
+
+  Master& master_;
+  Guard& guard_;
+  const MasterOptions options_;
+  uint64_t sync_key_ = 0;
+  std::atomic<uint16_t> port_{0}, sync_port_{0};
+  std::atomic<int> fetching_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<MasterService> makeMasterService(Master& master, Guard& guard, const MasterOptions& options) {
+  return std::make_unique<Service>(master, guard, options);
+}
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,143 @@
+#include "cluster/master/sessions.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "access/names.hpp"
+#include "base/file.hpp"
+
+namespace tracesmith::cluster {
+
+namespace fs = std::filesystem;
+
+Status Sessions::open(const std::string& folder) {
+  folder_ = folder + "/sessions";
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) return Status::io("cannot create " + folder_ + ": " + error.message());
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    if (entry.path().has_extension()) continue;  // a half-written one
+    Result<SessionRecord> session = read(entry.path());
+    if (!session) return session.status();
+    sessions_[session->id] = *session;
+  }
+  return {};
+}
+
+Result<SessionRecord> Sessions::read(const std::string& path) {
+  std::ifstream in(path);
+  SessionRecord s;
+  std::string line, key;
+  while (std::getline(in, line)) {
+    std::istringstream words(line);
+    words >> key;
+    if (key == "id") words >> s.id;
+    if (key == "name") words >> s.name;
+    if (key == "start_ns") words >> s.start_ns;
+    if (key == "end_ns") words >> s.end_ns;
+    if (key == "freq_ms") words >> s.freq_ms;
+    if (key == "max_bytes") words >> s.max_bytes;
+    if (key == "max_age_s") words >> s.max_age_s;
+    if (key == "removed_rows") words >> s.removed_rows;
+    if (key == "complete") words >> s.complete;
+    if (key == "node") words >> s.nodes.emplace_back();
+    if (key == "pause") {
+      auto& pause = s.pauses.emplace_back();
+      words >> pause.first >> pause.second;
+    }
+  }
+  if (!checkName("session id", s.id) || !checkName("session", s.name) || s.start_ns == 0)
+    return Status::corrupt(path + " is damaged: remove it, or restore it from a backup");
+  return s;
+}
+
+Status Sessions::write(const SessionRecord& s) const {
+  std::ostringstream text;
+  text << "id " << s.id << "\nname " << s.name << "\nstart_ns " << s.start_ns << "\nend_ns " << s.end_ns << "\nfreq_ms "
+       << s.freq_ms << "\nmax_bytes " << s.max_bytes << "\nmax_age_s " << s.max_age_s << "\nremoved_rows "
+       << s.removed_rows << "\ncomplete " << s.complete << "\n";
+  for (const std::string& node : s.nodes) text << "node " << node << "\n";
+  for (const auto& [from, to] : s.pauses) text << "pause " << from << " " << to << "\n";
+  Result<OutputFile> out = OutputFile::create(folder_ + "/" + s.id);
+  if (!out) return out.status();
+  TS_TRY(out->write(text.str()));
+  TS_TRY(out->file().sync());
+  return out->commit();
+}
+
+Result<SessionRecord> Sessions::start(const StartOptions& options, int64_t start_ns, int64_t end_ns,
+                                      const std::vector<std::string>& nodes) {
+  SessionRecord s;
+  s.id = randomHex(12);
+  s.name = options.name.empty() ? "session-" + s.id.substr(0, 6) : options.name;
+  TS_TRY(checkName("session", s.name));
+  s.start_ns = start_ns;
+  s.end_ns = end_ns;
+  s.freq_ms = options.freq_ms;
+  s.max_bytes = options.max_bytes;
+  s.max_age_s = options.max_age_s;
+  s.nodes = nodes;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, other] : sessions_)
+    if (other.name == s.name && other.end_ns == 0)
+      return Status::invalid("session " + s.name + " is recording already");
+  TS_TRY(write(s));
+  sessions_[s.id] = s;
+  return s;
+}
+
+Result<std::vector<SessionRecord>> Sessions::stop(const std::string& name, int64_t end_ns) {
+  std::lock_guard lock(mutex_);
+  std::vector<SessionRecord> stopped;
+  bool known = false;
+  for (auto& [id, s] : sessions_) {
+    if (!name.empty() && s.name != name && s.id != name) continue;
+    known = true;
+    if (s.end_ns != 0) continue;
+    SessionRecord changed = s;
+    changed.end_ns = end_ns;
+    TS_TRY(write(changed));
+    s = changed;
+    stopped.push_back(s);
+  }
+  if (!stopped.empty()) return stopped;
+  if (name.empty()) return Status::notFound("no session is recording");
+  return known ? Status::invalid("session " + name + " is not recording")
+               : Status::notFound("there is no session " + name);
+}
+
+Result<SessionRecord> Sessions::resume(const std::string& name_or_id, int64_t now_ns) {
+  Result<SessionRecord> found = find(name_or_id);
+  if (!found) return found.status();
+  if (found->end_ns == 0) return found;  // it goes on by itself, whatever was restarted
+  std::lock_guard lock(mutex_);
+  SessionRecord& s = sessions_[found->id];
+  SessionRecord changed = s;
+  changed.pauses.emplace_back(s.end_ns, now_ns);
+  changed.end_ns = 0;
+  changed.complete = false;
+  TS_TRY(write(changed));
+  s = changed;
+  return s;
+}
+
+Result<SessionRecord> Sessions::find(const std::string& name_or_id) const {
+  std::lock_guard lock(mutex_);
+  const SessionRecord* found = nullptr;
+  for (const auto& [id, s] : sessions_)
+    if (id == name_or_id || (s.name == name_or_id && (!found || found->start_ns < s.start_ns))) found = &s;
+  if (!found) return Status::notFound("there is no session " + name_or_id);
+  return *found;
+}
+
+std::vector<SessionRecord> Sessions::all() const {
+  std::lock_guard lock(mutex_);
+  std::vector<SessionRecord> list;
+  for (const auto& [id, s] : sessions_) list.push_back(s);
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
+  return list;
+}
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,215 @@
+#include "cluster/rpc/client.hpp"
+
+#include <mutex>
+
+#include "access/guard.hpp"
+#include "base/file.hpp"
+#include "cluster/rpc/rpc.hpp"
+#include "cluster/wire/convert.hpp"
+#include "cluster/wire/live_convert.hpp"
+#include "sync/exchange.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+constexpr int kSeconds = 10;
+
+class RpcClient final : public Client {
+ public:
+  Status open(const ClientOptions& options) {
+    Result<Address> address = parseAddress(options.master, kMasterPort);
+    if (!address) return address.status();
+    what_ = "cannot reach the master at " + address->text();
+    Result<std::string> token = readToken(options.security.token_file);
+    if (!token) return token.status();
+    token_ = *token;
+    Result<std::shared_ptr<grpc::Channel>> channel = openChannel(address->text(), options.security);
+    if (!channel) return channel.status();
+    stub_ = pb::ClusterService::NewStub(*channel);
+    return {};
+  }
+
+  Result<ClusterStatus> status() override {
+    pb::GetStatusResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::GetStatus, pb::GetStatusRequest(), response));
+    ClusterStatus status;
+    for (const pb::NodeState& node : response.nodes()) status.nodes.push_back(fromMessage(node));
+    for (const pb::Session& session : response.sessions()) status.sessions.push_back(fromMessage(session));
+    status.now_ns = response.now_ns();
+    status.problem = response.problem();
+    status.stored_bytes = response.stored_bytes();
+    status.memory_bytes = response.memory_bytes();
+    status.version = response.version();
+    return status;
+  }
+
+  Result<std::string> addNode(const std::string& address) override {
+    pb::AddNodeRequest request;
+    request.set_address(address);
+    pb::AddNodeResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::AddNode, request, response));
+    return response.node_id();
+  }
+
+  Status removeNode(const std::string& node) override {
+    pb::RemoveNodeRequest request;
+    request.set_node_id(node);
+    pb::RemoveNodeResponse response;
+    return call(&pb::ClusterService::Stub::RemoveNode, request, response);
+  }
+
+  Result<SessionInfo> start(const StartOptions& options) override {
+    pb::StartCaptureRequest request;
+    request.set_name(options.name);
+    request.set_last_s(options.last_s);
+    request.set_duration_s(options.duration_s);
+    request.set_freq_ms(options.freq_ms);
+    request.set_max_bytes(options.max_bytes);
+    request.set_max_age_s(options.max_age_s);
+    pb::StartCaptureResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::StartCapture, request, response));
+    return fromMessage(response.session());
+  }
+
+  Result<std::vector<SessionInfo>> stop(const std::string& name) override {
+    pb::StopCaptureRequest request;
+    request.set_name(name);
+    pb::StopCaptureResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::StopCapture, request, response));
+    std::vector<SessionInfo> stopped;
+    for (const pb::Session& session : response.sessions()) stopped.push_back(fromMessage(session));
+    return stopped;
+  }
+
+  Result<SessionInfo> resume(const std::string& name_or_id) override {
+    pb::ResumeCaptureRequest request;
+    request.set_name(name_or_id);
+    pb::StartCaptureResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::ResumeCapture, request, response));
+    return fromMessage(response.session());
+  }
+
+  Result<std::vector<SessionInfo>> sessions() override {
+    pb::ListSessionsResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::ListSessions, pb::ListSessionsRequest(), response));
+    std::vector<SessionInfo> all;
+    for (const pb::Session& session : response.sessions()) all.push_back(fromMessage(session));
+    return all;
+  }
+
+  Result<LiveStatus> live() override {
+    pb::GetLiveResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::GetLive, pb::GetLiveRequest(), response));
+    LiveStatus live;
+    live.now_ns = response.now_ns();
+    for (const pb::LiveEntry& entry : response.nodes())
+      live.nodes.push_back({fromMessage(entry.report()), entry.age_s()});
+    return live;
+  }
+
+  Result<HangStatus> hang() override {
+    pb::GetHangResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::GetHang, pb::GetHangRequest(), response));
+    return fromMessage(response);
+  }
+
+  Result<std::vector<sync::Exchange>> syncTime(int count) override {
+    std::vector<sync::Exchange> burst;
+    for (int i = 0; i < count; ++i) {
+      pb::SyncTimeRequest request;
+      pb::SyncTimeResponse response;
+      request.set_t1(sync::rawClock());
+      TS_TRY(call(&pb::ClusterService::Stub::SyncTime, request, response));
+      burst.push_back({request.t1(), response.t2(), response.t3(), sync::rawClock()});
+    }
+    return burst;
+  }
+
+  Status fetch(const std::string& name_or_id, const std::string& path,
+               const std::function<void(uint64_t)>& progress) override {
+    Result<OutputFile> out = OutputFile::create(path);
+    if (!out) return out.status();
+    grpc::ClientContext context;
+    addToken(context, token_);
+    pb::CollectTraceRequest request;
+    request.set_session(name_or_id);
+    auto reader = stub_->CollectTrace(&context, request);
+    pb::TraceChunk chunk;
+    uint64_t bytes = 0;
+    bool last = false;
+    Status writing;
+    while (reader->Read(&chunk)) {
+      writing = out->write(chunk.compressed_data());
+      if (!writing) {
+        context.TryCancel();
+        break;
+      }
+      bytes += chunk.compressed_data().size();
+      last = chunk.is_last();
+      if (progress) progress(bytes);
+    }
+    const grpc::Status status = reader->Finish();
+    TS_TRY(writing);
+    TS_TRY(fromGrpc(status, what_));
+    if (!last) return Status::io("the master ended in the middle of the trace");
+    return out->commit();
+  }
+
+  Status follow(const EventFilter& filter, const std::function<void()>& begun,
+                const std::function<bool(const LiveEvent&)>& visit) override {
+    grpc::ClientContext context;
+    addToken(context, token_);
+    pb::StreamEventsRequest request;
+    for (const std::string& node : filter.nodes) request.add_node_ids(node);
+    for (const int64_t rank : filter.ranks) request.add_ranks(rank);
+    for (const std::string& type : filter.types) request.add_types(type);
+    {
+      std::lock_guard lock(mutex_);
+      if (cancelled_) return {};
+      following_ = &context;
+    }
+    auto reader = stub_->StreamEvents(&context, request);
+    reader->WaitForInitialMetadata();
+    if (begun) begun();
+    pb::TraceEvent message;
+    bool ended = false;
+    while (!ended && reader->Read(&message)) ended = !visit(fromMessage(message));
+    if (ended) context.TryCancel();
+    const grpc::Status status = reader->Finish();
+    std::lock_guard lock(mutex_);
+    following_ = nullptr;
+    if (ended || cancelled_) return {};
+    return status.ok() ? Status::io("the master ended the stream of events") : fromGrpc(status, what_);
+  }
+
+  void cancel() override {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    if (following_) following_->TryCancel();
+  }
+
+ private:
+  template <typename Method, typename Request, typename Response>
+  Status call(Method method, const Request& request, Response& response) {
+    grpc::ClientContext context;
+    setDeadline(context, kSeconds);
+    addToken(context, token_);
+    return fromGrpc((stub_.get()->*method)(&context, request, &response), what_);
+  }
+
+  std::mutex mutex_;  // guards following_ and cancelled_
+  grpc::ClientContext* following_ = nullptr;
+  bool cancelled_ = false;
+  std::string what_, token_;
+  std::unique_ptr<pb::ClusterService::Stub> stub_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> connectClient(const ClientOptions& options) {
+  auto client = std::make_unique<RpcClient>();
+  TS_TRY(client->open(options));
+  return std::unique_ptr<Client>(std::move(client));
+}
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,169 @@
+#include "cluster/rpc/rpc.hpp"
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "access/guard.hpp"
+#include "cluster/rpc/certs.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+constexpr int kHandshakeMs = 20000;    // whoever has said nothing by then is hung up on
+constexpr int kMostStreams = 64;       // calls at a time on one connection
+constexpr int kMetadataBytes = 16384;  // of a call
+
+struct Pem {
+  std::string cert, key, ca;
+};
+
+/// The PEM files there are, looked through before anybody else sees them.
+Result<Pem> readPem(const SecurityOptions& s) {
+  if (s.tls_cert.empty() != s.tls_key.empty()) return Status::invalid("TLS needs both --tls-cert and --tls-key");
+  Pem pem;
+  for (auto [path, text] : {std::pair{&s.tls_cert, &pem.cert}, {&s.tls_key, &pem.key}, {&s.tls_ca, &pem.ca}}) {
+    if (path->empty()) continue;
+    TS_TRY(path == &s.tls_key ? checkPrivate(*path) : checkCertificate(*path));
+    std::ifstream in(*path);
+    std::ostringstream all;
+    all << in.rdbuf();
+    *text = all.str();
+  }
+  return pem;
+}
+
+/// gRPC says what OpenSSL said; users need to know whose certificate it was.
+std::string readableReason(const std::string& text) {
+  auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
+  if (has("CERTIFICATE_VERIFY_FAILED") || has("certificate verify failed"))
+    return "its certificate is not of the authority in --tls-ca, or has expired";
+  if (has("Hostname Verification Check failed"))
+    return "its certificate is for other hosts (tracesmith cluster certs --host)";
+  if (has("WRONG_VERSION_NUMBER") || has("wrong version number")) return "it does not speak TLS";
+  if (has("failed to connect") && (has("Socket closed") || has("Broken pipe") || has("reset by peer")))
+    return "it hung up: it wants TLS, with a certificate it knows (--tls-ca, --tls-cert, --tls-key)";
+  return text;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const SecurityOptions& s) {
+  if (s.tls_cert.empty() && s.tls_key.empty() && s.tls_ca.empty()) return grpc::InsecureServerCredentials();
+  if (s.tls_cert.empty()) return Status::invalid("a server that speaks TLS needs --tls-cert and --tls-key");
+  Result<Pem> pem = readPem(s);
+  if (!pem) return pem.status();
+  grpc::SslServerCredentialsOptions options(s.tls_ca.empty()
+                                                ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                                : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_key_cert_pairs.push_back({pem->key, pem->cert});
+  options.pem_root_certs = pem->ca;
+  return grpc::SslServerCredentials(options);
+}
+
+Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const SecurityOptions& s) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  if (!s.tls_ca.empty() || !s.tls_cert.empty() || !s.tls_key.empty()) {
+    Result<Pem> pem = readPem(s);
+    if (!pem) return pem.status();
+    const grpc::SslCredentialsOptions options{pem->ca, pem->key, pem->cert};
+    credentials = grpc::SslCredentials(options);
+  }
+  return grpc::CreateCustomChannel(address, credentials, arguments);
+}
+
+void addToken(grpc::ClientContext& context, const std::string& token) {
+  if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+}
+
+void setDeadline(grpc::ClientContext& context, int seconds) {
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(seconds));
+}
+
+grpc::Status toGrpc(const Status& status) {
+  switch (status.code()) {
+    case Code::kOk:
+      return grpc::Status::OK;
+    case Code::kInvalid:
+      return {grpc::StatusCode::FAILED_PRECONDITION, status.message()};
+    case Code::kNotFound:
+      return {grpc::StatusCode::NOT_FOUND, status.message()};
+    case Code::kExhausted:
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, status.message()};
+    default:
+      return {grpc::StatusCode::INTERNAL, status.message()};
+  }
+}
+
+Status fromGrpc(const grpc::Status& status, const std::string& what) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+      return {};
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return Status::io(what + ": " + readableReason(status.error_message()));
+    case grpc::StatusCode::NOT_FOUND:
+      return Status::notFound(status.error_message());
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return Status::invalid(status.error_message());
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return Status::unsupported(what + ": what listens there does not know this request");
+    default:
+      return Status::io(status.error_message());
+  }
+}
+
+Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const std::string& host, uint16_t& port,
+                                                  const SecurityOptions& security) {
+  Result<std::shared_ptr<grpc::ServerCredentials>> credentials = serverCredentials(security);
+  if (!credentials) return credentials.status();
+  grpc::ServerBuilder builder;
+  grpc::ResourceQuota quota("tracesmith");
+  quota.Resize(512u << 20);
+  quota.SetMaxThreads(64);
+  builder.SetResourceQuota(quota);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
+  int got = 0;
+  const Address address{host, port};
+  builder.AddListeningPort(address.text(), *credentials, &got);
+  builder.RegisterService(&service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (!server || got == 0)
+    return Status::io("cannot listen on " + address.text() +
+                      ": the port is in use, or the address is not this machine's");
+  port = static_cast<uint16_t>(got);
+  return server;
+}
+
+std::string peerHost(const std::string& peer) {
+  const size_t first = peer.find(':'), last = peer.rfind(':');
+  if (first == std::string::npos || last <= first) return peer;
+  std::string host = peer.substr(first + 1, last - first - 1);
+  if (host.starts_with("%5B")) host = host.substr(3, host.size() - 6);
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+}  // namespace tracesmith::cluster

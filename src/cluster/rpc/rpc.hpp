@@ -1,0 +1,35 @@
+// What all users of gRPC share: credentials, tokens, and our Status over the wire.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "access/names.hpp"
+#include "cluster/api.hpp"
+#include "tracesmith_cluster.grpc.pb.h"
+
+namespace tracesmith::cluster {
+
+namespace pb = ::tracesmith::cluster;  // says in the code what is generated: the messages live in this namespace
+
+constexpr int kMaxMessageBytes = 72 << 20;  // the largest block, and some
+constexpr const char* kNodeKey = "tracesmith-node";
+
+Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const SecurityOptions& security);
+Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const SecurityOptions& security);
+void addToken(grpc::ClientContext& context, const std::string& token);
+void setDeadline(grpc::ClientContext& context, int seconds);
+
+grpc::Status toGrpc(const Status& status);
+/// `what` begins the sentence where the other side could not be reached: "cannot reach the master at …".
+Status fromGrpc(const grpc::Status& status, const std::string& what);
+
+/// Starts a server on host:port; `port` becomes the one it got.
+Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const std::string& host, uint16_t& port,
+                                                  const SecurityOptions& security);
+/// "127.0.0.1" of "ipv4:127.0.0.1:1234".
+std::string peerHost(const std::string& peer);
+
+}  // namespace tracesmith::cluster

@@ -1,0 +1,203 @@
+#include "tracesmith/cluster/time_sync.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "base/text.hpp"
+#include "cluster/rpc/client.hpp"
+#include "sync/clock_fit.hpp"
+#include "sync/exchange.hpp"
+#include "sync/sources.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+constexpr int kBurst = 8;
+constexpr size_t kMostResults = 4096;
+constexpr const char* kChrony = "chrony";
+
+/// A server, or what the chronyd of this machine knows: "chrony", "chrony:PORT".
+Result<sync::Comparison> askNtp(const std::string& server) {
+  if (server == kChrony) return sync::askChrony();
+  const std::string prefix = std::string(kChrony) + ":";
+  int64_t port = 0;
+  if (server.starts_with(prefix) && parseInt(server.substr(prefix.size()), port) && port > 0 && port < 65536)
+    return sync::askChrony(static_cast<uint16_t>(port));
+  return sync::askNtp(server);
+}
+
+SyncResult failed(const Status& status) {
+  SyncResult result;
+  result.message = status.message();
+  result.sync_time = static_cast<Timestamp>(sync::rawClock());
+  return result;
+}
+
+}  // namespace
+
+struct TimeSync::Impl {
+  TimeSyncConfig config;
+
+  std::mutex asking;  // one measurement at a time; guards fit and client
+  sync::ClockFit fit;
+  std::unique_ptr<Client> client;
+  std::string client_address;
+
+  mutable std::mutex mutex;  // guards what follows
+  std::condition_variable changed;
+  sync::ClockModel model;
+  bool manual = false, stop = false;
+  std::deque<SyncResult> history;  // that succeeded
+  std::thread thread;
+
+  Result<sync::Comparison> askMaster(const std::string& address) {
+    if (!client || client_address != address) {
+      ClientOptions options;
+      options.master = address;
+      options.security.token_file = config.token_file;
+      Result<std::unique_ptr<Client>> opened = connectClient(options);
+      if (!opened) return opened.status();
+      client = std::move(*opened);
+      client_address = address;
+      fit = sync::ClockFit();
+    }
+    Result<std::vector<sync::Exchange>> burst = client->syncTime(kBurst);
+    if (!burst) return burst.status();
+    fit.add(*burst);
+    const sync::ClockModel m = fit.at(sync::rawClock());
+    return sync::Comparison{m.at_ns, m.offset_ns, m.bound_ns, fit.bestDelay()};
+  }
+
+  Result<sync::Comparison> ask() {
+    switch (config.method) {
+      case TimeSyncMethod::SystemClock:
+        return sync::askSystem();
+      case TimeSyncMethod::NTP:
+        return askNtp(config.ntp_server);
+      case TimeSyncMethod::PTP:
+        return sync::askPtp(config.ptp_interface);
+      case TimeSyncMethod::Custom:
+        return askMaster(config.master);
+      case TimeSyncMethod::CUDA:
+        break;
+    }
+    return Status::unsupported(
+        "a GPU's clock is compared inside the recorded process, by the probe: its records come on "
+        "the host's clock already");
+  }
+
+  SyncResult take(const Result<sync::Comparison>& measured) {
+    if (!measured) return failed(measured.status());
+    SyncResult result;
+    result.offset_ns = measured->offset_ns;
+    result.round_trip_ns = measured->round_trip_ns;
+    result.uncertainty_ns = static_cast<double>(measured->bound_ns);
+    result.sync_time = static_cast<Timestamp>(measured->raw_ns);
+    if (measured->bound_ns > config.max_acceptable_offset_ns) {
+      result.message = "the clock is known to " + std::to_string(measured->bound_ns) + " ns only";
+      return result;
+    }
+    result.success = true;
+    std::lock_guard lock(mutex);
+    history.push_back(result);
+    if (history.size() > kMostResults) history.pop_front();
+    if (manual) return result;
+    model.at_ns = measured->raw_ns;
+    model.offset_ns = measured->offset_ns;
+    model.bound_ns = measured->bound_ns;
+    model.drift_ppm = config.method == TimeSyncMethod::Custom ? fit.at(measured->raw_ns).drift_ppm : 0;
+    return result;
+  }
+};
+
+TimeSync::TimeSync(const TimeSyncConfig& config) : impl_(std::make_unique<Impl>()) { impl_->config = config; }
+TimeSync::~TimeSync() { finalize(); }
+
+bool TimeSync::initialize() {
+  if (!synchronize().success) return false;
+  if (impl_->config.sync_interval_ms == 0 || impl_->thread.joinable()) return true;
+  impl_->stop = false;
+  impl_->thread = std::thread([this] {
+    std::unique_lock lock(impl_->mutex);
+    const auto period = std::chrono::milliseconds(impl_->config.sync_interval_ms);
+    while (!impl_->changed.wait_for(lock, period, [&] { return impl_->stop; })) {
+      lock.unlock();
+      (void)synchronize();
+      lock.lock();
+    }
+  });
+  return true;
+}
+
+void TimeSync::finalize() {
+  {
+    std::lock_guard lock(impl_->mutex);
+    impl_->stop = true;
+  }
+  impl_->changed.notify_all();
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+SyncResult TimeSync::synchronize() {
+  std::lock_guard lock(impl_->asking);
+  return impl_->take(impl_->ask());
+}
+
+SyncResult TimeSync::synchronizeWithNode(const std::string& node_address) {
+  std::lock_guard lock(impl_->asking);
+  return impl_->take(impl_->askMaster(node_address));
+}
+
+Timestamp TimeSync::toSynchronizedTime(Timestamp local_time) const {
+  std::lock_guard lock(impl_->mutex);
+  return static_cast<Timestamp>(impl_->model.toReference(static_cast<int64_t>(local_time)));
+}
+
+Timestamp TimeSync::toLocalTime(Timestamp sync_time) const {
+  std::lock_guard lock(impl_->mutex);
+  return static_cast<Timestamp>(impl_->model.toRaw(static_cast<int64_t>(sync_time)));
+}
+
+int64_t TimeSync::getCurrentOffset() const {
+  const int64_t now = sync::rawClock();
+  std::lock_guard lock(impl_->mutex);
+  return impl_->model.toReference(now) - now;
+}
+
+void TimeSync::setManualOffset(int64_t offset_ns) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->manual = true;
+  impl_->model = {};
+  impl_->model.offset_ns = offset_ns;
+}
+
+double TimeSync::getAverageOffset() const {
+  std::lock_guard lock(impl_->mutex);
+  if (impl_->history.empty()) return 0;
+  // Around the first: offsets of Unix times are too large to be added up.
+  const int64_t first = impl_->history.front().offset_ns;
+  double sum = 0;
+  for (const SyncResult& r : impl_->history) sum += static_cast<double>(r.offset_ns - first);
+  return static_cast<double>(first) + sum / static_cast<double>(impl_->history.size());
+}
+
+double TimeSync::getOffsetStdDev() const {
+  std::lock_guard lock(impl_->mutex);
+  const size_t n = impl_->history.size();
+  if (n < 2) return 0;
+  const int64_t first = impl_->history.front().offset_ns;
+  double sum = 0, squares = 0;
+  for (const SyncResult& r : impl_->history) {
+    const auto d = static_cast<double>(r.offset_ns - first);
+    sum += d;
+    squares += d * d;
+  }
+  const double mean = sum / static_cast<double>(n);
+  return std::sqrt(std::max(0.0, (squares - static_cast<double>(n) * mean * mean) / static_cast<double>(n - 1)));
+}
+
+}  // namespace tracesmith::cluster
