@@ -1,4 +1,4 @@
-// Who may do what (D9): tokens with roles, failures that slow the guesser down, and a log of what was done.
+// Who may do what: tokens with roles, failures that slow the guesser down, and a log of what was done.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Names and addresses that come from users and from other machines (D9: they never become paths unchecked).
+// Names and addresses that come from users and from other machines: they never become paths unchecked.
 #pragma once
 
 #include <cstdint>

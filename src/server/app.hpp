@@ -66,7 +66,7 @@ class App {
   Answer sessions(const Request& r);
   Answer startSession(const Request& r);
   Answer stopSession(const Request& r);
-  // gswarm.cpp: requirement 2's API
+  // gswarm.cpp: the API that gswarm's clients speak
   Answer status(const Request& r);
   Answer clients(const Request& r);
   Answer latest(const Request& r);

@@ -1,4 +1,4 @@
-// Requirement 2's HTTP API, in its words: clients are our nodes, profiling is a session.
+// The HTTP API that gswarm's clients speak, in its words: clients are our nodes, profiling is a session.
 #include "base/text.hpp"
 #include "server/app.hpp"
 #include "server/cluster_json.hpp"

@@ -146,7 +146,7 @@ Answer App::hang(const Request&) {
   return Answer::json(hangJson(hang_.verdict, hang_.alerts));
 }
 
-/// Requirement 2's words for the same values: percent, and GB/s.
+/// The same values as gswarm's clients expect them: percent, and GB/s.
 Answer App::latest(const Request&) {
   if (!cluster()) return noCluster();
   std::string text;
