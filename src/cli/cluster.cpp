@@ -8,7 +8,7 @@
 
 namespace tracesmith::cli {
 
-void addSecurity(Command& command, cluster::SecurityOptions& s, bool server) {
+void addSecurity(Command& command, access::SecurityOptions& s, bool server) {
   command
       .option("--token-file", s.token_file,
               server ? "Tokens that are let in, a line each: ROLE TOKEN (viewer, operator, admin)"

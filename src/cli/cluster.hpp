@@ -19,7 +19,7 @@ void addClusterData(Command& cluster);   // tail, query, analyze-comm
 void addClusterHang(Command& cluster);   // hang
 void addClusterCerts(Command& cluster);  // certs
 
-void addSecurity(Command& command, cluster::SecurityOptions& security, bool server);
+void addSecurity(Command& command, access::SecurityOptions& security, bool server);
 
 /// --master and security of a command that asks a master.
 struct ClientCommand {

@@ -28,7 +28,9 @@ Option Option::needs(Option other) { return Option(option_->needs(other.option_)
 Option Option::excludes(Option other) { return Option(option_->excludes(other.option_)); }
 bool Option::given() const { return option_->count() > 0; }
 
-Command Command::command(const char* name, const char* summary) { return Command(app_->add_subcommand(name, summary), chosen_); }
+Command Command::command(const char* name, const char* summary) {
+  return Command(app_->add_subcommand(name, summary), chosen_);
+}
 void Command::needsCommand() { app_->require_subcommand(1); }
 
 template <class T>

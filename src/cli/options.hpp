@@ -45,8 +45,8 @@ class Option {
   Option required();
   Option showDefault();  ///< the value the variable has now
   Option check(const Check& check);
-  Option commas();        ///< several values in one word: 0,3,7
-  Option oneWord();       ///< of several values: all in one word
+  Option commas();   ///< several values in one word: 0,3,7
+  Option oneWord();  ///< of several values: all in one word
   Option words(int count);
   Option needs(Option other);
   Option excludes(Option other);
