@@ -33,8 +33,12 @@ TEST(RingRecords, ACopyBetweenGpusSaysWhichAndAnotherDoesNot) {
 }
 
 TEST(RingRecords, ANameKeepsItsNumbers) {
-  const RangeRecord r = rangeOf(encode(RangeRecord{
-      .mark = true, .nested = false, .name = {8, true, {1, UINT32_MAX, 3, 4}}, .start = 5, .domain = 24, .thread = 77}));
+  const RangeRecord r = rangeOf(encode(RangeRecord{.mark = true,
+                                                   .nested = false,
+                                                   .name = {8, true, {1, UINT32_MAX, 3, 4}},
+                                                   .start = 5,
+                                                   .domain = 24,
+                                                   .thread = 77}));
   EXPECT_TRUE(r.mark && !r.nested && r.name.numbered);
   EXPECT_EQ(r.name.id, 8u);
   EXPECT_EQ(r.name.numbers[1], UINT32_MAX);

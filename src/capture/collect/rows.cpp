@@ -85,7 +85,8 @@ void Collector::copyRow(Process& p, const Record& r) {
   row.graph = nonzero(c.graph);
   row.graph_node = nonzero(c.graph_node);
   if (c.from != ring::kNoDevice)
-    row.args = out_->text("{\"src_device\":" + std::to_string(c.from) + ",\"dst_device\":" + std::to_string(c.to) + "}");
+    row.args =
+        out_->text("{\"src_device\":" + std::to_string(c.from) + ",\"dst_device\":" + std::to_string(c.to) + "}");
   deviceRow(r, c.context, row);
 }
 
@@ -272,10 +273,9 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       return;
     case RingKind::collective:
     case RingKind::p2p:
-      return p.nccl.operation(lane, operationOf(r), tid(),
-                              [&](const NcclJoin::Operation& o, const ring::KernelRecord*) {
-                                collectiveRow(p, o.record, nullptr);
-                              });
+      return p.nccl.operation(
+          lane, operationOf(r), tid(),
+          [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { collectiveRow(p, o.record, nullptr); });
     case RingKind::proxy_op:
       return proxyRow(p, proxyOf(r));
     case RingKind::none:

@@ -1,4 +1,5 @@
-// The buffers CUPTI fills with records. CUPTI asks for them and hands them over on the job's threads: nothing here locks.
+// The buffers CUPTI fills with records. CUPTI asks for them and hands them over on the job's threads: nothing here
+// locks.
 #pragma once
 
 #include "capture/probe/cupti_abi.hpp"

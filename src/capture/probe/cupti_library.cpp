@@ -54,8 +54,7 @@ bool resolveCupti(void* library, cupti::Functions& out) {
     return function != nullptr;
   };
   bool good = get(out.ActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks") &&
-              get(out.ActivityEnable, "cuptiActivityEnable") &&
-              get(out.ActivityDisable, "cuptiActivityDisable") &&
+              get(out.ActivityEnable, "cuptiActivityEnable") && get(out.ActivityDisable, "cuptiActivityDisable") &&
               get(out.ActivityGetNextRecord, "cuptiActivityGetNextRecord") &&
               get(out.ActivityFlushAll, "cuptiActivityFlushAll");
   get(out.ActivityEnableRuntimeApi, "cuptiActivityEnableRuntimeApi");

@@ -5,7 +5,8 @@
 
 namespace tracesmith::sim {
 
-void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<CollectiveTime>& times, const Run& run) const {
+void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<CollectiveTime>& times,
+                       const Run& run) const {
   const int ranks = config_.ranks, per_stage = ranks / config_.pipeline;
   const size_t last = collectives_.size() - 1;
   if (config_.laidOut()) {
@@ -38,7 +39,8 @@ void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<Col
     optimizerPart(r, step, s, t, random, sink);
   });
   settle(step, last, last + 1, states, times);
-  run(2, 0, ranks, [&](int r, RankState& s, CollectiveTime* t, Random&, const Sink& sink) { endPart(r, step, s, t, sink); });
+  run(2, 0, ranks,
+      [&](int r, RankState& s, CollectiveTime* t, Random&, const Sink& sink) { endPart(r, step, s, t, sink); });
 }
 
 void Job::replayStep(int rank, int step, RankState& state, const CollectiveTime* settled, const Sink& sink) const {
@@ -154,7 +156,8 @@ void Job::computePart(int rank, int step, RankState& s, CollectiveTime* times, R
   sink(SimEvent{trace::EventType::annotation, kBackward, begin, s.host, trace::kNull, trace::kNull, false, false});
 }
 
-void Job::optimizerPart(int rank, int step, RankState& s, CollectiveTime* times, Random& random, const Sink& sink) const {
+void Job::optimizerPart(int rank, int step, RankState& s, CollectiveTime* times, Random& random,
+                        const Sink& sink) const {
   for (size_t k = 0; k + 1 < collectives_.size(); ++k)
     if (takesPart(rank, collectives_[k]))
       sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,

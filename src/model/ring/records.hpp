@@ -15,13 +15,17 @@ constexpr uint64_t kUnknown = UINT64_MAX;
 constexpr uint32_t kNoDevice = UINT32_MAX, kNoStream = UINT32_MAX;
 
 namespace words {
-[[gnu::always_inline]] constexpr uint64_t pair(uint32_t low, uint32_t high) { return low | static_cast<uint64_t>(high) << 32; }
+[[gnu::always_inline]] constexpr uint64_t pair(uint32_t low, uint32_t high) {
+  return low | static_cast<uint64_t>(high) << 32;
+}
 constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
 constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 
 constexpr uint64_t kMost48 = (1ull << 48) - 1;
 /// 48 bits hold 78 hours in ns; the largest value stands for what was not measured.
-[[gnu::always_inline]] constexpr uint64_t to48(uint64_t v) { return v == kUnknown ? kMost48 : v < kMost48 ? v : kMost48 - 1; }
+[[gnu::always_inline]] constexpr uint64_t to48(uint64_t v) {
+  return v == kUnknown ? kMost48 : v < kMost48 ? v : kMost48 - 1;
+}
 constexpr uint64_t from48(uint64_t v) { return (v & kMost48) == kMost48 ? kUnknown : v & kMost48; }
 }  // namespace words
 
@@ -45,9 +49,9 @@ struct KernelRecord {
   uint64_t graph_node = 0;
 };
 [[gnu::always_inline]] constexpr Record encode(const KernelRecord& k) {
-  return {Kind::kernel,  0,        k.device, k.name,
-          k.start,       k.end,    k.correlation, k.stream,
-          {words::pair(k.launch, k.graph), k.graph_node, k.context, 0}};
+  return {Kind::kernel,  0,        k.device,
+          k.name,        k.start,  k.end,
+          k.correlation, k.stream, {words::pair(k.launch, k.graph), k.graph_node, k.context, 0}};
 }
 constexpr KernelRecord kernelOf(const Record& r) {
   return {.name = r.name,
@@ -75,7 +79,14 @@ struct CopyRecord {
   uint32_t from = kNoDevice, to = kNoDevice;  // of a copy between GPUs
 };
 [[gnu::always_inline]] constexpr Record encode(const CopyRecord& c) {
-  return {c.set ? Kind::memset : Kind::memcpy, 0, c.device, c.name, c.start, c.end, c.correlation, c.stream,
+  return {c.set ? Kind::memset : Kind::memcpy,
+          0,
+          c.device,
+          c.name,
+          c.start,
+          c.end,
+          c.correlation,
+          c.stream,
           {c.bytes, c.graph_node, words::pair(c.context, c.graph), words::pair(c.to + 1, c.from + 1)}};
 }
 constexpr CopyRecord copyOf(const Record& r) {
@@ -143,8 +154,9 @@ struct GraphRecord {
   uint32_t graph = 0;
 };
 [[gnu::always_inline]] constexpr Record encode(const GraphRecord& g) {
-  return {Kind::graph, 0, g.device, g.name, g.start, g.end, g.correlation, g.stream,
-          {words::pair(0, g.graph), 0, g.context, 0}};
+  return {Kind::graph,   0,        g.device,
+          g.name,        g.start,  g.end,
+          g.correlation, g.stream, {words::pair(0, g.graph), 0, g.context, 0}};
 }
 constexpr GraphRecord graphOf(const Record& r) {
   return {r.name, r.start, r.end, r.device, r.stream, r.correlation, words::low(r.arg[2]), words::high(r.arg[0])};
@@ -220,7 +232,14 @@ struct CommRecord {
   int32_t rank = 0, ranks = 0, nodes = 0;
 };
 [[gnu::always_inline]] constexpr Record encode(const CommRecord& c) {
-  return {Kind::comm, 0, 0, c.name, c.start, 0, 0, 0,
+  return {Kind::comm,
+          0,
+          0,
+          c.name,
+          c.start,
+          0,
+          0,
+          0,
           {c.hash, words::pair(static_cast<uint32_t>(c.rank), static_cast<uint32_t>(c.ranks)),
            static_cast<uint64_t>(static_cast<uint32_t>(c.nodes)), 0}};
 }
@@ -238,7 +257,7 @@ struct OperationRecord {
   bool pair = false;
   uint32_t function = 0;  // "AllReduce"
   uint64_t start = 0;
-  uint64_t comm = 0;                 // hash of its communicator; 0: not known
+  uint64_t comm = 0;             // hash of its communicator; 0: not known
   uint64_t sequence = kUnknown;  // of a pair: counts those with this peer in this direction
   uint64_t elements = 0;
   int32_t rank = -1;   // in the communicator; −1: not known
@@ -260,8 +279,7 @@ struct OperationRecord {
           static_cast<uint32_t>(o.rank + 1),
           {o.comm, o.sequence, o.elements,
            o.datatype | static_cast<uint64_t>(o.algo) << 16 | static_cast<uint64_t>(o.proto) << 24 |
-               static_cast<uint64_t>(o.channels) << 32 |
-               static_cast<uint64_t>(static_cast<uint16_t>(o.root)) << 48}};
+               static_cast<uint64_t>(o.channels) << 32 | static_cast<uint64_t>(static_cast<uint16_t>(o.root)) << 48}};
 }
 constexpr bool isOperation(Kind kind) { return kind == Kind::collective || kind == Kind::p2p; }
 constexpr OperationRecord operationOf(const Record& r) {
@@ -345,6 +363,8 @@ constexpr ThreadRecord threadOf(const Record& r) { return {static_cast<int64_t>(
 struct GpuOnRecord {
   uint64_t start = 0;
 };
-[[gnu::always_inline]] constexpr Record encode(const GpuOnRecord& g) { return {Kind::gpu_on, 0, 0, 0, g.start, 0, 0, 0, {0, 0, 0, 0}}; }
+[[gnu::always_inline]] constexpr Record encode(const GpuOnRecord& g) {
+  return {Kind::gpu_on, 0, 0, 0, g.start, 0, 0, 0, {0, 0, 0, 0}};
+}
 
 }  // namespace tracesmith::ring
