@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
-#include "capture/probe/nccl_abi.hpp"
-
 namespace tracesmith::capture {
 
-using ring::Kind;
-using ring::Record;
+using ring::KernelRecord;
+using ring::LaunchRecord;
+using ring::OperationRecord;
 
 namespace {
 
@@ -22,16 +21,16 @@ bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoi
     return true;
   return launch.operations.empty() ||
          std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
-           return kernel.find(o.record.kind == Kind::p2p ? "SendRecv" : text(o.record.name)) != std::string_view::npos;
+           return kernel.find(o.record.pair ? "SendRecv" : text(o.record.function)) != std::string_view::npos;
          });
 }
 
 /// Hands out the operations of the first launch of a queue and forgets it.
-void settle(std::deque<NcclJoin::Launch>& queue, const Record* kernel, const NcclJoin::Done& done) {
+void settle(std::deque<NcclJoin::Launch>& queue, const KernelRecord* kernel, const NcclJoin::Done& done) {
   std::vector<NcclJoin::Operation>& operations = queue.front().operations;
   auto differs = [&](const NcclJoin::Operation& o) {
-    const Record &a = o.record, &b = operations.front().record;
-    return a.kind != b.kind || a.arg[0] != b.arg[0] || (a.kind == Kind::p2p && a.device != b.device);
+    const OperationRecord &a = o.record, &b = operations.front().record;
+    return a.pair != b.pair || a.comm != b.comm || a.peer != b.peer;
   };
   const bool mixed = std::any_of(operations.begin(), operations.end(), differs);
   for (NcclJoin::Operation& o : operations) {
@@ -48,17 +47,12 @@ bool isNcclKernel(std::string_view name) {
   return name.starts_with("nccl");
 }
 
-int64_t ncclBytes(uint64_t elements, uint16_t datatype) {
-  return static_cast<int64_t>(elements) *
-         (datatype < std::size(nccl::kDatatypeBytes) ? nccl::kDatatypeBytes[datatype] : 1);
-}
-
-void NcclJoin::launch(uint32_t lane, const Record& r) {
+void NcclJoin::launch(uint32_t lane, const LaunchRecord& r) {
   lane_stream[lane] = r.stream;
   launches[r.stream].push_back({r.start, r.end, {}});
 }
 
-void NcclJoin::operation(uint32_t lane, const Record& r, int64_t tid, const Done& done) {
+void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, const Done& done) {
   // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
   auto stream = lane_stream.find(lane);
   std::deque<Launch>& queue = launches[stream == lane_stream.end() ? 0 : stream->second];
@@ -67,7 +61,7 @@ void NcclJoin::operation(uint32_t lane, const Record& r, int64_t tid, const Done
   if (queue.size() > kMostWaiting) settle(queue, nullptr, done);
 }
 
-void NcclJoin::kernel(const Record& r, const Text& text, const Done& done) {
+void NcclJoin::kernel(const KernelRecord& r, const Text& text, const Done& done) {
   const std::string_view name = text(r.name);
   if (!isNcclKernel(name)) return;
   for (uint32_t stream : {r.stream, 0u}) {

@@ -103,13 +103,19 @@ Status Timeline::writeColumns(JsonWriter& w, const trace::Block& block, size_t r
         break;
       case Kind::Launch: {
         const trace::LaunchShape s = trace::LaunchShape::parse((*strings)->at(slot));
+        auto one = [&](const char* k, int v) { v < 0 ? w.key(k).null() : w.field(k, v); };
         auto triple = [&](const char* k, int x, int y, int z) {
-          w.key(k).beginArray().value(x).value(y).value(z).endArray();
+          w.key(k);
+          if (x < 0 || y < 0 || z < 0)
+            w.null();
+          else
+            w.beginArray().value(x).value(y).value(z).endArray();
         };
         triple("grid", s.grid_x, s.grid_y, s.grid_z);
         triple("block", s.block_x, s.block_y, s.block_z);
-        w.field("registers", s.registers).field("shared_static", s.shared_static);
-        w.field("shared_dynamic", s.shared_dynamic);
+        one("registers", s.registers);
+        one("shared_static", s.shared_static);
+        one("shared_dynamic", s.shared_dynamic);
         break;
       }
       case Kind::Real:
