@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "support/imported.hpp"
-#include "trace/import/collective_kernel.hpp"
 #include "trace/import/step_index.hpp"
 
 namespace tracesmith::trace {
@@ -220,7 +219,7 @@ TEST(ImportCollectives, NamesAreNormal) {
                                                        {"reduce_scatter_tensor_coalesced", "reduce_scatter"},
                                                        {"gather", "gather"},
                                                        {"scatter", "scatter"}};
-  for (auto [name, op] : names) EXPECT_EQ(normalCollective(name), op) << name;
+  for (auto [name, op] : names) EXPECT_EQ(model::opNameOf(name), op) << name;
 }
 
 std::string ncclKernel(const std::string& name, const std::string& args) {

@@ -27,7 +27,7 @@ class Analyzer {
   Analyzer(const Reader& reader, const AnalyzeOptions& options) : reader_(reader), options_(options) {}
 
   Result<Analysis> run() {
-    CommRules rules;
+    model::CommRules rules;
     if (!options_.comm_rules.empty()) TS_TRY(rules.addFile(options_.comm_rules));
     Result<Names> names = Names::load(reader_);
     if (!names) return names.status();
@@ -74,7 +74,7 @@ class Analyzer {
     constexpr size_t kLeast = 12, kMost = 20;
     std::map<uint32_t, std::map<int32_t, std::vector<const Part*>>> by_comm;
     for (const Part& p : job_.table.parts)
-      if (synchronises(p.op) && p.comm != kNoName) by_comm[p.comm][p.process].push_back(&p);
+      if (endsTogether(p.op) && p.comm != kNoName) by_comm[p.comm][p.process].push_back(&p);
     const std::map<int32_t, std::vector<const Part*>>* largest = nullptr;
     for (const auto& [comm, processes] : by_comm)
       if (!largest || processes.size() > largest->size()) largest = &processes;
@@ -114,7 +114,7 @@ class Analyzer {
   }
 
   /// The one pass over all events, rank by rank.
-  Status eachEvent(const TraceSteps& steps, const KernelReference& reference, const CommRules& rules) {
+  Status eachEvent(const TraceSteps& steps, const KernelReference& reference, const model::CommRules& rules) {
     const FigureContext context(*names_, steps, reference, rules);
     HtaAnalysis hta(*names_, steps);
     RankRowsOptions options;
@@ -355,10 +355,10 @@ class Analyzer {
       c.skew_start_us = us(in.last_start - in.first_start);
       c.skew_end_us = us(in.last_end - in.first_end);
       c.transfer_us = in.complete && in.consistent ? us(in.transferNs()) : kUnknown;
-      if (in.bytes != kNull && in.complete && in.consistent && in.transferNs() > 0)
-        if (const double factor = busFactor(in.op, in.group_size); factor > 0) {
-          c.algbw_gbps = trafficBytes(in.op, in.group_size, in.bytes) / static_cast<double>(in.transferNs());
-          c.busbw_gbps = c.algbw_gbps * factor;
+      if (in.complete && in.consistent)
+        if (const auto speed = model::bandwidthOf(in.op, in.bytes, in.group_size, in.transferNs())) {
+          c.algbw_gbps = speed->algorithm_gbps;
+          c.busbw_gbps = speed->bus_gbps;
         }
       out_.collectives.push_back(std::move(c));
     }
@@ -399,7 +399,7 @@ class Analyzer {
     std::map<uint32_t, std::vector<std::vector<uint64_t>>> bytes;
     for (const Instance& in : t.instances) {
       const size_t n = t.comms[in.comm].members.size();
-      if (in.bytes == kNull || n < 2 || !synchronises(in.op)) continue;
+      if (in.bytes == kNull || n < 2 || !endsTogether(in.op)) continue;
       auto& matrix = bytes[in.comm];
       matrix.resize(n, std::vector<uint64_t>(n, 0));
       std::vector<int32_t> places(n);

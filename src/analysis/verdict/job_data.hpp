@@ -63,13 +63,9 @@ std::vector<LinkEvidence> findLinks(const JobData& job);
 Status addProxyLinks(const trace::Reader& reader, const Names& names, const JobData& job,
                      std::vector<LinkEvidence>& links);
 
-/// Bytes/s an operation counts as, and the factor to the bus; 0: not defined for it.
-double busFactor(OpKind op, int ranks);
-double trafficBytes(OpKind op, int ranks, int64_t bytes);
-
 /// The collective others waited for longest (in which `culprit` came last, if it ever did), and what its ranks did
 /// around it; nothing where nobody waited.
-Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, const Names& names, const CommRules& rules,
+Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, const Names& names, const model::CommRules& rules,
                                                const JobData& job, const std::vector<int32_t>& roots, int64_t culprit);
 
 constexpr int32_t kNobody = INT32_MIN;

@@ -13,6 +13,8 @@
 #include "capture/collect/in_flight.hpp"
 #include "capture/collect/process.hpp"
 #include "capture/probe/nccl_abi.hpp"
+#include "model/communication.hpp"
+#include "model/operation.hpp"
 #include "capture/ring/writer.hpp"
 
 namespace tracesmith::capture {
@@ -216,7 +218,8 @@ void Collector::collectiveRow(Process& p, const Record& r, const Record* kernel)
   }
   row.step = p.stepAt(r.start, false);
   row.ts_enqueue = static_cast<int64_t>(r.start);
-  row.op = writer_.string(ncclOpName(p.ring->string(r.name)));
+  const model::OpKind op = model::opKindOf(p.ring->string(r.name));
+  row.op = writer_.string(model::opNameOf(p.ring->string(r.name)));
   if (r.arg[0]) row.comm = writer_.string(ncclCommName(r.arg[0]));
   if (r.arg[1] != ring::kNoNumber) row.seq = static_cast<int64_t>(r.arg[1]);
   row.node = p.node;
@@ -226,7 +229,7 @@ void Collector::collectiveRow(Process& p, const Record& r, const Record* kernel)
   if (r.correlation) row.group_size = r.correlation;
   row.elements = static_cast<int64_t>(r.arg[2]);
   if (info.datatype < std::size(nccl::kDatatypes)) {
-    row.bytes = ncclBytes(r.arg[2], info.datatype);
+    row.bytes = model::messageBytes(op, ncclBytes(r.arg[2], info.datatype), r.correlation);
     std::string_view type = nccl::kDatatypes[info.datatype];
     if (info.datatype > 0) row.dtype = writer_.string(lower(type.substr(4)));
   }
@@ -235,10 +238,8 @@ void Collector::collectiveRow(Process& p, const Record& r, const Record* kernel)
   if (info.channels) row.channels = info.channels;
   if (r.kind == RingKind::p2p)
     row.peer = orNull(static_cast<int16_t>(r.device));
-  else if (row.op != kNull && info.root >= 0) {
-    std::string_view function = p.ring->string(r.name);
-    if (function == "Broadcast" || function == "Reduce") row.peer = info.root;
-  }
+  else if (isRooted(op) && info.root >= 0)
+    row.peer = info.root;
   append(row);
   ++stats_.collectives;
 }
@@ -248,9 +249,9 @@ void Collector::kernel(Process& p, const Record& r) {
   ++stats_.kernels;
   if (const int64_t step = sum_up_steps_ ? p.stepAt(r.start, true) : kNull; step != kNull) {
     StepStats& s = stats_.steps[step][p.ring->header().rank.load()];
-    const bool nccl = isNcclKernel(p.ring->string(r.name));
-    ++(nccl ? s.collectives : s.kernels);
-    (nccl ? s.communicating_ns : s.computing_ns) += r.end - r.start;
+    const bool communicates = model::isCommunication(p.ring->string(r.name));
+    ++(communicates ? s.collectives : s.kernels);
+    (communicates ? s.communicating_ns : s.computing_ns) += r.end - r.start;
   }
   p.nccl.kernel(
       r, [&](uint32_t id) { return p.ring->string(id); },

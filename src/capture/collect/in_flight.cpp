@@ -8,24 +8,12 @@
 #include <tuple>
 
 #include "capture/collect/nccl_join.hpp"
+#include "model/operation.hpp"
 
 namespace tracesmith::capture {
 
 using ring::Kind;
 using ring::Record;
-
-std::string ncclOpName(std::string_view function) {
-  std::string out;
-  for (char c : function) {
-    if (c >= 'A' && c <= 'Z') {
-      if (!out.empty()) out += '_';
-      out += static_cast<char>(c - 'A' + 'a');
-    } else {
-      out += c;
-    }
-  }
-  return out == "allto_all" ? "all_to_all" : out;
-}
 
 std::string ncclCommName(uint64_t hash) {
   char text[20];
@@ -66,8 +54,8 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
   NcclJoin join;
   auto done = [&](const NcclJoin::Operation& o, const Record* kernel) {
     const Record& r = o.record;
-    const std::string op = ncclOpName(reader.string(r.name));
-    if (kernel && r.kind == Kind::collective) ended.insert({ncclCommName(r.arg[0]), op, r.arg[1], -1, -1});
+    const std::string op = model::opNameOf(reader.string(r.name));
+    if (kernel && r.kind == Kind::collective && endsTogether(model::opKind(op))) ended.insert({ncclCommName(r.arg[0]), op, r.arg[1], -1, -1});
     if (kernel && op == "recv") ended.insert({ncclCommName(r.arg[0]), "send", r.arg[1], peerOf(r), groupRank(r)});
   };
   for (const Seen& s : records) {
@@ -95,13 +83,13 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
         f.node.assign(h.host, ::strnlen(h.host, sizeof h.host));
         f.pid = h.pid;
         f.rank = h.rank.load();
-        f.op = ncclOpName(reader.string(r.name));
+        f.op = model::opNameOf(reader.string(r.name));
         f.comm = ncclCommName(r.arg[0]);
         f.seq = r.arg[1];
         f.group_rank = groupRank(r);
         f.group_size = r.correlation ? static_cast<int32_t>(r.correlation) : -1;
         f.peer = peerOf(r);
-        f.bytes = ncclBytes(r.arg[2], info.datatype);
+        f.bytes = model::messageBytes(model::opKind(f.op), ncclBytes(r.arg[2], info.datatype), f.group_size);
         f.stream = stream;
         f.enqueue_ns = r.start;
         f.simulated = h.simulated;

@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "capture/probe/nccl_abi.hpp"
+#include "model/communication.hpp"
+#include "model/operation.hpp"
 
 namespace tracesmith::capture {
 
+using model::OpKind;
 using ring::Kind;
 using ring::Record;
 
@@ -15,15 +18,11 @@ constexpr size_t kMostWaiting = 4096;  // launches of a stream; graph replays ma
 
 /// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
 bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoin::Text& text) {
-  static constexpr std::string_view kFunctions[] = {"AllReduce", "AllGather", "ReduceScatter",
-                                                    "Broadcast", "Reduce_",   "SendRecv"};
-  if (std::none_of(std::begin(kFunctions), std::end(kFunctions),
-                   [&](std::string_view f) { return kernel.find(f) != std::string_view::npos; }))
-    return true;
-  return launch.operations.empty() ||
-         std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
-           return kernel.find(o.record.kind == Kind::p2p ? "SendRecv" : text(o.record.name)) != std::string_view::npos;
-         });
+  const OpKind op = model::opKindOf(model::kernelWords(kernel).function);
+  if (op == OpKind::other || launch.operations.empty()) return true;
+  return std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
+    return op == (o.record.kind == Kind::p2p ? OpKind::send_recv : model::opKindOf(text(o.record.name)));
+  });
 }
 
 /// Hands out the operations of the first launch of a queue and forgets it.
@@ -42,11 +41,6 @@ void settle(std::deque<NcclJoin::Launch>& queue, const Record* kernel, const Ncc
 }
 
 }  // namespace
-
-bool isNcclKernel(std::string_view name) {
-  if (name.starts_with("_Z")) name.remove_prefix(std::min(name.size(), name.find_first_not_of("0123456789", 2)));
-  return name.starts_with("nccl");
-}
 
 int64_t ncclBytes(uint64_t elements, uint16_t datatype) {
   return static_cast<int64_t>(elements) *
@@ -68,8 +62,10 @@ void NcclJoin::operation(uint32_t lane, const Record& r, int64_t tid, const Done
 }
 
 void NcclJoin::kernel(const Record& r, const Text& text, const Done& done) {
+  auto [known, fresh] = is_nccl.try_emplace(r.name, false);
+  if (fresh) known->second = model::isNcclKernel(text(r.name));
+  if (!known->second) return;
   const std::string_view name = text(r.name);
-  if (!isNcclKernel(name)) return;
   for (uint32_t stream : {r.stream, 0u}) {
     auto found = launches.find(stream);
     if (found == launches.end()) continue;

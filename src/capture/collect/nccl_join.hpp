@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "capture/ring/layout.hpp"
@@ -36,10 +37,9 @@ struct NcclJoin {
   std::map<uint32_t, std::deque<Launch>> launches;  // by stream, in the order they were launched; 0: stream not known
   std::map<uint32_t, uint32_t> lane_stream;         // stream of the last launch on a lane
   uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded
+  std::unordered_map<uint32_t, bool> is_nccl;       // by string id: a kernel of NCCL
 };
 
-/// "ncclDevKernel_…", also as the linker spells it: "_Z39ncclDevKernel_…".
-bool isNcclKernel(std::string_view name);
 /// Of a send or receive: the other's rank in the communicator; −1 of a collective.
 inline int32_t peerOf(const ring::Record& r) { return r.kind == ring::Kind::p2p ? static_cast<int16_t>(r.device) : -1; }
 /// Elements of an operation → bytes; datatype: index in the ring's list.

@@ -12,6 +12,8 @@
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
 #include "cluster/agent/recorder.hpp"
+#include "model/communication.hpp"
+#include "model/operation.hpp"
 
 namespace tracesmith::cluster {
 
@@ -69,7 +71,7 @@ std::optional<uint64_t> readIo(int64_t pid) {
 
 bool RingFollower::isNccl(uint32_t name) {
   auto [it, fresh] = is_nccl_.try_emplace(name, false);
-  if (fresh) it->second = capture::isNcclKernel(ring_->string(name));
+  if (fresh) it->second = model::isNcclKernel(ring_->string(name));
   return it->second;
 }
 
@@ -107,7 +109,7 @@ OpProgress& RingFollower::progress(Comm& c, const Record& r) {
   const int32_t peer = peerOf(r);
   Progress& p = c.progress[{r.name, peer}];
   if (p.touched == 0) {
-    p.state.op = capture::ncclOpName(ring_->string(r.name));
+    p.state.op = model::opNameOf(ring_->string(r.name));
     p.state.peer = peer;
   }
   p.touched = ++touched_;
@@ -138,7 +140,8 @@ void RingFollower::ended(const NcclJoin::Operation& o, const Record* kernel) {
   if (again_ || kernel->end <= kernel->start || (r.kind == Kind::p2p && (peer < 0 || o.mixed))) return;
   ring::CollectiveInfo info;
   std::memcpy(&info, &r.arg[3], sizeof info);
-  const int64_t bytes = capture::ncclBytes(r.arg[2], info.datatype);
+  const int64_t bytes =
+      model::messageBytes(model::opKind(p.op), capture::ncclBytes(r.arg[2], info.datatype), c.state.size);
   const auto ns = static_cast<int64_t>(kernel->end - kernel->start);
   Transfers& t = c.transfers[{p.op, bytes, peer}];
   t.op = p.op;
@@ -221,11 +224,12 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
         ring::CollectiveInfo info;
         std::memcpy(&info, &r.arg[3], sizeof info);
         InFlight f;
-        f.op = capture::ncclOpName(ring_->string(r.name));
+        f.op = model::opNameOf(ring_->string(r.name));
         f.comm = r.arg[0];
         f.seq = r.arg[1];
         f.peer = peerOf(r);
-        f.bytes = capture::ncclBytes(r.arg[2], info.datatype);
+        f.bytes = model::messageBytes(model::opKind(f.op), capture::ncclBytes(r.arg[2], info.datatype),
+                                      state ? state->size : -1);
         f.stream = stream;
         f.before = before;
         f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);

@@ -1,49 +1,31 @@
-#include "analysis/rows/comm_rules.hpp"
+#include "model/communication.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <unordered_map>
 
 #include "base/file.hpp"
 
-namespace tracesmith::analysis {
+namespace tracesmith::model {
 namespace {
 
-constexpr std::string_view kBuiltIn =
-    R"(# Kernels that are communication: PATTERN LIBRARY [OPERATION], the first line that matches counts.
-# '*' stands for any text. Library "none": not communication.
-ncclDevKernel_AllReduce*       nccl      all_reduce
-ncclDevKernel_AllGather*       nccl      all_gather
-ncclDevKernel_ReduceScatter*   nccl      reduce_scatter
-ncclDevKernel_Broadcast*       nccl      broadcast
-ncclDevKernel_SendRecv*        nccl      send_recv
-*ncclDevKernel*                nccl
-*ncclKernel*                   nccl
-*ncclSymDevKernel*             nccl
-*ncclSymkDevKernel*            nccl
-nccl*                          nccl
-*rccl*Kernel*                  rccl
-*ncclDevFunc*                  rccl
-*deep_ep::*combine*            deepep    combine
-*deep_ep::*dispatch*           deepep    dispatch
-*deep_ep::*                    deepep
-*ep::internode*                deepep
-*ep::intranode*                deepep
-*ep::*dispatch*                deepep    dispatch
-*ep::*combine*                 deepep    combine
-*nvshmem*                      nvshmem
-*nvshmemi*                     nvshmem
-*rocshmem*                     rocshmem
-*cross_device_reduce*          custom_all_reduce  all_reduce
-*one_shot_all_reduce*          custom_all_reduce  all_reduce
-*two_shot_all_reduce*          custom_all_reduce  all_reduce
-*multimem_all_reduce*          custom_all_reduce  all_reduce
-*multimem_all_gather*          custom_all_reduce  all_gather
-*lamport_allreduce*            custom_all_reduce  all_reduce
-*allreduce_fusion_kernel*      custom_all_reduce  all_reduce
-*userbuffers*                  userbuffers
-*mscclpp*                      mscclpp
-*mscclKernel*                  msccl
-hccl*                          hccl
-)";
+constexpr const char* kBuiltIn[][3] = {
+#define COMMUNICATION(pattern, library, operation) {pattern, library, operation},
+#include "model/communication.def"
+};
 
-/// False: the line is no rule.
+const CommRules& builtInRules() {
+  static const CommRules rules;
+  return rules;
+}
+
+struct Hash {
+  using is_transparent = void;
+  size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
+};
+
+/// False: the line is not a rule.
 bool parseRule(std::string_view line, CommRule& rule) {
   std::string* fields[] = {&rule.pattern, &rule.library, &rule.op};
   size_t field = 0;
@@ -70,7 +52,7 @@ Status parse(std::string_view text, const std::string& path, std::vector<CommRul
     CommRule rule;
     if (!parseRule(line, rule))
       return Status::invalid(path + " line " + std::to_string(number) +
-                             " is no rule: write PATTERN LIBRARY [OPERATION], as in \"*my_reduce* mine all_reduce\"");
+                             " is not a rule: write PATTERN LIBRARY [OPERATION], as in \"*my_reduce* mine all_reduce\"");
     out.push_back(std::move(rule));
   }
   return {};
@@ -98,9 +80,23 @@ bool globMatch(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-std::string_view CommRules::builtIn() { return kBuiltIn; }
+std::string CommRules::builtIn() {
+  std::string out =
+      "# Kernels that are communication: PATTERN LIBRARY [OPERATION]. The first line that matches counts.\n"
+      "# '*' stands for any text. Library \"none\": not communication.\n";
+  for (const auto& [pattern, library, op] : kBuiltIn) {
+    char line[128];
+    const int length = std::snprintf(line, sizeof line, "%-30s %-9s %s", pattern, library, op);
+    out += std::string_view(line, static_cast<size_t>(length));
+    out.erase(out.find_last_not_of(' ') + 1);
+    out += '\n';
+  }
+  return out;
+}
 
-CommRules::CommRules() { (void)parse(kBuiltIn, "built-in rules", rules_).ok(); }
+CommRules::CommRules() {
+  for (const auto& [pattern, library, op] : kBuiltIn) rules_.push_back({pattern, library, op});
+}
 
 Status CommRules::addFile(const std::string& path) {
   Result<File> file = File::openRead(path);
@@ -108,7 +104,7 @@ Status CommRules::addFile(const std::string& path) {
   std::string text(1 << 20, '\0');
   size_t got = 0;
   TS_TRY(file->readAt(0, text.data(), text.size(), got));
-  if (got == text.size()) return Status::invalid(path + " is larger than 1 MB: not a file of rules");
+  if (got == text.size()) return Status::invalid(path + " is larger than 1 MB: it cannot be a file of rules");
   std::vector<CommRule> added;
   TS_TRY(parse(std::string_view(text).substr(0, got), path, added));
   rules_.insert(rules_.begin(), added.begin(), added.end());
@@ -121,4 +117,17 @@ const CommRule* CommRules::match(std::string_view kernel) const {
   return nullptr;
 }
 
-}  // namespace tracesmith::analysis
+const CommRule* communicationOf(std::string_view kernel) {
+  constexpr size_t kMost = 1 << 16;
+  thread_local std::unordered_map<std::string, const CommRule*, Hash, std::equal_to<>> known;
+  if (auto it = known.find(kernel); it != known.end()) return it->second;
+  if (known.size() >= kMost) known.clear();
+  return known[std::string(kernel)] = builtInRules().match(kernel);
+}
+
+bool isNcclKernel(std::string_view kernel) {
+  const CommRule* rule = communicationOf(kernel);
+  return rule && rule->library == "nccl";
+}
+
+}  // namespace tracesmith::model
