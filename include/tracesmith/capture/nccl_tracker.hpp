@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tracesmith/capture/profiler.hpp"
+#include "tracesmith/common/export.hpp"
 
 namespace tracesmith::cluster {
 
@@ -26,9 +27,9 @@ enum class NCCLOpType {
   GroupEnd,
   Unknown
 };
-const char* ncclOpName(NCCLOpType type);  ///< "AllReduce"
+TRACESMITH_API const char* ncclOpName(NCCLOpType type);  ///< "AllReduce"
 /// "all_reduce", as in traces; "other" of what is not an operation by itself.
-const char* operationName(NCCLOpType type);
+TRACESMITH_API const char* operationName(NCCLOpType type);
 
 enum class NCCLRedOp { Sum, Prod, Max, Min, Avg, Unknown };
 
@@ -84,7 +85,7 @@ struct NCCLTrackerConfig {
   ProfilerConfig profiler;
 };
 
-class NCCLTracker {
+class TRACESMITH_API NCCLTracker {
  public:
   explicit NCCLTracker(const NCCLTrackerConfig& config = {});
   ~NCCLTracker();
@@ -126,7 +127,7 @@ class NCCLTracker {
   void setOperationCallback(OperationCallback callback);
 
  private:
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 
