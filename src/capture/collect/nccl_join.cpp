@@ -21,7 +21,10 @@ bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoi
   const OpKind op = model::opKindOf(model::kernelWords(kernel).function);
   if (op == OpKind::other || launch.operations.empty()) return true;
   return std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
-    return op == (o.record.kind == Kind::p2p ? OpKind::send_recv : model::opKindOf(text(o.record.name)));
+    const OpKind called = o.record.kind == Kind::p2p ? OpKind::send_recv : model::opKindOf(text(o.record.name));
+    // What NCCL has no kernel for it runs as sends and receives.
+    const bool as_pairs = called == OpKind::all_to_all || called == OpKind::gather || called == OpKind::scatter;
+    return op == (as_pairs ? OpKind::send_recv : called);
   });
 }
 
