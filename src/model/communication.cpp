@@ -125,6 +125,13 @@ const CommRule* communicationOf(std::string_view kernel) {
   return known[std::string(kernel)] = builtInRules().match(kernel);
 }
 
+std::string communicationMacro() {
+  std::string out;
+  for (const auto& [pattern, library, op] : kBuiltIn)
+    out += std::string(out.empty() ? "" : " OR ") + "kernel GLOB '" + pattern + "'";
+  return "CREATE MACRO is_communication(kernel) AS coalesce(" + out + ", false)";
+}
+
 bool isNcclKernel(std::string_view kernel) {
   const CommRule* rule = communicationOf(kernel);
   return rule && rule->library == "nccl";

@@ -35,6 +35,8 @@ const CommRule* communicationOf(std::string_view kernel);
 inline bool isCommunication(std::string_view kernel) { return communicationOf(kernel) != nullptr; }
 /// A kernel that NCCL launched: "ncclDevKernel_…", also as the linker spells it, "_Z39ncclDevKernel_…".
 bool isNcclKernel(std::string_view kernel);
+/// The built-in rules as SQL: CREATE MACRO is_communication(kernel).
+std::string communicationMacro();
 
 /// '*' and '?' as in file names; case counts.
 bool globMatch(std::string_view pattern, std::string_view text);

@@ -13,6 +13,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "model/communication.hpp"
 #include "model/operation.hpp"
 #include "query/block_scan.hpp"
 #include "query/engine.hpp"
@@ -150,6 +151,7 @@ class DuckEngine : public Engine {
       registerTables(*connection_, traces_);
       // Of a row of `collectives`, over the rank's own time: waiting for others is in it.
       for (const std::string& macro : model::bandwidthMacros()) TS_TRY(setUp(macro));
+      TS_TRY(setUp(model::communicationMacro()));
       TS_TRY(setUp(kReferenceMacro));
       // From here on nobody reaches another file, another setting or another extension.
       TS_TRY(setUp("SET allow_community_extensions = false"));

@@ -58,6 +58,8 @@ struct NCCLOperation {
   uint64_t comm_id = 0;
   uint32_t rank = 0, world_size = 0;  ///< within the communicator
 
+  std::string algo;  ///< ring, tree, nvls, …; empty: NCCL does not say
+
   size_t count = 0;      ///< elements, as NCCL was told them: of AllToAll those for one rank
   size_t data_size = 0;  ///< bytes of this rank's message: of AllToAll those for all ranks
 

@@ -17,6 +17,7 @@ class CommAnalysis {
       if (o.op_type >= NCCLOpType::GroupStart || o.in_flight || o.end_time == 0) continue;
       analysis::CommOperation c;
       c.op = operationName(o.op_type);
+      c.algo = o.algo;
       c.comm = o.comm_id;
       c.seq = o.op_id;
       c.rank = o.rank;

@@ -11,6 +11,7 @@
 
 #include "capture/api/ring_source.hpp"
 #include "capture/collect/nccl_join.hpp"
+#include "capture/probe/nccl_abi.hpp"
 #include "model/operation.hpp"
 
 namespace tracesmith::cluster {
@@ -98,6 +99,8 @@ struct NCCLTracker::Impl {
     o.data_type = info.datatype == 0 || info.datatype > static_cast<uint16_t>(NCCLDataType::Unknown)
                       ? NCCLDataType::Unknown
                       : static_cast<NCCLDataType>(info.datatype - 1);
+    if (info.algo > 0 && info.algo < std::size(nccl::kAlgos))
+      for (const char* c = nccl::kAlgos[info.algo]; *c; ++c) o.algo += static_cast<char>(*c >= 'A' && *c <= 'Z' ? *c | 32 : *c);
     o.enqueue_time = r.start;
     o.simulated = source->simulated();
     if (r.kind == Kind::p2p)
