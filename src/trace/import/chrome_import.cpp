@@ -1,7 +1,7 @@
 #include "trace/import/chrome_import.hpp"
 
 #include "base/text.hpp"
-#include "trace/import/category.hpp"
+#include "trace/category.hpp"
 
 namespace tracesmith::trace {
 namespace {
