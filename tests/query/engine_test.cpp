@@ -100,6 +100,16 @@ TEST(Engine, KnowsBandwidth) {
   EXPECT_EQ(value("busbw_gbps('send', 8000, 4, NULL) IS NULL"), "true\n");
 }
 
+TEST(Engine, KnowsCommunicationKernels) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  auto engine = openEngine({dir / "t.sbt"});
+  auto value = [&](const std::string& name) { return ask(*engine, "SELECT is_communication(" + name + ")"); };
+  for (const char* name : {"'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'", "'void deep_ep::intranode::dispatch<8>(int*)'"})
+    EXPECT_EQ(value(name), "true\n") << name;
+  for (const char* name : {"'void gemm<float>()'", "''", "NULL"}) EXPECT_EQ(value(name), "false\n") << name;
+}
+
 TEST(Engine, ReadsOddValues) {
   TempDir dir;
   {
