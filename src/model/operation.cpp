@@ -116,8 +116,8 @@ std::vector<std::string> bandwidthMacros() {
   }
   traffic += " END";
   bus += " END";
-  const std::string head = "_gbps(op, bytes, ranks, dur) AS CASE WHEN dur > 0 AND " + bus + " > 0 THEN (" + traffic +
-                           ")::DOUBLE / dur";
+  const std::string head =
+      "_gbps(op, bytes, ranks, dur) AS CASE WHEN dur > 0 AND " + bus + " > 0 THEN (" + traffic + ")::DOUBLE / dur";
   return {"CREATE MACRO algbw" + head + " END", "CREATE MACRO busbw" + head + " * " + bus + " END"};
 }
 

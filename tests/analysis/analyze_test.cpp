@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "analysis/clocks/clock_refine.hpp"
-#include "model/communication.hpp"
 #include "analysis/rows/trends.hpp"
+#include "model/communication.hpp"
 #include "support/process.hpp"
 #include "support/small_job.hpp"
 #include "sync/clock_table.hpp"

@@ -56,8 +56,7 @@ TEST(Rooted, TheRootOfAGatherWaitsForALateRankAndNobodyElseDoes) {
 }
 
 TEST(Rooted, NobodyWaitsForTheRootOfAGather) {
-  for (const char* op : {"gather", "reduce"})
-    expectWait(rooted(op, 0, [](int rank) { return rank == 0; }), kNull, 0);
+  for (const char* op : {"gather", "reduce"}) expectWait(rooted(op, 0, [](int rank) { return rank == 0; }), kNull, 0);
 }
 
 TEST(Rooted, AllWaitForTheRootOfAScatter) {

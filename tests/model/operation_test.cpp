@@ -40,7 +40,8 @@ TEST(Operation, HasOneNameHoweverASourceSpellsIt) {
 }
 
 TEST(Operation, OnlyTheRootsSideWaitsWhereThereIsARoot) {
-  for (OpKind op : {OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter, OpKind::all_to_all, OpKind::barrier})
+  for (OpKind op :
+       {OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter, OpKind::all_to_all, OpKind::barrier})
     EXPECT_TRUE(endsTogether(op)) << opName(op);
   for (OpKind op : {OpKind::broadcast, OpKind::scatter}) EXPECT_EQ(waitingIn(op), Waiting::for_root) << opName(op);
   for (OpKind op : {OpKind::reduce, OpKind::gather}) EXPECT_EQ(waitingIn(op), Waiting::by_root) << opName(op);
@@ -93,8 +94,8 @@ TEST(Operation, KernelNamesTellWhatTheyRun) {
 TEST(Communication, IsToldByTheKernelsName) {
   for (const char* kernel :
        {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LLx",
-        "void deep_ep::intranode::dispatch<8>(int*)", "void vllm::cross_device_reduce_2stage<__half, 8>(vllm::RankData*)",
-        "nvshmemi_transfer"}) {
+        "void deep_ep::intranode::dispatch<8>(int*)",
+        "void vllm::cross_device_reduce_2stage<__half, 8>(vllm::RankData*)", "nvshmemi_transfer"}) {
     EXPECT_TRUE(isCommunication(kernel)) << kernel;
     EXPECT_TRUE(isCommunication(kernel)) << "asked again: " << kernel;
   }

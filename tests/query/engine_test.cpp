@@ -105,7 +105,8 @@ TEST(Engine, KnowsCommunicationKernels) {
   test::writeSmallTrace(dir / "t.sbt");
   auto engine = openEngine({dir / "t.sbt"});
   auto value = [&](const std::string& name) { return ask(*engine, "SELECT is_communication(" + name + ")"); };
-  for (const char* name : {"'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'", "'void deep_ep::intranode::dispatch<8>(int*)'"})
+  for (const char* name :
+       {"'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'", "'void deep_ep::intranode::dispatch<8>(int*)'"})
     EXPECT_EQ(value(name), "true\n") << name;
   for (const char* name : {"'void gemm<float>()'", "''", "NULL"}) EXPECT_EQ(value(name), "false\n") << name;
 }

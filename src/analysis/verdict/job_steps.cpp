@@ -50,8 +50,8 @@ void cutByCollectives(const PartTable& table, TraceSteps& steps) {
   const size_t windows = std::min(kMost, count / 2);
   for (const auto& [process, parts] : *largest)
     for (size_t w = 0; w < windows; ++w)
-      steps.by_process[process].push_back({parts[w * (count - 1) / windows]->ts,
-                                           parts[(w + 1) * (count - 1) / windows]->ts, static_cast<int64_t>(w)});
+      steps.by_process[process].push_back(
+          {parts[w * (count - 1) / windows]->ts, parts[(w + 1) * (count - 1) / windows]->ts, static_cast<int64_t>(w)});
   steps.windows = true;
 }
 

@@ -51,9 +51,8 @@ std::string pattern(const PartTable& t, const Names& names) {
     std::vector<std::vector<uint64_t>> matrix(n, std::vector<uint64_t>(n, 0));
     std::vector<int32_t> places(n);
     for (size_t i = 0; i < n; ++i) places[i] = static_cast<int32_t>(i);
-    eachEdge(op, algo, places, -1, 1000, [&](int64_t from, int64_t to, double) {
-      matrix[static_cast<size_t>(from)][static_cast<size_t>(to)] = 1;
-    });
+    eachEdge(op, algo, places, -1, 1000,
+             [&](int64_t from, int64_t to, double) { matrix[static_cast<size_t>(from)][static_cast<size_t>(to)] = 1; });
     of_comm[comm] = {bytes, patternOf(matrix)};
   }
   std::set<std::string_view> found;
@@ -92,8 +91,9 @@ void findTraffic(const JobData& job, const Names& names, Analysis& out) {
     out.matrix.push_back({key.first, key.second, static_cast<uint64_t>(cell.bytes), cell.count,
                           cell.ns / 1000 / static_cast<double>(cell.count)});
   if (guessed > 0)
-    out.matrix_note = std::to_string(guessed) + " of " + std::to_string(drawn) +
-                      " operations do not tell their algorithm, or one whose transfers are not known: they are drawn as rings";
+    out.matrix_note =
+        std::to_string(guessed) + " of " + std::to_string(drawn) +
+        " operations do not tell their algorithm, or one whose transfers are not known: they are drawn as rings";
   out.pattern = pattern(t, names);
 }
 

@@ -93,14 +93,15 @@ struct NCCLTracker::Impl {
     o.rank = r.stream ? r.stream - 1 : 0;
     o.world_size = r.correlation;
     o.count = r.arg[2];
-    o.data_size = static_cast<size_t>(
-        model::messageBytes(kind, capture::ncclBytes(r.arg[2], info.datatype), r.correlation));
+    o.data_size =
+        static_cast<size_t>(model::messageBytes(kind, capture::ncclBytes(r.arg[2], info.datatype), r.correlation));
     // The ring's list begins with "unknown" and then has our order.
     o.data_type = info.datatype == 0 || info.datatype > static_cast<uint16_t>(NCCLDataType::Unknown)
                       ? NCCLDataType::Unknown
                       : static_cast<NCCLDataType>(info.datatype - 1);
     if (info.algo > 0 && info.algo < std::size(nccl::kAlgos))
-      for (const char* c = nccl::kAlgos[info.algo]; *c; ++c) o.algo += static_cast<char>(*c >= 'A' && *c <= 'Z' ? *c | 32 : *c);
+      for (const char* c = nccl::kAlgos[info.algo]; *c; ++c)
+        o.algo += static_cast<char>(*c >= 'A' && *c <= 'Z' ? *c | 32 : *c);
     o.enqueue_time = r.start;
     o.simulated = source->simulated();
     if (r.kind == Kind::p2p)

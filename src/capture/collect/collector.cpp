@@ -13,9 +13,9 @@
 #include "capture/collect/in_flight.hpp"
 #include "capture/collect/process.hpp"
 #include "capture/probe/nccl_abi.hpp"
+#include "capture/ring/writer.hpp"
 #include "model/communication.hpp"
 #include "model/operation.hpp"
-#include "capture/ring/writer.hpp"
 
 namespace tracesmith::capture {
 

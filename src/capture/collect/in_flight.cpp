@@ -55,7 +55,8 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
   auto done = [&](const NcclJoin::Operation& o, const Record* kernel) {
     const Record& r = o.record;
     const std::string op = model::opNameOf(reader.string(r.name));
-    if (kernel && r.kind == Kind::collective && endsTogether(model::opKind(op))) ended.insert({ncclCommName(r.arg[0]), op, r.arg[1], -1, -1});
+    if (kernel && r.kind == Kind::collective && endsTogether(model::opKind(op)))
+      ended.insert({ncclCommName(r.arg[0]), op, r.arg[1], -1, -1});
     if (kernel && op == "recv") ended.insert({ncclCommName(r.arg[0]), "send", r.arg[1], peerOf(r), groupRank(r)});
   };
   for (const Seen& s : records) {
