@@ -4,13 +4,13 @@
 #include <memory>
 #include <optional>
 
-#include "analysis/rows/comm_rules.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/analyze_print.hpp"
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
 #include "cli/terminal.hpp"
+#include "model/communication.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 #include "tracesmith/analysis/hta_critical_path.hpp"
 
@@ -72,7 +72,7 @@ int printPath(const trace::Reader& reader, const Options& o) {
 
 int run(Options o) {
   if (o.show_rules) {
-    std::fwrite(analysis::CommRules::builtIn().data(), 1, analysis::CommRules::builtIn().size(), stdout);
+    std::fputs(model::CommRules::builtIn().c_str(), stdout);
     return 0;
   }
   if (o.file.empty()) return usage("analyze", "say which trace: tracesmith analyze FILE.sbt");

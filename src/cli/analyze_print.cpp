@@ -109,11 +109,15 @@ void pathText(const Analysis& a, std::string& out) {
   for (size_t i = 0; i < p.ranks.size() && i < 5; ++i)
     ranks += (i ? ", " : "") + std::string("rank ") + id(p.ranks[i].rank) + " " + percent(p.ranks[i].us, p.total_us);
   if (!ranks.empty()) out += "  through " + ranks + (p.ranks.size() > 5 ? ", …" : "") + "\n";
+  const std::string error = number("%.1f %%", std::abs(p.replay_error_pct));
+  if (p.what_if.empty()) {
+    out += "\nNo what-ifs: the replay is " + error + " off the job\n";
+    return;
+  }
   Table table = {{"if", "job", "saved", "step"}};
   for (const WhatIf& w : p.what_if)
     table.push_back({printable(w.what), time(w.job_us), number("%.1f %%", w.saved_pct), time(w.step_us)});
-  out += "\nWhat would be if (replay of the job; it gives the job as it was to " +
-         number("%.1f %%", std::abs(p.replay_error_pct)) + ")\n" + alignTable(table, "  ");
+  out += "\nWhat if … (the replay reproduces the job within " + error + ")\n" + alignTable(table, "  ");
 }
 
 void stepTable(const Analysis& a, std::string& out) {
@@ -131,6 +135,7 @@ void commText(const Analysis& a, std::string& out) {
   for (const MatrixCell& c : a.matrix)
     if (c.from >= 0 && c.to >= 0) bytes[static_cast<size_t>(c.from)][static_cast<size_t>(c.to)] = c.bytes;
   out += "\nWho sends to whom\n" + matrixAscii(bytes);
+  if (!a.matrix_note.empty()) out += "  " + a.matrix_note + "\n";
 }
 
 }  // namespace

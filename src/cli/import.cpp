@@ -6,7 +6,7 @@
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
-#include "trace/import/import.hpp"
+#include "model/kernel_collective.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -62,6 +62,7 @@ void printJson(const trace::ImportReport& r, const std::string& output, uint64_t
 int run(Options& o) {
   auto start = std::chrono::steady_clock::now();
   if (o.rank >= 0) o.import.rank = o.rank;
+  o.import.collective_of = model::collectiveOfKernel;
   o.import.command = "tracesmith import";
   for (const std::string& path : o.import.paths) o.import.command += " " + path;
   o.import.command += " -o " + o.output;

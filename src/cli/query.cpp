@@ -214,6 +214,7 @@ void addQuery(Command& app) {
       "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Only reading statements "
       "are allowed.\n"
       "Of a row of collectives: algbw_gbps(op, bytes, group_size, dur), busbw_gbps(op, bytes, group_size, dur).\n"
+      "Of a kernel's name: is_communication(name).\n"
       "Example:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
       "LIMIT 10\"");
   command.run([args] { return runQuery(*args); });

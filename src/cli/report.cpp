@@ -109,13 +109,20 @@ void tables(std::string& out, const Analysis& a) {
   }
   if (a.critical_path) {
     const CriticalPath& p = *a.critical_path;
-    out += "<h2>What would be if</h2>\n<p class=soft>" +
-           escapedMarkup("The job as one graph over all ranks, replayed; the critical path is " + time(p.total_us) +
-                         ", of it work " + number("%.1f %%", 100 * p.work_us / p.total_us) + ", transfers " +
-                         number("%.1f %%", 100 * p.transfer_us / p.total_us) + ".") +
-           "</p>\n";
-    HtmlTable t(out, {"if", "#job", "#saved", "#step"});
-    for (const WhatIf& w : p.what_if) t.row({w.what, time(w.job_us), number("%.1f %%", w.saved_pct), time(w.step_us)});
+    out +=
+        "<h2>What if …</h2>\n<p class=soft>" +
+        escapedMarkup("The job as one graph over all ranks, replayed; the critical path is " + time(p.total_us) +
+                      ", of it work " + number("%.1f %%", 100 * p.work_us / p.total_us) + ", transfers " +
+                      number("%.1f %%", 100 * p.transfer_us / p.total_us) +
+                      (p.what_if.empty() ? ". There are no what-ifs: the replay is "
+                                         : ". The replay reproduces the job within ") +
+                      number("%.1f %%", std::abs(p.replay_error_pct)) + (p.what_if.empty() ? " off the job." : ".")) +
+        "</p>\n";
+    if (!p.what_if.empty()) {
+      HtmlTable t(out, {"if", "#job", "#saved", "#step"});
+      for (const WhatIf& w : p.what_if)
+        t.row({w.what, time(w.job_us), number("%.1f %%", w.saved_pct), time(w.step_us)});
+    }
   }
   if (!a.clocks.empty()) {
     out += "<h2>Clocks</h2>\n";
@@ -181,7 +188,8 @@ std::string page(const Analysis& a, const std::string& file) {
   section(out, "Kernels of each rank, step by step", "", heatMapPicture(a));
   std::string matrix = matrixPicture(a);
   if (!matrix.empty()) matrix = "<div class=matrix>" + matrix + "</div>";
-  section(out, "Who sends how much to whom", "By the algorithm of each collective.", matrix);
+  section(out, "Who sends how much to whom",
+          "By the algorithm of each collective." + (a.matrix_note.empty() ? "" : " " + a.matrix_note + "."), matrix);
   tables(out, a);
   out += "<p class=soft>" + escapedMarkup(file) + ", tracesmith " TRACESMITH_VERSION "</p>\n</main></html>\n";
   return out;

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/view.hpp"
+#include "model/communication.hpp"
 #include "trace/export/ranks.hpp"
 
 namespace tracesmith::cli {
@@ -45,13 +46,11 @@ void spread(const Window& w, int64_t start, int64_t end, Add add) {
     add(i, std::max(0.0, std::min(b, size * static_cast<double>(i + 1)) - std::max(a, size * static_cast<double>(i))));
 }
 
-bool isCommunication(std::string_view name) { return name.starts_with("nccl") || name.starts_with("rccl"); }
-
 /// Adds an event to its line; false if timelines do not show it.
 bool workOf(EventType type, std::string_view name, Work& work) {
   switch (type) {
     case EventType::kernel:
-      work = isCommunication(name) ? kCommunication : kCompute;
+      work = model::isCommunication(name) ? kCommunication : kCompute;
       return true;
     case EventType::memcpy:
     case EventType::memset:

@@ -13,6 +13,8 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
+#include "model/communication.hpp"
+#include "model/operation.hpp"
 #include "query/block_scan.hpp"
 #include "query/engine.hpp"
 #include "query/output.hpp"
@@ -51,23 +53,13 @@ Status guarded(Body body) {
   }
 }
 
-/// Bandwidth of a row of `collectives`, GB/s, as nccl-tests counts it: of the algorithm (bytes of the whole operation
-/// over time) and of the bus (what each rank's link carried). A rank's own time: waiting for others is in it.
-/// And times on the reference clock.
-constexpr const char* kMacros[] = {
-    "CREATE MACRO algbw_gbps(op, bytes, group_size, dur) AS CASE WHEN dur > 0 THEN bytes::DOUBLE * "
-    "CASE WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') THEN group_size ELSE 1 END / "
-    "dur END",
-    "CREATE MACRO busbw_gbps(op, bytes, group_size, dur) AS algbw_gbps(op, bytes, group_size, dur) * "
-    "CASE WHEN op = 'all_reduce' THEN 2.0 * (group_size - 1) / group_size "
-    "WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') "
-    "THEN (group_size - 1.0) / group_size ELSE 1 END",
-    // A time of a node on the reference clock: by the model in force then, by what collectives refined where they did.
+/// A time of a node on the reference clock: by the model in force then, by what collectives refined where they did.
+constexpr const char* kReferenceMacro =
     "CREATE MACRO reference_ts(at_node, at_ts) AS coalesce("
     "(SELECT arg_max(at_ts + c.offset_ns + round(coalesce(c.drift_ppm, 0) * (at_ts - c.ts_from) / 1e6)::BIGINT, "
     "(c.method = 'collectives', c.ts_from)) FROM clocks c WHERE c.node = at_node AND c.ts_from <= at_ts), "
     "(SELECT arg_max(at_ts + c.offset_ns + round(coalesce(c.drift_ppm, 0) * (at_ts - c.ts_from) / 1e6)::BIGINT, "
-    "(c.method = 'collectives', -c.ts_from)) FROM clocks c WHERE c.node = at_node), at_ts)"};
+    "(c.method = 'collectives', -c.ts_from)) FROM clocks c WHERE c.node = at_node), at_ts)";
 
 /// A folder for what does not fit in memory, removed at the end.
 class SpillFolder {
@@ -157,7 +149,10 @@ class DuckEngine : public Engine {
       database_ = std::make_unique<duckdb::DuckDB>(nullptr, &config);
       connection_ = std::make_unique<duckdb::Connection>(*database_);
       registerTables(*connection_, traces_);
-      for (const char* macro : kMacros) TS_TRY(setUp(macro));
+      // Of a row of `collectives`, over the rank's own time: waiting for others is in it.
+      for (const std::string& macro : model::bandwidthMacros()) TS_TRY(setUp(macro));
+      TS_TRY(setUp(model::communicationMacro()));
+      TS_TRY(setUp(kReferenceMacro));
       // From here on nobody reaches another file, another setting or another extension.
       TS_TRY(setUp("SET allow_community_extensions = false"));
       TS_TRY(setUp("SET enable_external_access = false"));

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "analysis/clocks/clock_refine.hpp"
-#include "analysis/rows/comm_rules.hpp"
 #include "analysis/rows/trends.hpp"
+#include "model/communication.hpp"
 #include "support/process.hpp"
 #include "support/small_job.hpp"
 #include "sync/clock_table.hpp"
@@ -325,7 +325,7 @@ TEST(Analyze, TelemetryTellsWhy) {
 }
 
 TEST(CommRules, FirstMatchCountsAndBadLinesAreNamed) {
-  CommRules rules;
+  model::CommRules rules;
   ASSERT_TRUE(rules.match("void deep_ep::intranode::dispatch<8>(int*)"));
   EXPECT_EQ(rules.match("void deep_ep::intranode::dispatch<8>(int*)")->library, "deepep");
   ASSERT_TRUE(rules.match("ncclDevKernel_AllGather_RING_LL"));

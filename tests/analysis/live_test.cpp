@@ -311,6 +311,16 @@ TEST_F(Hang, LateRecordsOfAKernelThatEndedElsewhereAreNoHang) {
   EXPECT_EQ(pass(10).state, HangState::ok);
 }
 
+TEST_F(Hang, ThatSomeHaveLeftAGatherDoesNotMeanThatItEnded) {
+  // Ranks 1 and 3 have sent their part and gone; the root waits for rank 2, which never came.
+  for (int r : {1, 3}) rank(r).comms[0].ops.push_back({"gather", 11, 11});
+  enter(0, "gather", 11);
+  const HangVerdict v = pass(10);
+  EXPECT_EQ(v.state, HangState::hang);
+  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  EXPECT_EQ(v.culprits[0].rank, 2);
+}
+
 TEST_F(Hang, RecordsThatComeLateDoNotHideWhereARankStands) {
   // As seen on a GPU: rank 2 is stopped before 12. CUPTI keeps the end of 11 in a buffer with a kernel that goes on,
   // but on rank 0, where another buffer began between them.

@@ -304,8 +304,10 @@ class CudaApi : public ::testing::Test {
     EXPECT_EQ(lines(out.out, "link"), std::vector<std::string>{"1|0|1048576"});
     EXPECT_EQ(lines(out.out, "device"),
               (std::vector<std::string>{"0|Fake GPU 0|75|unknown", "1|Fake GPU 1|75|unknown"}));
-    EXPECT_EQ(lines(out.out, "nccl"), (std::vector<std::string>{"AllReduce|77|0|2|4|1048576|1000|sum",
-                                                                "AllReduce|77|1|2|4|1048576|0|in flight"}));
+    EXPECT_EQ(lines(out.out, "nccl"),
+              (std::vector<std::string>{"AllToAll|77|0|2|4|1048576|1000|?|speed 1048.576 786.432",
+                                        "AllReduce|77|1|2|4|1048576|1000|sum|speed 1048.576 1572.864",
+                                        "AllReduce|77|2|2|4|1048576|0|in flight|speed 0 0"}));
     EXPECT_EQ(lines(out.out, "lost"), std::vector<std::string>{"0"});
   }
   TempDir dir_;
@@ -316,7 +318,7 @@ TEST_F(CudaApi, AProgramProfilesItself) { check(run({kBuild + "/bin/tests/profil
 TEST_F(CudaApi, UnderRunBothGetEverything) {
   Output out = run({TRACESMITH_BIN, "run", "-o", dir_ / "t.sbt", "--", kBuild + "/bin/tests/profiler_program"});
   check(out);
-  EXPECT_NE(out.err.find(" 13 kernels"), std::string::npos) << "before, after and the NCCL kernel too: " << out.err;
+  EXPECT_NE(out.err.find(" 14 kernels"), std::string::npos) << "before, after and the NCCL kernels too: " << out.err;
 }
 
 TEST(Examples, Run) {

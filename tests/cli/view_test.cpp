@@ -3,6 +3,7 @@
 
 #include "support/process.hpp"
 #include "support/sample_trace.hpp"
+#include "tracesmith/trace/writer.hpp"
 
 namespace tracesmith::test {
 namespace {
@@ -102,6 +103,23 @@ TEST_F(View, JsonHasAllColumns) {
        "import json,sys\nr=json.load(sys.stdin)\nprint(len(r), r[0]['ts'], r[0]['grid_x'], r[0]['device'], len(r[0]))"},
       view({"--json", "-n", "3", "--type", "kernel"}).out);
   EXPECT_EQ(out.out, "3 1700000000000020000 128 0 29\n") << out.err;
+}
+
+TEST_F(View, KernelsOfEveryLibraryAreCommunication) {
+  auto writer = std::move(*trace::Writer::create(dir / "t.sbt"));
+  auto out = writer->appender();
+  trace::EventRow e;
+  e.ts = 0;
+  e.dur = 1'000'000;
+  e.type = static_cast<int64_t>(trace::EventType::kernel);
+  e.rank = e.device = 0;
+  e.stream = 7;
+  e.name = writer->string("void deep_ep::intranode::dispatch<8>(int*)");
+  ASSERT_TRUE(out->append(e));
+  ASSERT_TRUE(out->flush());
+  out.reset();
+  ASSERT_TRUE(writer->close());
+  EXPECT_TRUE(has(view({"--timeline", "--width", "71"}).out, "NNNNNNNNNN"));
 }
 
 TEST_F(View, TimelineShowsWhatFilledTheTime) {

@@ -131,6 +131,7 @@ export interface TileAnswer {
   from: number;
   to: number;
   names: string[];
+  communication: number[]; // which of the names are kernels that communicate
   tracks: { id: number; detail: "buckets" | "slices"; buckets?: Bucket[]; slices?: Slice[] }[];
 }
 

@@ -66,13 +66,13 @@ Line robustLine(const std::vector<std::pair<double, double>>& all, double span) 
 std::vector<Observation> observe(const PartTable& table, const sync::Clocks& clocks) {
   size_t wanted = 0;
   for (const Instance& in : table.instances)
-    if (synchronises(in.op)) wanted += in.count;
+    if (endsTogether(in.op)) wanted += in.count;
   const size_t stride = std::max<size_t>(1, wanted / kMostObservations);
   std::vector<Observation> out;
   std::vector<std::vector<int64_t>> ends(table.domains.size());
   for (size_t i = 0; i < table.instances.size(); i += stride) {
     const Instance& in = table.instances[i];
-    if (!synchronises(in.op) || in.count < 2) continue;
+    if (!endsTogether(in.op) || in.count < 2) continue;
     Observation o;
     for (uint32_t k = 0; k < in.count; ++k) {
       const Part& p = table.parts[table.order[in.first + k]];

@@ -175,7 +175,7 @@ std::string toJson(const Analysis& a, const std::string& file) {
     j.text("evidence", l.evidence);
   });
   j.writer().key("matrix").beginObject();
-  j.text("pattern", a.pattern);
+  j.text("pattern", a.pattern).text("note", a.matrix_note);
   j.array("cells", a.matrix, [&](const MatrixCell& c) {
     j.field("from", c.from).field("to", c.to).field("bytes", c.bytes).field("count", c.count);
     j.real("latency_us", c.latency_us);

@@ -26,8 +26,6 @@ struct Kind {
 };
 using Key = std::pair<Kind, int64_t>;  // and its number
 
-bool isPair(OpKind op) { return op == OpKind::send || op == OpKind::recv; }
-
 Kind kindOf(const Part& p) {
   if (!isPair(p.op)) return {p.comm, p.op};
   return p.op == OpKind::send ? Kind{p.comm, OpKind::send, p.process, p.peer}
@@ -111,7 +109,7 @@ std::optional<Unfinished> findUnfinished(const Reader& reader, const Names& name
     if (o.last_enqueue == kNull || o.group_size < 0 || static_cast<int64_t>(o.ranks.size()) >= o.group_size) continue;
     // Recording began while it ran, or its record was lost: what came after it has ended.
     const int64_t last = ended[kind];
-    if (last > key.second || (last == key.second && (isPair(kind.op) || synchronises(kind.op)))) continue;
+    if (last > key.second || (last == key.second && (isPair(kind.op) || endsTogether(kind.op)))) continue;
     if (!found || o.last_enqueue < found->last_enqueue) {
       first = &key;
       found = &o;

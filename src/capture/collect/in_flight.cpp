@@ -8,25 +8,13 @@
 #include <tuple>
 
 #include "capture/collect/nccl_join.hpp"
+#include "model/operation.hpp"
 #include "model/ring/nccl_names.hpp"
 
 namespace tracesmith::capture {
 
 using ring::Kind;
 using ring::Record;
-
-std::string ncclOpName(std::string_view function) {
-  std::string out;
-  for (char c : function) {
-    if (c >= 'A' && c <= 'Z') {
-      if (!out.empty()) out += '_';
-      out += static_cast<char>(c - 'A' + 'a');
-    } else {
-      out += c;
-    }
-  }
-  return out == "allto_all" ? "all_to_all" : out;
-}
 
 std::string ncclCommName(uint64_t hash) {
   char text[20];
@@ -65,8 +53,9 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
   NcclJoin join;
   auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord* kernel) {
     const ring::OperationRecord& r = o.record;
-    const std::string op = ncclOpName(reader.string(r.function));
-    if (kernel && !r.pair) ended.insert({ncclCommName(r.comm), op, r.sequence, -1, -1});
+    const std::string op = model::opNameOf(reader.string(r.function));
+    if (kernel && !r.pair && endsTogether(model::opKind(op)))
+      ended.insert({ncclCommName(r.comm), op, r.sequence, -1, -1});
     if (kernel && op == "recv") ended.insert({ncclCommName(r.comm), "send", r.sequence, r.peer, r.rank});
   };
   for (const Seen& s : records) {
@@ -92,13 +81,13 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
         f.node.assign(h.host, ::strnlen(h.host, sizeof h.host));
         f.pid = h.pid;
         f.rank = h.rank.load();
-        f.op = ncclOpName(reader.string(r.function));
+        f.op = model::opNameOf(reader.string(r.function));
         f.comm = ncclCommName(r.comm);
         f.seq = r.sequence;
         f.group_rank = r.rank;
         f.group_size = r.ranks ? static_cast<int32_t>(r.ranks) : -1;
         f.peer = r.peer;
-        f.bytes = nccl::bytesOf(r);
+        f.bytes = model::messageBytes(model::opKind(f.op), nccl::bytesOf(r), f.group_size);
         f.stream = stream;
         f.enqueue_ns = r.start;
         f.simulated = h.simulated;

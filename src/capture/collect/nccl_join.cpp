@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "model/communication.hpp"
+#include "model/operation.hpp"
+
 namespace tracesmith::capture {
 
+using model::OpKind;
 using ring::KernelRecord;
 using ring::LaunchRecord;
 using ring::OperationRecord;
@@ -14,15 +18,14 @@ constexpr size_t kMostWaiting = 4096;  // launches of a stream; graph replays ma
 
 /// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
 bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoin::Text& text) {
-  static constexpr std::string_view kFunctions[] = {"AllReduce", "AllGather", "ReduceScatter",
-                                                    "Broadcast", "Reduce_",   "SendRecv"};
-  if (std::none_of(std::begin(kFunctions), std::end(kFunctions),
-                   [&](std::string_view f) { return kernel.find(f) != std::string_view::npos; }))
-    return true;
-  return launch.operations.empty() ||
-         std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
-           return kernel.find(o.record.pair ? "SendRecv" : text(o.record.function)) != std::string_view::npos;
-         });
+  const OpKind op = model::opKindOf(model::kernelWords(kernel).function);
+  if (op == OpKind::other || launch.operations.empty()) return true;
+  return std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
+    const OpKind called = o.record.pair ? OpKind::send_recv : model::opKindOf(text(o.record.function));
+    // What NCCL has no kernel for it runs as sends and receives.
+    const bool as_pairs = called == OpKind::all_to_all || called == OpKind::gather || called == OpKind::scatter;
+    return op == (as_pairs ? OpKind::send_recv : called);
+  });
 }
 
 /// Hands out the operations of the first launch of a queue and forgets it.
@@ -42,11 +45,6 @@ void settle(std::deque<NcclJoin::Launch>& queue, const KernelRecord* kernel, con
 
 }  // namespace
 
-bool isNcclKernel(std::string_view name) {
-  if (name.starts_with("_Z")) name.remove_prefix(std::min(name.size(), name.find_first_not_of("0123456789", 2)));
-  return name.starts_with("nccl");
-}
-
 void NcclJoin::launch(uint32_t lane, const LaunchRecord& r) {
   lane_stream[lane] = r.stream;
   launches[r.stream].push_back({r.start, r.end, {}});
@@ -62,8 +60,10 @@ void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, c
 }
 
 void NcclJoin::kernel(const KernelRecord& r, const Text& text, const Done& done) {
+  auto [known, fresh] = is_nccl.try_emplace(r.name, false);
+  if (fresh) known->second = model::isNcclKernel(text(r.name));
+  if (!known->second) return;
   const std::string_view name = text(r.name);
-  if (!isNcclKernel(name)) return;
   for (uint32_t stream : {r.stream, 0u}) {
     auto found = launches.find(stream);
     if (found == launches.end()) continue;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "model/ring/records.hpp"
@@ -36,9 +37,7 @@ struct NcclJoin {
   std::map<uint32_t, std::deque<Launch>> launches;  // by stream, in the order they were launched; 0: stream not known
   std::map<uint32_t, uint32_t> lane_stream;         // stream of the last launch on a lane
   uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded
+  std::unordered_map<uint32_t, bool> is_nccl;       // by string id: a kernel of NCCL
 };
-
-/// "ncclDevKernel_…", also as the linker spells it: "_Z39ncclDevKernel_…".
-bool isNcclKernel(std::string_view name);
 
 }  // namespace tracesmith::capture

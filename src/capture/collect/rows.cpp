@@ -6,6 +6,8 @@
 #include "base/text.hpp"
 #include "capture/collect/in_flight.hpp"
 #include "capture/collect/process.hpp"
+#include "model/communication.hpp"
+#include "model/operation.hpp"
 #include "model/ring/nccl_names.hpp"
 
 namespace tracesmith::capture {
@@ -104,7 +106,8 @@ void Collector::collectiveRow(Process& p, const ring::OperationRecord& o, const 
   const std::string_view function = p.ring->string(o.function);
   row.step = p.stepAt(o.start, false);
   row.ts_enqueue = static_cast<int64_t>(o.start);
-  row.op = writer_.string(ncclOpName(function));
+  const model::OpKind op = model::opKindOf(function);
+  row.op = writer_.string(model::opNameOf(function));
   if (o.comm) row.comm = writer_.string(ncclCommName(o.comm));
   row.seq = measured(o.sequence);
   row.node = p.node;
@@ -114,7 +117,7 @@ void Collector::collectiveRow(Process& p, const ring::OperationRecord& o, const 
   row.group_size = nonzero(o.ranks);
   row.elements = static_cast<int64_t>(o.elements);
   if (o.datatype < std::size(nccl::kDatatypes)) {
-    row.bytes = nccl::bytesOf(o);
+    row.bytes = model::messageBytes(op, nccl::bytesOf(o), o.ranks);
     std::string_view type = nccl::kDatatypes[o.datatype];
     if (o.datatype > 0) row.dtype = writer_.string(lower(type.substr(4)));
   }
@@ -123,7 +126,7 @@ void Collector::collectiveRow(Process& p, const ring::OperationRecord& o, const 
   row.channels = nonzero(o.channels);
   if (o.pair) {
     if (o.peer >= 0) row.peer = o.peer;
-  } else if (o.root >= 0 && (function == "Broadcast" || function == "Reduce")) {
+  } else if (o.root >= 0 && isRooted(op)) {
     row.peer = o.root;
   }
   append(row);
@@ -140,9 +143,9 @@ void Collector::kernel(Process& p, const Record& r) {
   ++stats_.kernels;
   if (sum_up_steps_ && row.step != kNull) {
     StepStats& s = stats_.steps[row.step][p.ring->header().rank.load()];
-    const bool nccl = isNcclKernel(p.ring->string(k.name));
-    ++(nccl ? s.collectives : s.kernels);
-    (nccl ? s.communicating_ns : s.computing_ns) += k.end - k.start;
+    const bool communicates = model::isCommunication(p.ring->string(k.name));
+    ++(communicates ? s.collectives : s.kernels);
+    (communicates ? s.communicating_ns : s.computing_ns) += k.end - k.start;
   }
   p.nccl.kernel(
       k, [&](uint32_t id) { return p.ring->string(id); },

@@ -11,6 +11,8 @@
 
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
+#include "model/communication.hpp"
+#include "model/operation.hpp"
 #include "model/ring/nccl_names.hpp"
 
 namespace tracesmith::cluster {
@@ -70,7 +72,7 @@ std::optional<uint64_t> readIo(int64_t pid) {
 
 bool RingFollower::isNccl(uint32_t name) {
   auto [it, fresh] = is_nccl_.try_emplace(name, false);
-  if (fresh) it->second = capture::isNcclKernel(ring_->string(name));
+  if (fresh) it->second = model::isNcclKernel(ring_->string(name));
   return it->second;
 }
 
@@ -107,7 +109,7 @@ RingFollower::Comm& RingFollower::comm(const OperationRecord& r) {
 OpProgress& RingFollower::progress(Comm& c, const OperationRecord& r) {
   Progress& p = c.progress[{r.function, r.peer}];
   if (p.touched == 0) {
-    p.state.op = capture::ncclOpName(ring_->string(r.function));
+    p.state.op = model::opNameOf(ring_->string(r.function));
     p.state.peer = r.peer;
   }
   p.touched = ++touched_;
@@ -135,7 +137,7 @@ void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kerne
   p.completed = std::max(p.completed.value_or(0), r.sequence);
   // A kernel that sends to several at once says nothing about one of them.
   if (again_ || kernel->end <= kernel->start || (r.pair && (r.peer < 0 || o.mixed))) return;
-  const int64_t bytes = nccl::bytesOf(r);
+  const int64_t bytes = model::messageBytes(model::opKind(p.op), nccl::bytesOf(r), c.state.size);
   const auto ns = static_cast<int64_t>(kernel->end - kernel->start);
   Transfers& t = c.transfers[{p.op, bytes, r.peer}];
   t.op = p.op;
@@ -217,11 +219,11 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
         if (state) ++state->in_flight;
         if (++told > kMostPerStream) continue;
         InFlight f;
-        f.op = capture::ncclOpName(ring_->string(r.function));
+        f.op = model::opNameOf(ring_->string(r.function));
         f.comm = r.comm;
         f.seq = r.sequence;
         f.peer = r.peer;
-        f.bytes = nccl::bytesOf(r);
+        f.bytes = model::messageBytes(model::opKind(f.op), nccl::bytesOf(r), state ? state->size : -1);
         f.stream = stream;
         f.before = before;
         f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);

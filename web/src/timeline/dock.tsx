@@ -36,7 +36,7 @@ export function Dock(props: {
 
 function Legend() {
   const kinds: [string, string, string][] = [
-    ["communication", "ncclAllReduce", "kernel"],
+    ["communication", "x", "collective"],
     ["copies", "Memcpy", "memcpy"],
     ["runtime calls", "cudaLaunchKernel", "runtime"],
     ["operators", "aten::add", "cpu_op"],
