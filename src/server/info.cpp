@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "server/app.hpp"
 #include "server/cluster_json.hpp"
@@ -94,7 +95,7 @@ Answer App::info(const Request& r) {
   std::string text;
   JsonWriter w(text);
   bool simulated = false;
-  int64_t now = sync::unixClock();
+  int64_t now = unixClock();
   std::string title = cluster() ? "cluster" : std::filesystem::path(trace_path_).filename().string();
   if (cluster()) {
     Result<std::shared_ptr<const cluster::ClusterStatus>> status = snapshot();

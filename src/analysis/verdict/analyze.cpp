@@ -12,6 +12,7 @@
 #include "analysis/rows/trends.hpp"
 #include "analysis/verdict/replay.hpp"
 #include "analysis/verdict/unfinished.hpp"
+#include "base/statistics.hpp"
 #include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::analysis {
