@@ -12,6 +12,8 @@
 #include <filesystem>
 
 #include "base/file.hpp"
+#include "base/interface_versions.hpp"
+#include "base/library.hpp"
 #include "base/text.hpp"
 #include "query/block_scan.hpp"
 #include "query/engine.hpp"
@@ -308,18 +310,19 @@ class DuckEngine : public Engine {
 extern "C" __attribute__((visibility("default"))) tracesmith::query::Engine* tracesmithCreateQueryEngine(
     const char* version, const char** why) {
   using namespace tracesmith::query;
-  if (std::strcmp(version, kEngineVersion) != 0) {
-    *why = "libtracesmith_query.so belongs to another version of tracesmith: install both from the same package";
+  if (std::strcmp(version, tracesmith::kQueryInterface) != 0) {
+    *why = tracesmith::kOtherVersion;
     return nullptr;
   }
   try {
     if (std::strcmp(duckdb::DuckDB::LibraryVersion(), kDuckDbVersion) != 0) {
-      *why = "libduckdb.so is not version 1.4.4: put the one that came with tracesmith beside libtracesmith_query.so";
+      *why =
+          "its libduckdb.so is not version 1.4.4: put the one that came with tracesmith beside libtracesmith_query.so";
       return nullptr;
     }
     return new DuckEngine();
   } catch (...) {
-    *why = "there is not enough memory";
+    *why = "there is not enough memory for it";
     return nullptr;
   }
 }

@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "base/interface_versions.hpp"
 #include "query/block_scan.hpp"
 #include "query/engine.hpp"
 #include "query/prompt.hpp"
@@ -14,7 +15,7 @@
 #include "support/process.hpp"
 #include "tracesmith/trace/reader.hpp"
 
-extern "C" tracesmith::query::CreateEngine tracesmithCreateQueryEngine;
+extern "C" tracesmith::query::Engine* tracesmithCreateQueryEngine(const char* version, const char** why);
 
 namespace tracesmith::query {
 namespace {
@@ -23,7 +24,7 @@ using test::TempDir;
 
 std::unique_ptr<Engine> openEngine(const std::vector<std::string>& files, const EngineOptions& options = {}) {
   const char* why = "";
-  std::unique_ptr<Engine> engine(tracesmithCreateQueryEngine(kEngineVersion, &why));
+  std::unique_ptr<Engine> engine(tracesmithCreateQueryEngine(kQueryInterface, &why));
   EXPECT_TRUE(engine) << why;
   Status s = engine->open(files, options);
   EXPECT_TRUE(s) << s.message();
