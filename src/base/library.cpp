@@ -35,7 +35,8 @@ fs::path ownFolder() {
   std::error_code error;
   Dl_info info{};
   link_map* map = nullptr;
-  const bool known = ::dladdr1(reinterpret_cast<void*>(&ownFolder), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP);
+  const bool known =
+      ::dladdr1(reinterpret_cast<void*>(&ownFolder), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP);
   // The program itself has no name there.
   if (known && map && map->l_name && *map->l_name)
     if (fs::path file = fs::canonical(map->l_name, error); !error) return file.parent_path();

@@ -18,8 +18,8 @@ class SharedLibrary {
     global,  ///< as `now`, and other libraries see them
   };
 
-  /// The first of these that can be loaded. A name without a slash is searched for as the dynamic loader does. The error
-  /// is the loader's own, of the last one.
+  /// The first of these that can be loaded. A name without a slash is searched for as the dynamic loader does. The
+  /// error is the loader's own, of the last one.
   static Result<SharedLibrary> load(const std::vector<std::string>& names, Symbols symbols = Symbols::now);
 
   /// Sets `function` to the symbol, or to null; false if there is none.
@@ -37,9 +37,9 @@ class SharedLibrary {
   void* handle_;
 };
 
-/// A file that is installed with this code ("libtracesmith_probe.so"): in the folder of the library or program that this
-/// code is part of, in `lib` beside that folder, or in `lib` of one of two folders further up (build/bin/tests). The
-/// error reads on from "… needs ".
+/// A file that is installed with this code ("libtracesmith_probe.so"): in the folder of the library or program that
+/// this code is part of, in `lib` beside that folder, or in `lib` of one of two folders further up (build/bin/tests).
+/// The error reads on from "… needs ".
 Result<std::string> installedFile(const std::string& name);
 
 /// One of our own libraries, with an entry that gives the interface `I`:

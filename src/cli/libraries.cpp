@@ -7,8 +7,8 @@
 namespace tracesmith::cli {
 
 Result<std::unique_ptr<query::Engine>> loadQueryEngine() {
-  Result<query::Engine*> engine = loadInterface<query::Engine>(
-      {"SQL", "libtracesmith_query.so", "tracesmithCreateQueryEngine", kQueryInterface});
+  Result<query::Engine*> engine =
+      loadInterface<query::Engine>({"SQL", "libtracesmith_query.so", "tracesmithCreateQueryEngine", kQueryInterface});
   if (!engine) return engine.status();
   return std::unique_ptr<query::Engine>(*engine);
 }
