@@ -12,7 +12,6 @@
 #include "base/clock.hpp"
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
-#include "cluster/agent/recorder.hpp"
 
 namespace tracesmith::cluster {
 
