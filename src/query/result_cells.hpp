@@ -18,7 +18,8 @@ class Cells {
  public:
   Cells(duckdb::Vector& vector, size_t count) : vector_(vector), physical_(vector.GetType().InternalType()) {
     vector.ToUnifiedFormat(count, format_);
-    plain_ = vector.GetType().id() == duckdb::LogicalTypeId::BIGINT || vector.GetType().id() == duckdb::LogicalTypeId::INTEGER ||
+    plain_ = vector.GetType().id() == duckdb::LogicalTypeId::BIGINT ||
+             vector.GetType().id() == duckdb::LogicalTypeId::INTEGER ||
              vector.GetType().id() == duckdb::LogicalTypeId::VARCHAR;
   }
   bool null(size_t row) const { return !format_.validity.RowIsValid(format_.sel->get_index(row)); }

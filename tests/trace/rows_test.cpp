@@ -140,9 +140,7 @@ TEST(Sink, GetsTheBytesOfTheFile) {
 
 TEST(Sink, ThatFailsStopsTheWriter) {
   int calls = 0;
-  auto writer = Writer::create([&](std::string_view) {
-    return ++calls > 2 ? Status::io("full") : Status();
-  });
+  auto writer = Writer::create([&](std::string_view) { return ++calls > 2 ? Status::io("full") : Status(); });
   ASSERT_TRUE(writer);
   auto out = (*writer)->appender();
   StepRow row;

@@ -1,4 +1,4 @@
-#include "analysis/frames/frames.hpp"
+#include "trace/export/frames.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,12 +10,10 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 #include "trace/rows.hpp"
 
-namespace tracesmith::analysis {
-
-using namespace trace;
+namespace tracesmith::trace {
 
 namespace {
 
@@ -66,7 +64,7 @@ std::string isoTime(int64_t unix_ns) {
 Status read(const std::string& path, Input& in) {
   Result<std::unique_ptr<Reader>> reader = Reader::open(path);
   if (!reader) return reader.status();
-  Result<sync::Clocks> clocks = sync::readClocks(**reader);
+  Result<Clocks> clocks = readClocks(**reader);
   if (!clocks) return clocks.status();
   RowCursor<SessionRow> session(**reader, {sessions::name, sessions::ts_start, sessions::ts_end, sessions::args});
   while (session.next()) {
@@ -228,4 +226,4 @@ Status writeFrames(const std::string& trace, const std::string& path) {
   return out->commit();
 }
 
-}  // namespace tracesmith::analysis
+}  // namespace tracesmith::trace

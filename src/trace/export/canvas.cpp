@@ -1,10 +1,10 @@
-#include "analysis/frames/canvas.hpp"
+#include "trace/export/canvas.hpp"
 
 #include <unistd.h>
 
 #include "base/library.hpp"
 
-namespace tracesmith::analysis {
+namespace tracesmith::trace {
 namespace {
 
 // What we use of cairo.h, as it has been since 1.2. It is loaded on use: only plots need it.
@@ -171,4 +171,4 @@ Status Canvas::finish() {
   return {};
 }
 
-}  // namespace tracesmith::analysis
+}  // namespace tracesmith::trace
