@@ -9,7 +9,7 @@
 
 #include "base/clock.hpp"
 #include "cli/terminal.hpp"
-#include "hardware/recorder.hpp"
+#include "hardware/node/recorder.hpp"
 #include "support/child.hpp"
 #include "support/tree.hpp"
 

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "base/clock.hpp"
-#include "hardware/recorder.hpp"
+#include "hardware/node/recorder.hpp"
 #include "hardware/source.hpp"
 #include "support/child.hpp"
 #include "support/table.hpp"
