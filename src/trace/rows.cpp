@@ -1,5 +1,6 @@
 #include "trace/rows.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace tracesmith::trace {
