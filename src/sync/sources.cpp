@@ -17,6 +17,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/clock.hpp"
 #include "base/file.hpp"
 #include "sync/exchange.hpp"
 

@@ -8,6 +8,7 @@
 #include "analysis/rows/each_row.hpp"
 #include "analysis/verdict/job_data.hpp"
 #include "analysis/verdict/unfinished.hpp"
+#include "base/statistics.hpp"
 #include "sync/recording_span.hpp"
 #include "tracesmith/trace/scan.hpp"
 
@@ -59,7 +60,7 @@ class Analyzer {
     if (const auto unfinished = findUnfinished(reader_, *names, job_, out_.world_size))
       sayHang(*unfinished, job_, out_.verdict);
     if (options_.excerpt) {
-      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, *names, rules, job_, roots_, out_.verdict.rank);
+      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, rules, job_, roots_, out_.verdict.rank);
       if (!excerpt) return excerpt.status();
       out_.excerpt = std::move(*excerpt);
     }

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.hpp"
 #include "capture/probe/cupti_abi.hpp"
 #include "capture/probe/cupti_buffers.hpp"
 #include "capture/probe/cupti_library.hpp"
@@ -96,7 +97,7 @@ void follow(RingWriter& r) {
 
 void drain(RingWriter& r) {
   pthread_mutex_lock(&g_drain_mutex);
-  if (!g_cupti.ActivityRegisterTimestampCallback) g_source.to_raw_ns = -ring::unixMinusRawNs();
+  if (!g_cupti.ActivityRegisterTimestampCallback) g_source.to_raw_ns = -unixMinusRaw();
   for (Buffer *b = takeFullBuffers(), *next = nullptr; b; b = next) {
     next = b->next;
     void* record = nullptr;

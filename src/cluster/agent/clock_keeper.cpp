@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "access/names.hpp"
+#include "base/clock.hpp"
 #include "base/file.hpp"
 
 namespace tracesmith::cluster {
@@ -35,7 +36,7 @@ ClockKeeper::~ClockKeeper() {
 }
 
 bool ClockKeeper::follow(const std::string& host, uint16_t port, uint64_t key) {
-  Result<std::unique_ptr<sync::ExchangeClient>> client = sync::ExchangeClient::connect(host, port, key, sync::rawClock);
+  Result<std::unique_ptr<sync::ExchangeClient>> client = sync::ExchangeClient::connect(host, port, key, rawClock);
   if (!client) return false;
   std::vector<sync::Exchange> burst = (*client)->burst(kBurst, kTimeoutMs);
   if (burst.empty()) return false;
@@ -52,7 +53,7 @@ void ClockKeeper::add(const std::vector<sync::Exchange>& burst) {
 }
 
 ClockReport ClockKeeper::now() const {
-  const int64_t raw = sync::rawClock();
+  const int64_t raw = rawClock();
   std::lock_guard lock(mutex_);
   ClockReport report{fit_.at(raw), fit_.faults(), fit_.bestDelay()};
   report.model.method = "exchange";
@@ -65,7 +66,7 @@ ClockReport ClockKeeper::now() const {
     return report;
   }
   report.model.method = "system clock";
-  report.model.offset_ns = sync::unixClock() - raw;
+  report.model.offset_ns = unixClock() - raw;
   return report;
 }
 

@@ -2,7 +2,7 @@
 
 #include "cluster/wire/trace_events.hpp"
 #include "sync/clock_table.hpp"
-#include "trace/export/time_order.hpp"
+#include "trace/time_order.hpp"
 #include "tracesmith/cluster/cluster_types.hpp"
 
 namespace tracesmith::cluster {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "cluster/rpc/client.hpp"
 #include "sync/clock_fit.hpp"
@@ -33,7 +34,7 @@ Result<sync::Comparison> askNtp(const std::string& server) {
 SyncResult failed(const Status& status) {
   SyncResult result;
   result.message = status.message();
-  result.sync_time = static_cast<Timestamp>(sync::rawClock());
+  result.sync_time = static_cast<Timestamp>(rawClock());
   return result;
 }
 
@@ -68,7 +69,7 @@ struct TimeSync::Impl {
     Result<std::vector<sync::Exchange>> burst = client->syncTime(kBurst);
     if (!burst) return burst.status();
     fit.add(*burst);
-    const sync::ClockModel m = fit.at(sync::rawClock());
+    const sync::ClockModel m = fit.at(rawClock());
     return sync::Comparison{m.at_ns, m.offset_ns, m.bound_ns, fit.bestDelay()};
   }
 
@@ -163,7 +164,7 @@ Timestamp TimeSync::toLocalTime(Timestamp sync_time) const {
 }
 
 int64_t TimeSync::getCurrentOffset() const {
-  const int64_t now = sync::rawClock();
+  const int64_t now = rawClock();
   std::lock_guard lock(impl_->mutex);
   return impl_->model.toReference(now) - now;
 }
