@@ -22,7 +22,7 @@ Result<cluster::Library*> loadCluster() {
   }
   auto* create = reinterpret_cast<cluster::CreateLibrary*>(::dlsym(library, cluster::kCreateLibraryName));
   cluster::Library* created = create ? create(cluster::kLibraryVersion) : nullptr;
-  if (!created) return Status::unsupported(std::string(kLibrary) + " is of another version of tracesmith");
+  if (!created) return Status::unsupported(std::string(kLibrary) + " belongs to another version of tracesmith");
   return created;
 }
 

@@ -39,8 +39,8 @@ Result<std::unique_ptr<query::Engine>> loadQueryEngine() {
   }
   // Never unloaded: DuckDB's threads and statics live until the process ends.
   auto* create = reinterpret_cast<query::CreateEngine*>(::dlsym(library, query::kCreateEngineName));
-  if (!create) return Status::unsupported(path + " is not a query library of tracesmith");
-  const char* why = "it gave no reason";
+  if (!create) return Status::unsupported(path + " is not tracesmith's query library");
+  const char* why = "unknown reason";
   std::unique_ptr<query::Engine> engine(create(query::kEngineVersion, &why));
   if (!engine) return Status::unsupported(std::string("SQL is not available: ") + why);
   return engine;

@@ -19,7 +19,7 @@ Result<server::Library*> loadServer() {
   }
   auto* create = reinterpret_cast<server::CreateLibrary*>(::dlsym(library, server::kCreateLibraryName));
   server::Library* created = create ? create(server::kLibraryVersion) : nullptr;
-  if (!created) return Status::unsupported(std::string(kLibrary) + " is of another version of tracesmith");
+  if (!created) return Status::unsupported(std::string(kLibrary) + " belongs to another version of tracesmith");
   return created;
 }
 

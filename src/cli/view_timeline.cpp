@@ -216,7 +216,7 @@ std::string label(const Key& key) {
 void Timeline::print(const std::vector<int64_t>& not_shown) const {
   const size_t width = label({0, 0, 0, 0}).size();
   std::string what = " from " + humanNs(difference(o_.start_ns, window_.from)) + " to " +
-                     humanNs(difference(o_.start_ns, window_.to)) + "; a character is " + humanNs(window_.bucketNs());
+                     humanNs(difference(o_.start_ns, window_.to)) + "; one character is " + humanNs(window_.bucketNs());
   size_t room = o_.width > what.size() + 20 ? o_.width - what.size() : 20;
   std::printf("%s%s\n\n", shorten(printable(reader_.path()), room).c_str(), what.c_str());
   std::string head = axis(width);
@@ -236,7 +236,7 @@ void Timeline::print(const std::vector<int64_t>& not_shown) const {
   size_t more = lanes_.size() > o_.count ? lanes_.size() - o_.count : 0;
   if (more > 0) std::printf("… and %zu more lines of these ranks (-n shows more)\n", more);
   if (!not_shown.empty())
-    std::printf("… and %s more ranks: choose with --rank %s, or show more lines with -n\n",
+    std::printf("… and %s more ranks: select some with --rank %s, or show more lines with -n\n",
                 humanCount(not_shown.size()).c_str(), std::to_string(not_shown[0]).c_str());
 }
 
@@ -286,7 +286,7 @@ Status Timeline::draw() {
   if (o_.json)
     printJson(not_shown.size());
   else if (lanes_.empty())
-    std::printf("nothing ran on a GPU in this window%s\n", o_.threads ? "" : "; --threads shows the host");
+    std::printf("no GPU activity in this window%s\n", o_.threads ? "" : "; --threads shows the host");
   else
     print(not_shown);
   return {};

@@ -109,7 +109,7 @@ TEST_F(View, TimelineShowsWhatFilledTheTime) {
   Output out = view({"--timeline", "--from", "0ns", "--to", "1ms", "--width", "71", "--rank", "0"});
   EXPECT_EQ(out.rc, 0) << out.err;
   EXPECT_EQ(out.out.substr(out.out.find(" from")),
-            " from 0 ns to 1.000 ms; a character is 20.00 us\n\n"
+            " from 0 ns to 1.000 ms; one character is 20.00 us\n\n"
             "                0         200 us    400 us    600 us    800 us\n"
             "rank GPU stream |         |         |         |         |\n"
             "   0   0      7 .###############..............MMM..#######+.......  50%\n"
