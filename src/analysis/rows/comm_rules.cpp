@@ -69,8 +69,9 @@ Status parse(std::string_view text, const std::string& path, std::vector<CommRul
     if (first == line.npos || line[first] == '#') continue;
     CommRule rule;
     if (!parseRule(line, rule))
-      return Status::invalid(path + " line " + std::to_string(number) +
-                             " is no rule: write PATTERN LIBRARY [OPERATION], as in \"*my_reduce* mine all_reduce\"");
+      return Status::invalid(
+          path + " line " + std::to_string(number) +
+          " is not a rule: write PATTERN LIBRARY [OPERATION], as in \"*my_reduce* mine all_reduce\"");
     out.push_back(std::move(rule));
   }
   return {};
