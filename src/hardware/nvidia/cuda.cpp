@@ -34,7 +34,7 @@ Result<std::unique_ptr<Driver>> Driver::open() {
   all &= d->f_.member != nullptr;
   TS_CUDA_FUNCTIONS(FUNCTION)
 #undef FUNCTION
-  if (!all) return Status::unsupported("the CUDA driver is too old: a call is missing");
+  if (!all) return Status::unsupported("the CUDA driver is too old: a function is missing");
   if (int r = d->f_.init(0)) return failed("cuInit", r);
   int count = 0;
   if (int r = d->f_.count(&count)) return failed("counting devices", r);
@@ -91,8 +91,7 @@ Result<cublaslt::Functions> loadCublasLt() {
   void* library = nullptr;
   for (const std::string& name : names)
     if (!library) library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    return Status::notFound("cuBLASLt was not found: name its libcublasLt.so in the variable TRACESMITH_CUBLASLT");
+  if (!library) return Status::notFound("cuBLASLt not found: set TRACESMITH_CUBLASLT to its libcublasLt.so");
   cublaslt::Functions f;
   bool all = true;
 #define FUNCTION(member, symbol, arguments)                                  \
@@ -100,7 +99,7 @@ Result<cublaslt::Functions> loadCublasLt() {
   all &= f.member != nullptr;
   TS_CUBLASLT_FUNCTIONS(FUNCTION)
 #undef FUNCTION
-  if (!all) return Status::unsupported("this cuBLASLt lacks a call we need");
+  if (!all) return Status::unsupported("this cuBLASLt lacks a function we need");
   return f;
 }
 
