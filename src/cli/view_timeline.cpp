@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/count.hpp"
 #include "base/text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/view.hpp"
@@ -234,10 +235,10 @@ void Timeline::print(const std::vector<int64_t>& not_shown) const {
   std::printf("\n# kernels (+ about half, : less)  N communication  M copies  . idle\n");
   if (o_.threads) std::printf("threads: o operators  r calls of the runtime  s waiting for the GPU\n");
   size_t more = lanes_.size() > o_.count ? lanes_.size() - o_.count : 0;
-  if (more > 0) std::printf("… and %zu more lines of these ranks (-n shows more)\n", more);
+  if (more > 0) std::printf("… and %s of these ranks (-n shows more)\n", counted(more, "more line").c_str());
   if (!not_shown.empty())
-    std::printf("… and %s more ranks: select some with --rank %s, or show more lines with -n\n",
-                humanCount(not_shown.size()).c_str(), std::to_string(not_shown[0]).c_str());
+    std::printf("… and %s: select some with --rank %s, or show more lines with -n\n",
+                counted(not_shown.size(), "more rank").c_str(), std::to_string(not_shown[0]).c_str());
 }
 
 void Timeline::printJson(size_t ranks_not_shown) const {

@@ -121,8 +121,8 @@ TEST_F(View, TimelineShowsWhatFilledTheTime) {
 TEST_F(View, TimelineOfManyRanksIsCut) {
   writeSampleTrace(dir / "t.sbt");
   Output out = view({"--timeline", "-n", "1"});
-  EXPECT_TRUE(has(out.out, "… and 1 more lines of these ranks (-n shows more)")) << out.out;
-  EXPECT_TRUE(has(out.out, "… and 1 more ranks: choose with --rank 1, or show more lines with -n")) << out.out;
+  EXPECT_TRUE(has(out.out, "… and 1 more line of these ranks (-n shows more)")) << out.out;
+  EXPECT_TRUE(has(out.out, "… and 1 more rank: select some with --rank 1, or show more lines with -n")) << out.out;
   EXPECT_LE(widest(out.out), 80u);
 }
 
