@@ -97,8 +97,8 @@ int hang(const Options& o) {
 
 void addClusterHang(Command& cluster) {
   auto o = std::make_shared<Options>();
-  Command command = cluster.command("hang", "Does the job stand still? Who is missing?");
-  command.flag("--watch", o->watch, "Go on: print changes and alerts as they come");
+  Command command = cluster.command("hang", "Tell whether the job hangs, and which ranks are missing");
+  command.flag("--watch", o->watch, "Keep running, and print changes and alerts as they happen");
   o->add(command);
   command.footer("Example:  tracesmith cluster hang --watch");
   command.run([o] { return hang(*o); });

@@ -1,6 +1,7 @@
 // tracesmith cluster add-node, nodes, status.
 #include <cstdio>
 
+#include "base/count.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 
@@ -40,13 +41,13 @@ void nodeJson(JsonWriter& w, const NodeStatus& n) {
 }
 
 std::string stateOf(const NodeStatus& n) {
-  if (!n.healthy) return n.silent_s < 0 ? "not seen" : "silent " + humanNs(n.silent_s * 1e9);
+  if (!n.healthy) return n.silent_s < 0 ? "not seen" : "silent for " + humanNs(n.silent_s * 1e9);
   return n.connected ? "connected" : "away";
 }
 
 void printNodes(const ClusterStatus& status) {
   std::vector<std::vector<std::string>> rows = {{"node", "state", "GPUs", "processes", "clock offset", "drift ppm",
-                                                 "error at most", "spooled", "stored", "events", "lost"}};
+                                                 "error bound", "spooled", "stored", "events", "lost"}};
   char drift[32];
   for (const NodeStatus& n : status.nodes) {
     std::snprintf(drift, sizeof drift, "%.3f", n.clock_drift_ppm);
@@ -84,16 +85,16 @@ int nodes(const ClientCommand& o, bool all) {
     return 0;
   }
   if (status->nodes.empty())
-    std::printf("no nodes yet: start agents with `tracesmith cluster agent --master HOST:PORT`\n");
+    std::printf("no nodes yet; start agents with `tracesmith cluster agent --master HOST:PORT`\n");
   else
     printNodes(*status);
   if (!all) return 0;
   size_t recording = 0, healthy = 0;
   for (const cluster::SessionInfo& s : status->sessions) recording += s.state == "recording";
   for (const NodeStatus& n : status->nodes) healthy += n.healthy;
-  std::printf("%zu nodes, %zu healthy; %zu sessions, %zu recording; %s stored\n", status->nodes.size(), healthy,
-              status->sessions.size(), recording, humanBytes(status->stored_bytes).c_str());
-  if (!status->problem.empty()) warn("the master stores nothing now: " + status->problem);
+  std::printf("%s, %zu healthy; %s, %zu recording; %s stored\n", counted(status->nodes.size(), "node").c_str(), healthy,
+              counted(status->sessions.size(), "session").c_str(), recording, humanBytes(status->stored_bytes).c_str());
+  if (!status->problem.empty()) warn("the master cannot store data: " + status->problem);
   return 0;
 }
 
@@ -118,16 +119,16 @@ void addClusterNodes(Command& cluster) {
   {
     auto o = std::make_shared<ClientCommand>();
     auto address = std::make_shared<std::string>();
-    Command command = cluster.command("add-node", "Have the master dial an agent and take it in");
-    command.option("--address", *address, "Where the agent listens").required().type("HOST:PORT");
+    Command command = cluster.command("add-node", "Have the master connect to an agent and add its node");
+    command.option("--address", *address, "Address of the agent").required().type("HOST:PORT");
     o->add(command);
     command.footer("Example:  tracesmith cluster add-node --address node7:50052");
     command.run([o, address] { return addNode(*o, *address); });
   }
   for (bool all : {false, true}) {
     auto o = std::make_shared<ClientCommand>();
-    Command command = all ? cluster.command("status", "Nodes, clocks, sessions and the store")
-                          : cluster.command("nodes", "The nodes of the cluster");
+    Command command = all ? cluster.command("status", "Show nodes, clocks, sessions and the store")
+                          : cluster.command("nodes", "List the nodes of the cluster");
     o->add(command);
     command.footer(all ? "Example:  tracesmith cluster status --json" : "Example:  tracesmith cluster nodes");
     command.run([o, all] { return nodes(*o, all); });

@@ -37,7 +37,7 @@ Status duckError(const duckdb::ErrorData& error) {
   if (error.Type() == duckdb::ExceptionType::INTERRUPT) return Status::cancelled("the query was cancelled");
   if (error.Type() == duckdb::ExceptionType::OUT_OF_MEMORY)
     return Status::exhausted(error.RawMessage().substr(0, error.RawMessage().find('\n')) +
-                             ": give it more with --memory, or ask for less");
+                             ": raise --memory, or ask for less data");
   return Status::invalid(error.Message());
 }
 
@@ -147,7 +147,7 @@ class DuckEngine : public Engine {
                                 static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2) +
                  "B";
       if (!setMemory(config, memory))
-        return Status::invalid("'" + memory + "' is no amount of memory: say it like 2GB or 500MB");
+        return Status::invalid("'" + memory + "' is not an amount of memory: write it like 2GB or 500MB");
       if (options.threads > 0) config.SetOptionByName("threads", duckdb::Value::BIGINT(options.threads));
       database_ = std::make_unique<duckdb::DuckDB>(nullptr, &config);
       connection_ = std::make_unique<duckdb::Connection>(*database_);
@@ -186,7 +186,7 @@ class DuckEngine : public Engine {
 
   Status exportParquet(const std::string& name, const trace::Selection& selection, const std::string& out) override {
     const trace::TableInfo* table = trace::findTable(name);
-    if (!table) return Status::notFound("a trace has no table '" + name + "'");
+    if (!table) return Status::notFound("traces have no table '" + name + "'");
     RunOptions options;
     options.format = Format::kParquet;
     options.parquet = out;
@@ -214,7 +214,7 @@ class DuckEngine : public Engine {
       if (lost > 0)
         out.push_back(source.name + " lost " + humanCount(lost) + (lost == 1 ? " record" : " records") +
                       ": see the table losses");
-      if (trace::isSimulated(*source.reader)) out.push_back(source.name + " is simulated: no measurement");
+      if (trace::isSimulated(*source.reader)) out.push_back(source.name + " contains simulated data");
     }
     return out;
   }
@@ -265,7 +265,7 @@ class DuckEngine : public Engine {
   Status runToParquet(duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>>& statements, const std::string& path,
                       RunReport& report) {
     if (statements.size() != 1 || statements[0]->type != duckdb::StatementType::SELECT_STATEMENT)
-      return Status::invalid("Parquet output takes one SELECT");
+      return Status::invalid("Parquet output needs exactly one SELECT");
     Result<OutputFile> output = OutputFile::create(path);
     if (!output) return output.status();
     const std::string work = output->workPath().empty() ? path : output->workPath();
@@ -312,8 +312,7 @@ extern "C" __attribute__((visibility("default"))) tracesmith::query::Engine* tra
   }
   try {
     if (std::strcmp(duckdb::DuckDB::LibraryVersion(), kDuckDbVersion) != 0) {
-      *why =
-          "its libduckdb.so is not version 1.4.4: put the one that came with tracesmith beside libtracesmith_query.so";
+      *why = "libduckdb.so is not version 1.4.4: put the one that came with tracesmith next to libtracesmith_query.so";
       return nullptr;
     }
     return new DuckEngine();

@@ -71,7 +71,7 @@ Result<Comparison> askOnce(int fd, const std::string& server, int timeout_ms) {
     if (n < 0) return Status::io(server + " does not answer: " + std::strerror(errno));
     if (n < static_cast<ssize_t>(sizeof answer) || std::memcmp(answer.origin, &nonce, sizeof nonce) != 0) continue;
     if ((answer.mode & 7) != 4 || answer.stratum == 0 || answer.mode >> 6 == 3)
-      return Status::io(server + " says that its own clock is not synchronised");
+      return Status::io(server + " reports that its own clock is not synchronised");
     e.t2 = unixOf(answer.receive);
     e.t3 = unixOf(answer.transmit);
     const int64_t own = shortNs(answer.root_delay) / 2 + shortNs(answer.root_dispersion);

@@ -93,7 +93,7 @@ TEST(Analyze, AJobThatHangsWhenTheRecordingEndsIsSaidFirst) {
   EXPECT_EQ(a.verdict.rank, 6);
   EXPECT_EQ(a.verdict.node, "node1");
   EXPECT_NE(
-      a.verdict.text.find("never came to all_reduce 20 of world; ranks 0, 1, 2, 3, 4, 5, 7 wait in it for 10.000 s"),
+      a.verdict.text.find("never arrived at all_reduce 20 of world; ranks 0, 1, 2, 3, 4, 5, 7 wait in it for 10.000 s"),
       std::string::npos)
       << a.verdict.text;
   ASSERT_FALSE(a.verdict.also.empty()) << "the slow rank is not forgotten";
@@ -320,7 +320,7 @@ TEST(Analyze, TelemetryTellsWhy) {
   const Analysis a = analyzed(job);
   EXPECT_EQ(a.verdict.rank, 5);
   EXPECT_EQ(a.verdict.cause, "throttled");
-  EXPECT_NE(a.verdict.text.find("throttled by power"), std::string::npos) << a.verdict.text;
+  EXPECT_NE(a.verdict.text.find("throttled because of power"), std::string::npos) << a.verdict.text;
   EXPECT_NE(a.verdict.text.find("SM clock 1500 MHz, others 1980"), std::string::npos) << a.verdict.text;
 }
 

@@ -124,7 +124,7 @@ TEST(Layout, ACheckpointByRank0IsNoFaultOfItsGpu) {
   EXPECT_EQ(a.verdict.rank, 0) << a.verdict.text;
   EXPECT_EQ(a.verdict.cause, "checkpoint");
   EXPECT_NE(a.verdict.text.find("every 3 steps"), std::string::npos) << a.verdict.text;
-  EXPECT_NE(a.verdict.text.find("in the others it is as fast as its peers"), std::string::npos);
+  EXPECT_NE(a.verdict.text.find("in the other steps it is as fast as its peers"), std::string::npos);
   EXPECT_EQ(found(a), (std::set<int64_t>{0}));
 }
 

@@ -48,7 +48,7 @@ TEST(Unfinished, AnOperationThatRanWhenRecordingBeganIsNoHang) { EXPECT_NE(job(1
 TEST(Unfinished, TheLastOneIs) {
   const Analysis a = job(13, 13);
   EXPECT_EQ(a.verdict.cause, "hang") << a.verdict.text;
-  EXPECT_NE(a.verdict.text.find("somebody never came to all_reduce 13 of world, or was not recorded"),
+  EXPECT_NE(a.verdict.text.find("somebody never arrived at all_reduce 13 of world, or was not recorded"),
             std::string::npos);
   EXPECT_NE(a.verdict.text.find("rank 1 waits in it for 8.700 s"), std::string::npos) << a.verdict.text;
 }

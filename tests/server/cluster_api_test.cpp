@@ -62,7 +62,7 @@ TEST_F(ClusterApi, SessionsStartAndStop) {
   EXPECT_TRUE(get(http_, "/status").has("\"is_profiling\":true"));
   r = ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"one\"}");
   EXPECT_EQ(r.status, 400);
-  EXPECT_TRUE(r.has("recording already")) << r.body;
+  EXPECT_TRUE(r.has("already recording")) << r.body;
   // Something to see in it.
   ASSERT_TRUE(eventually([&] {
     const Reply n = get(http_, "/api/v1/nodes");

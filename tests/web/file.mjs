@@ -99,7 +99,7 @@ test("a collective is joined across its ranks, and the last one is named", async
   await page.keyboard.type("ncclDevKernel_AllReduce");
   await page.locator(".search-says", { hasText: /hits/ }).waitFor();
   await page.keyboard.press("Enter");
-  await page.locator(".dock .collective", { hasText: "came last" }).waitFor();
+  await page.locator(".dock .collective", { hasText: "arrived last" }).waitFor();
   assert.equal(await page.locator(".dock .collective li").count(), 8);
   await close();
 });

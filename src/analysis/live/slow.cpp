@@ -132,9 +132,9 @@ std::string SlowDetector::gpuText(const RankKey& key, const Rank& rank) const {
     for (const Metric& m : gpu.metrics) {
       if (m.name != "gpu_throttle_reasons" || !m.value) continue;
       const auto bits = static_cast<uint64_t>(*m.value);
-      if (bits & (32 | 64)) return "; its GPU is throttled by heat";
-      if (bits & (4 | 128)) return "; its GPU is throttled by power";
-      if (bits & 8) return "; its GPU is slowed down by hardware";
+      if (bits & (32 | 64)) return "; its GPU is throttled because of heat";
+      if (bits & (4 | 128)) return "; its GPU is throttled because of power";
+      if (bits & 8) return "; its GPU is slowed down by the hardware";
     }
   }
   return {};
@@ -172,7 +172,8 @@ void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_
   job.quiet_until_ns = now_ns + kRepeatNs;
   alerts.push_back({now_ns, "slow_step", "info",
                     "step " + std::to_string(number) + " took " + humanNs(duration) + " instead of " +
-                        humanNs(job.usual_ns) + ": " + rankText(*latest, rank) + " came " + humanNs(most) + " late"});
+                        humanNs(job.usual_ns) + ": " + rankText(*latest, rank) + " arrived " + humanNs(most) +
+                        " late"});
 }
 
 void SlowDetector::finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& alerts) {
@@ -197,9 +198,9 @@ void SlowDetector::finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& al
   for (const Found& f : found)
     if (f.change.after - f.change.before > most / 2)
       alerts.push_back({now_ns, "slow_rank", "warning",
-                        rankText(*f.key, *f.rank) + " became slower: it comes " +
+                        rankText(*f.key, *f.rank) + " became slower: it arrives " +
                             humanNs((f.change.after - f.change.before) * duration) +
-                            " later than before in every step (" + percent(f.change.after - f.change.before) + ")" +
+                            " later than before in each step (" + percent(f.change.after - f.change.before) + ")" +
                             gpuText(*f.key, *f.rank)});
   // The quicker steps are looked at: pauses of single ranks hold up many steps of a large job, but not all.
   if (std::optional<Change> c = job.change.add(quantile(job.durations, 0.25), start))

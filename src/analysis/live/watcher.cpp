@@ -14,7 +14,7 @@ std::vector<Alert> Watcher::look(int64_t now_ns) {
   HangVerdict verdict = hang_.look(now_ns);
   const bool hangs = verdict.state == HangState::hang, hung = verdict_.state == HangState::hang;
   if (hangs && !hung) alerts.push_back({now_ns, "hang", "critical", verdict.text});
-  if (!hangs && hung) alerts.push_back({now_ns, "resolved", "info", "the job goes on"});
+  if (!hangs && hung) alerts.push_back({now_ns, "resolved", "info", "the job is running again"});
   if (verdict.state != HangState::slow) told_ = false;
   if (verdict.state == HangState::slow && !told_ && now_ns - verdict.since_ns > kSlowTellNs) {
     told_ = true;

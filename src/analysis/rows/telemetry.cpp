@@ -98,7 +98,7 @@ Finding Telemetry::explain(const std::string& node, int64_t device_number, int64
     }
     if (last > first)
       say(kind == kEcc ? "ecc" : "page_faults",
-          format(kind == kEcc ? "%.0f memory errors more" : "%.0f page faults more", last - first, 0));
+          format(kind == kEcc ? "%.0f more memory errors" : "%.0f more page faults", last - first, 0));
   }
   for (const auto& [reason, samples] : device.reasons) {
     double on = 0, count = 0;
@@ -109,7 +109,9 @@ Finding Telemetry::explain(const std::string& node, int64_t device_number, int64
       }
     if (count == 0 || on / count < 0.2) continue;
     const bool power = has(reason, "power"), heat = has(reason, "therm") || has(reason, "temp");
-    say("throttled", std::string("GPU throttled") + (power ? " by power" : heat ? " by heat" : " (" + reason + ")"));
+    say("throttled", std::string("GPU throttled") + (power  ? " because of power"
+                                                     : heat ? " because of heat"
+                                                            : " (" + reason + ")"));
   }
   const double clock = meanSince(device, kClock, from), others = peers(kClock, &device);
   if (clock < 0.97 * others) {

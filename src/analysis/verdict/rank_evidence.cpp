@@ -114,8 +114,8 @@ std::string pauseText(const JobData& job, const Pauses& p) {
   if (p.columns.size() > 3) steps += ", …";
   std::string out = "its host launches nothing for " + humanNs(p.ns / static_cast<double>(p.columns.size())) +
                     (p.columns.size() > 1 ? " in each of the steps " : " in step ") + steps;
-  if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps, as when it saves a checkpoint for all";
-  return out + "; in the others it is as fast as its peers";
+  if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps, as if it saved a checkpoint for all ranks";
+  return out + "; in the other steps it is as fast as its peers";
 }
 
 }  // namespace
@@ -156,20 +156,20 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
                         ownPart(job.ranks[r]) >= work[r].excess / (1 + work[r].excess) / 2;
     if (uneven && work[r].excess > std::max(compute[r].excess, host[r].excess)) {
       take("uneven_work", work[r],
-           text("it computes %.2f × as long, in kernels of a shape no other rank launches: more work than theirs, or "
-                "less of a GPU (MPS, MIG)",
+           text("it computes %.2f × as long, in kernels of a shape that no other rank launches: it has more work, or a "
+                "smaller share of a GPU (MPS, MIG)",
                 1 + work[r].excess));
     } else if (slow && (!tardy || compute[r].excess >= host[r].excess)) {
       const bool jittery = compute[r].spread > kJittery && !compute[r].changed;
       take(jittery ? "jitter" : "compute", compute[r],
-           text(jittery ? "its kernels take %.2f × as long on average, by fits and starts"
-                        : "its kernels run %.2f × longer",
+           text(jittery ? "its kernels take %.2f × as long on average, with large variations"
+                        : "its kernels take %.2f × as long",
                 1 + compute[r].excess));
     } else if (tardy) {
       const bool loading = loader[r].excess >= host[r].excess / 2;
       take(loading ? "data_loading" : "host", host[r],
            text(loading ? "it waits for its data loader for %.1f %% of a step more than the others"
-                        : "its host launches late: the GPU idles %.1f %% of a step more than the others'",
+                        : "its host launches late: its GPU is idle for %.1f %% of a step more than the others",
                 100 * host[r].excess));
     } else if (pauses[r].share >= kLeastHost) {
       const Pauses& p = pauses[r];

@@ -170,11 +170,11 @@ void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict) {
   verdict.confidence = seen ? 0.9 : 0.5;
   const std::string peer =
       op.peer == kNull ? "" : (op.op == "send" ? " to rank " : " from rank ") + std::to_string(op.peer);
-  verdict.text = "the job hangs: " + (op.missing.empty() ? "somebody" : list(op.missing, true)) + " never came to " +
+  verdict.text = "the job hangs: " + (op.missing.empty() ? "somebody" : list(op.missing, true)) + " never arrived at " +
                  op.op + " " + std::to_string(op.seq) + peer + " of " + op.comm +
                  (seen ? "" : ", or was not recorded") + "; " + list(op.entered, false) +
                  (op.entered.size() == 1 ? " waits" : " wait") + " in it for " +
-                 humanNs(static_cast<double>(op.waited_ns)) + " when the recording ends";
+                 humanNs(static_cast<double>(op.waited_ns)) + " at the end of the recording";
   verdict.next =
       "what its process does: its stack (py-spy dump, gdb), whether it is stopped (/proc/PID/status), its log";
 }

@@ -35,22 +35,22 @@ std::string alone(const Analysis& a) {
     data += b.data_us;
   }
   if (wall <= 0) return "";
-  return ": the GPU computes " + percent(100 * compute / wall) + " of the time, communicates alone " +
-         percent(100 * comm / wall) + ", copies or waits for data " + percent(100 * data / wall) + ", idles " +
-         percent(100 * idle / wall);
+  return ": the GPU computes for " + percent(100 * compute / wall) + " of the time, only communicates for " +
+         percent(100 * comm / wall) + ", copies or waits for data for " + percent(100 * data / wall) +
+         ", is idle for " + percent(100 * idle / wall);
 }
 
 std::string linkText(const LinkResult& link) {
   const std::string where = link.group.find("→") != std::string::npos && link.compared_with == "other pairs of ranks"
-                                ? "the link of ranks " + link.group
+                                ? "the link between ranks " + link.group
                                 : "communicator " + link.group;
   return link.nodes.size() == 1 ? where + " on " + link.nodes[0] : where;
 }
 
 std::string costText(double pct) {
   return pct >= kLeastCostPct ? " cost the job " + percent(pct) + " of its time: "
-         : std::isnan(pct)    ? " is slower than its peers, at a cost that is not known: "
-                              : " is slower than its peers, at no cost to the job so far: ";
+         : std::isnan(pct)    ? " is slower than its peers, at an unknown cost: "
+                              : " is slower than its peers, but the job does not wait for it yet: ";
 }
 
 /// Where to look first, by cause. `gpu`: "GPU 3 of node1", or "its GPU".
@@ -87,7 +87,8 @@ std::vector<std::string> alsoFound(const JobData& job, const Analysis& a, const 
   std::vector<std::pair<double, std::string>> found;
   auto add = [&](const std::string& what, double cost, double hidden, const std::string& evidence) {
     if (cost < kLeastCostPct && hidden >= kLeastCostPct)
-      found.emplace_back(0, what + " would cost the job " + percent(hidden) + " of its time then: " + evidence);
+      found.emplace_back(
+          0, what + " would cost the job " + percent(hidden) + " of its time once that is fixed: " + evidence);
     else
       found.emplace_back(weightOf(cost), what + costText(cost) + evidence);
   };
@@ -163,18 +164,17 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
   }
   if (a.ranks == 0) {
     v.text = a.events == 0 ? "no events in this trace"
-                           : "no work of a GPU in this trace: its " + humanCount(a.events) +
-                                 " events are of hosts only, so nothing can be said about who waited";
+                           : "no GPU activity in this trace: its " + humanCount(a.events) +
+                                 " events are from hosts only, so who waited is unknown";
     return v;
   }
   if (a.ranks == 1) {
-    v.text = "one rank only: nobody to compare it with" + alone(a);
+    v.text = "only one rank: nothing to compare it with" + alone(a);
     return v;
   }
   if (job.table.instances.empty()) {
     v.kind = VerdictKind::none;
-    v.text = "no collectives between the " + std::to_string(a.ranks) + " ranks: who waited for whom cannot be said" +
-             alone(a);
+    v.text = "cannot tell who waited: no collectives between the " + std::to_string(a.ranks) + " ranks" + alone(a);
     return v;
   }
   v.kind = VerdictKind::none;

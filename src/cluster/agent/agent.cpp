@@ -138,7 +138,7 @@ NodeStatus AgentServer::status() const {
 
 Status AgentServer::startCapture() {
   std::lock_guard lock(capture_mutex_);
-  if (!capture_.id.empty() && capture_.end_ns == 0) return Status::invalid("a capture of this node is under way");
+  if (!capture_.id.empty() && capture_.end_ns == 0) return Status::invalid("this node is already being captured");
   spool_->hold(true);  // until it was exported, or the next one begins
   capture_ = {"local-" + access::randomHex(8), clock_->toReference(rawClock()), 0, 0};
   recorder_->setLocalCapture(capture_);
@@ -147,7 +147,7 @@ Status AgentServer::startCapture() {
 
 Status AgentServer::stopCapture() {
   std::lock_guard lock(capture_mutex_);
-  if (capture_.id.empty() || capture_.end_ns != 0) return Status::invalid("this node captures nothing of its own");
+  if (capture_.id.empty() || capture_.end_ns != 0) return Status::invalid("this node has no capture of its own");
   capture_.end_ns = clock_->toReference(rawClock());
   recorder_->setLocalCapture(capture_);
   return {};
@@ -155,12 +155,12 @@ Status AgentServer::stopCapture() {
 
 Status AgentServer::exportTrace(const std::string& path) {
   std::lock_guard lock(capture_mutex_);
-  if (capture_.id.empty()) return Status::invalid("this node has captured nothing of its own");
-  if (capture_.end_ns == 0) return Status::invalid("the capture is under way: stop it first");
+  if (capture_.id.empty()) return Status::invalid("this node has no capture of its own");
+  if (capture_.end_ns == 0) return Status::invalid("the capture is still running: stop it first");
   const auto deadline = std::chrono::steady_clock::now() + kDeliverAtMost;
   while (!recorder_->done(capture_)) {
     if (std::chrono::steady_clock::now() > deadline)
-      return Status::io("not all of the capture is on disk: " + recorder_->stats().problem);
+      return Status::io("the capture is not completely on disk: " + recorder_->stats().problem);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   SessionRecord session;
@@ -202,7 +202,7 @@ Status AgentServer::start(AgentOptions options) {
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_ < 0) return errnoStatus("create", lock);
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
-    return Status::invalid("another agent uses " + options.data_dir + ": give this one its own --data-dir");
+    return Status::invalid("another agent is using " + options.data_dir + ": give this one its own --data-dir");
   TS_TRY(guard_.open(options.security, folder_ + "/audit.log"));
   Result<std::string> agent_id = keptWord(folder_ + "/id", access::randomHex(16));
   if (!agent_id) return agent_id.status();

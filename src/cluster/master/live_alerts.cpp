@@ -60,12 +60,12 @@ Status runCommand(const std::vector<std::string>& command, const std::string& in
     if (std::chrono::steady_clock::now() > deadline) {
       ::kill(-child, SIGKILL);
       ::waitpid(child, &status, 0);
-      return Status::io(command[0] + " did not end and was killed");
+      return Status::io(command[0] + " did not finish in time and was killed");
     }
     std::this_thread::sleep_for(10ms);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return Status::io(command[0] + (WIFEXITED(status) ? " ended with " + std::to_string(WEXITSTATUS(status))
+  return Status::io(command[0] + (WIFEXITED(status) ? " exited with " + std::to_string(WEXITSTATUS(status))
                                                     : " was killed by signal " + std::to_string(WTERMSIG(status))));
 }
 

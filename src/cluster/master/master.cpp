@@ -43,7 +43,7 @@ Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   master->lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (master->lock_ < 0) return errnoStatus("create", lock);
   if (::flock(master->lock_, LOCK_EX | LOCK_NB) != 0)
-    return Status::invalid("another master uses " + options.data_dir + ": give this one its own --data-dir");
+    return Status::invalid("another master is using " + options.data_dir + ": give this one its own --data-dir");
   TS_TRY(master->openReference());
   Result<std::unique_ptr<Store>> store = Store::open(options.data_dir);
   if (!store) return store.status();
@@ -129,13 +129,13 @@ Status Master::registerNode(const NodeRegistration& info) {
   TS_TRY(access::checkName("node", info.node));
   for (const std::string* text : {&info.hostname, &info.agent_id, &info.boot_id, &info.version, &info.address})
     if (text->size() > 256 || text->find('\n') != std::string::npos)
-      return Status::invalid("a node's description is wrong");
+      return Status::invalid("invalid description of a node");
   if (info.gpus.size() > 1024) return Status::invalid("a node has at most 1024 GPUs");
   {
     std::lock_guard lock(mutex_);
     Node& node = nodes_[info.node];
     if (!node.info.agent_id.empty() && node.info.agent_id != info.agent_id && node.link)
-      return Status::invalid("node " + info.node + " is connected already: give this agent another --node-id");
+      return Status::invalid("node " + info.node + " is already connected: give this agent another --node-id");
     node.info = info;
     node.known = true;
     node.heard = Clock::now();

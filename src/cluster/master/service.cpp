@@ -42,7 +42,7 @@ class MasterServer final : public Server {
   uint16_t port() const override { return port_; }
   std::string name() const override { return "master"; }
   NodeStatus status() const override { return {}; }
-  Status startCapture() override { return Status::unsupported("a master captures by sessions"); }
+  Status startCapture() override { return Status::unsupported("a master captures with sessions"); }
   Status stopCapture() override { return startCapture(); }
   Status exportTrace(const std::string&) override { return startCapture(); }
   std::unique_ptr<Client> client() override {

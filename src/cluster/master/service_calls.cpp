@@ -137,13 +137,13 @@ class Service final : public Callbacks, public MasterService {
     if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
     // Each holds a thread for as long as its client likes.
     const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --fetching_; });
-    if (++fetching_ > kMostFetches) return toGrpc(Status::busy("many traces are being fetched: try again later"));
+    if (++fetching_ > kMostFetches) return toGrpc(Status::busy("too many traces are being fetched: try again later"));
     pb::TraceChunk chunk;
     uint64_t next = 0;
     auto send = [&](bool last) -> Status {
       chunk.set_chunk_id(next++);
       chunk.set_is_last(last);
-      if (!writer->Write(chunk)) return Status::io("the client went away");
+      if (!writer->Write(chunk)) return Status::io("the client disconnected");
       chunk.Clear();
       return {};
     };

@@ -66,7 +66,7 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     }
     void end() override {
       std::lock_guard lock(mutex_);
-      if (reactor_) reactor_->finish({grpc::StatusCode::ABORTED, "another connection of this node took its place"});
+      if (reactor_) reactor_->finish({grpc::StatusCode::ABORTED, "replaced by another connection from this node"});
     }
     void forget() {
       std::lock_guard lock(mutex_);

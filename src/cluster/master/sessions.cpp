@@ -82,7 +82,7 @@ Result<SessionRecord> Sessions::start(const StartOptions& options, int64_t start
   std::lock_guard lock(mutex_);
   for (const auto& [id, other] : sessions_)
     if (other.name == s.name && other.end_ns == 0)
-      return Status::invalid("session " + s.name + " is recording already");
+      return Status::invalid("session " + s.name + " is already recording");
   TS_TRY(write(s));
   sessions_[s.id] = s;
   return s;

@@ -152,7 +152,7 @@ class RpcClient final : public Client {
     const grpc::Status status = reader->Finish();
     TS_TRY(writing);
     TS_TRY(fromGrpc(status, what_));
-    if (!last) return Status::io("the master ended in the middle of the trace");
+    if (!last) return Status::io("the master closed the connection in the middle of the trace");
     return out->commit();
   }
 

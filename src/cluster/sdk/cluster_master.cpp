@@ -184,7 +184,7 @@ ClusterMaster::ClusterStatistics ClusterMaster::getClusterStatistics() const {
 bool ClusterMaster::subscribeToEvents(EventCallback callback) {
   unsubscribeFromEvents();
   std::lock_guard lock(impl_->mutex);
-  if (!impl_->server) return impl_->note(Status::invalid("the master does not run"));
+  if (!impl_->server) return impl_->note(Status::invalid("the master is not running"));
   Result<std::unique_ptr<Client>> client = connectClient(impl_->own);
   if (!client) return impl_->note(client.status());
   impl_->follower = std::move(*client);

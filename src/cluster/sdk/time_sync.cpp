@@ -99,7 +99,7 @@ struct TimeSync::Impl {
     result.uncertainty_ns = static_cast<double>(measured->bound_ns);
     result.sync_time = static_cast<Timestamp>(measured->raw_ns);
     if (measured->bound_ns > config.max_acceptable_offset_ns) {
-      result.message = "the clock is known to " + std::to_string(measured->bound_ns) + " ns only";
+      result.message = "the clock is known only to within " + std::to_string(measured->bound_ns) + " ns";
       return result;
     }
     result.success = true;

@@ -41,7 +41,7 @@ std::vector<Route> ClusterHandlers::routes() {
        "/api/v1/sessions",
        kOperator,
        "Start a session",
-       {kName, kLast, kDuration, {"freq_ms", "number", false, "telemetry every so many ms"}},
+       {kName, kLast, kDuration, {"freq_ms", "number", false, "interval of telemetry, in ms"}},
        bind(this, &ClusterHandlers::startSession)},
       {"POST",
        "/api/v1/sessions/{id}/stop",

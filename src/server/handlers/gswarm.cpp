@@ -56,15 +56,15 @@ class GswarmHandlers final : public Handlers {
 
 std::vector<Route> GswarmHandlers::routes() {
   return {
-      {"GET", "/status", kViewer, "State, with the sessions that record", {}, bind(this, &GswarmHandlers::status)},
+      {"GET", "/status", kViewer, "State, with the recording sessions", {}, bind(this, &GswarmHandlers::status)},
       {"GET", "/clients", kViewer, "Nodes and their GPUs", {}, bind(this, &GswarmHandlers::clients)},
-      {"GET", "/metrics/latest", kViewer, "The newest metrics of all nodes", {}, bind(this, &GswarmHandlers::latest)},
+      {"GET", "/metrics/latest", kViewer, "Latest metrics of all nodes", {}, bind(this, &GswarmHandlers::latest)},
       {"GET", "/profiling/sessions", kViewer, "All sessions", {}, bind(this, &GswarmHandlers::profilingSessions)},
       {"POST",
        "/profiling/start",
        kOperator,
        "Start a session",
-       {kName, {"freq", "number", false, "telemetry every so many ms"}},
+       {kName, {"freq", "number", false, "interval of telemetry, in ms"}},
        bind(this, &GswarmHandlers::profilingStart)},
       {"POST",
        "/profiling/stop",
@@ -178,7 +178,7 @@ Answer GswarmHandlers::profilingRecord(const Request& r) {
                    fields->number("duration_s", 0, 1e8, options.duration_s)})
     if (!s) return Answer::error(s);
   if (options.last_s == 0 && options.duration_s == 0)
-    return Answer::error(400, "say how long: duration_s for the next seconds, last_s for those that were");
+    return Answer::error(400, "give duration_s for the next seconds, last_s for the past ones, or both");
   Result<cluster::SessionInfo> session = sources_.cluster->client().start(options);
   return audited(sources_, r, "record", options.name, session.status(),
                  session ? success("recording " + session->name, {*session}) : Answer::error(session.status()));

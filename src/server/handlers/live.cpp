@@ -28,20 +28,20 @@ std::vector<Route> LiveHandlers::routes() {
       {"GET",
        "/api/v1/hang",
        kViewer,
-       "Whether the job stands still, and who is missing",
+       "Whether the job hangs, and who is missing",
        {},
        bind(this, &LiveHandlers::hang)},
       {"GET",
        "/api/v1/metrics/latest",
        kViewer,
-       "The newest value of every metric",
+       "Latest value of every metric",
        {},
        bind(this, &LiveHandlers::metricsLatest)},
       {"GET",
        "/api/v1/events",
        kViewer,
        "Server-sent events: status and metrics each second, alerts",
-       {{"token", "string", false, "instead of the header, which EventSource cannot send"}},
+       {{"token", "string", false, "token, for EventSource, which cannot send the header"}},
        bind(this, &LiveHandlers::events)},
   };
 }
@@ -94,7 +94,7 @@ Answer LiveHandlers::metricsLatest(const Request&) {
 Answer LiveHandlers::hang(const Request&) {
   if (!sources_.cluster) {
     analysis::live::HangVerdict none;
-    none.text = "this is a recorded trace: nothing runs";
+    none.text = "this is a recorded trace: nothing is running";
     return Answer::json(hangJson(none, {}));
   }
   const auto state = sources_.live.now();

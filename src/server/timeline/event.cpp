@@ -26,7 +26,7 @@ bool parseRowId(std::string_view id, char& table, int64_t& block, int64_t& row) 
 }  // namespace
 
 Result<std::string> Timeline::event(const std::string& id) {
-  const Status unknown = Status::notFound("there is no row " + id.substr(0, 64) + " in this trace");
+  const Status unknown = Status::notFound("no row " + id.substr(0, 64) + " in this trace");
   char table_letter;
   int64_t block_number, row_number;
   if (!parseRowId(id, table_letter, block_number, row_number)) return unknown;

@@ -54,10 +54,10 @@ export function ClusterGrid({ state }: { state: Live }) {
         <div class="grid-row grid-head" role="row">
           <span role="columnheader">node</span>
           <span role="columnheader">{metricTitle(metric)} of each GPU{unit && `, ${unit.replace(/^B/, "GiB")}`}</span>
-          <span role="columnheader" class="number" title="The farthest its clock can be from the master's">
+          <span role="columnheader" class="number" title="Error bound of its clock against the master's">
             clock ±
           </span>
-          <span role="columnheader" class="number" title="Records lost on their way, by any cause">
+          <span role="columnheader" class="number" title="Records lost, for any reason">
             lost
           </span>
         </div>

@@ -36,7 +36,7 @@ export function Ranks() {
       </div>
       {error ? (
         error instanceof ApiError && error.status === 400 ? (
-          <Empty title="There is nothing to compare in this trace">{error.message}</Empty>
+          <Empty title="Nothing to compare in this trace">{error.message}</Empty>
         ) : (
           <Failed what="The analysis" error={error} retry={reload} />
         )
@@ -74,8 +74,8 @@ function Findings({ data, trace: t }: { data: Analysis; trace: TraceInfo }) {
       <Verdict data={data} />
       <StepHeat data={data} trace={t} />
       <div class="two">
-        <Panel title="What each rank cost the others" aside="cost: time the other ranks waited for it, added up">
-          {data.blame.length ? <BlameTable data={data} trace={t} /> : <Empty title="No rank made another one wait" />}
+        <Panel title="What each rank cost the others" aside="cost: total time the other ranks waited for it">
+          {data.blame.length ? <BlameTable data={data} trace={t} /> : <Empty title="No rank made another rank wait" />}
         </Panel>
         <div class="stack">
           <WhatIf data={data} />
