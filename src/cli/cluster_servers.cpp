@@ -63,6 +63,10 @@ int serve(const char* what, const std::string& listen, bool json, Web* web,
   return 0;
 }
 
+struct ClockChoice {
+  std::string source = "exchange", ntp_server = "pool.ntp.org", ptp_interface = "eth0";
+};
+
 }  // namespace
 
 void addClusterServers(CLI::App& cluster, Run& run) {
@@ -107,10 +111,28 @@ void addClusterServers(CLI::App& cluster, Run& run) {
         ->type_name("BYTES")
         ->capture_default_str()
         ->check(CLI::Range(uint64_t{64} << 10, uint64_t{1} << 30));
+    auto clock = std::make_shared<ClockChoice>();
+    command
+        ->add_option("--clock", clock->source,
+                     "What this node's clock is compared with: the master (exchange), an NTP server or a PTP clock; "
+                     "NTP and PTP put nodes on one clock only if the master's machine keeps the same time")
+        ->type_name("SOURCE")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"exchange", "ntp", "ptp"}));
+    command
+        ->add_option("--ntp-server", clock->ntp_server,
+                     "Server for --clock ntp; chrony: what this machine's chronyd knows")
+        ->type_name("HOST[:PORT]")
+        ->capture_default_str();
+    command->add_option("--ptp-interface", clock->ptp_interface, "Network interface or device for --clock ptp")
+        ->type_name("NAME")
+        ->capture_default_str();
     addSecurity(*command, o->security, true);
     command->add_flag("--json", *json, "Print where it listens as JSON");
     command->footer("Example:  tracesmith cluster agent --master head:50051 --data-dir /var/lib/tracesmith");
-    command->callback([o, json, &run] {
+    command->callback([o, json, clock, &run] {
+      if (clock->source == "ntp") o->clock = {sync::Source::Kind::ntp, clock->ntp_server};
+      if (clock->source == "ptp") o->clock = {sync::Source::Kind::ptp, clock->ptp_interface};
       run = [o, json] {
         return serve("agent", o->listen, *json, nullptr, [&](cluster::Library& l) { return l.startAgent(*o); });
       };

@@ -13,6 +13,7 @@
 #include "analysis/live/report.hpp"
 #include "analysis/live/verdict.hpp"
 #include "sync/clock_fit.hpp"
+#include "sync/sources.hpp"
 #include "tracesmith/common/status.hpp"
 #include "tracesmith/common/types.hpp"
 
@@ -36,6 +37,8 @@ struct AgentOptions {
   uint32_t freq_ms = 500;               ///< of telemetry, where a session does not say
   double keep_rings_s = 600;            ///< of ended processes, where nobody recorded them
   uint64_t segment_bytes = 32u << 20;   ///< of a file of the spool, about
+  int tick_ms = 20;                     ///< between two looks at the rings while recording, less where they fill fast
+  sync::Source clock;                   ///< what this node's clock is compared with; by default the master's
   access::SecurityOptions security;
 };
 
@@ -182,9 +185,9 @@ class Client {
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
   /// The session as one trace, whole or absent; with an empty name all that is stored. `progress` gets the bytes so
-  /// far.
+  /// far. Of these nodes alone; empty: of all.
   virtual Status fetch(const std::string& name_or_id, const std::string& path,
-                       const std::function<void(uint64_t)>& progress) = 0;
+                       const std::function<void(uint64_t)>& progress, const std::vector<std::string>& nodes = {}) = 0;
   /// A copy that grows, at a new file; nullptr: only a client in the master's process has it.
   virtual std::unique_ptr<SessionCopy> copy(const std::string& id, const std::string& path) {
     (void)id, (void)path;
@@ -211,6 +214,8 @@ class Server {
   virtual Status stopCapture() = 0;
   /// What the last one recorded, as one trace; waits for what probes still hold.
   virtual Status exportTrace(const std::string& path) = 0;
+  /// An agent compares its clock now, besides the comparisons that go on all the time.
+  virtual Status synchronizeTime() { return Status::unsupported("a master's clock is the reference"); }
   /// A master's client in this process, for any thread: it may do everything, and goes before the server does.
   /// Empty for an agent.
   virtual std::unique_ptr<Client> client() { return nullptr; }

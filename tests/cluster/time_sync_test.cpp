@@ -256,6 +256,29 @@ TEST_F(TimeSyncWithMaster, ANodeIsFoundByItsName) {
   EXPECT_EQ(sync.lastStatus().code(), Code::kNotFound);
 }
 
+TEST_F(TimeSyncWithMaster, AnAgentMayAskAnNtpServerInstead) {
+  NtpServer server(7'000'000'000);
+  startMaster();
+  const std::unique_ptr<Child> node =
+      agent("alpha", {"--sim", "1", "--clock", "ntp", "--ntp-server", server.address()});
+  ASSERT_TRUE(eventually([&] { return has(command({"nodes", "--json"}).out, "\"ntp\""); }));
+  // Seven seconds ahead of what the master, on this machine too, would have said.
+  ASSERT_TRUE(eventually([&] { return nodeField("bound_ns") >= 0; }));
+  const double ahead = static_cast<double>(nodeField("offset_ns") - (sync::unixClock() - sync::rawClock()));
+  EXPECT_NEAR(ahead, 7e9, 1e9) << command({"nodes", "--json"}).out;
+}
+
+TEST_F(TimeSyncWithMaster, AnAgentWhoseSourceIsNotSynchronisedKnowsNoClock) {
+  NtpServer server(0);
+  server.synchronised = false;
+  startMaster();
+  const std::unique_ptr<Child> node =
+      agent("alpha", {"--sim", "1", "--clock", "ntp", "--ntp-server", server.address()});
+  ASSERT_TRUE(connected(1));
+  ASSERT_TRUE(eventually([&] { return has(command({"nodes", "--json"}).out, "not synchronised"); }));
+  EXPECT_LT(nodeField("bound_ns"), 0) << command({"nodes", "--json"}).out;
+}
+
 TEST(ClockCorrelator, FindsOffsetAndDriftDespiteOutliers) {
   ClockCorrelator correlator;
   EXPECT_FALSE(correlator.calculateDriftModel("gpu").valid);

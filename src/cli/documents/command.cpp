@@ -46,7 +46,8 @@ Command describe(const CLI::App& app, std::vector<std::string> words) {
   c.text = app.get_description();
   c.notes = app.get_footer();
   for (const CLI::Option* option : app.get_options())
-    if (!option->get_group().empty()) (option->get_positional() ? c.positionals : c.options).push_back(describe(*option));
+    if (!option->get_group().empty())
+      (option->get_positional() ? c.positionals : c.options).push_back(describe(*option));
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
     c.commands.push_back(describe(*sub, c.words));
   return c;

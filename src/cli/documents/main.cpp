@@ -1,5 +1,5 @@
-// Writes manual pages and shell completion below a folder: `tracesmith_documents DIR` fills DIR/man, DIR/bash-completion
-// and DIR/zsh. Part of the build, not installed.
+// Writes manual pages and shell completion below a folder: `tracesmith_documents DIR` fills DIR/man,
+// DIR/bash-completion and DIR/zsh. Part of the build, not installed.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

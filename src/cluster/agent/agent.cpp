@@ -57,6 +57,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   Status startCapture() override;
   Status stopCapture() override;
   Status exportTrace(const std::string& path) override;
+  Status synchronizeTime() override { return clock_->synchronize(); }
 
  private:
   grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
@@ -125,6 +126,7 @@ NodeStatus AgentServer::status() const {
   s.records = recorded.records;
   s.losses = recorded.losses;
   s.problem = recorded.problem.empty() ? link_->problem() : recorded.problem;
+  if (s.problem.empty()) s.problem = clock_->problem();
   s.spool_bytes = spool_->unacknowledged();
   const ClockReport clock = clock_->now();
   s.clock_known = clock.model.valid();
@@ -228,7 +230,9 @@ Status AgentServer::start(AgentOptions options) {
   Result<std::unique_ptr<Spool>> spool = Spool::open(folder_ + "/spool");
   if (!spool) return spool.status();
   spool_ = std::move(*spool);
-  clock_ = std::make_unique<ClockKeeper>(folder_ + "/clock");
+  const bool own_source = options.clock.kind != sync::Source::Kind::exchange;
+  clock_ = std::make_unique<ClockKeeper>(
+      folder_ + (own_source ? std::string("/clock-") + sync::sourceName(options.clock.kind) : "/clock"), options.clock);
 
   NodeRegistration info;
   info.node = node_;
@@ -252,6 +256,7 @@ Status AgentServer::start(AgentOptions options) {
   recording.ring_roots = RingFolders::rootsFromEnvironment();
   recording.keep_dead_ns = static_cast<int64_t>(options.keep_rings_s * 1e9);
   recording.segment_bytes = options.segment_bytes;
+  recording.tick_ms = options.tick_ms;
   recorder_ =
       std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places, latest_));
   port_ = options.port;

@@ -40,7 +40,7 @@ pb::HeartbeatRequest heartbeatOf(const std::string& node, const ClockKeeper& clo
   h.set_records(stats.records);
   h.set_losses(stats.losses);
   h.set_captures(stats.captures);
-  h.set_problem(stats.problem);
+  h.set_problem(stats.problem.empty() ? clock.problem() : stats.problem);
   h.set_spool_bytes(spool.unacknowledged());
   return h;
 }

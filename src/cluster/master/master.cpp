@@ -389,12 +389,18 @@ SessionRecord Master::everything() const {
   return all;
 }
 
-Status Master::fetch(const std::string& name_or_id, const TraceSink& sink) {
+Status Master::fetch(const std::string& name_or_id, const TraceSink& sink, const std::vector<std::string>& nodes) {
   Result<SessionRecord> session = name_or_id.empty() ? everything() : sessions_.find(name_or_id);
   if (!session) return session.status();
   std::vector<SegmentInfo> segments;
   std::vector<std::string> missing;
-  for (const SessionNode& node : describe(*session).nodes) {
+  std::vector<SessionNode> taking_part = describe(*session).nodes;
+  for (const std::string& wanted : nodes)
+    if (std::ranges::none_of(taking_part, [&](const SessionNode& n) { return n.node == wanted; }))
+      return Status::notFound("node " + wanted + " has no part in it");
+  if (!nodes.empty())
+    std::erase_if(taking_part, [&](const SessionNode& n) { return std::ranges::count(nodes, n.node) == 0; });
+  for (const SessionNode& node : taking_part) {
     std::vector<SegmentInfo> more = store_->segments(node.node);
     segments.insert(segments.end(), more.begin(), more.end());
     // Of a session that records nothing is missing yet.

@@ -60,7 +60,8 @@ class Master {
   std::vector<SessionInfo> sessions();
   std::vector<CaptureSpan> captures();
   /// Empty: all that is stored.
-  Status fetch(const std::string& name_or_id, const TraceSink& sink);
+  /// Of these nodes alone; empty: of all.
+  Status fetch(const std::string& name_or_id, const TraceSink& sink, const std::vector<std::string>& nodes = {});
   /// Of a session that records: what has come since the last call with this one.
   Status fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink);
   ClusterStatus status();

@@ -149,11 +149,12 @@ class Service final : public Callbacks, public MasterService {
       chunk.Clear();
       return {};
     };
-    Status status = master_.fetch(request->session(), [&](std::string_view bytes, uint64_t events) -> Status {
+    auto take = [&](std::string_view bytes, uint64_t events) -> Status {
       chunk.mutable_compressed_data()->append(bytes);
       chunk.set_event_count(chunk.event_count() + events);
       return chunk.compressed_data().size() >= kFetchBytes ? send(false) : Status();
-    });
+    };
+    Status status = master_.fetch(request->session(), take, {request->node_ids().begin(), request->node_ids().end()});
     if (status) status = send(true);
     return toGrpc(status);
   }

@@ -125,14 +125,15 @@ class RpcClient final : public Client {
     return burst;
   }
 
-  Status fetch(const std::string& name_or_id, const std::string& path,
-               const std::function<void(uint64_t)>& progress) override {
+  Status fetch(const std::string& name_or_id, const std::string& path, const std::function<void(uint64_t)>& progress,
+               const std::vector<std::string>& nodes) override {
     Result<OutputFile> out = OutputFile::create(path);
     if (!out) return out.status();
     grpc::ClientContext context;
     addToken(context, token_);
     pb::CollectTraceRequest request;
     request.set_session(name_or_id);
+    for (const std::string& node : nodes) request.add_node_ids(node);
     auto reader = stub_->CollectTrace(&context, request);
     pb::TraceChunk chunk;
     uint64_t bytes = 0;

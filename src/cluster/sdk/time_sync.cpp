@@ -8,7 +8,6 @@
 #include <mutex>
 #include <thread>
 
-#include "base/text.hpp"
 #include "cluster/rpc/client.hpp"
 #include "hardware/nvidia/gpu_clock.hpp"
 #include "sync/clock_fit.hpp"
@@ -20,17 +19,6 @@ namespace {
 
 constexpr int kBurst = 8;
 constexpr size_t kMostResults = 4096;
-constexpr const char* kChrony = "chrony";
-
-/// A server, or what the chronyd of this machine knows: "chrony", "chrony:PORT".
-Result<sync::Comparison> askNtp(const std::string& server) {
-  if (server == kChrony) return sync::askChrony();
-  const std::string prefix = std::string(kChrony) + ":";
-  int64_t port = 0;
-  if (server.starts_with(prefix) && parseInt(server.substr(prefix.size()), port) && port > 0 && port < 65536)
-    return sync::askChrony(static_cast<uint16_t>(port));
-  return sync::askNtp(server);
-}
 
 }  // namespace
 
@@ -104,7 +92,7 @@ struct TimeSync::Impl {
       case TimeSyncMethod::SystemClock:
         return sync::askSystem();
       case TimeSyncMethod::NTP:
-        return askNtp(config.ntp_server);
+        return sync::ask({sync::Source::Kind::ntp, config.ntp_server});
       case TimeSyncMethod::PTP:
         return sync::askPtp(config.ptp_interface);
       case TimeSyncMethod::Custom:
