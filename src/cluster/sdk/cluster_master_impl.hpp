@@ -1,4 +1,5 @@
-// What a ClusterMaster holds. cluster_master.cpp has the nodes and captures, cluster_master_traces.cpp what was recorded.
+// What a ClusterMaster holds. cluster_master.cpp has the nodes and captures, cluster_master_traces.cpp what was
+// recorded.
 #pragma once
 
 #include <atomic>

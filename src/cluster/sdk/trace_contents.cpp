@@ -45,8 +45,9 @@ NCCLOpType opTypeOf(std::string_view op) {
 }
 
 NCCLDataType dataTypeOf(std::string_view name) {
-  static constexpr std::string_view kTypes[] = {"int8",    "uint8",   "int32",    "uint32",     "int64",     "uint64",
-                                                "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+  static constexpr std::string_view kTypes[] = {"int8",    "uint8",    "int32",      "uint32",
+                                                "int64",   "uint64",   "float16",    "float32",
+                                                "float64", "bfloat16", "float8e4m3", "float8e5m2"};
   const auto found = std::ranges::find(kTypes, name);
   return found == std::end(kTypes) ? NCCLDataType::Unknown : static_cast<NCCLDataType>(found - std::begin(kTypes));
 }
@@ -59,11 +60,12 @@ uint64_t commOf(std::string_view name) {
   return std::hash<std::string_view>()(name);
 }
 
-const std::vector<int> kOperationColumns = {
-    collectives::ts,         collectives::dur,   collectives::op,       collectives::comm,       collectives::seq,
-    collectives::node,       collectives::rank,  collectives::peer,     collectives::bytes,      collectives::elements,
-    collectives::group_rank, collectives::dtype, collectives::device,   collectives::group_size, collectives::stream,
-    collectives::ts_enqueue, collectives::ts_end, collectives::correlation};
+const std::vector<int> kOperationColumns = {collectives::ts,         collectives::dur,        collectives::op,
+                                            collectives::comm,       collectives::seq,        collectives::node,
+                                            collectives::rank,       collectives::peer,       collectives::bytes,
+                                            collectives::elements,   collectives::group_rank, collectives::dtype,
+                                            collectives::device,     collectives::group_size, collectives::stream,
+                                            collectives::ts_enqueue, collectives::ts_end,     collectives::correlation};
 
 NCCLOperation operationOf(const BlockRows& rows, uint32_t row) {
   using namespace collectives;
@@ -107,12 +109,14 @@ Result<std::vector<NCCLOperation>> ncclOperations(const Reader& reader, const Co
   TS_TRY(eachRow(reader, tableOf<CollectiveRow>(), clock, kOperationColumns, [&](const BlockRows& rows, uint32_t row) {
     NCCLOperation o = operationOf(rows, row);
     if (clock && o.enqueue_time != 0)  // starts and ends are on it already
-      o.enqueue_time = static_cast<Timestamp>(clock->toReference(rows.block(), rows.slot(collectives::node, row),
-                                                                 static_cast<int64_t>(o.enqueue_time)));
+      o.enqueue_time = static_cast<Timestamp>(
+          clock->toReference(rows.block(), rows.slot(collectives::node, row), static_cast<int64_t>(o.enqueue_time)));
     o.simulated = simulated;
     if (!wanted || wanted(o.comm_id)) all.push_back(std::move(o));
   }));
-  auto when = [](const NCCLOperation& o) { return std::pair(o.in_flight, o.in_flight ? o.enqueue_time : o.start_time); };
+  auto when = [](const NCCLOperation& o) {
+    return std::pair(o.in_flight, o.in_flight ? o.enqueue_time : o.start_time);
+  };
   std::ranges::stable_sort(all, [&](const auto& a, const auto& b) { return when(a) < when(b); });
   return all;
 }
