@@ -51,7 +51,7 @@ void print(const cluster::HangStatus& status) {
 }
 
 void printAlert(const Alert& a) {
-  std::printf("%s  %s  %s: %s\n", timeText(a.t_ns).c_str(), a.severity.c_str(), a.kind.c_str(), a.text.c_str());
+  std::printf("%s  %s  %s: %s\n", timeText(a.t_ns).c_str(), nameOf(a.severity()), nameOf(a.kind), a.text.c_str());
 }
 
 struct Options : ClientCommand {

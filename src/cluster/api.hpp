@@ -152,7 +152,7 @@ struct LiveStatus {
 /// Whether the job stands still, and what the watcher noticed so far, newest last.
 struct HangStatus {
   analysis::live::HangVerdict verdict;
-  std::vector<analysis::live::Alert> alerts;
+  std::vector<Alert> alerts;
   int64_t now_ns = 0;
 };
 

@@ -113,9 +113,9 @@ Answer App::events(const Request&) {
         } else {
           seen = live_version_;
           out = "event: status\ndata: " + live_status_ + "\n\nevent: metrics\ndata: " + live_metrics_ + "\n\n";
-          const std::vector<analysis::live::Alert>& all = hang_.alerts;
+          const std::vector<Alert>& all = hang_.alerts;
           const int64_t told = last_told;
-          for (const analysis::live::Alert& a : all) {
+          for (const Alert& a : all) {
             last_told = std::max(last_told, a.t_ns);
             if (!first && a.t_ns > told) out += "event: alert\ndata: " + alertJson(a) + "\n\n";
           }

@@ -222,6 +222,8 @@ export interface Analysis {
     cause: string | null;
     cost_pct: number | null;
     confidence: number | null;
+    next: string | null;
+    also: string[];
   };
   unknowns: (string | { text?: string; what?: string; why?: string })[];
   steps: { step: number; start_ns: number | string; duration_us: number; slowest_us: number; slowest_rank: number | null }[];

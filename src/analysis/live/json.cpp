@@ -18,8 +18,8 @@ std::string alertJson(const Alert& a) {
   JsonWriter(text)
       .beginObject()
       .field("t", std::to_string(a.t_ns))
-      .field("kind", a.kind)
-      .field("severity", a.severity)
+      .field("kind", nameOf(a.kind))
+      .field("severity", nameOf(a.severity()))
       .field("text", a.text)
       .endObject();
   return text;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "model/alert.hpp"
+
 namespace tracesmith::analysis::live {
 
 /// An operation that does not end.
@@ -26,13 +28,6 @@ struct Culprit {
 };
 
 enum class HangState : uint8_t { unknown, ok, slow, hang };
-
-struct Alert {
-  int64_t t_ns = 0;      ///< reference clock
-  std::string kind;      ///< hang, resolved, slow_rank, slow_link, slow_job, silent_node
-  std::string severity;  ///< critical, warning, info
-  std::string text;
-};
 
 struct HangVerdict {
   HangState state = HangState::unknown;

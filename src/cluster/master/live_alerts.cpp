@@ -109,7 +109,7 @@ void AlertSender::send(const Alert& alert, const HangVerdict& verdict) {
   w.beginObject().key("alert").raw(alertJson(alert)).field("left_out", left_out_);
   w.key("hang").raw(hangJson(verdict, {})).endObject();
   left_out_ = 0;
-  queue_.push_back({alert.kind, std::move(json)});
+  queue_.push_back({nameOf(alert.kind), std::move(json)});
   changed_.notify_all();
 }
 

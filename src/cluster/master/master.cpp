@@ -53,7 +53,8 @@ Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   master->store_ = std::move(*store);
   TS_TRY(master->sessions_.open(options.data_dir));
   master->loadNodes();
-  master->watch_ = std::make_unique<LiveWatch>([m = master.get()] { return m->referenceNow(); });
+  master->watch_ = std::make_unique<LiveWatch>([m = master.get()] { return m->referenceNow(); },
+                                                int64_t{options.timeout_ms} * 1'000'000);
   master->dirty_ = true;  // what an earlier run wrote may not be safe yet
   master->syncer_ = std::thread([m = master.get()] { m->syncLoop(); });
   return master;
@@ -156,6 +157,7 @@ Status Master::removeNode(const std::string& name) {
   if (it == nodes_.end()) return Status::notFound("there is no node " + name);
   if (it->second.link) return Status::invalid("node " + name + " is connected: stop its agent first");
   nodes_.erase(it);
+  watch_->forget(name);
   return {};
 }
 

@@ -216,8 +216,7 @@ void toMessage(const HangStatus& status, GetHangResponse& m) {
   for (const Alert& a : status.alerts) {
     LiveAlert& out = *m.add_alerts();
     out.set_t_ns(a.t_ns);
-    out.set_kind(a.kind);
-    out.set_severity(a.severity);
+    out.set_kind(nameOf(a.kind));
     out.set_text(a.text);
   }
 }
@@ -242,7 +241,7 @@ HangStatus fromMessage(const GetHangResponse& m) {
                                s.age_s(),
                                s.mismatch()});
   for (const HangCulprit& c : m.culprits()) v.culprits.push_back({c.rank(), c.node(), c.reason(), c.confidence()});
-  for (const LiveAlert& a : m.alerts()) status.alerts.push_back({a.t_ns(), a.kind(), a.severity(), a.text()});
+  for (const LiveAlert& a : m.alerts()) status.alerts.push_back({a.t_ns(), alertKindNamed(a.kind()), a.text()});
   return status;
 }
 
