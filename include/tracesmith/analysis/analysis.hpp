@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tracesmith/analysis/hta.hpp"
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/common/status.hpp"
 #include "tracesmith/model/cause.hpp"
 #include "tracesmith/trace/reader.hpp"
@@ -180,9 +181,9 @@ struct Analysis {
   uint64_t incomplete = 0, inconsistent = 0, unmatched = 0;  ///< collectives not all ranks of which are there, …
 };
 
-Result<Analysis> analyze(const trace::Reader& reader, const AnalyzeOptions& options = {});
+TRACESMITH_API Result<Analysis> analyze(const trace::Reader& reader, const AnalyzeOptions& options = {});
 
 /// docs/analysis.md describes it.
-std::string toJson(const Analysis& analysis, const std::string& file);
+TRACESMITH_API std::string toJson(const Analysis& analysis, const std::string& file);
 
 }  // namespace tracesmith::analysis

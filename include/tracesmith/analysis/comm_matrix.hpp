@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tracesmith/common/export.hpp"
+
 namespace tracesmith::analysis {
 
 /// One rank's part in one operation.
@@ -18,7 +20,7 @@ struct CommOperation {
   int32_t peer = -1;  ///< of a send or receive, or root
 };
 
-class CommMatrix {
+class TRACESMITH_API CommMatrix {
  public:
   void add(const CommOperation& operation);
 
@@ -48,7 +50,7 @@ class CommMatrix {
   std::vector<Load> loads() const;  ///< by rank
 
  private:
-  struct Transfer {
+  struct TRACESMITH_LOCAL Transfer {
     std::vector<CommOperation> parts;
     int64_t ns() const;
   };
@@ -58,8 +60,8 @@ class CommMatrix {
 };
 
 /// A matrix of bytes in shades, at most 32 cells a side: larger ones are put together in squares.
-std::string matrixAscii(const std::vector<std::vector<uint64_t>>& bytes);
+TRACESMITH_API std::string matrixAscii(const std::vector<std::vector<uint64_t>>& bytes);
 /// {"world_size", "max_bytes", "bytes", "count", "avg_latency_us"}: arrays of rows.
-std::string matrixHeatmapJson(const CommMatrix::Cells& cells);
+TRACESMITH_API std::string matrixHeatmapJson(const CommMatrix::Cells& cells);
 
 }  // namespace tracesmith::analysis

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tracesmith/analysis/analysis.hpp"
+#include "tracesmith/common/export.hpp"
 
 namespace tracesmith::analysis {
 
@@ -50,7 +51,7 @@ struct Diff {
   std::vector<std::string> unknowns;
 };
 
-Result<Diff> diff(const trace::Reader& a, const trace::Reader& b, const DiffOptions& options = {});
-std::string toJson(const Diff& diff, const std::string& a, const std::string& b);
+TRACESMITH_API Result<Diff> diff(const trace::Reader& a, const trace::Reader& b, const DiffOptions& options = {});
+TRACESMITH_API std::string toJson(const Diff& diff, const std::string& a, const std::string& b);
 
 }  // namespace tracesmith::analysis

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -33,6 +34,6 @@ struct HtaPath {
   std::vector<Step> path;  ///< edges with a weight, in order
 };
 
-Result<HtaPath> htaCriticalPath(const trace::Reader& reader, const HtaPathOptions& options);
+TRACESMITH_API Result<HtaPath> htaCriticalPath(const trace::Reader& reader, const HtaPathOptions& options);
 
 }  // namespace tracesmith::analysis

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tracesmith/capture/profiler.hpp"
+#include "tracesmith/common/export.hpp"
 
 namespace tracesmith::cluster {
 
@@ -21,7 +22,7 @@ struct MultiGPUConfig {
   ProfilerConfig profiler;
 };
 
-class MultiGPUProfiler {
+class TRACESMITH_API MultiGPUProfiler {
  public:
   explicit MultiGPUProfiler(const MultiGPUConfig& config = {});
   ~MultiGPUProfiler();
@@ -69,7 +70,7 @@ class MultiGPUProfiler {
   std::vector<NVLinkTransfer> getNVLinkTransfers() const;
 
  private:
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tracesmith/capture/profiler.hpp"
+#include "tracesmith/common/export.hpp"
 
 namespace tracesmith::cluster {
 
@@ -26,7 +27,7 @@ enum class NCCLOpType {
   GroupEnd,
   Unknown
 };
-const char* ncclOpName(NCCLOpType type);
+TRACESMITH_API const char* ncclOpName(NCCLOpType type);
 
 enum class NCCLRedOp { Sum, Prod, Max, Min, Avg, Unknown };
 
@@ -81,7 +82,7 @@ struct NCCLTrackerConfig {
   ProfilerConfig profiler;
 };
 
-class NCCLTracker {
+class TRACESMITH_API NCCLTracker {
  public:
   explicit NCCLTracker(const NCCLTrackerConfig& config = {});
   ~NCCLTracker();
@@ -123,7 +124,7 @@ class NCCLTracker {
   void setOperationCallback(OperationCallback callback);
 
  private:
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 

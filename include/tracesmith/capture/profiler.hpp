@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith {
@@ -23,10 +24,10 @@ enum class PlatformType {
   CUDA,  ///< NVIDIA GPUs, by the probe (libtracesmith_probe.so) and CUPTI
   Sim,   ///< simulated GPUs in a simulated training job: everything it gives is marked as simulated
 };
-const char* platformName(PlatformType type);          ///< "cuda", "sim"
-PlatformType platformFromName(const std::string& s);  ///< Unknown for another name
+TRACESMITH_API const char* platformName(PlatformType type);          ///< "cuda", "sim"
+TRACESMITH_API PlatformType platformFromName(const std::string& s);  ///< Unknown for another name
 /// CUDA where this machine has an NVIDIA GPU, else Unknown. Never Sim: that must be asked for.
-PlatformType detectPlatform();
+TRACESMITH_API PlatformType detectPlatform();
 
 /// The simulated job of PlatformType::Sim.
 struct SimConfig {
@@ -45,7 +46,7 @@ struct ProfilerConfig {
 };
 
 /// One platform's profiler. Calls that return false have a reason in lastError(). Calls may come from any thread.
-class IPlatformProfiler {
+class TRACESMITH_API IPlatformProfiler {
  public:
   virtual ~IPlatformProfiler() = default;
 
@@ -68,6 +69,6 @@ class IPlatformProfiler {
 };
 
 /// nullptr for Unknown.
-std::unique_ptr<IPlatformProfiler> createProfiler(PlatformType type);
+TRACESMITH_API std::unique_ptr<IPlatformProfiler> createProfiler(PlatformType type);
 
 }  // namespace tracesmith

@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {
 
 /// Thread safe.
-class ClockCorrelator {
+class TRACESMITH_API ClockCorrelator {
  public:
   /// The source's clock showed source_time when the reference showed reference_time. The last 4096 points are kept.
   void addCorrelationPoint(const std::string& source_id, Timestamp source_time, Timestamp reference_time);

@@ -11,6 +11,7 @@
 #include "tracesmith/cluster/cluster_types.hpp"
 #include "tracesmith/cluster/comm_analysis.hpp"
 #include "tracesmith/cluster/node_aggregator.hpp"
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {
@@ -36,7 +37,7 @@ struct ClusterMasterConfig {
   std::string tls_cert, tls_key, tls_ca;  ///< PEM files, as `tracesmith cluster certs` makes them
 };
 
-class ClusterMaster {
+class TRACESMITH_API ClusterMaster {
  public:
   explicit ClusterMaster(const ClusterMasterConfig& config = {});
   ~ClusterMaster();
@@ -91,7 +92,7 @@ class ClusterMaster {
   bool exportToJSON(const std::string& filename);
 
  private:
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 

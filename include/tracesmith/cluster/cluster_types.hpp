@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {
@@ -22,7 +23,7 @@ struct TraceRecord {
 /// All events of a trace in the order of the corrected clock, read as they are asked for: what is in memory are the
 /// blocks that overlap in time. Collectives come as NCCLComplete, beside their kernels; those still in flight have no
 /// place in time yet.
-class ClusterTimeline {
+class TRACESMITH_API ClusterTimeline {
  public:
   ClusterTimeline();
   ~ClusterTimeline();
@@ -40,7 +41,7 @@ class ClusterTimeline {
   bool next(std::string& node_id, tracesmith::TraceEvent& event);
 
  private:
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,4 +1,4 @@
-// GPUTopology is part of the hardware layer; it is found here too, where requirement 1 names it.
+// The name programs include it by; it belongs to the folder hardware.
 #pragma once
 
 #include "tracesmith/hardware/gpu_topology.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tracesmith/cluster/cluster_types.hpp"
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {
@@ -33,7 +34,7 @@ struct NodeAggregatorConfig {
   int simulated_gpus = 0;
 };
 
-class NodeAggregator {
+class TRACESMITH_API NodeAggregator {
  public:
   explicit NodeAggregator(const NodeAggregatorConfig& config = {});
   ~NodeAggregator();
@@ -67,7 +68,7 @@ class NodeAggregator {
   Statistics getStatistics() const;
 
  private:
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 

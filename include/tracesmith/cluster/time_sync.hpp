@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {
@@ -38,7 +39,7 @@ struct SyncResult {
 };
 
 /// Thread safe.
-class TimeSync {
+class TRACESMITH_API TimeSync {
  public:
   explicit TimeSync(const TimeSyncConfig& config = {});
   ~TimeSync();
@@ -63,7 +64,7 @@ class TimeSync {
   double getOffsetStdDev() const;
 
  private:
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 

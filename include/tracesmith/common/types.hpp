@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "tracesmith/common/export.hpp"
+
 namespace tracesmith {
 
 /// ns of the machine's raw clock (CLOCK_MONOTONIC_RAW).
@@ -37,7 +39,7 @@ enum class EventType : uint8_t {
   NCCLComplete = 21,  ///< on the GPU, from start to end
   Custom = 255,
 };
-const char* eventTypeName(EventType type);
+TRACESMITH_API const char* eventTypeName(EventType type);
 
 struct KernelParams {
   uint32_t grid_x = 0, grid_y = 0, grid_z = 0;

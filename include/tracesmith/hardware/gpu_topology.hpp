@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tracesmith/common/export.hpp"
+
 namespace tracesmith::hardware {
 struct Inventory;
 }
@@ -26,7 +28,7 @@ enum class GPULinkType {
   NVSwitch,  ///< through NVSwitch
   NVLink5    ///< NVLink 5.0, Blackwell
 };
-const char* linkTypeName(GPULinkType type);
+TRACESMITH_API const char* linkTypeName(GPULinkType type);
 
 /// Link between two GPUs.
 struct GPULink {
@@ -47,7 +49,7 @@ struct GPUTopologyInfo {
 };
 
 /// GPU topology discovery and query. Queries may be asked from several threads.
-class GPUTopology {
+class TRACESMITH_API GPUTopology {
  public:
   GPUTopology();
   /// Of hardware that was discovered already.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/common/status.hpp"
 #include "tracesmith/trace/schema.hpp"
 
@@ -17,7 +18,7 @@ namespace tracesmith::trace {
 struct ColumnEntry;
 
 /// A block found in a file.
-struct Block {
+struct TRACESMITH_API Block {
   uint64_t offset = 0;
   uint32_t size = 0;
   uint32_t rows = 0;
@@ -39,7 +40,7 @@ struct Damage {
 };
 
 /// Strings of one stream of a file.
-class Strings {
+class TRACESMITH_API Strings {
  public:
   /// Empty view with a null pointer for an id that has no string.
   std::string_view at(int64_t id) const {
@@ -58,7 +59,7 @@ class Strings {
 };
 
 /// An open trace. After open() (and between refresh() calls) all methods may be called from several threads.
-class Reader {
+class TRACESMITH_API Reader {
  public:
   static Result<std::unique_ptr<Reader>> open(const std::string& path);
   ~Reader();
@@ -100,7 +101,7 @@ class Reader {
 
  private:
   friend class BlockDecoder;
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   explicit Reader(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
@@ -140,7 +141,7 @@ class ColumnData {
 };
 
 /// Decodes columns of blocks. One per thread.
-class BlockDecoder {
+class TRACESMITH_API BlockDecoder {
  public:
   explicit BlockDecoder(const Reader& reader);
   ~BlockDecoder();
@@ -151,11 +152,11 @@ class BlockDecoder {
   Status decode(const Block& block, int column, ColumnData& out, bool keep_constant = false);
 
  private:
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 
 /// Value of any column as an int64 slot, whatever its width: for code where speed does not matter.
-int64_t slotAt(const ColumnData& data, Kind kind, size_t row);
+TRACESMITH_API int64_t slotAt(const ColumnData& data, Kind kind, size_t row);
 
 }  // namespace tracesmith::trace

@@ -6,12 +6,13 @@
 #include <span>
 #include <vector>
 
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::trace {
 
 /// One clock for the rows of all nodes of a trace, whose own clocks have nothing to do with each other.
-class CommonClock {
+class TRACESMITH_API CommonClock {
  public:
   virtual ~CommonClock() = default;
   /// A time of a row of this block; `node` is the slot of its node. Rows without a node stay as they are.
@@ -21,13 +22,14 @@ class CommonClock {
 };
 
 /// From the first start to the last end of a block's rows, on the clock if there is one; false: no row has a time.
-bool blockTimes(const Block& block, const CommonClock* clock, int64_t& low, int64_t& high);
+TRACESMITH_API bool blockTimes(const Block& block, const CommonClock* clock, int64_t& low, int64_t& high);
 /// Start of the first row of the table and end of the last; 0 and 0 if none has a time.
-void tableTimes(const Reader& reader, const TableInfo& table, const CommonClock* clock, int64_t& low, int64_t& high);
+TRACESMITH_API void tableTimes(const Reader& reader, const TableInfo& table, const CommonClock* clock, int64_t& low,
+                               int64_t& high);
 
 /// What a user selects with --from, --to, --rank, --device, --type. Conditions on columns a table lacks do not apply to
 /// it.
-struct Selection {
+struct TRACESMITH_API Selection {
   int64_t from = INT64_MIN, to = INT64_MAX;  ///< rows that overlap [from, to): ts < to and ts + dur ≥ from
   std::vector<int64_t> ranks, devices;       ///< empty: all
   uint64_t types = ~0ull;                    ///< bit set of EventType
@@ -41,7 +43,7 @@ struct Selection {
 };
 
 /// Goes through the matching rows of one table.
-class Scan {
+class TRACESMITH_API Scan {
  public:
   /// `columns`: indexes of the columns wanted.
   Scan(const Reader& reader, const TableInfo& table, Selection selection, std::vector<int> columns);
@@ -60,11 +62,11 @@ class Scan {
   std::vector<const Block*>& blocks();
 
  private:
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   std::unique_ptr<Impl> impl_;
 };
 
 /// Whether the trace says that a node or GPU of it was simulated: nobody may take it for a measurement.
-bool isSimulated(const Reader& reader);
+TRACESMITH_API bool isSimulated(const Reader& reader);
 
 }  // namespace tracesmith::trace

@@ -1,4 +1,4 @@
-// The tables of a trace, from the one declaration in src/trace/schema.def (D4).
+// The tables of a trace, from the one declaration in src/trace/schema.def.
 #pragma once
 
 #include <bit>
@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "tracesmith/common/export.hpp"
 
 namespace tracesmith::trace {
 
@@ -23,7 +25,7 @@ struct ColumnInfo {
   const char* doc;
 };
 
-struct TableInfo {
+struct TRACESMITH_API TableInfo {
   uint16_t id;  ///< number on disk
   const char* name;
   const char* doc;
@@ -51,9 +53,9 @@ enum class EventType : uint8_t {
   other
 };
 constexpr int kEventTypes = 14;
-const char* eventTypeName(EventType type);
+TRACESMITH_API const char* eventTypeName(EventType type);
 /// False if `name` is not the name of a type.
-bool parseEventType(std::string_view name, EventType& type);
+TRACESMITH_API bool parseEventType(std::string_view name, EventType& type);
 /// True for rows that happened on a device: kernels, copies, graphs, device-side annotations.
 constexpr bool isDeviceType(EventType t) {
   return t == EventType::kernel || t == EventType::memcpy || t == EventType::memset || t == EventType::gpu_annotation ||
@@ -84,18 +86,18 @@ constexpr bool isDeviceType(EventType t) {
 
 /// Table of a row type: `tableOf<EventRow>()`.
 template <typename Row>
-const TableInfo& tableOf();
+TRACESMITH_API const TableInfo& tableOf();
 #define TABLE(table, Row, number, doc) \
   template <>                          \
-  const TableInfo& tableOf<Row>();
+  TRACESMITH_API const TableInfo& tableOf<Row>();
 #define COLUMN(table, number, name, kind, doc)
 #define END_TABLE(table)
 #include "tracesmith/trace/schema.def"
 
 /// All tables, in the order of schema.def.
-std::span<const TableInfo> tables();
-const TableInfo* findTable(std::string_view name);
-const TableInfo* findTable(uint16_t id);
+TRACESMITH_API std::span<const TableInfo> tables();
+TRACESMITH_API const TableInfo* findTable(std::string_view name);
+TRACESMITH_API const TableInfo* findTable(uint16_t id);
 
 /// A double as a row slot; NaN becomes NULL.
 inline int64_t real(double v) {
@@ -104,7 +106,7 @@ inline int64_t real(double v) {
 }
 
 /// Launch shape of a kernel; -1 = unknown.
-struct LaunchShape {
+struct TRACESMITH_API LaunchShape {
   int32_t grid_x = -1, grid_y = -1, grid_z = -1;
   int32_t block_x = -1, block_y = -1, block_z = -1;
   int32_t registers = -1, shared_static = -1, shared_dynamic = -1;
@@ -115,6 +117,6 @@ struct LaunchShape {
 };
 constexpr int kLaunchFields = 9;
 /// SQL names of the fields, in their order: grid_x, …, shared_dynamic.
-extern const char* const kLaunchFieldNames[kLaunchFields];
+TRACESMITH_API extern const char* const kLaunchFieldNames[kLaunchFields];
 
 }  // namespace tracesmith::trace

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tracesmith/common/export.hpp"
 #include "tracesmith/common/status.hpp"
 #include "tracesmith/trace/schema.hpp"
 
@@ -27,7 +28,7 @@ struct WriterOptions {
 class Appender;
 
 /// One trace being written. Thread safe.
-class Writer {
+class TRACESMITH_API Writer {
  public:
   static Result<std::unique_ptr<Writer>> create(const std::string& path, const WriterOptions& options = {});
   /// Without close() the file is left as it is: readable, but marked as not closed (or removed, with whole_or_absent).
@@ -57,7 +58,7 @@ class Writer {
 
  private:
   friend class Appender;
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   explicit Writer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
@@ -65,7 +66,7 @@ class Writer {
 /// Buffers the rows of one thread and writes them as blocks. Not thread safe.
 /// Host and device rows of `events` go to different blocks. Flushes itself when full, and in its destructor
 /// (where an error can no longer be told: call flush()).
-class Appender {
+class TRACESMITH_API Appender {
  public:
   ~Appender();
   Appender(const Appender&) = delete;
@@ -89,7 +90,7 @@ class Appender {
 
  private:
   friend class Writer;
-  struct Impl;
+  struct TRACESMITH_LOCAL Impl;
   explicit Appender(Writer::Impl& writer);
   std::unique_ptr<Impl> impl_;
   bool keep_ = false;
