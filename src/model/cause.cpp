@@ -33,7 +33,8 @@ std::string sentenceOf(Cause cause, double a, double b) {
 std::string adviceOf(Cause cause, const std::string& gpu) {
   constexpr std::string_view kGpu = "{gpu}";
   std::string text = info(cause).advice;
-  for (size_t at; (at = text.find(kGpu)) != std::string::npos;) text.replace(at, kGpu.size(), gpu.empty() ? "its GPU" : gpu);
+  for (size_t at; (at = text.find(kGpu)) != std::string::npos;)
+    text.replace(at, kGpu.size(), gpu.empty() ? "its GPU" : gpu);
   return text;
 }
 

@@ -107,7 +107,9 @@ Finding Telemetry::explain(const std::string& node, int64_t device_number, int64
       }
     if (count == 0 || on / count < 0.2) continue;
     const bool power = has(reason, "power"), heat = has(reason, "therm") || has(reason, "temp");
-    say(Cause::throttled, std::string("GPU throttled") + (power ? " by power" : heat ? " by heat" : " (" + reason + ")"));
+    say(Cause::throttled, std::string("GPU throttled") + (power  ? " by power"
+                                                          : heat ? " by heat"
+                                                                 : " (" + reason + ")"));
   }
   const double clock = meanSince(device, kClock, from), others = peers(kClock, &device);
   if (clock < 0.97 * others) {

@@ -126,7 +126,9 @@ std::string toJson(const Analysis& a, const std::string& file) {
   j.id("world_size", a.world_size > 0 ? a.world_size : kNull).real("duration_us", a.duration_us);
   j.writer().key("verdict").beginObject();
   j.field("kind", kindName(a.verdict.kind)).field("text", a.verdict.text).id("rank", a.verdict.rank);
-  j.text("node", a.verdict.node).text("group", a.verdict.group).text("cause", a.verdict.cause ? nameOf(*a.verdict.cause) : "");
+  j.text("node", a.verdict.node)
+      .text("group", a.verdict.group)
+      .text("cause", a.verdict.cause ? nameOf(*a.verdict.cause) : "");
   j.real("cost_pct", a.verdict.cost_pct).real("confidence", a.verdict.confidence);
   j.text("next", a.verdict.next);
   j.writer().key("also").beginArray();

@@ -45,7 +45,7 @@ class AlertSender {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<Message> queue_;
-  std::map<AlertKind, int64_t> last_ns_;    // sent, by kind of alert
+  std::map<AlertKind, int64_t> last_ns_;  // sent, by kind of alert
   uint64_t left_out_ = 0;
   bool stop_ = false;
   std::thread thread_;

@@ -54,7 +54,7 @@ Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   TS_TRY(master->sessions_.open(options.data_dir));
   master->loadNodes();
   master->watch_ = std::make_unique<LiveWatch>([m = master.get()] { return m->referenceNow(); },
-                                                int64_t{options.timeout_ms} * 1'000'000);
+                                               int64_t{options.timeout_ms} * 1'000'000);
   master->dirty_ = true;  // what an earlier run wrote may not be safe yet
   master->syncer_ = std::thread([m = master.get()] { m->syncLoop(); });
   return master;
