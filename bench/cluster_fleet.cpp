@@ -181,10 +181,10 @@ struct FleetNode {
     live = std::make_unique<LiveReporter>(name, rings, live_latest);
     NodeRegistration info;
     info.node = info.hostname = name;
-    info.agent_id = randomHex(16);
-    info.boot_id = kernelBootId();
+    info.agent_id = access::randomHex(16);
+    info.boot_id = access::kernelBootId();
     info.version = TRACESMITH_VERSION;
-    link = std::make_unique<MasterLink>(info, 0, SecurityOptions{}, *spool, *recorder, *clock, *live);
+    link = std::make_unique<MasterLink>(info, 0, access::SecurityOptions{}, *spool, *recorder, *clock, *live);
     std::vector<DeviceStatus> gpus;
     for (uint32_t g = 0; g < kFleetGpus; ++g) gpus.push_back({g, "Simulated H100", 80'000'000'000});
     link->setGpus(std::move(gpus));

@@ -9,7 +9,7 @@
 #include "access/names.hpp"
 #include "base/text.hpp"
 
-namespace tracesmith::cluster {
+namespace tracesmith::access {
 namespace {
 
 constexpr int kMostFailures = 10;
@@ -147,4 +147,4 @@ void Guard::audit(const std::string& peer, Role role, const std::string& action,
   (void)audit_.write(line);
 }
 
-}  // namespace tracesmith::cluster
+}  // namespace tracesmith::access

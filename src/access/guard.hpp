@@ -1,4 +1,4 @@
-// Who may do what (D9): tokens with roles, failures that slow the guesser down, and a log of what was done.
+// Who may do what: tokens with roles, failures that slow the guesser down, and a log of what was done.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 #include "base/file.hpp"
 #include "tracesmith/common/status.hpp"
 
-namespace tracesmith::cluster {
+namespace tracesmith::access {
 
 /// How a server or client proves who it is, and with whom it speaks.
 struct SecurityOptions {
@@ -60,4 +60,4 @@ class Guard {
   File audit_;
 };
 
-}  // namespace tracesmith::cluster
+}  // namespace tracesmith::access

@@ -6,7 +6,7 @@
 
 #include "base/text.hpp"
 
-namespace tracesmith::cluster {
+namespace tracesmith::access {
 
 Status checkName(std::string_view what, std::string_view name) {
   auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
@@ -71,4 +71,4 @@ std::string kernelBootId() {
   return id;
 }
 
-}  // namespace tracesmith::cluster
+}  // namespace tracesmith::access

@@ -1,4 +1,4 @@
-// Names and addresses that come from users and from other machines (D9: they never become paths unchecked).
+// Names and addresses that come from users and from other machines: they never become paths unchecked.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "tracesmith/common/status.hpp"
 
-namespace tracesmith::cluster {
+namespace tracesmith::access {
 
 /// Letters, digits, '.', '_', '-'; at most 64; begins with a letter or digit. `what` is for the message.
 Status checkName(std::string_view what, std::string_view name);
@@ -27,4 +27,4 @@ std::string randomHex(size_t digits);
 /// This kernel's boot id.
 std::string kernelBootId();
 
-}  // namespace tracesmith::cluster
+}  // namespace tracesmith::access

@@ -8,7 +8,7 @@
 
 namespace tracesmith::cli {
 
-void addSecurity(CLI::App& command, cluster::SecurityOptions& s, bool server) {
+void addSecurity(CLI::App& command, access::SecurityOptions& s, bool server) {
   command
       .add_option("--token-file", s.token_file,
                   server ? "Tokens that are let in, a line each: ROLE TOKEN (viewer, operator, admin)"

@@ -19,7 +19,7 @@ void addClusterData(CLI::App& cluster, Run& run);   // tail, query, analyze-comm
 void addClusterHang(CLI::App& cluster, Run& run);   // hang
 void addClusterCerts(CLI::App& cluster, Run& run);  // certs
 
-void addSecurity(CLI::App& command, cluster::SecurityOptions& security, bool server);
+void addSecurity(CLI::App& command, access::SecurityOptions& security, bool server);
 
 /// --master and security of a command that asks a master.
 struct ClientCommand {

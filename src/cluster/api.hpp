@@ -36,7 +36,7 @@ struct AgentOptions {
   uint32_t freq_ms = 500;               ///< of telemetry, where a session does not say
   double keep_rings_s = 600;            ///< of ended processes, where nobody recorded them
   uint64_t segment_bytes = 32u << 20;   ///< of a file of the spool, about
-  SecurityOptions security;
+  access::SecurityOptions security;
 };
 
 struct MasterOptions {
@@ -49,12 +49,12 @@ struct MasterOptions {
   std::string webhook;   ///< http://…: gets alerts of the watcher as JSON
   std::string on_alert;  ///< a program and its arguments: gets them on its standard input
   double freeze_s = 0;   ///< on a hang a session of the last so many seconds is kept; 0: none
-  SecurityOptions security;
+  access::SecurityOptions security;
 };
 
 struct ClientOptions {
   std::string master = "127.0.0.1:50051";
-  SecurityOptions security;
+  access::SecurityOptions security;
 };
 
 /// What `cluster certs` makes.

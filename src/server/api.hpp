@@ -21,10 +21,10 @@ using LoadEngine = std::function<Result<std::unique_ptr<query::Engine>>()>;
 
 struct Options {
   std::string listen = "127.0.0.1";
-  uint16_t port = kHttpPort;          ///< 0: any
-  std::string data_dir;               ///< of a cluster: where sessions are laid out for reading, and the audit log
-  std::vector<std::string> origins;   ///< other sites whose pages may ask ("https://x.example"); none by default
-  cluster::SecurityOptions security;  ///< as of the master
+  uint16_t port = kHttpPort;         ///< 0: any
+  std::string data_dir;              ///< of a cluster: where sessions are laid out for reading, and the audit log
+  std::vector<std::string> origins;  ///< other sites whose pages may ask ("https://x.example"); none by default
+  access::SecurityOptions security;  ///< as of the master
   LoadEngine load_engine;
 };
 

@@ -52,7 +52,7 @@ Result<std::unique_ptr<App>> App::open(const Options& options, cluster::Server* 
   std::unique_ptr<App> app(new App());
   app->options_ = options;
   app->trace_path_ = trace;
-  TS_TRY(cluster::checkListen(options.listen, options.security));
+  TS_TRY(access::checkListen(options.listen, options.security));
   app->guarded_ = !options.security.token_file.empty() || !options.security.tls_ca.empty();
   TS_TRY(app->guard_.open(options.security, master ? options.data_dir + "/master/audit.log" : "/dev/null"));
   if (master) app->client_ = master->client();
@@ -82,7 +82,7 @@ bool App::admit(Request& r, const std::map<std::string, std::string>& headers, A
   };
   // A page of another site may reach a server on this machine, by its name or by one that leads here.
   const std::string host = value(headers, "host"), origin = value(headers, "origin");
-  if (!guarded_ && !cluster::isLoopback(hostOf(host)))
+  if (!guarded_ && !access::isLoopback(hostOf(host)))
     return refuse(Answer::error(403, "without tokens this server answers only to localhost and 127.0.0.1"));
   const bool own = origin.empty() || origin == "http://" + host || origin == "https://" + host;
   const bool allowed = std::find(options_.origins.begin(), options_.origins.end(), origin) != options_.origins.end();
@@ -120,17 +120,17 @@ bool App::admit(Request& r, const std::map<std::string, std::string>& headers, A
     token = token.substr(7);
   else
     token = r.path == "/api/v1/events" ? r.get("token") : "";
-  if (asset || found->role == cluster::Role::kNone) return true;
+  if (asset || found->role == access::Role::kNone) return true;
   r.role = guard_.check(r.peer, token, why);
-  if (r.role == cluster::Role::kNone) {
+  if (r.role == access::Role::kNone) {
     Answer no = Answer::error(why.starts_with("too many") ? 429 : 401,
                               token.empty() ? "a token is needed: Authorization: Bearer TOKEN" : why);
     no.headers.emplace_back("WWW-Authenticate", "Bearer");
     return refuse(std::move(no));
   }
   if (r.role < found->role)
-    return refuse(Answer::error(403, std::string("your token has the role ") + cluster::roleName(r.role) +
-                                         "; this needs " + cluster::roleName(found->role)));
+    return refuse(Answer::error(403, std::string("your token has the role ") + access::roleName(r.role) +
+                                         "; this needs " + access::roleName(found->role)));
   return true;
 }
 

@@ -33,7 +33,7 @@ class App;
 struct Route {
   const char* method;
   const char* path;  ///< with {name} for a part that varies
-  cluster::Role role;
+  access::Role role;
   const char* summary;
   std::vector<Parameter> parameters;  ///< of the query, or fields of the body of a POST
   Answer (App::*handler)(const Request&);
@@ -115,7 +115,7 @@ class App {
 
   Options options_;
   std::string trace_path_;
-  cluster::Guard guard_;
+  access::Guard guard_;
   bool guarded_ = false;  // tokens or certificates are asked for
   std::unique_ptr<cluster::Client> client_;
   std::unique_ptr<Traces> traces_;

@@ -107,7 +107,7 @@ Answer App::info(const Request& r) {
       simulated = trace::isSimulated((*trace)->timeline().reader());
   }
   w.beginObject().field("version", TRACESMITH_VERSION).field("mode", cluster() ? "cluster" : "file");
-  w.field("title", title).field("simulated", simulated).field("role", cluster::roleName(r.role));
+  w.field("title", title).field("simulated", simulated).field("role", access::roleName(r.role));
   timeField(w, "now", now).key("notes").beginArray();
   if (simulated) w.value("simulated: no measurement");
   w.endArray().endObject();

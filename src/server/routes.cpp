@@ -7,7 +7,7 @@
 namespace tracesmith::server {
 namespace {
 
-using cluster::Role;
+using access::Role;
 constexpr Role kOpen = Role::kNone, kViewer = Role::kViewer, kOperator = Role::kOperator;
 
 const Parameter kName{"name", "string", false, "name of the session: letters, digits, . _ -"};
@@ -157,7 +157,7 @@ std::string openApi() {
       w.key(post ? "post" : "get").beginObject().field("summary", r.summary);
       if (r.role != kOpen) {
         w.key("security").beginArray().beginObject().key("token").beginArray().endArray().endObject().endArray();
-        w.field("description", std::string("Needs the role ") + cluster::roleName(r.role) + ".");
+        w.field("description", std::string("Needs the role ") + access::roleName(r.role) + ".");
       }
       w.key("parameters").beginArray();
       const std::string_view path = r.path;

@@ -221,7 +221,7 @@ Answer App::traceExport(const Request& r) {
   }
   std::error_code error;
   auto file = std::make_shared<TemporaryFile>(
-      (std::filesystem::temp_directory_path(error) / ("tracesmith-export-" + cluster::randomHex(16))).string());
+      (std::filesystem::temp_directory_path(error) / ("tracesmith-export-" + access::randomHex(16))).string());
   Result<File> out = File::create(file->path());
   if (!out) return Answer::error(out.status());
   BufferedWriter writer(*out);

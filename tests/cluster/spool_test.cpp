@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cluster/master/store.hpp"
+#include "cluster/wire/segment.hpp"
 #include "support/process.hpp"
 #include "tracesmith/trace/reader.hpp"
 

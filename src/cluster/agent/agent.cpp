@@ -15,8 +15,8 @@
 #include "cluster/agent/agent_link.hpp"
 #include "cluster/agent/hardware_source.hpp"
 #include "cluster/agent/sim_source.hpp"
-#include "cluster/master/merge.hpp"
 #include "cluster/rpc/rpc.hpp"
+#include "cluster/wire/merge.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -65,12 +65,12 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
     const auto& metadata = context->client_metadata();
     if (auto it = metadata.find("authorization"); it != metadata.end())
       token = std::string(it->second.data(), it->second.size()).substr(std::min<size_t>(7, it->second.size()));
-    const Role role = guard_.check(peerHost(context->peer()), token, why);
-    if (role < Role::kOperator) return {grpc::StatusCode::UNAUTHENTICATED, why};
+    const access::Role role = guard_.check(peerHost(context->peer()), token, why);
+    if (role < access::Role::kOperator) return {grpc::StatusCode::UNAUTHENTICATED, why};
     std::string host = request->master_host();
     if (host.empty()) host = peerHost(context->peer());
-    const std::string text = Address{host, static_cast<uint16_t>(request->master_port())}.text();
-    Result<Address> address = parseAddress(text, kMasterPort);
+    const std::string text = access::Address{host, static_cast<uint16_t>(request->master_port())}.text();
+    Result<access::Address> address = access::parseAddress(text, kMasterPort);
     guard_.audit(context->peer(), role, "invite", text.substr(0, 256), address.status());
     if (!address) return toGrpc(address.status());
     if (Status s = keepMaster(text); !s) return toGrpc(s);
@@ -97,7 +97,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
     bool ended = false;
   };
   const std::shared_ptr<Inventory> inventory_ = std::make_shared<Inventory>();  // shared with that thread
-  Guard guard_;
+  access::Guard guard_;
   std::mutex capture_mutex_;  // guards capture_
   CaptureSpan capture_;       // our own; empty id: there was none
   std::unique_ptr<SimulatedNode> simulation_;
@@ -139,7 +139,7 @@ Status AgentServer::startCapture() {
   std::lock_guard lock(capture_mutex_);
   if (!capture_.id.empty() && capture_.end_ns == 0) return Status::invalid("a capture of this node is under way");
   spool_->hold(true);  // until it was exported, or the next one begins
-  capture_ = {"local-" + randomHex(8), clock_->toReference(sync::rawClock()), 0, 0};
+  capture_ = {"local-" + access::randomHex(8), clock_->toReference(sync::rawClock()), 0, 0};
   recorder_->setLocalCapture(capture_);
   return {};
 }
@@ -186,10 +186,10 @@ Status AgentServer::exportTrace(const std::string& path) {
 }
 
 Status AgentServer::start(AgentOptions options) {
-  TS_TRY(checkListen(options.listen, options.security));
+  TS_TRY(access::checkListen(options.listen, options.security));
   ring::surviveCutRings();  // they are other users' files
   if (!options.master.empty()) {
-    Result<Address> master = parseAddress(options.master, kMasterPort);
+    Result<access::Address> master = access::parseAddress(options.master, kMasterPort);
     if (!master) return master.status();
     options.master = master->text();
   }
@@ -203,10 +203,10 @@ Status AgentServer::start(AgentOptions options) {
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
     return Status::invalid("another agent uses " + options.data_dir + ": give this one its own --data-dir");
   TS_TRY(guard_.open(options.security, folder_ + "/audit.log"));
-  Result<std::string> agent_id = keptWord(folder_ + "/id", randomHex(16));
+  Result<std::string> agent_id = keptWord(folder_ + "/id", access::randomHex(16));
   if (!agent_id) return agent_id.status();
   if (!options.node_id.empty()) {
-    TS_TRY(checkName("node", options.node_id));
+    TS_TRY(access::checkName("node", options.node_id));
     node_ = options.node_id;
   } else {
     // Two agents on one host have two ports, so they are two nodes.
@@ -217,7 +217,7 @@ Status AgentServer::start(AgentOptions options) {
       name += "-" + std::to_string(options.port);
     Result<std::string> kept = keptWord(folder_ + "/name", name);
     if (!kept) return kept.status();
-    TS_TRY(checkName("node", *kept));
+    TS_TRY(access::checkName("node", *kept));
     node_ = *kept;
   }
   if (options.ring_folder.empty()) {
@@ -234,7 +234,7 @@ Status AgentServer::start(AgentOptions options) {
   info.node = node_;
   info.hostname = capture::hostName();
   info.agent_id = *agent_id;
-  info.boot_id = kernelBootId();
+  info.boot_id = access::kernelBootId();
   info.version = TRACESMITH_VERSION;
   hardware::Places places = hardware::Places::fromEnvironment();
   places.node = node_;

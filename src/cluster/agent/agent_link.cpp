@@ -55,7 +55,7 @@ struct MasterLink::Call {
   std::atomic<int64_t> not_before{0};  // steady clock, ns: the master had no room
 };
 
-MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, SecurityOptions security, Spool& spool,
+MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, access::SecurityOptions security, Spool& spool,
                        Recorder& recorder, ClockKeeper& clock, LiveReporter& live)
     : info_(std::move(info)),
       agent_port_(agent_port),
@@ -125,7 +125,7 @@ void MasterLink::loop() {
 
 Status MasterLink::talk(const std::string& address) {
   const std::string what = "cannot reach the master at " + address;
-  Result<std::string> token = readToken(security_.token_file);
+  Result<std::string> token = access::readToken(security_.token_file);
   if (!token) return token.status();
   Result<std::shared_ptr<grpc::Channel>> channel = openChannel(address, security_);
   if (!channel) return channel.status();
@@ -157,7 +157,7 @@ Status MasterLink::talk(const std::string& address) {
     TS_TRY(fromGrpc(stub->RegisterNode(&context, request, &answer), what));
   }
   if (!answer.success()) return Status::invalid(answer.message());
-  Result<Address> host = parseAddress(address, kMasterPort);
+  Result<access::Address> host = access::parseAddress(address, kMasterPort);
   if (!host) return host.status();
   auto exchangeOverCalls = [&] {
     std::vector<sync::Exchange> burst;

@@ -12,15 +12,15 @@
 #include "cluster/agent/live_report.hpp"
 #include "cluster/agent/recorder.hpp"
 #include "cluster/agent/spool.hpp"
-#include "cluster/master/master.hpp"
+#include "cluster/wire/registration.hpp"
 
 namespace tracesmith::cluster {
 
 /// Runs in its own threads from construction to destruction.
 class MasterLink {
  public:
-  MasterLink(NodeRegistration info, uint16_t agent_port, SecurityOptions security, Spool& spool, Recorder& recorder,
-             ClockKeeper& clock, LiveReporter& live);
+  MasterLink(NodeRegistration info, uint16_t agent_port, access::SecurityOptions security, Spool& spool,
+             Recorder& recorder, ClockKeeper& clock, LiveReporter& live);
   ~MasterLink();
 
   /// HOST:PORT to keep a connection to; takes the place of the one before. Empty: none.
@@ -38,7 +38,7 @@ class MasterLink {
 
   const NodeRegistration info_;  // without its GPUs
   const uint16_t agent_port_;
-  const SecurityOptions security_;
+  const access::SecurityOptions security_;
   Spool& spool_;
   Recorder& recorder_;
   ClockKeeper& clock_;

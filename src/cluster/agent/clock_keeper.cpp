@@ -97,8 +97,9 @@ void ClockKeeper::save() const {
   if (!out) return;
   const sync::ClockModel& m = report.model;
   char text[200];
-  std::snprintf(text, sizeof text, "%s %lld %lld %.9f %lld\n", kernelBootId().c_str(), static_cast<long long>(m.at_ns),
-                static_cast<long long>(m.offset_ns), m.drift_ppm, static_cast<long long>(m.bound_ns));
+  std::snprintf(text, sizeof text, "%s %lld %lld %.9f %lld\n", access::kernelBootId().c_str(),
+                static_cast<long long>(m.at_ns), static_cast<long long>(m.offset_ns), m.drift_ppm,
+                static_cast<long long>(m.bound_ns));
   if (out->write(text)) (void)out->commit();
 }
 
@@ -107,7 +108,7 @@ void ClockKeeper::load() {
   std::string boot;
   sync::ClockModel m;
   m.method = "exchange";
-  if (in >> boot >> m.at_ns >> m.offset_ns >> m.drift_ppm >> m.bound_ns && boot == kernelBootId()) saved_ = m;
+  if (in >> boot >> m.at_ns >> m.offset_ns >> m.drift_ppm >> m.bound_ns && boot == access::kernelBootId()) saved_ = m;
 }
 
 }  // namespace tracesmith::cluster

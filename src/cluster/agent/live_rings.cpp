@@ -11,7 +11,6 @@
 
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
-#include "cluster/agent/recorder.hpp"
 
 namespace tracesmith::cluster {
 

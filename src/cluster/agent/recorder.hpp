@@ -16,16 +16,9 @@
 #include "cluster/agent/clock_keeper.hpp"
 #include "cluster/agent/ring_folders.hpp"
 #include "cluster/agent/spool.hpp"
+#include "cluster/wire/capture_span.hpp"
 
 namespace tracesmith::cluster {
-
-/// What the master wants recorded: [start, end) of the reference clock; end 0 = until told.
-struct CaptureSpan {
-  std::string id;
-  int64_t start_ns = 0, end_ns = 0;
-  uint32_t freq_ms = 0;
-  bool operator==(const CaptureSpan&) const = default;
-};
 
 /// What else a node has to tell: its devices, and telemetry. Called by the recorder's thread only.
 struct NodeSource {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "access/names.hpp"
+#include "cluster/wire/segment.hpp"
 
 namespace tracesmith::cluster {
 
@@ -32,25 +33,10 @@ std::string newEpoch(const std::string& after) {
                   static_cast<uint64_t>(std::stoull(after.substr(0, 12), nullptr, 16) + 1));
     epoch = text;
   }
-  return epoch + randomHex(4);
+  return epoch + access::randomHex(4);
 }
 
 }  // namespace
-
-std::string segmentFile(const std::string& epoch, uint32_t segment) {
-  char number[16];
-  std::snprintf(number, sizeof number, "%08u", segment);
-  return epoch + "-" + number + ".sbt";
-}
-
-bool parseSegmentFile(const std::string& file, std::string& epoch, uint32_t& segment) {
-  if (file.size() != 29 || file[16] != '-' || !file.ends_with(".sbt")) return false;
-  if (file.find_first_not_of("0123456789abcdef") != 16) return false;
-  if (file.find_first_not_of("0123456789", 17) != 25) return false;
-  epoch = file.substr(0, 16);
-  segment = static_cast<uint32_t>(std::stoul(file.substr(17, 8)));
-  return true;
-}
 
 Result<std::unique_ptr<Spool>> Spool::open(const std::string& folder) {
   std::error_code error;

@@ -22,11 +22,6 @@
 
 namespace tracesmith::cluster {
 
-/// Name of a segment's file.
-std::string segmentFile(const std::string& epoch, uint32_t segment);
-/// Reverse; false for other files.
-bool parseSegmentFile(const std::string& file, std::string& epoch, uint32_t& segment);
-
 /// One thread writes, another sends; both may call from their own.
 class Spool {
  public:

@@ -75,7 +75,7 @@ Master::~Master() {
 
 /// A master that is restarted goes on with the same clock; after a boot there is a new one.
 Status Master::openReference() {
-  const std::string path = options_.data_dir + "/reference", boot = kernelBootId();
+  const std::string path = options_.data_dir + "/reference", boot = access::kernelBootId();
   std::ifstream in(path);
   std::string was;
   if (in >> was >> anchor_ns_ && was == boot) return {};
@@ -130,7 +130,7 @@ bool Master::healthy(const Node& node) const {
 }
 
 Status Master::registerNode(const NodeRegistration& info) {
-  TS_TRY(checkName("node", info.node));
+  TS_TRY(access::checkName("node", info.node));
   for (const std::string* text : {&info.hostname, &info.agent_id, &info.boot_id, &info.version, &info.address})
     if (text->size() > 256 || text->find('\n') != std::string::npos)
       return Status::invalid("a node's description is wrong");

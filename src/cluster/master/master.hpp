@@ -11,21 +11,16 @@
 #include <thread>
 #include <vector>
 
-#include "cluster/agent/recorder.hpp"
 #include "cluster/api.hpp"
 #include "cluster/master/event_stream.hpp"
 #include "cluster/master/live_watch.hpp"
-#include "cluster/master/merge.hpp"
 #include "cluster/master/sessions.hpp"
 #include "cluster/master/store.hpp"
+#include "cluster/wire/capture_span.hpp"
+#include "cluster/wire/merge.hpp"
+#include "cluster/wire/registration.hpp"
 
 namespace tracesmith::cluster {
-
-/// What an agent says when it registers.
-struct NodeRegistration {
-  std::string node, hostname, agent_id, boot_id, version, address;
-  std::vector<DeviceStatus> gpus;
-};
 
 /// The master's end of an agent's connection. Methods may be called from any thread and do not block.
 class AgentLink {

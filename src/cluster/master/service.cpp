@@ -13,7 +13,7 @@ namespace {
 class MasterServer final : public Server {
  public:
   Status start(MasterOptions options) {
-    TS_TRY(checkListen(options.listen, options.security));
+    TS_TRY(access::checkListen(options.listen, options.security));
     options.data_dir += "/master";
     raiseFileLimit();
     Result<std::unique_ptr<Master>> master = Master::open(options);
@@ -61,7 +61,7 @@ class MasterServer final : public Server {
   /// Alerts of the watcher go out, and a hang is kept.
   Result<std::unique_ptr<AlertSender>> watchFor(const MasterOptions& options) {
     auto audit = [this](const std::string& action, const std::string& what, const Status& outcome) {
-      guard_.audit("watcher", Role::kOperator, action, what, outcome);
+      guard_.audit("watcher", access::Role::kOperator, action, what, outcome);
     };
     Result<std::unique_ptr<AlertSender>> sender = AlertSender::create(options.webhook, options.on_alert, audit);
     if (!sender) return sender;
@@ -77,7 +77,7 @@ class MasterServer final : public Server {
     return sender;
   }
 
-  Guard guard_;
+  access::Guard guard_;
   std::unique_ptr<AlertSender> alerts_;  // before the master, whose watcher uses it
   std::unique_ptr<Master> master_;
   std::unique_ptr<MasterService> service_;

@@ -17,7 +17,7 @@ constexpr int kMostFetches = 16;  // of traces at a time
 
 /// Who calls: the address without its port, and the token.
 template <typename Context>
-Role roleOf(Guard& guard, const Context& context, std::string& why) {
+access::Role roleOf(access::Guard& guard, const Context& context, std::string& why) {
   std::string token;
   const auto& metadata = context.client_metadata();
   if (auto it = metadata.find("authorization"); it != metadata.end()) {
@@ -33,7 +33,7 @@ using Callbacks = pb::ClusterService::WithCallbackMethod_StreamEvents<
 /// Every call of the master: who may make it, what it does, and a line in the audit log if it changes something.
 class Service final : public Callbacks, public MasterService {
  public:
-  Service(Master& master, Guard& guard, const MasterOptions& options)
+  Service(Master& master, access::Guard& guard, const MasterOptions& options)
       : master_(master), guard_(guard), options_(options) {
     std::random_device random;
     sync_key_ = static_cast<uint64_t>(random()) << 32 | random();
@@ -47,26 +47,26 @@ class Service final : public Callbacks, public MasterService {
 
   LinkStream* Link(grpc::CallbackServerContext* context) override {
     std::string why, node;
-    const Role role = roleOf(guard_, *context, why);
+    const access::Role role = roleOf(guard_, *context, why);
     if (auto it = context->client_metadata().find(kNodeKey); it != context->client_metadata().end())
       node = std::string(it->second.data(), it->second.size());
     grpc::Status refusal;
-    if (role < Role::kOperator)
+    if (role < access::Role::kOperator)
       refusal = {grpc::StatusCode::UNAUTHENTICATED, why.empty() ? "agents need the role operator" : why};
     return serveLink(master_, node, refusal);
   }
 
   grpc::Status RegisterNode(grpc::ServerContext* context, const pb::RegisterNodeRequest* request,
                             pb::RegisterNodeResponse* response) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
     NodeRegistration info;
     info.node = request->node_id();
     info.hostname = request->hostname();
     info.agent_id = request->agent_id();
     info.boot_id = request->boot_id();
     info.version = request->version();
-    info.address = Address{peerHost(context->peer()), static_cast<uint16_t>(request->port())}.text();
+    info.address = access::Address{peerHost(context->peer()), static_cast<uint16_t>(request->port())}.text();
     for (const pb::DeviceInfo& d : request->gpus()) info.gpus.push_back({d.device_index(), d.name(), d.total_memory()});
     const Status status = master_.registerNode(info);
     guard_.audit(context->peer(), role, "register", info.node.substr(0, 64), status);
@@ -81,8 +81,8 @@ class Service final : public Callbacks, public MasterService {
 
   grpc::Status Heartbeat(grpc::ServerContext* context, const pb::HeartbeatRequest* request,
                          pb::HeartbeatResponse* response) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
     master_.heartbeat(fromMessage(*request));
     for (const CaptureSpan& span : master_.captures()) toMessage(span, *response->add_captures());
     return grpc::Status::OK;
@@ -90,8 +90,8 @@ class Service final : public Callbacks, public MasterService {
 
   grpc::Status StartCapture(grpc::ServerContext* context, const pb::StartCaptureRequest* request,
                             pb::StartCaptureResponse* response) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
     StartOptions options;
     options.name = request->name();
     options.last_s = request->last_s();
@@ -106,8 +106,8 @@ class Service final : public Callbacks, public MasterService {
 
   grpc::Status StopCapture(grpc::ServerContext* context, const pb::StopCaptureRequest* request,
                            pb::StopCaptureResponse* response) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
     Result<std::vector<SessionInfo>> stopped = master_.stop(request->name());
     guard_.audit(context->peer(), role, "stop", request->name(), stopped.status());
     if (!stopped) return toGrpc(stopped.status());
@@ -117,8 +117,8 @@ class Service final : public Callbacks, public MasterService {
 
   grpc::Status ResumeCapture(grpc::ServerContext* context, const pb::ResumeCaptureRequest* request,
                              pb::StartCaptureResponse* response) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kOperator, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
     const std::string name = request->id().empty() ? request->name() : request->id();
     Result<SessionInfo> session = master_.resume(name);
     guard_.audit(context->peer(), role, "resume", name, session.status());
@@ -127,16 +127,16 @@ class Service final : public Callbacks, public MasterService {
 
   grpc::Status ListSessions(grpc::ServerContext* context, const pb::ListSessionsRequest*,
                             pb::ListSessionsResponse* response) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
     for (const SessionInfo& session : master_.sessions()) toMessage(session, *response->add_sessions());
     return grpc::Status::OK;
   }
 
   grpc::Status CollectTrace(grpc::ServerContext* context, const pb::CollectTraceRequest* request,
                             grpc::ServerWriter<pb::TraceChunk>* writer) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
     // Each holds a thread for as long as its client likes.
     const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --fetching_; });
     if (++fetching_ > kMostFetches) return toGrpc(Status::exhausted("many traces are being fetched: try again later"));
@@ -161,15 +161,15 @@ class Service final : public Callbacks, public MasterService {
   EventsStream* StreamEvents(grpc::CallbackServerContext* context, const pb::StreamEventsRequest* request) override {
     std::string why;
     grpc::Status refusal;
-    if (roleOf(guard_, *context, why) < Role::kViewer) refusal = {grpc::StatusCode::UNAUTHENTICATED, why};
+    if (roleOf(guard_, *context, why) < access::Role::kViewer) refusal = {grpc::StatusCode::UNAUTHENTICATED, why};
     return serveEvents(master_.events(), *request, refusal);
   }
 
   grpc::Status SyncTime(grpc::ServerContext* context, const pb::SyncTimeRequest* request,
                         pb::SyncTimeResponse* response) override {
     response->set_t2(master_.referenceNow());
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
     response->set_t1(request->t1());
     response->set_t3(master_.referenceNow());
     return grpc::Status::OK;
@@ -177,8 +177,8 @@ class Service final : public Callbacks, public MasterService {
 
   grpc::Status GetStatus(grpc::ServerContext* context, const pb::GetStatusRequest*,
                          pb::GetStatusResponse* response) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
     const ClusterStatus status = master_.status();
     for (const NodeStatus& node : status.nodes) toMessage(node, *response->add_nodes());
     for (const SessionInfo& session : status.sessions) toMessage(session, *response->add_sessions());
@@ -192,8 +192,8 @@ class Service final : public Callbacks, public MasterService {
 
   grpc::Status GetLive(grpc::ServerContext* context, const pb::GetLiveRequest*,
                        pb::GetLiveResponse* response) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
     const LiveStatus live = master_.watch().live();
     for (const LiveNode& node : live.nodes) {
       pb::LiveEntry& entry = *response->add_nodes();
@@ -206,16 +206,16 @@ class Service final : public Callbacks, public MasterService {
 
   grpc::Status GetHang(grpc::ServerContext* context, const pb::GetHangRequest*,
                        pb::GetHangResponse* response) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kViewer, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
     toMessage(master_.watch().hang(), *response);
     return grpc::Status::OK;
   }
 
   grpc::Status AddNode(grpc::ServerContext* context, const pb::AddNodeRequest* request,
                        pb::AddNodeResponse* response) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kAdmin, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kAdmin, role); !s.ok()) return s;
     Result<std::string> node = invite(request->address());
     guard_.audit(context->peer(), role, "add-node", request->address().substr(0, 256), node.status());
     if (!node) return toGrpc(node.status());
@@ -225,8 +225,8 @@ class Service final : public Callbacks, public MasterService {
 
   grpc::Status RemoveNode(grpc::ServerContext* context, const pb::RemoveNodeRequest* request,
                           pb::RemoveNodeResponse*) override {
-    Role role;
-    if (grpc::Status s = allow(*context, Role::kAdmin, role); !s.ok()) return s;
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kAdmin, role); !s.ok()) return s;
     const Status status = master_.removeNode(request->node_id());
     guard_.audit(context->peer(), role, "remove-node", request->node_id().substr(0, 64), status);
     return toGrpc(status);
@@ -234,11 +234,11 @@ class Service final : public Callbacks, public MasterService {
 
   /// Dials an agent and asks it to dial us: from then on it comes by itself.
   Result<std::string> invite(const std::string& text) override {
-    Result<Address> address = parseAddress(text, kAgentPort);
+    Result<access::Address> address = access::parseAddress(text, kAgentPort);
     if (!address) return address.status();
     Result<std::shared_ptr<grpc::Channel>> channel = openChannel(address->text(), options_.security);
     if (!channel) return channel.status();
-    Result<std::string> token = readToken(options_.security.token_file);
+    Result<std::string> token = access::readToken(options_.security.token_file);
     if (!token) return token.status();
     auto stub = pb::ClusterService::NewStub(*channel);
     grpc::ClientContext context;
@@ -259,19 +259,20 @@ class Service final : public Callbacks, public MasterService {
     return grpc::Status::OK;
   }
 
-  grpc::Status allow(grpc::ServerContext& context, Role needed, Role& role) {
+  grpc::Status allow(grpc::ServerContext& context, access::Role needed, access::Role& role) {
     std::string why;
     role = roleOf(guard_, context, why);
     if (role >= needed) return grpc::Status::OK;
-    if (role != Role::kNone)
-      why = std::string("your token has the role ") + roleName(role) + "; this needs " + roleName(needed);
+    if (role != access::Role::kNone)
+      why =
+          std::string("your token has the role ") + access::roleName(role) + "; this needs " + access::roleName(needed);
     if (!guard_.shutOut(peerHost(context.peer())))
-      guard_.audit(context.peer(), role, "refused", roleName(needed), Status::invalid(why));
-    return {role == Role::kNone ? grpc::StatusCode::UNAUTHENTICATED : grpc::StatusCode::PERMISSION_DENIED, why};
+      guard_.audit(context.peer(), role, "refused", access::roleName(needed), Status::invalid(why));
+    return {role == access::Role::kNone ? grpc::StatusCode::UNAUTHENTICATED : grpc::StatusCode::PERMISSION_DENIED, why};
   }
 
   Master& master_;
-  Guard& guard_;
+  access::Guard& guard_;
   const MasterOptions options_;
   uint64_t sync_key_ = 0;
   std::atomic<uint16_t> port_{0}, sync_port_{0};
@@ -280,7 +281,7 @@ class Service final : public Callbacks, public MasterService {
 
 }  // namespace
 
-std::unique_ptr<MasterService> makeMasterService(Master& master, Guard& guard, const MasterOptions& options) {
+std::unique_ptr<MasterService> makeMasterService(Master& master, access::Guard& guard, const MasterOptions& options) {
   return std::make_unique<Service>(master, guard, options);
 }
 

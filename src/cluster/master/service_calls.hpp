@@ -23,6 +23,6 @@ class MasterService {
 };
 
 /// Master and guard must outlive it.
-std::unique_ptr<MasterService> makeMasterService(Master& master, Guard& guard, const MasterOptions& options);
+std::unique_ptr<MasterService> makeMasterService(Master& master, access::Guard& guard, const MasterOptions& options);
 
 }  // namespace tracesmith::cluster

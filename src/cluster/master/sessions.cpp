@@ -48,7 +48,7 @@ Result<SessionRecord> Sessions::read(const std::string& path) {
       words >> pause.first >> pause.second;
     }
   }
-  if (!checkName("session id", s.id) || !checkName("session", s.name) || s.start_ns == 0)
+  if (!access::checkName("session id", s.id) || !access::checkName("session", s.name) || s.start_ns == 0)
     return Status::corrupt(path + " is damaged: remove it, or restore it from a backup");
   return s;
 }
@@ -70,9 +70,9 @@ Status Sessions::write(const SessionRecord& s) const {
 Result<SessionRecord> Sessions::start(const StartOptions& options, int64_t start_ns, int64_t end_ns,
                                       const std::vector<std::string>& nodes) {
   SessionRecord s;
-  s.id = randomHex(12);
+  s.id = access::randomHex(12);
   s.name = options.name.empty() ? "session-" + s.id.substr(0, 6) : options.name;
-  TS_TRY(checkName("session", s.name));
+  TS_TRY(access::checkName("session", s.name));
   s.start_ns = start_ns;
   s.end_ns = end_ns;
   s.freq_ms = options.freq_ms;

@@ -9,20 +9,9 @@
 #include <vector>
 
 #include "cluster/api.hpp"
+#include "cluster/wire/session_record.hpp"
 
 namespace tracesmith::cluster {
-
-struct SessionRecord {
-  std::string id, name;
-  int64_t start_ns = 0, end_ns = 0;  // reference clock
-  uint32_t freq_ms = 0;
-  uint64_t max_bytes = 0;
-  double max_age_s = 0;
-  std::vector<std::string> nodes;                   // those it waits for
-  std::vector<std::pair<int64_t, int64_t>> pauses;  // between a stop and a resume: not part of it
-  uint64_t removed_rows = 0;                        // by retention
-  bool complete = false;                            // everything is here; does not change any more
-};
 
 /// Thread safe. Every change is on disk when the call returns.
 class Sessions {

@@ -8,7 +8,6 @@
 #include <filesystem>
 
 #include "access/names.hpp"
-#include "cluster/agent/spool.hpp"
 #include "cluster/wire/checkpoint.hpp"
 
 namespace tracesmith::cluster {
@@ -70,7 +69,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
   if (error) return Status::io("cannot create " + store->folder_ + ": " + error.message());
   for (const auto& entry : fs::directory_iterator(store->folder_, error)) {
     const std::string name = entry.path().filename();
-    if (!entry.is_directory() || !checkName("node", name)) continue;
+    if (!entry.is_directory() || !access::checkName("node", name)) continue;
     auto node = std::make_unique<Node>();
     node->folder = entry.path();
     for (const auto& file : fs::directory_iterator(entry.path(), error)) {
@@ -135,7 +134,7 @@ Store::Node* Store::find(const std::string& node) const {
 }
 
 Result<Store::Node*> Store::findOrMake(const std::string& name) {
-  TS_TRY(checkName("node", name));
+  TS_TRY(access::checkName("node", name));
   std::lock_guard lock(mutex_);
   std::unique_ptr<Node>& node = nodes_[name];
   if (!node) {

@@ -14,19 +14,10 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "cluster/wire/segment.hpp"
 #include "trace/block_bytes.hpp"
 
 namespace tracesmith::cluster {
-
-struct SegmentInfo {
-  std::string node, epoch, path;
-  uint32_t number = 0;
-  uint64_t size = 0;                                  ///< whole blocks
-  int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  ///< times of its rows, raw clock of the node
-  int64_t first_covered_ns = 0, covered_ns = 0;       ///< of its first and last checkpoint, reference clock
-  uint64_t events = 0, rows = 0;                      ///< of `events`; of all tables with times
-  bool closed = false;
-};
 
 /// Thread safe; pieces of one node come from one thread at a time.
 class Store {

@@ -17,10 +17,10 @@ constexpr int kSeconds = 10;
 class RpcClient final : public Client {
  public:
   Status open(const ClientOptions& options) {
-    Result<Address> address = parseAddress(options.master, kMasterPort);
+    Result<access::Address> address = access::parseAddress(options.master, kMasterPort);
     if (!address) return address.status();
     what_ = "cannot reach the master at " + address->text();
-    Result<std::string> token = readToken(options.security.token_file);
+    Result<std::string> token = access::readToken(options.security.token_file);
     if (!token) return token.status();
     token_ = *token;
     Result<std::shared_ptr<grpc::Channel>> channel = openChannel(address->text(), options.security);

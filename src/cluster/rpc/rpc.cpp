@@ -19,12 +19,12 @@ struct Pem {
 };
 
 /// The PEM files there are, looked through before anybody else sees them.
-Result<Pem> readPem(const SecurityOptions& s) {
+Result<Pem> readPem(const access::SecurityOptions& s) {
   if (s.tls_cert.empty() != s.tls_key.empty()) return Status::invalid("TLS needs both --tls-cert and --tls-key");
   Pem pem;
   for (auto [path, text] : {std::pair{&s.tls_cert, &pem.cert}, {&s.tls_key, &pem.key}, {&s.tls_ca, &pem.ca}}) {
     if (path->empty()) continue;
-    TS_TRY(path == &s.tls_key ? checkPrivate(*path) : checkCertificate(*path));
+    TS_TRY(path == &s.tls_key ? access::checkPrivate(*path) : checkCertificate(*path));
     std::ifstream in(*path);
     std::ostringstream all;
     all << in.rdbuf();
@@ -48,7 +48,7 @@ std::string readableReason(const std::string& text) {
 
 }  // namespace
 
-Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const SecurityOptions& s) {
+Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const access::SecurityOptions& s) {
   if (s.tls_cert.empty() && s.tls_key.empty() && s.tls_ca.empty()) return grpc::InsecureServerCredentials();
   if (s.tls_cert.empty()) return Status::invalid("a server that speaks TLS needs --tls-cert and --tls-key");
   Result<Pem> pem = readPem(s);
@@ -61,7 +61,7 @@ Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const Securit
   return grpc::SslServerCredentials(options);
 }
 
-Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const SecurityOptions& s) {
+Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const access::SecurityOptions& s) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -124,7 +124,7 @@ Status fromGrpc(const grpc::Status& status, const std::string& what) {
 }
 
 Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const std::string& host, uint16_t& port,
-                                                  const SecurityOptions& security) {
+                                                  const access::SecurityOptions& security) {
   Result<std::shared_ptr<grpc::ServerCredentials>> credentials = serverCredentials(security);
   if (!credentials) return credentials.status();
   grpc::ServerBuilder builder;
@@ -146,7 +146,7 @@ Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const 
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
   int got = 0;
-  const Address address{host, port};
+  const access::Address address{host, port};
   builder.AddListeningPort(address.text(), *credentials, &got);
   builder.RegisterService(&service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();

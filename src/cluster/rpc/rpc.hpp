@@ -17,8 +17,8 @@ namespace pb = ::tracesmith::cluster;  // says in the code what is generated: th
 constexpr int kMaxMessageBytes = 72 << 20;  // the largest block, and some
 constexpr const char* kNodeKey = "tracesmith-node";
 
-Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const SecurityOptions& security);
-Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const SecurityOptions& security);
+Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const access::SecurityOptions& security);
+Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const access::SecurityOptions& security);
 void addToken(grpc::ClientContext& context, const std::string& token);
 void setDeadline(grpc::ClientContext& context, int seconds);
 
@@ -28,7 +28,7 @@ Status fromGrpc(const grpc::Status& status, const std::string& what);
 
 /// Starts a server on host:port; `port` becomes the one it got.
 Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const std::string& host, uint16_t& port,
-                                                  const SecurityOptions& security);
+                                                  const access::SecurityOptions& security);
 /// "127.0.0.1" of "ipv4:127.0.0.1:1234".
 std::string peerHost(const std::string& peer);
 

@@ -219,7 +219,7 @@ uint64_t ClusterMaster::eventsLost() const { return impl_->lost; }
 
 TraceRecord ClusterMaster::collectAllTraces() {
   TraceRecord record;
-  const std::string path = impl_->config.data_dir + "/collected-" + randomHex(8) + ".sbt";
+  const std::string path = impl_->config.data_dir + "/collected-" + access::randomHex(8) + ".sbt";
   if (!exportToSBT(path)) return record;
   std::lock_guard lock(impl_->mutex);
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);

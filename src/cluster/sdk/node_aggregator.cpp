@@ -98,7 +98,7 @@ bool NodeAggregator::stopCapture() {
 
 TraceRecord NodeAggregator::exportTrace() {
   TraceRecord record;
-  const std::string path = impl_->config.data_dir + "/node-" + randomHex(8) + ".sbt";
+  const std::string path = impl_->config.data_dir + "/node-" + access::randomHex(8) + ".sbt";
   if (!impl_->act([&](Server& s) { return s.exportTrace(path); })) return record;
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);
   if (!reader) return record;

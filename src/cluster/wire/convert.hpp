@@ -1,7 +1,8 @@
 // Our structs and the messages that carry them.
 #pragma once
 
-#include "cluster/master/master.hpp"
+#include "cluster/api.hpp"
+#include "cluster/wire/capture_span.hpp"
 #include "tracesmith_cluster.pb.h"
 
 namespace tracesmith::cluster {

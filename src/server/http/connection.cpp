@@ -34,7 +34,7 @@ void addressOf(const sockaddr_storage& address, std::string& ip, int& port) {
 
 }  // namespace
 
-Result<std::unique_ptr<Tls>> Tls::open(const cluster::SecurityOptions& s) {
+Result<std::unique_ptr<Tls>> Tls::open(const access::SecurityOptions& s) {
   if (s.tls_cert.empty() && s.tls_key.empty() && s.tls_ca.empty()) return std::unique_ptr<Tls>();
   if (s.tls_cert.empty() || s.tls_key.empty()) return Status::invalid("TLS needs both --tls-cert and --tls-key");
   auto tls = std::make_unique<Tls>();

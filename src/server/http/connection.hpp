@@ -15,7 +15,7 @@ namespace tracesmith::server {
 /// Certificates and what is asked of clients; one for all connections.
 class Tls {
  public:
-  static Result<std::unique_ptr<Tls>> open(const cluster::SecurityOptions& security);
+  static Result<std::unique_ptr<Tls>> open(const access::SecurityOptions& security);
   ~Tls();
   SSL_CTX* context() const { return context_; }
 

@@ -243,7 +243,7 @@ class HttpListener final : public Listener {
 }  // namespace
 
 Result<std::unique_ptr<Listener>> Listener::open(const std::string& host, uint16_t port,
-                                                 const cluster::SecurityOptions& security) {
+                                                 const access::SecurityOptions& security) {
   Result<std::unique_ptr<Tls>> tls = Tls::open(security);
   if (!tls) return tls.status();
   auto server = std::make_unique<HttpServer>(std::move(*tls));

@@ -23,7 +23,7 @@ class Listener {
   virtual void serve(Admit admit, Handle handle) = 0;
 
   static Result<std::unique_ptr<Listener>> open(const std::string& host, uint16_t port,
-                                                const cluster::SecurityOptions& security);
+                                                const access::SecurityOptions& security);
 };
 
 }  // namespace tracesmith::server

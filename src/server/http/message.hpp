@@ -18,7 +18,7 @@ struct Request {
   std::string method, path, body, peer, accept;
   std::map<std::string, std::string> query;  ///< the last of several counts
   std::map<std::string, std::string> names;  ///< what stood for {id} in the path
-  cluster::Role role = cluster::Role::kNone;
+  access::Role role = access::Role::kNone;
   std::string origin;  ///< another site whose pages may ask; empty: none asks
   bool gzip = false;   ///< the client takes it
 

@@ -1,4 +1,4 @@
-#include "cluster/master/merge.hpp"
+#include "cluster/wire/merge.hpp"
 
 #include <sys/mman.h>
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "base/file.hpp"
 #include "cluster/wire/checkpoint.hpp"
 #include "sync/clock_table.hpp"
 #include "sync/exchange.hpp"

@@ -7,8 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cluster/master/sessions.hpp"
-#include "cluster/master/store.hpp"
+#include "cluster/wire/segment.hpp"
+#include "cluster/wire/session_record.hpp"
+#include "tracesmith/common/status.hpp"
 
 namespace tracesmith::cluster {
 

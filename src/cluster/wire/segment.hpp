@@ -1,0 +1,26 @@
+// A segment: a file of recorded blocks, the same bytes in an agent's spool and in the master's store.
+//
+//   <epoch>-<number>.sbt    epoch: one run of an agent; numbers count from 0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tracesmith::cluster {
+
+/// Name of a segment's file.
+std::string segmentFile(const std::string& epoch, uint32_t number);
+/// The reverse; false for other files.
+bool parseSegmentFile(const std::string& file, std::string& epoch, uint32_t& number);
+
+struct SegmentInfo {
+  std::string node, epoch, path;
+  uint32_t number = 0;
+  uint64_t size = 0;                                  ///< whole blocks
+  int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  ///< times of its rows, raw clock of the node
+  int64_t first_covered_ns = 0, covered_ns = 0;       ///< of its first and last checkpoint, reference clock
+  uint64_t events = 0, rows = 0;                      ///< of `events`; of all tables with times
+  bool closed = false;
+};
+
+}  // namespace tracesmith::cluster
