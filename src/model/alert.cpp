@@ -20,10 +20,14 @@ const char* nameOf(Severity severity) {
   return kNames[static_cast<size_t>(severity)];
 }
 
-AlertKind alertKindNamed(std::string_view name) {
+void fromName(std::string_view name, AlertKind& kind) {
   for (const AlertInfo& a : kAlerts)
-    if (name == a.name) return a.kind;
-  return AlertKind::hang;
+    if (name == a.name) kind = a.kind;
+}
+
+void fromName(std::string_view name, Severity& severity) {
+  for (Severity s : {Severity::info, Severity::warning, Severity::critical})
+    if (name == nameOf(s)) severity = s;
 }
 
 }  // namespace tracesmith

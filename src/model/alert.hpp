@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace tracesmith {
@@ -28,15 +27,8 @@ std::span<const AlertInfo> alertKinds();
 const AlertInfo& info(AlertKind kind);
 inline const char* nameOf(AlertKind kind) { return info(kind).name; }
 const char* nameOf(Severity severity);
-/// AlertKind::hang if there is none of that name: what is not known is taken to be serious.
-AlertKind alertKindNamed(std::string_view name);
-
-struct Alert {
-  int64_t t_ns = 0;  ///< reference clock
-  AlertKind kind = AlertKind::hang;
-  std::string text;
-
-  Severity severity() const { return info(kind).severity; }
-};
+/// Leaves the value as it is if there is none of that name.
+void fromName(std::string_view name, AlertKind& kind);
+void fromName(std::string_view name, Severity& severity);
 
 }  // namespace tracesmith

@@ -1,5 +1,6 @@
 // Nodes, sessions, clocks of the cluster.
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 #include "server/app.hpp"
 #include "server/cluster_json.hpp"
 #include "server/fields.hpp"
@@ -7,7 +8,7 @@
 namespace tracesmith::server {
 
 Answer App::nodes(const Request&) {
-  if (!cluster()) return Answer::json("{\"nodes\":[],\"now\":null,\"stored_bytes\":0,\"problem\":\"\"}");
+  if (!cluster()) return Answer::json("{\"nodes\":[],\"now\":null,\"stored_bytes\":0,\"problem\":null}");
   Result<std::shared_ptr<const cluster::ClusterStatus>> status = snapshot();
   if (!status) return Answer::error(status.status());
   std::string text;
@@ -64,7 +65,7 @@ Answer App::startSession(const Request& r) {
   Result<cluster::SessionInfo> session = client_->start(options);
   std::string text;
   JsonWriter w(text);
-  if (session) writeSession(w, *session);
+  if (session) writeJson(w, *session);
   return audited(r, "start", options.name, session.status(),
                  session ? Answer::json(std::move(text), 201) : Answer::error(session.status()));
 }
@@ -74,7 +75,7 @@ Answer App::stopSession(const Request& r) {
   Result<std::vector<cluster::SessionInfo>> stopped = client_->stop(r.name("id"));
   std::string text;
   JsonWriter w(text);
-  if (stopped) writeSession(w, stopped->front());
+  if (stopped) writeJson(w, stopped->front());
   return audited(r, "stop", r.name("id"), stopped.status(),
                  stopped ? Answer::json(std::move(text)) : Answer::error(stopped.status()));
 }

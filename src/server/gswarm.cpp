@@ -1,5 +1,6 @@
 // Requirement 2's HTTP API, in its words: clients are our nodes, profiling is a session.
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 #include "server/app.hpp"
 #include "server/cluster_json.hpp"
 #include "server/fields.hpp"
@@ -65,15 +66,14 @@ Answer App::clients(const Request&) {
   w.beginObject().key("clients").beginArray();
   for (const cluster::NodeStatus& n : (*status)->nodes) {
     w.beginObject().field("client_id", n.node).field("hostname", n.hostname).field("address", n.address);
-    w.field("connected", n.connected).field("healthy", n.healthy).field("last_seen_s", n.silent_s);
+    w.field("connected", n.connected).field("healthy", n.healthy).key("last_seen_s");
+    n.silent_s ? w.value(*n.silent_s) : w.null();
     w.key("gpus").beginArray();
-    for (const cluster::DeviceStatus& gpu : n.gpus)
-      w.beginObject()
-          .field("gpu_id", n.hostname + ":" + std::to_string(gpu.index) + ":" + gpu.name)
-          .field("index", static_cast<int64_t>(gpu.index))
-          .field("name", gpu.name)
-          .field("memory_bytes", gpu.memory_bytes)
-          .endObject();
+    for (const cluster::DeviceStatus& gpu : n.gpus) {
+      w.beginObject().field("gpu_id", n.hostname + ":" + std::to_string(gpu.index) + ":" + gpu.name);
+      writeFields(w, gpu);
+      w.endObject();
+    }
     w.endArray().endObject();
   }
   w.endArray().field("total", static_cast<uint64_t>((*status)->nodes.size())).endObject();

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "analysis/live/json.hpp"
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 #include "server/app.hpp"
 #include "server/cluster_json.hpp"
 #include "server/http/limits.hpp"
@@ -21,11 +21,11 @@ void writeLatest(std::string& text, const cluster::LiveStatus& live) {
   w.beginObject();
   timeField(w, "now", live.now_ns).key("devices").beginArray();
   for (const cluster::LiveNode& node : live.nodes)
-    for (const analysis::live::GpuState& gpu : node.report.gpus) {
+    for (const model::GpuState& gpu : node.report.gpus) {
       w.beginObject().field("node", node.report.node).field("index", static_cast<int64_t>(gpu.index));
       w.field("name", gpu.name).field("simulated", gpu.simulated).field("age_s", node.age_s);
       w.key("metrics").beginObject();
-      for (const analysis::live::Metric& m : gpu.metrics) {
+      for (const model::Metric& m : gpu.metrics) {
         w.key(m.name);
         m.value ? w.value(*m.value) : w.null();
       }
@@ -34,8 +34,8 @@ void writeLatest(std::string& text, const cluster::LiveStatus& live) {
   w.endArray().endObject();
 }
 
-std::optional<double> metric(const analysis::live::GpuState& gpu, std::string_view name) {
-  for (const analysis::live::Metric& m : gpu.metrics)
+std::optional<double> metric(const model::GpuState& gpu, std::string_view name) {
+  for (const model::Metric& m : gpu.metrics)
     if (m.name == name) return m.value;
   return std::nullopt;
 }
@@ -79,9 +79,9 @@ void App::remember(const cluster::ClusterStatus& status) {
   if (status.now_ns - clock_saved_ns_ < kClockPeriodNs) return;
   clock_saved_ns_ = status.now_ns;
   for (const cluster::NodeStatus& n : status.nodes) {
-    if (!n.clock_known) continue;
+    if (!n.clock) continue;
     std::deque<ClockPoint>& points = clocks_[n.node];
-    points.push_back({status.now_ns, n.clock_offset_ns, n.clock_bound_ns, n.clock_drift_ppm});
+    points.push_back({status.now_ns, n.clock->offset_ns, n.clock->bound_ns, n.clock->drift_ppm});
     if (points.size() > kClockPoints) points.pop_front();
   }
 }
@@ -113,11 +113,11 @@ Answer App::events(const Request&) {
         } else {
           seen = live_version_;
           out = "event: status\ndata: " + live_status_ + "\n\nevent: metrics\ndata: " + live_metrics_ + "\n\n";
-          const std::vector<Alert>& all = hang_.alerts;
+          const std::vector<model::Alert>& all = hang_.alerts;
           const int64_t told = last_told;
-          for (const Alert& a : all) {
+          for (const model::Alert& a : all) {
             last_told = std::max(last_told, a.t_ns);
-            if (!first && a.t_ns > told) out += "event: alert\ndata: " + alertJson(a) + "\n\n";
+            if (!first && a.t_ns > told) out += "event: alert\ndata: " + model::toJson(a) + "\n\n";
           }
           first = false;
         }
@@ -138,12 +138,12 @@ Answer App::metricsLatest(const Request&) {
 
 Answer App::hang(const Request&) {
   if (!cluster()) {
-    analysis::live::HangVerdict none;
-    none.text = "this is a recorded trace: nothing runs";
-    return Answer::json(hangJson(none, {}));
+    model::HangVerdict none;
+    none.verdict = "this is a recorded trace: nothing runs";
+    return Answer::json(model::hangJson(none, {}));
   }
   std::lock_guard lock(live_mutex_);
-  return Answer::json(hangJson(hang_.verdict, hang_.alerts));
+  return Answer::json(model::hangJson(hang_.verdict, hang_.alerts));
 }
 
 /// Requirement 2's words for the same values: percent, and GB/s.
@@ -154,7 +154,7 @@ Answer App::latest(const Request&) {
   std::lock_guard lock(live_mutex_);
   w.beginObject().field("time", static_cast<double>(live_.now_ns) / 1e9).key("metrics").beginArray();
   for (const cluster::LiveNode& node : live_.nodes)
-    for (const analysis::live::GpuState& gpu : node.report.gpus) {
+    for (const model::GpuState& gpu : node.report.gpus) {
       w.beginObject().field("gpu_id", node.report.node + ":" + std::to_string(gpu.index) + ":" + gpu.name);
       auto field = [&](const char* key, std::optional<double> value, double scale = 1) {
         w.key(key);

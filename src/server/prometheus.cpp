@@ -59,8 +59,9 @@ Answer App::prometheus(const Request&) {
     };
     each("tracesmith_node_up", "gauge", "1 while the node is connected and heard of",
          [](const auto& n) { return n.connected && n.healthy ? 1 : 0; });
-    each("tracesmith_node_silent_seconds", "gauge", "since the node was heard of",
-         [](const auto& n) { return n.silent_s; });
+    t.begin("tracesmith_node_silent_seconds", "gauge", "since the node was heard of");
+    for (const cluster::NodeStatus& n : nodes)
+      if (n.silent_s) t.value(label("node", n.node), *n.silent_s);
     each("tracesmith_node_gpus", "gauge", "GPUs of the node", [](const auto& n) { return n.gpus.size(); });
     each("tracesmith_node_processes", "gauge", "processes that are recorded",
          [](const auto& n) { return n.processes; });
@@ -72,7 +73,7 @@ Answer App::prometheus(const Request&) {
     each("tracesmith_node_stored_bytes", "gauge", "at the master", [](const auto& n) { return n.stored_bytes; });
     t.begin("tracesmith_node_clock_bound_seconds", "gauge", "the node's clock is known to this");
     for (const cluster::NodeStatus& n : nodes)
-      if (n.clock_known) t.value(label("node", n.node), static_cast<double>(n.clock_bound_ns) / 1e9);
+      if (n.clock) t.value(label("node", n.node), static_cast<double>(n.clock->bound_ns) / 1e9);
     t.begin("tracesmith_sessions", "gauge", "sessions by state");
     std::map<std::string, int> states;
     for (const cluster::SessionInfo& s : (*status)->sessions) ++states[s.state];

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/live/json.hpp"
+#include "model/travel_json.hpp"
 
 namespace tracesmith::analysis::live {
 namespace {
@@ -185,7 +185,7 @@ TEST_F(Hang, ARankThatSavesACheckpointForAllIsNoHangHoweverLong) {
   EXPECT_EQ(v.state, HangState::slow);
   ASSERT_EQ(v.culprits.size(), 1u);
   EXPECT_EQ(v.culprits[0].rank, 0);
-  EXPECT_NE(v.text.find("checkpoint"), std::string::npos) << v.text;
+  EXPECT_NE(v.verdict.find("checkpoint"), std::string::npos) << v.verdict;
   ASSERT_EQ(alerts_.size(), 1u) << "after a minute, for information";
   EXPECT_EQ(alerts_[0].severity, "info");
   // It goes on, and the wait for it has not made the next hang take longer to see.
@@ -275,9 +275,9 @@ TEST_F(Hang, ASendWhoseEndIsNotToldYetIsNotTheNextOne) {
   rank(2).comms[0].ops.push_back({"recv", 5, 4, 1});
   const HangVerdict v = pass(4);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 1);
-  EXPECT_NE(v.text.find("recv 5 from rank 1"), std::string::npos) << v.text;
+  EXPECT_NE(v.verdict.find("recv 5 from rank 1"), std::string::npos) << v.verdict;
 }
 
 TEST_F(Hang, WhatBothSidesLaunchedIsOverThoughNobodySawItEnd) {
@@ -285,7 +285,7 @@ TEST_F(Hang, WhatBothSidesLaunchedIsOverThoughNobodySawItEnd) {
   transfer(1, "send", 4, 2);
   const HangVerdict v = pass(4);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 1);
   ASSERT_EQ(v.communicators.size(), 1u);
   EXPECT_EQ(v.communicators[0].seq, 5u);
@@ -299,7 +299,7 @@ TEST_F(Hang, WhatWasSentIsReceivedThoughTheReceiverDoesNotTell) {
   transfer(2, "recv", 4, 1);
   const HangVerdict v = pass(4);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 2);
 }
 
@@ -315,7 +315,7 @@ TEST_F(Hang, WhatIsLaunchedTogetherWaitsForThePeerThatIsMissingOnly) {
   for (int r : {2, 3}) enter(r);
   const HangVerdict v = pass(4);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 0);
 }
 
@@ -350,7 +350,7 @@ TEST_F(Hang, RecordsThatComeLateDoNotHideWhereARankStands) {
   enter(2, "all_reduce", 11);
   const HangVerdict v = pass(5);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 2);
   ASSERT_EQ(v.communicators.size(), 1u);
   EXPECT_EQ(v.communicators[0].seq, 12u);
@@ -365,7 +365,7 @@ TEST_F(Hang, WhereNobodySawTheLastOneEndWhoLaunchedLessIsNamed) {
   }
   const HangVerdict v = pass(5);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 2);
   ASSERT_EQ(v.communicators.size(), 1u);
   EXPECT_EQ(v.communicators[0].seq, 12u);

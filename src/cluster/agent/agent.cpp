@@ -110,6 +110,15 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
+DeviceStatus describe(const hardware::Gpu& gpu) {
+  DeviceStatus device;
+  device.index = static_cast<uint32_t>(gpu.index);
+  device.name = gpu.name;
+  device.simulated = gpu.simulated;
+  if (gpu.memory_bytes != hardware::kUnknown) device.memory_bytes = static_cast<uint64_t>(gpu.memory_bytes);
+  return device;
+}
+
 NodeStatus AgentServer::status() const {
   NodeStatus s;
   s.node = node_;
@@ -118,6 +127,7 @@ NodeStatus AgentServer::status() const {
     std::lock_guard lock(inventory_->mutex);
     s.gpus = inventory_->gpus;
   }
+  s.simulated = simulation_ != nullptr;
   s.connected = link_->connected();
   const RecorderStats recorded = recorder_->stats();
   s.processes = recorded.processes;
@@ -127,11 +137,7 @@ NodeStatus AgentServer::status() const {
   s.problem = recorded.problem.empty() ? link_->problem() : recorded.problem;
   s.spool_bytes = spool_->unacknowledged();
   const ClockReport clock = clock_->now();
-  s.clock_known = clock.model.valid();
-  s.clock_method = clock.model.method;
-  s.clock_offset_ns = clock.model.offset_ns;
-  s.clock_bound_ns = clock.model.bound_ns;
-  s.clock_drift_ppm = clock.model.drift_ppm;
+  s.clock = clock.status();
   return s;
 }
 
@@ -236,6 +242,7 @@ Status AgentServer::start(AgentOptions options) {
   info.agent_id = *agent_id;
   info.boot_id = access::kernelBootId();
   info.version = TRACESMITH_VERSION;
+  info.simulated = options.sim_gpus > 0;
   hardware::Places places = hardware::Places::fromEnvironment();
   places.node = node_;
   if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
@@ -268,9 +275,7 @@ Status AgentServer::start(AgentOptions options) {
   // A driver may take long to answer, or for ever: nobody waits for it. Shared: it may outlive us.
   std::thread([state = inventory_, places, link = link_.get()] {
     std::vector<DeviceStatus> gpus;
-    for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
-      gpus.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
-                      gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
+    for (const hardware::Gpu& gpu : hardware::discover(places).gpus) gpus.push_back(describe(gpu));
     std::lock_guard guard(state->mutex);
     state->gpus = gpus;
     if (!state->ended) link->setGpus(std::move(gpus));

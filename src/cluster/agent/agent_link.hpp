@@ -12,7 +12,7 @@
 #include "cluster/agent/live_report.hpp"
 #include "cluster/agent/recorder.hpp"
 #include "cluster/agent/spool.hpp"
-#include "cluster/wire/registration.hpp"
+#include "cluster/api.hpp"
 
 namespace tracesmith::cluster {
 

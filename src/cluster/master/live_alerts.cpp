@@ -10,8 +10,8 @@
 #include <cstring>
 #include <sstream>
 
-#include "analysis/live/json.hpp"
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 
 extern char** environ;
 

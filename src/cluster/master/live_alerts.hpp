@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/live/verdict.hpp"
 #include "base/http_post.hpp"
+#include "model/travel.hpp"
 
 namespace tracesmith::cluster {
 
@@ -29,7 +29,7 @@ class AlertSender {
                                                      Audit audit);
   ~AlertSender();
 
-  void send(const Alert& alert, const analysis::live::HangVerdict& verdict);
+  void send(const model::Alert& alert, const model::HangVerdict& verdict);
 
  private:
   struct Message {

@@ -120,9 +120,11 @@ std::vector<NodeConnection> ClusterMaster::getConnectedNodes() const {
     c.address = n.address;
     c.connected = n.connected;
     c.healthy = n.healthy;
-    c.silent_seconds = n.silent_s;
-    c.time_offset = n.clock_offset_ns;
-    if (n.clock_known) c.time_error_bound = n.clock_bound_ns;
+    c.silent_seconds = n.silent_s.value_or(0);  // a node that is connected was heard
+    if (n.clock) {
+      c.time_offset = n.clock->offset_ns;
+      c.time_error_bound = n.clock->bound_ns;
+    }
     c.info = infoOf(n);
     c.info.ip_address = n.address.substr(0, n.address.rfind(':'));
     all.push_back(std::move(c));

@@ -18,7 +18,7 @@ NodeInfo infoOf(const NodeStatus& status) {
     DeviceInfo& device = info.gpus.emplace_back();
     device.device_id = gpu.index;
     device.name = gpu.name;
-    device.total_memory = gpu.memory_bytes;
+    device.total_memory = gpu.memory_bytes.value_or(0);
   }
   return info;
 }
@@ -29,7 +29,7 @@ NodeAggregator::Statistics statisticsOf(const NodeStatus& status) {
   s.lost_events = status.losses;
   s.processes = status.processes;
   s.spooled_bytes = status.spool_bytes;
-  if (status.clock_known) s.clock_error_bound_ns = status.clock_bound_ns;
+  if (status.clock) s.clock_error_bound_ns = status.clock->bound_ns;
   return s;
 }
 
@@ -110,7 +110,11 @@ TraceRecord NodeAggregator::exportTrace() {
 }
 
 size_t NodeAggregator::getEventCount() const { return impl_->server ? impl_->server->status().records : 0; }
-int64_t NodeAggregator::getTimeOffset() const { return impl_->server ? impl_->server->status().clock_offset_ns : 0; }
+int64_t NodeAggregator::getTimeOffset() const {
+  if (!impl_->server) return 0;
+  const std::optional<ClockStatus> clock = impl_->server->status().clock;
+  return clock ? clock->offset_ns : 0;
+}
 
 NodeAggregator::Statistics NodeAggregator::getStatistics() const {
   return impl_->server ? statisticsOf(impl_->server->status()) : Statistics();

@@ -3,6 +3,7 @@
 import { useEffect } from "preact/hooks";
 import { ApiError, get, trace } from "../api";
 import { percent } from "../format";
+import { causeTitles } from "../model";
 import { link } from "../route";
 import { traceState } from "../statusbar";
 import { TracePicker, useTrace } from "../traces";
@@ -68,7 +69,7 @@ export function Verdict({ data }: { data: Analysis }) {
         </ul>
       )}
       <div class="verdict-facts">
-        {v.cause && <Chip kind={kind}>cause: {v.cause.replace(/_/g, " ")}</Chip>}
+        {v.cause && <Chip kind={kind}>cause: {causeTitles[v.cause]}</Chip>}
         {v.confidence !== null && v.kind !== "none" && <Chip>{percent(v.confidence)} sure</Chip>}
         {data.unknowns.map((u, i) => (
           <span class="fine" key={i}>
