@@ -7,7 +7,7 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "hardware/recorder.hpp"
+#include "hardware/node/recorder.hpp"
 #include "measure.hpp"
 
 namespace {

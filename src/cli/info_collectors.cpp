@@ -5,7 +5,7 @@
 #include <map>
 
 #include "cli/info_summary.hpp"
-#include "hardware/recorder.hpp"
+#include "hardware/node/recorder.hpp"
 #include "trace/export/row_source.hpp"
 
 namespace tracesmith::cli {

@@ -17,7 +17,7 @@
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
 #include "cli/commands.hpp"
-#include "hardware/recorder.hpp"
+#include "hardware/node/recorder.hpp"
 
 namespace tracesmith::cli {
 namespace {

@@ -21,9 +21,9 @@ int placeOf(std::string_view name, const char* const* names) {
 
 }  // namespace
 
-#define END_ENUM(Name)                                                            \
-  const char* nameOf(Name value) { return k##Name[static_cast<size_t>(value)]; }   \
-  void fromName(std::string_view name, Name& value) {                              \
+#define END_ENUM(Name)                                                              \
+  const char* nameOf(Name value) { return k##Name[static_cast<size_t>(value)]; }    \
+  void fromName(std::string_view name, Name& value) {                               \
     if (const int i = placeOf(name, k##Name); i >= 0) value = static_cast<Name>(i); \
   }
 #include "model/travel.def"

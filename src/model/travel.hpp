@@ -1,5 +1,5 @@
-// What travels between processes, languages and files, declared in travel.def. Plain data; where a value was not measured
-// it is not there.
+// What travels between processes, languages and files, declared in travel.def. Plain data; where a value was not
+// measured it is not there.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,10 @@ using tracesmith::nameOf;
 
 #define ENUM(Name, doc) enum class Name : uint8_t {
 #define VALUE(Name, value) value,
-#define END_ENUM(Name)     \
-  }                        \
-  ;                        \
-  const char* nameOf(Name value); \
+#define END_ENUM(Name)                                          \
+  }                                                             \
+  ;                                                             \
+  const char* nameOf(Name value);                               \
   /** Leaves `value` as it is if there is none of that name. */ \
   void fromName(std::string_view name, Name& value);
 #define STRUCT(Name, Message, doc) struct Name {
@@ -54,9 +54,9 @@ using tracesmith::nameOf;
 #define PART(Struct, Other, name, doc) Other name;
 #define MAYBE_PART(Struct, Other, name, doc) std::optional<Other> name;
 #define PARTS(Struct, Other, name, most, doc) std::vector<Other> name;
-#define END_STRUCT(Name)                      \
+#define END_STRUCT(Name)                        \
   bool operator==(const Name&) const = default; \
-  }                                           \
+  }                                             \
   ;
 #include "model/travel.def"
 

@@ -40,11 +40,11 @@ void writeList(JsonWriter& w, const List& list, Each each) {
 #define STRUCT_OF(Name, Message, Base, doc) \
   STRUCT(Name, Message, doc)                \
   writeFields(w, static_cast<const Base&>(s));
-#define FIELD(Struct, Kind, name, doc)      \
-  w.key(jsonName<kind::Kind>(#name));       \
+#define FIELD(Struct, Kind, name, doc) \
+  w.key(jsonName<kind::Kind>(#name));  \
   write<kind::Kind>(w, s.name);
-#define MAYBE(Struct, Kind, name, doc)      \
-  w.key(jsonName<kind::Kind>(#name));       \
+#define MAYBE(Struct, Kind, name, doc) \
+  w.key(jsonName<kind::Kind>(#name));  \
   writeMaybe<kind::Kind>(w, s.name);
 #define LIST(Struct, Kind, name, most, doc) \
   w.key(#name);                             \

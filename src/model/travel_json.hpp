@@ -10,8 +10,8 @@
 namespace tracesmith::model {
 
 /// writeJson writes an object, writeFields only what is in it.
-#define STRUCT(Name, Message, doc)                       \
-  void writeJson(JsonWriter& w, const Name& value);      \
+#define STRUCT(Name, Message, doc)                  \
+  void writeJson(JsonWriter& w, const Name& value); \
   void writeFields(JsonWriter& w, const Name& value);
 #define STRUCT_OF(Name, Message, Base, doc) STRUCT(Name, Message, doc)
 #include "model/travel.def"

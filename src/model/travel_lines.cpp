@@ -156,18 +156,18 @@ void readLine(std::string_view line, const char* const* names, T& out) {
 #include "model/travel.def"
 
 // The rest
-#define STRUCT(Name, Message, doc)                                                              \
-  std::string toLines(const Name& s) {                                                          \
-    std::string out;                                                                            \
-    addLines(out, s);                                                                           \
-    return out;                                                                                 \
-  }                                                                                             \
-  void fromLines(std::string_view text, Name& s) { readLines(text, s); }                        \
-  void fromLine(std::string_view line, Name& s) {                                               \
-    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));                     \
-    readLine(line, kFieldsOf##Name, s);                                                         \
-  }                                                                                             \
-  std::string toLine(const Name& s) {                                                           \
+#define STRUCT(Name, Message, doc)                                          \
+  std::string toLines(const Name& s) {                                      \
+    std::string out;                                                        \
+    addLines(out, s);                                                       \
+    return out;                                                             \
+  }                                                                         \
+  void fromLines(std::string_view text, Name& s) { readLines(text, s); }    \
+  void fromLine(std::string_view line, Name& s) {                           \
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size())); \
+    readLine(line, kFieldsOf##Name, s);                                     \
+  }                                                                         \
+  std::string toLine(const Name& s) {                                       \
     std::string out;
 #define STRUCT_OF(Name, Message, Base, doc) \
   STRUCT(Name, Message, doc)                \
@@ -176,9 +176,9 @@ void readLine(std::string_view line, const char* const* names, T& out) {
 #define MAYBE(Struct, Kind, name, doc) \
   if (s.name) addWord(out, #name, valueText(*s.name));
 #define CHOICE(Struct, Enum, name, doc) addWord(out, #name, nameOf(s.name));
-#define END_STRUCT(Name)          \
-  static_cast<void>(s);           \
-  return out;                     \
+#define END_STRUCT(Name) \
+  static_cast<void>(s);  \
+  return out;            \
   }
 #include "model/travel.def"
 

@@ -16,11 +16,11 @@ namespace tracesmith::model {
 
 /// toLines: all fields. fromLines: those that are in the text; the others stay as they are. toLine and fromLine: the
 /// fields in one line, as a part has them. takeField: one field, from the front of `value`; false: there is none.
-#define STRUCT(Name, Message, doc)                                                  \
-  std::string toLines(const Name& value);                                           \
-  void fromLines(std::string_view text, Name& value);                               \
-  std::string toLine(const Name& value);                                            \
-  void fromLine(std::string_view line, Name& value);                                \
+#define STRUCT(Name, Message, doc)                    \
+  std::string toLines(const Name& value);             \
+  void fromLines(std::string_view text, Name& value); \
+  std::string toLine(const Name& value);              \
+  void fromLine(std::string_view line, Name& value);  \
   bool takeField(std::string_view key, std::string_view& value, Name& out);
 #define STRUCT_OF(Name, Message, Base, doc) STRUCT(Name, Message, doc)
 #include "model/travel.def"

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "cli/terminal.hpp"
-#include "hardware/recorder.hpp"
+#include "hardware/node/recorder.hpp"
 #include "support/child.hpp"
 #include "support/tree.hpp"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "hardware/recorder.hpp"
+#include "hardware/node/recorder.hpp"
 #include "hardware/source.hpp"
 #include "support/child.hpp"
 #include "support/table.hpp"

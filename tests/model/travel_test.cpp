@@ -92,7 +92,8 @@ TEST(TravelJson, WhatIsNotKnownIsNull) {
   n.silent_s = 1.5;
   n.clock = ClockStatus{1'700'000'000'000'000'001, 0.5, 10, 20, "exchange", 0};
   EXPECT_TRUE(has(toJson(n), R"("silent_s":1.5)"));
-  EXPECT_TRUE(has(toJson(n), R"("clock":{"offset_ns":"1700000000000000001","drift_ppm":0.5,"bound_ns":10)")) << toJson(n);
+  EXPECT_TRUE(has(toJson(n), R"("clock":{"offset_ns":"1700000000000000001","drift_ppm":0.5,"bound_ns":10)"))
+      << toJson(n);
   HangVerdict v;
   v.culprits.push_back({-1, "", "no agent reports it", 0.5});
   v.communicators.push_back({"world", "all_reduce", 3, -1, {0, -1}, {}, 8, 1, ""});

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "hardware/recorder.hpp"
+#include "hardware/node/recorder.hpp"
 #include "hardware/sources.hpp"
 
 namespace tracesmith::cluster {

@@ -106,7 +106,7 @@ void AlertSender::send(const Alert& alert, const HangVerdict& verdict) {
   last->second = alert.t_ns;
   std::string json;
   JsonWriter w(json);
-  w.beginObject().key("alert").raw(alertJson(alert)).field("left_out", left_out_);
+  w.beginObject().key("alert").raw(toJson(alert)).field("left_out", left_out_);
   w.key("hang").raw(hangJson(verdict, {})).endObject();
   left_out_ = 0;
   queue_.push_back({nameOf(alert.kind), std::move(json)});

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "access/names.hpp"
+#include "cluster/master/retention.hpp"
 #include "model/travel_lines.hpp"
 #include "sync/exchange.hpp"
 
@@ -29,11 +30,6 @@ uint64_t residentBytes() {
   uint64_t total = 0, resident = 0;
   in >> total >> resident;
   return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-}
-
-/// Whether data of a segment may belong to a session.
-bool touches(const SessionRecord& s, const SegmentInfo& segment) {
-  return segment.covered_ns >= s.start_ns && (s.end_ns == 0 || segment.first_covered_ns <= s.end_ns);
 }
 
 }  // namespace
@@ -269,29 +265,14 @@ void Master::keepHouse() {
       }
     }
   }
-  // What no session needs, or only beyond its limits, goes; the newest segment of a node always stays.
-  std::vector<SessionRecord> sessions = sessions_.all();
+  const std::vector<SessionRecord> sessions = sessions_.all();
   for (const std::string& node : store_->nodes()) {
-    std::vector<SegmentInfo> segments = store_->segments(node);
-    for (size_t i = 0; i + 1 < segments.size(); ++i) {
-      const SegmentInfo& segment = segments[i];
-      if (!segment.closed || segment.covered_ns == 0) continue;
-      const bool needed = std::any_of(sessions.begin(), sessions.end(), [&](const SessionRecord& s) {
-        if (!touches(s, segment)) return false;
-        // Of a session that has ended its last seconds stay, however old they get.
-        const int64_t until = s.end_ns != 0 ? std::min(now, s.end_ns) : now;
-        if (s.max_age_s > 0 && static_cast<double>(until - segment.covered_ns) > s.max_age_s * 1e9) return false;
-        uint64_t newer = 0;
-        for (size_t k = i + 1; k < segments.size(); ++k)
-          if (touches(s, segments[k])) newer += segments[k].size;
-        return !(s.max_bytes > 0 && newer >= s.max_bytes / std::max<size_t>(1, s.nodes.size()));
-      });
-      const bool limited = std::any_of(sessions.begin(), sessions.end(),
-                                       [](const SessionRecord& s) { return s.max_age_s > 0 || s.max_bytes > 0; });
-      if (needed || !limited || !store_->remove(segment)) continue;
+    const std::vector<SegmentInfo> segments = store_->segments(node);
+    for (size_t i : removable(segments, sessions, now)) {
+      if (!store_->remove(segments[i])) continue;
       for (const SessionRecord& s : sessions)
-        if (touches(s, segment))
-          (void)sessions_.change(s.id, [&](SessionRecord& r) { r.removed_rows += segment.rows; });
+        if (touches(s, segments[i]))
+          (void)sessions_.change(s.id, [&](SessionRecord& r) { r.removed_rows += segments[i].rows; });
     }
   }
   if (changed) sendCaptures();

@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 
 struct Store::Segment {
   SegmentInfo info;
-  File file;             // open while it grows
-  uint64_t durable = 0;  // bytes that survive a power cut
+  File file;  // open while it grows
 };
 
 struct Store::Node {
@@ -166,7 +165,7 @@ Result<Store::Taken> Store::append(const std::string& name, const std::string& e
     info.number = number;
     info.path = (*node)->folder + "/" + file;
   }
-  if (offset != info.size) return Taken{info.size, segment.durable, true, 0, info.path};
+  if (offset != info.size) return Taken{info.size, info.durable, true, 0, info.path};
   SegmentInfo after = info;
   std::string_view blocks = data;
   if (offset == 0) {
@@ -194,7 +193,7 @@ Result<Store::Taken> Store::append(const std::string& name, const std::string& e
   const uint64_t events = after.events - info.events;
   info = after;
   (*node)->covered_ns = std::max((*node)->covered_ns, info.covered_ns);
-  return Taken{info.size, segment.durable, false, events, info.path};
+  return Taken{info.size, info.durable, false, events, info.path};
 }
 
 Result<std::vector<Store::Durable>> Store::sync() {
@@ -212,7 +211,7 @@ Result<std::vector<Store::Durable>> Store::sync() {
   for (Node* node : all) {
     std::lock_guard lock(node->mutex);
     for (auto& [key, s] : node->segments) {
-      if (s.durable == s.info.size || s.info.size == 0) continue;
+      if (s.info.durable == s.info.size || s.info.size == 0) continue;
       int fd = s.file.isOpen() ? ::dup(s.file.fd()) : ::open(s.info.path.c_str(), O_RDONLY | O_CLOEXEC);
       if (fd < 0) return errnoStatus("open", s.info.path);
       dirty.push_back({node, {s.info.node, s.info.epoch, s.info.number, s.info.size}, fd});
@@ -232,7 +231,7 @@ Result<std::vector<Store::Durable>> Store::sync() {
   for (const Dirty& d : dirty) {
     std::lock_guard lock(d.node->mutex);
     auto it = d.node->segments.find({d.what.epoch, d.what.number});
-    if (it != d.node->segments.end()) it->second.durable = d.what.size;
+    if (it != d.node->segments.end()) it->second.info.durable = d.what.size;
     durable.push_back(d.what);
   }
   return durable;

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/parallel.hpp"
-#include "server/natural_order.hpp"
+#include "server/timeline/natural_order.hpp"
 
 namespace tracesmith::server {
 namespace {

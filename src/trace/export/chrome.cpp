@@ -1,6 +1,6 @@
 #include "trace/export/chrome.hpp"
 
-#include "trace/import/category.hpp"
+#include "trace/category.hpp"
 
 namespace tracesmith::trace {
 

@@ -1,7 +1,7 @@
 #include "trace/import/chrome_import.hpp"
 
 #include "base/text.hpp"
-#include "trace/import/category.hpp"
+#include "trace/category.hpp"
 #include "trace/import/collective_kernel.hpp"
 
 namespace tracesmith::trace {

@@ -1,0 +1,134 @@
+// Nodes, sessions, clocks of the cluster.
+#include "base/text.hpp"
+#include "model/travel_json.hpp"
+#include "server/handlers/handlers.hpp"
+#include "server/http/fields.hpp"
+#include "server/sources/cluster_json.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+class ClusterHandlers final : public Handlers {
+ public:
+  explicit ClusterHandlers(const Sources& sources) : sources_(sources) {}
+  std::vector<Route> routes() override;
+
+ private:
+  Answer nodes(const Request& r);
+  Answer clock(const Request& r);
+  Answer sessions(const Request& r);
+  Answer startSession(const Request& r);
+  Answer stopSession(const Request& r);
+
+  const Sources& sources_;
+};
+
+std::vector<Route> ClusterHandlers::routes() {
+  return {
+      {"GET",
+       "/api/v1/nodes",
+       kViewer,
+       "Nodes, their GPUs, clocks and losses",
+       {},
+       bind(this, &ClusterHandlers::nodes)},
+      {"GET",
+       "/api/v1/nodes/{node}/clock",
+       kViewer,
+       "A node's clock over the last day",
+       {},
+       bind(this, &ClusterHandlers::clock)},
+      {"GET", "/api/v1/sessions", kViewer, "Sessions", {}, bind(this, &ClusterHandlers::sessions)},
+      {"POST",
+       "/api/v1/sessions",
+       kOperator,
+       "Start a session",
+       {kName, kLast, kDuration, {"freq_ms", "number", false, "telemetry every so many ms"}},
+       bind(this, &ClusterHandlers::startSession)},
+      {"POST",
+       "/api/v1/sessions/{id}/stop",
+       kOperator,
+       "Stop a session",
+       {},
+       bind(this, &ClusterHandlers::stopSession)},
+  };
+}
+
+Answer ClusterHandlers::nodes(const Request&) {
+  if (!sources_.cluster) return Answer::json("{\"nodes\":[],\"now\":null,\"stored_bytes\":0,\"problem\":null}");
+  Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();
+  if (!status) return Answer::error(status.status());
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject();
+  writeNodes(w, **status);
+  w.endObject();
+  return Answer::json(std::move(text));
+}
+
+Answer ClusterHandlers::clock(const Request& r) {
+  const std::string node = r.name("node");
+  std::string text;
+  JsonWriter w(text);
+  const std::vector<LiveFeed::ClockPoint> points = sources_.live.clock(node);
+  if (points.empty()) return Answer::error(404, "there is no node " + node.substr(0, 64) + " with a known clock");
+  w.beginObject().field("node", node).key("points").beginArray();
+  for (const LiveFeed::ClockPoint& p : points) {
+    w.beginObject();
+    timeField(w, "t", p.t)
+        .field("offset_ns", std::to_string(p.offset_ns))
+        .field("drift_ppm", p.drift_ppm)
+        .field("bound_ns", p.bound_ns)
+        .endObject();
+  }
+  w.endArray().endObject();
+  return Answer::json(std::move(text));
+}
+
+Answer ClusterHandlers::sessions(const Request&) {
+  if (!sources_.cluster) return Answer::json("{\"sessions\":[]}");
+  Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();
+  if (!status) return Answer::error(status.status());
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject();
+  writeSessions(w, (*status)->sessions);
+  w.endObject();
+  return Answer::json(std::move(text));
+}
+
+Answer ClusterHandlers::startSession(const Request& r) {
+  if (!sources_.cluster) return noCluster();
+  Result<Fields> fields = Fields::parse(r.body);
+  if (!fields) return Answer::error(fields.status());
+  cluster::StartOptions options;
+  double freq_ms = 0;
+  for (Status s :
+       {fields->text("name", options.name), fields->number("last_s", 0, 1e6, options.last_s),
+        fields->number("duration_s", 0, 1e8, options.duration_s), fields->number("freq_ms", 10, 3600000, freq_ms)})
+    if (!s) return Answer::error(s);
+  options.freq_ms = static_cast<uint32_t>(freq_ms);
+  Result<cluster::SessionInfo> session = sources_.cluster->client().start(options);
+  std::string text;
+  JsonWriter w(text);
+  if (session) writeJson(w, *session);
+  return audited(sources_, r, "start", options.name, session.status(),
+                 session ? Answer::json(std::move(text), 201) : Answer::error(session.status()));
+}
+
+Answer ClusterHandlers::stopSession(const Request& r) {
+  if (!sources_.cluster) return noCluster();
+  Result<std::vector<cluster::SessionInfo>> stopped = sources_.cluster->client().stop(r.name("id"));
+  std::string text;
+  JsonWriter w(text);
+  if (stopped) writeJson(w, stopped->front());
+  return audited(sources_, r, "stop", r.name("id"), stopped.status(),
+                 stopped ? Answer::json(std::move(text)) : Answer::error(stopped.status()));
+}
+
+}  // namespace
+
+std::unique_ptr<Handlers> makeClusterHandlers(const Sources& sources) {
+  return std::make_unique<ClusterHandlers>(sources);
+}
+
+}  // namespace tracesmith::server

@@ -1,0 +1,153 @@
+// Metrics over time: of the last hour from what nodes report, of a trace from its table.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "base/text.hpp"
+#include "hardware/metrics.hpp"
+#include "server/handlers/handlers.hpp"
+#include "server/sources/cluster_json.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+std::string unitOf(std::string_view name) {
+  const bool rate = name.ends_with("_per_second");
+  if (rate) name.remove_suffix(std::string_view("_per_second").size());
+  if (name == "gpu_memory_used_percent") return "%";
+  for (const hardware::MetricInfo& m : hardware::metrics())
+    if (m.name == name) return rate ? m.unit + "/s" : m.unit;
+  return "";
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+/// A mean of what fell into a step, to be drawn: more digits would be bytes nobody sees.
+void value(std::string& out, double v) {
+  char text[32];
+  if (std::isfinite(v))
+    out.append(text, std::to_chars(text, text + sizeof text, v, std::chars_format::general, 6).ptr);
+  else
+    out += "null";
+}
+
+class MetricHandlers final : public Handlers {
+ public:
+  explicit MetricHandlers(const Sources& sources) : sources_(sources) {}
+  std::vector<Route> routes() override;
+
+ private:
+  Answer metricNames(const Request& r);
+  Answer metricSeries(const Request& r);
+
+  const Sources& sources_;
+};
+
+std::vector<Route> MetricHandlers::routes() {
+  return {
+      {"GET",
+       "/api/v1/metrics/names",
+       kViewer,
+       "Metrics there are",
+       {kTrace},
+       bind(this, &MetricHandlers::metricNames)},
+      {"GET",
+       "/api/v1/metrics/series",
+       kViewer,
+       "A metric over time: the last hour, or a trace's",
+       {{"metric", "string", true, "name"},
+        {"node", "string", false, "nodes, with commas"},
+        {"gpu", "string", false, "GPU indexes, with commas"},
+        {"from", "string", false, "Unix ns"},
+        {"to", "string", false, "Unix ns"},
+        {"points", "integer", false, "at most, 1000"},
+        kTrace},
+       bind(this, &MetricHandlers::metricSeries)},
+  };
+}
+
+Answer MetricHandlers::metricNames(const Request& r) {
+  std::set<std::string> names;
+  if (!sources_.cluster || !r.get("trace").empty()) {
+    Answer instead;
+    TracePtr trace = traceOf(sources_.traces, sources_.cluster ? r.get("trace") : "file", instead);
+    if (!trace) return instead;
+    names = trace->metrics().names();
+  } else {
+    const auto state = sources_.live.now();
+    for (const cluster::LiveNode& node : state->live.nodes)
+      for (const model::GpuState& gpu : node.report.gpus)
+        for (const model::Metric& m : gpu.metrics) names.insert(m.name);
+  }
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().key("metrics").beginArray();
+  for (const std::string& n : names) w.beginObject().field("name", n).field("unit", unitOf(n)).endObject();
+  w.endArray().endObject();
+  return Answer::json(std::move(text));
+}
+
+Answer MetricHandlers::metricSeries(const Request& r) {
+  SeriesQuery q;
+  q.metric = r.get("metric");
+  if (q.metric.empty()) return Answer::error(400, "say which metric: /api/v1/metrics/names lists them");
+  q.nodes = split(r.get("node"));
+  for (const std::string& g : split(r.get("gpu")))
+    if (!parseRange(g, -1, 1 << 20, q.gpus.emplace_back())) return Answer::error(400, "'gpu' is a list of numbers");
+  int64_t points = 1000;
+  if (r.query.contains("points") && !parseRange(r.get("points"), 2, 100000, points))
+    return Answer::error(400, "'points' is a number from 2 to 100000");
+  q.points = static_cast<size_t>(points);
+  if (r.query.contains("from") && !parseRange(r.get("from"), INT64_MIN, INT64_MAX, q.from))
+    return Answer::error(400, "'from' is a time in ns");
+  if (r.query.contains("to") && !parseRange(r.get("to"), INT64_MIN, INT64_MAX, q.to))
+    return Answer::error(400, "'to' is a time in ns");
+  MetricSeries series;
+  if (!sources_.cluster || !r.get("trace").empty()) {
+    Answer instead;
+    TracePtr trace = traceOf(sources_.traces, sources_.cluster ? r.get("trace") : "file", instead);
+    if (!trace) return instead;
+    Result<MetricSeries> of = trace->metrics().series(q);
+    if (!of) return Answer::error(of.status());
+    series = std::move(*of);
+  } else {
+    series = sources_.live.series(q);
+  }
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().field("metric", q.metric).field("unit", unitOf(q.metric));
+  timeField(w, "t0", series.t0).field("step_ms", series.step_ms).key("times").beginArray();
+  for (size_t i = 0; i < series.points; ++i)
+    w.value(static_cast<int64_t>(std::llround((static_cast<double>(i) + 0.5) * series.step_ms)));
+  w.endArray().key("series").beginArray();
+  std::string values;
+  for (const MetricSeries::Line& line : series.lines) {
+    w.beginObject().field("node", line.node).key("index");
+    line.index < 0 ? w.null() : w.value(line.index);
+    values.assign(1, '[');
+    for (double v : line.values) {
+      if (values.size() > 1) values += ',';
+      value(values, v);
+    }
+    w.field("name", line.name).key("values").raw(values += ']').endObject();
+  }
+  w.endArray().endObject();
+  return Answer::json(std::move(text));
+}
+
+}  // namespace
+
+std::unique_ptr<Handlers> makeMetricHandlers(const Sources& sources) {
+  return std::make_unique<MetricHandlers>(sources);
+}
+
+}  // namespace tracesmith::server

@@ -1,0 +1,110 @@
+#include "server/sources/live_feed.hpp"
+
+#include "base/text.hpp"
+#include "server/sources/cluster_json.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+constexpr auto kPeriod = std::chrono::seconds(1);
+constexpr auto kHeartbeat = std::chrono::seconds(15);
+constexpr int64_t kClockPeriodNs = 5'000'000'000;
+constexpr size_t kClockPoints = 17280;  // a day
+
+}  // namespace
+
+std::string latestJson(const cluster::LiveStatus& live) {
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject();
+  timeField(w, "now", live.now_ns).key("devices").beginArray();
+  for (const cluster::LiveNode& node : live.nodes)
+    for (const model::GpuState& gpu : node.report.gpus) {
+      w.beginObject().field("node", node.report.node).field("index", static_cast<int64_t>(gpu.index));
+      w.field("name", gpu.name).field("simulated", gpu.simulated).field("age_s", node.age_s);
+      w.key("metrics").beginObject();
+      for (const model::Metric& m : gpu.metrics) {
+        w.key(m.name);
+        m.value ? w.value(*m.value) : w.null();
+      }
+      w.endObject().endObject();
+    }
+  w.endArray().endObject();
+  return text;
+}
+
+LiveFeed::LiveFeed(ClusterView* cluster) : cluster_(cluster) {
+  if (cluster_) follower_ = std::thread([this] { follow(); });
+}
+
+void LiveFeed::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (follower_.joinable()) follower_.join();
+}
+
+std::shared_ptr<const LiveFeed::State> LiveFeed::now() const {
+  std::lock_guard lock(mutex_);
+  return state_;
+}
+
+std::shared_ptr<const LiveFeed::State> LiveFeed::next(uint64_t seen) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kHeartbeat, [&] { return stop_ || state_->version != seen; });
+  return stop_ ? nullptr : state_;
+}
+
+std::vector<LiveFeed::ClockPoint> LiveFeed::clock(const std::string& node) const {
+  std::lock_guard lock(mutex_);
+  auto it = clocks_.find(node);
+  if (it == clocks_.end()) return {};
+  return {it->second.begin(), it->second.end()};
+}
+
+void LiveFeed::follow() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    Result<std::shared_ptr<const cluster::ClusterStatus>> status = cluster_->status();
+    Result<cluster::LiveStatus> live = cluster_->client().live();
+    Result<cluster::HangStatus> hang = cluster_->client().hang();
+    auto state = std::make_shared<State>();
+    const bool known = status && live && hang;
+    if (known) {
+      JsonWriter w(state->status_json);
+      w.beginObject();
+      writeNodes(w, **status);
+      writeSessions(w, (*status)->sessions);
+      w.endObject();
+      state->metrics_json = latestJson(*live);
+      history_.add(*live);
+      state->live = std::move(*live);
+      state->hang = std::move(*hang);
+    }
+    lock.lock();
+    if (known) {
+      state->version = state_->version + 1;
+      state_ = std::move(state);
+      remember(**status);
+      changed_.notify_all();
+    }
+    changed_.wait_for(lock, kPeriod, [&] { return stop_; });
+  }
+}
+
+/// Under mutex_.
+void LiveFeed::remember(const cluster::ClusterStatus& status) {
+  if (status.now_ns - clock_saved_ns_ < kClockPeriodNs) return;
+  clock_saved_ns_ = status.now_ns;
+  for (const cluster::NodeStatus& n : status.nodes) {
+    if (!n.clock) continue;
+    std::deque<ClockPoint>& points = clocks_[n.node];
+    points.push_back({status.now_ns, n.clock->offset_ns, n.clock->bound_ns, n.clock->drift_ppm});
+    if (points.size() > kClockPoints) points.pop_front();
+  }
+}
+
+}  // namespace tracesmith::server

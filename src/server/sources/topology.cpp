@@ -1,0 +1,139 @@
+#include "server/sources/topology.hpp"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "analysis/rows/each_row.hpp"
+#include "base/text.hpp"
+#include "server/sources/cluster_json.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+/// The NICs in what a node says of itself (`nodes.args`). Traces of before, and simulated nodes, say nothing.
+std::vector<Nic> nicsOf(std::string_view args) {
+  std::vector<Nic> nics;
+  simdjson::dom::parser parser;
+  simdjson::dom::element all;
+  if (parser.parse(simdjson::padded_string(args)).get(all) != simdjson::SUCCESS) return nics;
+  simdjson::dom::array list;
+  if (all["nics"].get(list) != simdjson::SUCCESS) return nics;
+  auto text = [](simdjson::dom::element e, const char* key) {
+    std::string_view v;
+    return e[key].get(v) == simdjson::SUCCESS ? std::string(v) : std::string();
+  };
+  for (simdjson::dom::element e : list) {
+    Nic nic{text(e, "name"), text(e, "kind"), text(e, "state"), trace::kNull, {}};
+    if (int64_t speed; e["speed_mbit"].get(speed) == simdjson::SUCCESS) nic.speed_mbit = speed;
+    nics.push_back(std::move(nic));
+  }
+  if (all["nic_nearness"].get(list) != simdjson::SUCCESS) return nics;
+  for (simdjson::dom::element e : list) {
+    int64_t gpu;
+    const std::string name = text(e, "nic");
+    for (Nic& nic : nics)
+      if (nic.name == name && e["gpu"].get(gpu) == simdjson::SUCCESS) nic.nearness[gpu] = text(e, "nearness");
+  }
+  return nics;
+}
+
+void optional(JsonWriter& w, const char* key, int64_t value) {
+  w.key(key);
+  value == trace::kNull ? w.null() : w.value(value);
+}
+
+}  // namespace
+
+bool Link::operator==(const Link& o) const {
+  return from == o.from && to == o.to && kind == o.kind && count == o.count && measured == o.measured &&
+         (gbps == o.gbps || (std::isnan(gbps) && std::isnan(o.gbps)));
+}
+
+Result<Topology> topologyOf(const Timeline& t) {
+  Topology all;
+  auto textOf = [&](int64_t slot) {
+    return slot == trace::kNull ? std::string() : std::string(t.names().text(static_cast<uint32_t>(slot)));
+  };
+  {
+    using namespace trace::nodes;
+    TS_TRY(analysis::eachRow<trace::NodeRow>(t.reader(), t.names(), {node, os, args},
+                                             [&](const trace::NodeRow& r, const auto& texts) {
+                                               NodeTopology& n = all[textOf(r.node)];
+                                               n.simulated |= textOf(r.os) == "simulated";
+                                               if (const std::string_view own = texts(args); !own.empty())
+                                                 n.nics = nicsOf(own);
+                                             }));
+  }
+  {
+    using namespace trace::devices;
+    TS_TRY(analysis::eachRow<trace::DeviceRow>(
+        t.reader(), t.names(), {node, device, name, vendor, memory}, [&](const trace::DeviceRow& r, const auto&) {
+          if (r.device != trace::kNull)
+            all[textOf(r.node)].gpus[r.device] = {textOf(r.name), textOf(r.vendor), r.memory};
+        }));
+  }
+  using namespace trace::links;
+  TS_TRY(analysis::eachRow<trace::LinkRow>(
+      t.reader(), t.names(), {node, device, peer_node, peer_device, kind, count, gbps, measured_gbps},
+      [&](const trace::LinkRow& l, const auto&) {
+        const bool measured = l.measured_gbps != trace::kNull;
+        const int64_t speed = measured ? l.measured_gbps : l.gbps;
+        Link link{l.device,       l.peer_device, textOf(l.peer_node),
+                  textOf(l.kind), l.count,       speed == trace::kNull ? std::nan("") : std::bit_cast<double>(speed),
+                  measured};
+        // Every recording of a node says it again.
+        std::vector<Link>& list = all[textOf(l.node)].links;
+        if (std::none_of(list.begin(), list.end(),
+                         [&](const Link& o) { return o == link && o.peer_node == link.peer_node; }))
+          list.push_back(std::move(link));
+      }));
+  return all;
+}
+
+Topology topologyOf(const cluster::ClusterStatus& status) {
+  Topology all;
+  for (const cluster::NodeStatus& n : status.nodes) {
+    all[n.node].simulated = n.simulated;
+    for (const cluster::DeviceStatus& gpu : n.gpus)
+      all[n.node].gpus[gpu.index] = {gpu.name, "",
+                                     gpu.memory_bytes ? static_cast<int64_t>(*gpu.memory_bytes) : trace::kNull};
+  }
+  return all;
+}
+
+std::string topologyJson(const Topology& topology) {
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().key("nodes").beginArray();
+  for (const auto& [node, n] : topology) {
+    w.beginObject().field("node", node).field("simulated", n.simulated).key("gpus").beginArray();
+    for (const auto& [index, device] : n.gpus)
+      w.beginObject().field("index", index).field("name", device.name).endObject();
+    w.endArray().key("links").beginArray();
+    for (const Link& l : n.links) {
+      w.beginObject();
+      optional(w, "from", l.from);
+      optional(w, "to", l.to);
+      w.field("peer_node", l.peer_node).field("kind", l.kind);
+      optional(w, "count", l.count);
+      w.field("bandwidth_gbps", l.gbps).field("measured", l.measured).endObject();
+    }
+    w.endArray().key("nics").beginArray();
+    for (const Nic& nic : n.nics) {
+      w.beginObject().field("name", nic.name).field("kind", nic.kind).field("state", nic.state);
+      optional(w, "speed_mbit", nic.speed_mbit);
+      w.key("near").beginArray();
+      for (const auto& [gpu, nearness] : nic.nearness)
+        w.beginObject().field("gpu", gpu).field("nearness", nearness).endObject();
+      w.endArray().endObject();
+    }
+    w.endArray().endObject();
+  }
+  w.endArray().endObject();
+  return text;
+}
+
+}  // namespace tracesmith::server

@@ -1,0 +1,148 @@
+#include "server/sources/trace_metrics.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <unordered_map>
+
+#include "server/timeline/natural_order.hpp"
+#include "tracesmith/trace/scan.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+using trace::kNull;
+namespace col = trace::metrics;
+
+constexpr size_t kKept = 6;  // metrics: 512 GPUs × 1 h at 1 Hz take 30 MB each
+
+uint32_t nameAt(const analysis::Names& names, const trace::Block& block, const trace::ColumnData& data, size_t row) {
+  return data.allNull() ? analysis::kNoName : names.of(block.stream, trace::slotAt(data, trace::Kind::Str, row));
+}
+
+}  // namespace
+
+std::set<std::string> TraceMetrics::names() {
+  std::lock_guard lock(mutex_);
+  if (names_known_) return names_;
+  const analysis::Names& names = timeline_.names();
+  std::vector<bool> seen(names.size());
+  trace::BlockDecoder decoder(timeline_.reader());
+  trace::ColumnData data;
+  for (const trace::Block* block : timeline_.reader().blocks(trace::tableOf<trace::MetricRow>())) {
+    if (!decoder.decode(*block, col::name, data)) continue;
+    for (size_t r = 0; r < block->rows; ++r)
+      if (const uint32_t n = nameAt(names, *block, data, r); n < seen.size()) seen[n] = true;
+  }
+  for (uint32_t n = 0; n < seen.size(); ++n)
+    if (seen[n]) names_.insert(std::string(names.text(n)));
+  names_known_ = true;
+  return names_;
+}
+
+/// Goes through the whole table: its blocks hold all metrics of some time.
+Result<TraceMetrics::MetricPtr> TraceMetrics::load(const std::string& wanted) const {
+  const analysis::Names& names = timeline_.names();
+  auto metric = std::make_shared<Metric>();
+  metric->name = wanted;
+  struct Key {
+    uint32_t node, part;
+    int64_t gpu;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    size_t operator()(const Key& k) const {
+      return ((k.node * 0x9E3779B97F4A7C15ull) ^ static_cast<uint64_t>(k.gpu)) * 0xBF58476D1CE4E5B9ull >> 16 ^ k.part;
+    }
+  };
+  std::unordered_map<Key, size_t, Hash> line_of;
+  std::vector<const sync::ClockTable*> clocks;
+  trace::Scan scan(timeline_.reader(), trace::tableOf<trace::MetricRow>(), {},
+                   {col::ts, col::node, col::device, col::name, col::value, col::part});
+  while (scan.next()) {
+    const trace::Block& block = scan.block();
+    const trace::ColumnData &ts = scan.column(col::ts), &value = scan.column(col::value),
+                            &device = scan.column(col::device), &name = scan.column(col::name);
+    if (ts.allNull() || value.allNull() || name.allNull()) continue;
+    const std::vector<uint32_t>& numbers = names.stream(block.stream);
+    std::vector<bool> is(numbers.size());
+    for (size_t i = 0; i < is.size(); ++i) is[i] = names.text(numbers[i]) == wanted;
+    const auto* name_slots = name.data<uint32_t>();
+    for (uint32_t r : scan.rows()) {
+      if (!name.valid(r) || name_slots[r] >= is.size() || !is[name_slots[r]] || !ts.valid(r) || !value.valid(r))
+        continue;
+      const int64_t gpu = device.allNull() ? kNull : trace::slotAt(device, trace::Kind::Int32, r);
+      const Key key{nameAt(names, block, scan.column(col::node), r), nameAt(names, block, scan.column(col::part), r),
+                    gpu == kNull ? -1 : gpu};
+      auto [it, added] = line_of.try_emplace(key, metric->lines.size());
+      if (added) {
+        metric->lines.push_back({std::string(names.text(key.node)), std::string(names.text(key.part)), key.gpu, {}});
+        clocks.push_back(&clockOf(timeline_.clocks(), metric->lines.back().node));
+      }
+      metric->lines[it->second].samples.push_back(
+          {clocks[it->second]->toReference(ts.data<int64_t>()[r]), value.realAt(r)});
+    }
+  }
+  auto earlier = [](const Sample& a, const Sample& b) { return a.t < b.t; };
+  for (Line& line : metric->lines)
+    if (!std::is_sorted(line.samples.begin(), line.samples.end(), earlier))
+      std::sort(line.samples.begin(), line.samples.end(), earlier);
+  std::sort(metric->lines.begin(), metric->lines.end(), [](const Line& a, const Line& b) {
+    if (const int order = naturalOrder(a.node, b.node); order != 0) return order < 0;
+    return std::tie(a.gpu, a.part) < std::tie(b.gpu, b.part);
+  });
+  return MetricPtr(std::move(metric));
+}
+
+Result<TraceMetrics::MetricPtr> TraceMetrics::metric(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  auto it = std::find_if(recent_.begin(), recent_.end(), [&](const MetricPtr& m) { return m->name == name; });
+  if (it != recent_.end()) {
+    recent_.splice(recent_.begin(), recent_, it);
+    return recent_.front();
+  }
+  Result<MetricPtr> loaded = load(name);
+  if (!loaded) return loaded.status();
+  recent_.push_front(*loaded);
+  if (recent_.size() > kKept) recent_.pop_back();
+  return *loaded;
+}
+
+Result<MetricSeries> TraceMetrics::series(const SeriesQuery& q) {
+  Result<MetricPtr> found = metric(q.metric);
+  if (!found) return found.status();
+  struct Part {
+    const Line* line;
+    std::vector<Sample>::const_iterator first, last;
+  };
+  std::vector<Part> parts;
+  int64_t low = INT64_MAX, high = INT64_MIN;
+  size_t most = 1;
+  for (const Line& line : (*found)->lines) {
+    if (!q.gpus.empty() && std::find(q.gpus.begin(), q.gpus.end(), line.gpu) == q.gpus.end()) continue;
+    if (!q.nodes.empty() && std::find(q.nodes.begin(), q.nodes.end(), line.node) == q.nodes.end()) continue;
+    const auto& s = line.samples;
+    const auto first = std::lower_bound(s.begin(), s.end(), q.from, [](const Sample& a, int64_t t) { return a.t < t; });
+    const auto last = std::upper_bound(first, s.end(), q.to, [](int64_t t, const Sample& a) { return t < a.t; });
+    if (first == last) continue;
+    low = std::min(low, first->t);
+    high = std::max(high, std::prev(last)->t);
+    most = std::max(most, static_cast<size_t>(last - first));
+    parts.push_back({&line, first, last});
+  }
+  MetricSeries out;
+  if (parts.empty()) return out;
+  const double span_ms = std::max(1e-3, static_cast<double>(high - low) / 1e6);
+  out.step_ms =
+      std::max(span_ms / static_cast<double>(std::max<size_t>(1, most - 1)), span_ms / static_cast<double>(q.points));
+  out.t0 = low - static_cast<int64_t>(out.step_ms * 5e5);
+  out.points = static_cast<size_t>(span_ms / out.step_ms) + 2;
+  for (const Part& p : parts) {
+    Binned bins(out.t0, out.step_ms, out.points);
+    for (auto s = p.first; s != p.last; ++s) bins.add(s->t, s->value);
+    out.lines.push_back({p.line->node, p.line->gpu, p.line->part, bins.means()});
+  }
+  return out;
+}
+
+}  // namespace tracesmith::server
