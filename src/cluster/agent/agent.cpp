@@ -14,6 +14,7 @@
 #include "capture/ring/reader.hpp"
 #include "cluster/agent/agent_link.hpp"
 #include "cluster/agent/hardware_source.hpp"
+#include "cluster/agent/node_hardware.hpp"
 #include "cluster/agent/sim_source.hpp"
 #include "cluster/rpc/rpc.hpp"
 #include "cluster/wire/merge.hpp"
@@ -94,7 +95,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   /// What the node has, found by a thread of its own.
   struct Inventory {
     std::mutex mutex;  // guards what follows
-    std::vector<DeviceStatus> gpus;
+    model::NodeDescription hardware;
     bool ended = false;
   };
   const std::shared_ptr<Inventory> inventory_ = std::make_shared<Inventory>();  // shared with that thread
@@ -117,8 +118,9 @@ NodeStatus AgentServer::status() const {
   s.hostname = capture::hostName();
   {
     std::lock_guard lock(inventory_->mutex);
-    s.gpus = inventory_->gpus;
+    copyHardware(inventory_->hardware, s);
   }
+  s.simulated = simulation_ != nullptr;
   s.connected = link_->connected();
   const RecorderStats recorded = recorder_->stats();
   s.processes = recorded.processes;
@@ -129,11 +131,7 @@ NodeStatus AgentServer::status() const {
   if (s.problem.empty()) s.problem = clock_->problem();
   s.spool_bytes = spool_->unacknowledged();
   const ClockReport clock = clock_->now();
-  s.clock_known = clock.model.valid();
-  s.clock_method = clock.model.method;
-  s.clock_offset_ns = clock.model.offset_ns;
-  s.clock_bound_ns = clock.model.bound_ns;
-  s.clock_drift_ppm = clock.model.drift_ppm;
+  s.clock = clock.status();
   return s;
 }
 
@@ -240,6 +238,7 @@ Status AgentServer::start(AgentOptions options) {
   info.agent_id = *agent_id;
   info.boot_id = access::kernelBootId();
   info.version = TRACESMITH_VERSION;
+  info.simulated = options.sim_gpus > 0;
   hardware::Places places = hardware::Places::fromEnvironment();
   places.node = node_;
   if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
@@ -272,13 +271,10 @@ Status AgentServer::start(AgentOptions options) {
   link_->dial(options.master);
   // A driver may take long to answer, or for ever: nobody waits for it. Shared: it may outlive us.
   std::thread([state = inventory_, places, link = link_.get()] {
-    std::vector<DeviceStatus> gpus;
-    for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
-      gpus.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
-                      gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
+    model::NodeDescription found = describeHardware(places);
     std::lock_guard guard(state->mutex);
-    state->gpus = gpus;
-    if (!state->ended) link->setGpus(std::move(gpus));
+    state->hardware = found;
+    if (!state->ended) link->setHardware(std::move(found));
   }).detach();
   return {};
 }

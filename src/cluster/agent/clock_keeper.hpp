@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "model/travel.hpp"
 #include "sync/clock_fit.hpp"
 #include "sync/exchange.hpp"
 #include "sync/sources.hpp"
@@ -18,6 +19,12 @@ struct ClockReport {
   sync::ClockModel model;  ///< "system clock" as long as no master was asked
   uint64_t faults = 0;
   int64_t delay_ns = 0;
+
+  /// Nothing: the clock is not known yet.
+  std::optional<model::ClockStatus> status() const {
+    if (!model.valid()) return std::nullopt;
+    return model::ClockStatus{model.offset_ns, model.drift_ppm, model.bound_ns, delay_ns, model.method, faults};
+  }
 };
 
 /// Thread safe.

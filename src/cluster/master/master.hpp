@@ -16,9 +16,7 @@
 #include "cluster/master/live_watch.hpp"
 #include "cluster/master/sessions.hpp"
 #include "cluster/master/store.hpp"
-#include "cluster/wire/capture_span.hpp"
 #include "cluster/wire/merge.hpp"
-#include "cluster/wire/registration.hpp"
 
 namespace tracesmith::cluster {
 

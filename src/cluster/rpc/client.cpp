@@ -32,15 +32,7 @@ class RpcClient final : public Client {
   Result<ClusterStatus> status() override {
     pb::GetStatusResponse response;
     TS_TRY(call(&pb::ClusterService::Stub::GetStatus, pb::GetStatusRequest(), response));
-    ClusterStatus status;
-    for (const pb::NodeState& node : response.nodes()) status.nodes.push_back(fromMessage(node));
-    for (const pb::Session& session : response.sessions()) status.sessions.push_back(fromMessage(session));
-    status.now_ns = response.now_ns();
-    status.problem = response.problem();
-    status.stored_bytes = response.stored_bytes();
-    status.memory_bytes = response.memory_bytes();
-    status.version = response.version();
-    return status;
+    return fromMessage(response);
   }
 
   Result<std::string> addNode(const std::string& address) override {
@@ -60,12 +52,7 @@ class RpcClient final : public Client {
 
   Result<SessionInfo> start(const StartOptions& options) override {
     pb::StartCaptureRequest request;
-    request.set_name(options.name);
-    request.set_last_s(options.last_s);
-    request.set_duration_s(options.duration_s);
-    request.set_freq_ms(options.freq_ms);
-    request.set_max_bytes(options.max_bytes);
-    request.set_max_age_s(options.max_age_s);
+    toMessage(options, request);
     pb::StartCaptureResponse response;
     TS_TRY(call(&pb::ClusterService::Stub::StartCapture, request, response));
     return fromMessage(response.session());
@@ -100,11 +87,7 @@ class RpcClient final : public Client {
   Result<LiveStatus> live() override {
     pb::GetLiveResponse response;
     TS_TRY(call(&pb::ClusterService::Stub::GetLive, pb::GetLiveRequest(), response));
-    LiveStatus live;
-    live.now_ns = response.now_ns();
-    for (const pb::LiveEntry& entry : response.nodes())
-      live.nodes.push_back({fromMessage(entry.report()), entry.age_s()});
-    return live;
+    return fromMessage(response);
   }
 
   Result<HangStatus> hang() override {

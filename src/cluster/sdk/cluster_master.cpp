@@ -108,10 +108,12 @@ std::vector<NodeConnection> ClusterMaster::getConnectedNodes() const {
     if (colon != std::string::npos && parseInt(n.address.substr(colon + 1), port)) c.port = static_cast<uint16_t>(port);
     c.connected = n.connected;
     c.healthy = n.healthy;
-    c.silent_seconds = n.silent_s;
-    if (n.silent_s >= 0) c.last_heartbeat = static_cast<Timestamp>(status.now_ns - std::llround(n.silent_s * 1e9));
-    c.time_offset = n.clock_offset_ns;
-    if (n.clock_known) c.time_error_bound = n.clock_bound_ns;
+    c.silent_seconds = n.silent_s.value_or(0);  // a node that is connected was heard
+    if (n.silent_s) c.last_heartbeat = static_cast<Timestamp>(status.now_ns - std::llround(*n.silent_s * 1e9));
+    if (n.clock) {
+      c.time_offset = n.clock->offset_ns;
+      c.time_error_bound = n.clock->bound_ns;
+    }
     c.info = infoOf(n);
     c.info.ip_address = c.address;
     all.push_back(std::move(c));
@@ -158,7 +160,7 @@ void ClusterMaster::synchronizeClusterTime() {
     const auto waited = std::chrono::steady_clock::now() - began;
     std::string waiting;
     for (const NodeStatus& n : impl_->status().nodes)
-      if (n.connected && (!n.clock_known || n.silent_s > std::chrono::duration<double>(waited).count()))
+      if (n.connected && (!n.clock || n.silent_s.value_or(1e9) > std::chrono::duration<double>(waited).count()))
         waiting += (waiting.empty() ? "" : ", ") + n.node;
     if (waiting.empty()) {
       impl_->last = {};

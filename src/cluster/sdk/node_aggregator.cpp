@@ -26,7 +26,20 @@ NodeInfo infoOf(const NodeStatus& status) {
     DeviceInfo& device = info.gpus.emplace_back();
     device.device_id = gpu.index;
     device.name = gpu.name;
+    device.vendor = gpu.vendor;
+    device.pci_bus_id = gpu.pci;
     device.total_memory = gpu.memory_bytes;
+    if (gpu.cc_major) device.compute_major = static_cast<int>(*gpu.cc_major);
+    if (gpu.cc_minor) device.compute_minor = static_cast<int>(*gpu.cc_minor);
+    device.simulated = gpu.simulated;
+  }
+  GPUTopologyInfo& topology = info.topology;
+  topology.gpu_count = info.gpu_count;
+  for (const LinkStatus& l : status.links) {
+    const GPULinkType type = linkTypeOf(l.kind);
+    topology.links.push_back({l.gpu_a, l.gpu_b, type, l.count, l.gbps.value_or(0), l.measured_gbps});
+    topology.link_matrix[{l.gpu_a, l.gpu_b}] = topology.link_matrix[{l.gpu_b, l.gpu_a}] = type;
+    topology.has_nvswitch |= type == GPULinkType::NVSwitch;
   }
   return info;
 }
@@ -36,7 +49,7 @@ NodeAggregator::Statistics statisticsOf(const NodeStatus& status, NodeAggregator
   s.lost_events = status.losses;
   s.processes = status.processes;
   s.spooled_bytes = status.spool_bytes;
-  if (status.clock_known) s.clock_error_bound_ns = status.clock_bound_ns;
+  if (status.clock) s.clock_error_bound_ns = status.clock->bound_ns;
   return s;
 }
 
@@ -61,7 +74,10 @@ struct NodeAggregator::Impl {
     last = status;
     return status.ok();
   }
-  Timestamp now() const { return static_cast<Timestamp>(sync::rawClock() + server->status().clock_offset_ns); }
+  Timestamp now() const {
+    const std::optional<ClockStatus> clock = server->status().clock;
+    return static_cast<Timestamp>(clock ? sync::rawClock() + clock->offset_ns : sync::unixClock());
+  }
   /// The trace of the capture, exported once.
   Result<std::unique_ptr<trace::Reader>> open() const {
     if (!server) return Status::invalid("the node is not initialized");
@@ -221,7 +237,9 @@ void NodeAggregator::synchronizeTime() {
 
 int64_t NodeAggregator::getTimeOffset() const {
   std::lock_guard lock(impl_->mutex);
-  return impl_->server ? impl_->server->status().clock_offset_ns : 0;
+  if (!impl_->server) return 0;
+  const std::optional<ClockStatus> clock = impl_->server->status().clock;
+  return clock ? clock->offset_ns : 0;
 }
 
 NodeAggregator::Statistics NodeAggregator::getStatistics() const {

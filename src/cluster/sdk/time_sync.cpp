@@ -66,9 +66,9 @@ struct TimeSync::Impl {
     if (!cluster) return cluster.status();
     for (const NodeStatus& n : cluster->nodes) {
       if (n.node != node) continue;
-      if (!n.clock_known) return Status::invalid("the clock of node " + node + " is not known yet");
-      ours->offset_ns -= n.clock_offset_ns;
-      ours->bound_ns += n.clock_bound_ns;
+      if (!n.clock) return Status::invalid("the clock of node " + node + " is not known yet");
+      ours->offset_ns -= n.clock->offset_ns;
+      ours->bound_ns += n.clock->bound_ns;
       return ours;
     }
     return Status::notFound("the master at " + config.master + " knows no node " + node);

@@ -91,13 +91,6 @@ NCCLOperation operationOf(const BlockRows& rows, uint32_t row) {
   return o;
 }
 
-GPULinkType linkTypeOf(std::string_view kind) {
-  for (GPULinkType type : {GPULinkType::PCIe, GPULinkType::NVLink1, GPULinkType::NVLink2, GPULinkType::NVLink3,
-                           GPULinkType::NVLink4, GPULinkType::NVLink5, GPULinkType::NVSwitch})
-    if (kind == linkTypeName(type)) return type;
-  return GPULinkType::None;
-}
-
 using Gpu = std::pair<std::string, int64_t>;  // node, index
 
 }  // namespace
@@ -119,6 +112,13 @@ Result<std::vector<NCCLOperation>> ncclOperations(const Reader& reader, const Co
   };
   std::ranges::stable_sort(all, [&](const auto& a, const auto& b) { return when(a) < when(b); });
   return all;
+}
+
+GPULinkType linkTypeOf(std::string_view kind) {
+  for (GPULinkType type : {GPULinkType::PCIe, GPULinkType::NVLink1, GPULinkType::NVLink2, GPULinkType::NVLink3,
+                           GPULinkType::NVLink4, GPULinkType::NVLink5, GPULinkType::NVSwitch})
+    if (kind == linkTypeName(type)) return type;
+  return GPULinkType::None;
 }
 
 Result<GPUTopologyInfo> recordedTopology(const Reader& reader) {

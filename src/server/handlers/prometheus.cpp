@@ -74,8 +74,9 @@ Answer PrometheusHandlers::prometheus(const Request&) {
     };
     each("tracesmith_node_up", "gauge", "1 while the node is connected and heard of",
          [](const auto& n) { return n.connected && n.healthy ? 1 : 0; });
-    each("tracesmith_node_silent_seconds", "gauge", "since the node was heard of",
-         [](const auto& n) { return n.silent_s; });
+    t.begin("tracesmith_node_silent_seconds", "gauge", "since the node was heard of");
+    for (const cluster::NodeStatus& n : nodes)
+      if (n.silent_s) t.value(label("node", n.node), *n.silent_s);
     each("tracesmith_node_gpus", "gauge", "GPUs of the node", [](const auto& n) { return n.gpus.size(); });
     each("tracesmith_node_processes", "gauge", "processes that are recorded",
          [](const auto& n) { return n.processes; });
@@ -87,7 +88,7 @@ Answer PrometheusHandlers::prometheus(const Request&) {
     each("tracesmith_node_stored_bytes", "gauge", "at the master", [](const auto& n) { return n.stored_bytes; });
     t.begin("tracesmith_node_clock_bound_seconds", "gauge", "the node's clock is known to this");
     for (const cluster::NodeStatus& n : nodes)
-      if (n.clock_known) t.value(label("node", n.node), static_cast<double>(n.clock_bound_ns) / 1e9);
+      if (n.clock) t.value(label("node", n.node), static_cast<double>(n.clock->bound_ns) / 1e9);
     t.begin("tracesmith_sessions", "gauge", "sessions by state");
     std::map<std::string, int> states;
     for (const cluster::SessionInfo& s : (*status)->sessions) ++states[s.state];
@@ -99,11 +100,11 @@ Answer PrometheusHandlers::prometheus(const Request&) {
 
     const auto state = sources_.live.now();
     t.begin("tracesmith_hang", "gauge", "1 while the job stands still");
-    t.value("", state->hang.verdict.state == analysis::live::HangState::hang ? 1 : 0);
+    t.value("", state->hang.verdict.state == model::HangState::hang ? 1 : 0);
     std::map<std::string, std::vector<std::pair<std::string, double>>> metrics;
     for (const cluster::LiveNode& node : state->live.nodes)
-      for (const analysis::live::GpuState& gpu : node.report.gpus)
-        for (const analysis::live::Metric& m : gpu.metrics)
+      for (const model::GpuState& gpu : node.report.gpus)
+        for (const model::Metric& m : gpu.metrics)
           if (m.value && node.age_s < 5)
             metrics[m.name].emplace_back(label("node", node.report.node) + "," +
                                              label("gpu", std::to_string(gpu.index)) +
