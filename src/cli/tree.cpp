@@ -1,33 +1,35 @@
 #include "cli/tree.hpp"
 
+#include "cli/commands.hpp"
+
 namespace tracesmith::cli {
 
-std::unique_ptr<CLI::App> makeCommands(Run& run) {
-  auto app =
-      std::make_unique<CLI::App>("TraceSmith shows what every GPU of a cluster did, on one clock.", "tracesmith");
-  app->set_version_flag("--version", "tracesmith " TRACESMITH_VERSION);
-  app->require_subcommand(1);
-  app->footer(
+std::unique_ptr<Program> makeProgram() {
+  auto program = std::make_unique<Program>(
+      "tracesmith", "TraceSmith shows what every GPU of a cluster did, on one clock.", TRACESMITH_VERSION);
+  Command& app = program->root();
+  app.needsCommand();
+  app.footer(
       "Example:  tracesmith run -o job.sbt -- torchrun train.py && tracesmith analyze job.sbt\nHelp on a command:  "
       "tracesmith COMMAND --help");
-  addRun(*app, run);
-  addRecord(*app, run);
-  addImport(*app, run);
-  addExport(*app, run);
-  addInfo(*app, run);
-  addView(*app, run);
-  addQuery(*app, run);
-  addAnalyze(*app, run);
-  addReport(*app, run);
-  addDiff(*app, run);
-  addSynth(*app, run);
-  addDevices(*app, run);
-  addTopo(*app, run);
-  addTop(*app, run);
-  addExporter(*app, run);
-  addBench(*app, run);
-  addCluster(*app, run);
-  return app;
+  addRun(app);
+  addRecord(app);
+  addImport(app);
+  addExport(app);
+  addInfo(app);
+  addView(app);
+  addQuery(app);
+  addAnalyze(app);
+  addReport(app);
+  addDiff(app);
+  addSynth(app);
+  addDevices(app);
+  addTopo(app);
+  addTop(app);
+  addExporter(app);
+  addBench(app);
+  addCluster(app);
+  return program;
 }
 
 }  // namespace tracesmith::cli

@@ -1,13 +1,13 @@
 // Completion for bash and zsh: one table of the command tree, read by a few lines of shell.
-#include "cli/documents/command.hpp"
+#include "cli/documents/documents.hpp"
 
 namespace tracesmith::cli {
 namespace {
 
 template <typename Visit>
-void everyCommand(const Command& command, const Visit& visit) {
+void everyCommand(const CommandText& command, const Visit& visit) {
   visit(command);
-  for (const Command& c : command.commands) everyCommand(c, visit);
+  for (const CommandText& c : command.commands) everyCommand(c, visit);
 }
 
 /// In single quotes.
@@ -17,10 +17,10 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-std::string wordsOf(const Command& command, bool options) {
+std::string wordsOf(const CommandText& command, bool options) {
   std::string words;
-  for (const Command& c : command.commands) words += (words.empty() ? "" : " ") + c.words.back();
-  for (const Argument& a : command.options)
+  for (const CommandText& c : command.commands) words += (words.empty() ? "" : " ") + c.words.back();
+  for (const ArgumentText& a : command.options)
     for (const std::string& name : a.names)
       if (options && name.starts_with("--")) words += (words.empty() ? "" : " ") + name;
   return words;
@@ -36,7 +36,7 @@ std::string zshText(const std::string& text) {
   return out;
 }
 
-std::string zshValue(const Argument& a) {
+std::string zshValue(const ArgumentText& a) {
   if (a.value.empty()) return "";
   std::string action = "_files";
   if (!a.choices.empty()) {
@@ -47,8 +47,8 @@ std::string zshValue(const Argument& a) {
   return ":" + zshText(a.value) + ":" + action;
 }
 
-void zshFunction(std::string& out, const Command& command) {
-  for (const Command& c : command.commands) zshFunction(out, c);
+void zshFunction(std::string& out, const CommandText& command) {
+  for (const CommandText& c : command.commands) zshFunction(out, c);
   out += "_" + command.joined('_') + "() {\n";
   if (!command.commands.empty()) {
     out += "  local line state\n";
@@ -56,7 +56,7 @@ void zshFunction(std::string& out, const Command& command) {
   } else {
     out += "  _arguments";
   }
-  for (const Argument& a : command.options)
+  for (const ArgumentText& a : command.options)
     for (const std::string& name : a.names)
       out += " \\\n    " + quoted((a.repeated ? "*" : "") + name + "[" + zshText(a.text) + "]" + zshValue(a));
   if (command.commands.empty()) {
@@ -65,15 +65,16 @@ void zshFunction(std::string& out, const Command& command) {
   }
   out += " \\\n    '1:command:->command' '*::argument:->argument'\n";
   out += "  case $state in\n    command)\n      local -a commands=(\n";
-  for (const Command& c : command.commands) out += "        " + quoted(zshText(c.words.back()) + ":" + c.text) + "\n";
+  for (const CommandText& c : command.commands)
+    out += "        " + quoted(zshText(c.words.back()) + ":" + c.text) + "\n";
   out += "      )\n      _describe command commands ;;\n    argument)\n      case $line[1] in\n";
-  for (const Command& c : command.commands) out += "        " + c.words.back() + ") _" + c.joined('_') + " ;;\n";
+  for (const CommandText& c : command.commands) out += "        " + c.words.back() + ") _" + c.joined('_') + " ;;\n";
   out += "      esac ;;\n  esac\n}\n";
 }
 
 }  // namespace
 
-std::string bashCompletion(const Command& program) {
+std::string bashCompletion(const CommandText& program) {
   std::string out = "# bash completion for tracesmith; generated from its commands\n_tracesmith() {\n";
   out +=
       "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} path=tracesmith i\n"
@@ -82,10 +83,10 @@ std::string bashCompletion(const Command& program) {
       "    [ \"${COMP_WORDS[i]}\" = -- ] && { COMPREPLY=($(compgen -c -- \"$word\")); return; }\n"
       "    case \"$path ${COMP_WORDS[i]}\" in\n";
   std::string paths, choices, words;
-  everyCommand(program, [&](const Command& c) {
+  everyCommand(program, [&](const CommandText& c) {
     if (c.words.size() > 1) paths += (paths.empty() ? "" : " | ") + quoted(c.joined(' '));
     words += "    " + quoted(c.joined(' ')) + ") words=" + quoted(wordsOf(c, true)) + " ;;\n";
-    for (const Argument& a : c.options)
+    for (const ArgumentText& a : c.options)
       for (const std::string& name : a.names)
         if (!a.choices.empty()) {
           std::string list;
@@ -105,7 +106,7 @@ std::string bashCompletion(const Command& program) {
   return out;
 }
 
-std::string zshCompletion(const Command& program) {
+std::string zshCompletion(const CommandText& program) {
   std::string out = "#compdef tracesmith\n# generated from the commands of tracesmith\n";
   zshFunction(out, program);
   return out + "_tracesmith \"$@\"\n";

@@ -4,11 +4,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/documents/command.hpp"
+#include "cli/documents/documents.hpp"
+#include "cli/tree.hpp"
 
 namespace {
 
-using tracesmith::cli::Command;
+using tracesmith::cli::CommandText;
 
 bool write(const std::filesystem::path& path, const std::string& text) {
   std::error_code error;
@@ -20,9 +21,9 @@ bool write(const std::filesystem::path& path, const std::string& text) {
   return !file.fail();
 }
 
-bool writePages(const std::filesystem::path& folder, const Command& command) {
+bool writePages(const std::filesystem::path& folder, const CommandText& command) {
   bool good = write(folder / (command.joined('-') + ".1"), manPage(command, TRACESMITH_VERSION));
-  for (const Command& c : command.commands) good = writePages(folder, c) && good;
+  for (const CommandText& c : command.commands) good = writePages(folder, c) && good;
   return good;
 }
 
@@ -34,7 +35,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::filesystem::path share = argv[1];
-  const Command program = tracesmith::cli::describeCommands();
+  const CommandText program = tracesmith::cli::makeProgram()->describe();
   std::error_code error;
   std::filesystem::remove_all(share / "man", error);  // pages of commands that are no more
   bool good = writePages(share / "man" / "man1", program);

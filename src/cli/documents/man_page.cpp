@@ -1,4 +1,4 @@
-#include "cli/documents/command.hpp"
+#include "cli/documents/documents.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -21,14 +21,14 @@ std::string plain(const std::string& text) {
   return out;
 }
 
-std::string nameOf(const Argument& a) {
+std::string nameOf(const ArgumentText& a) {
   std::string text;
   for (const std::string& name : a.names) text += (text.empty() ? "\\fB" : ", \\fB") + plain(name) + "\\fR";
   if (!a.value.empty()) text += " \\fI" + plain(a.value) + "\\fR";
   return text;
 }
 
-std::string explanation(const Argument& a) {
+std::string explanation(const ArgumentText& a) {
   std::string text = plain(a.text);
   if (!a.choices.empty()) {
     std::string list;
@@ -39,18 +39,18 @@ std::string explanation(const Argument& a) {
   return text;
 }
 
-void writeList(std::string& out, const char* title, const std::vector<Argument>& arguments, bool positional) {
+void writeList(std::string& out, const char* title, const std::vector<ArgumentText>& arguments, bool positional) {
   if (arguments.empty()) return;
   out += std::string(".SH ") + title + "\n";
-  for (const Argument& a : arguments)
+  for (const ArgumentText& a : arguments)
     out += ".TP\n" + (positional ? "\\fI" + plain(a.names.front()) + "\\fR" : nameOf(a)) + "\n" + explanation(a) + "\n";
 }
 
-std::string synopsis(const Command& c) {
+std::string synopsis(const CommandText& c) {
   std::string text = "\\fB" + plain(c.joined(' ')) + "\\fR";
   if (!c.options.empty()) text += " [\\fIOPTIONS\\fR]";
   if (!c.commands.empty()) text += " \\fICOMMAND\\fR ...";
-  for (const Argument& a : c.positionals) {
+  for (const ArgumentText& a : c.positionals) {
     const std::string name = "\\fI" + plain(a.names.front()) + "\\fR" + (a.repeated ? "..." : "");
     text += a.required ? " " + name : " [" + name + "]";
   }
@@ -59,7 +59,7 @@ std::string synopsis(const Command& c) {
 
 }  // namespace
 
-std::string manPage(const Command& command, const std::string& version) {
+std::string manPage(const CommandText& command, const std::string& version) {
   const std::string title = command.joined('-');
   std::string upper = title;
   for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -71,7 +71,7 @@ std::string manPage(const Command& command, const std::string& version) {
   out += ".SH DESCRIPTION\n" + plain(command.text) + (command.text.ends_with('.') ? "\n" : ".\n");
   if (!command.commands.empty()) {
     out += ".SH COMMANDS\n";
-    for (const Command& c : command.commands)
+    for (const CommandText& c : command.commands)
       out += ".TP\n\\fB" + plain(c.words.back()) + "\\fR\n" + plain(c.text) + ": see \\fB" + plain(c.joined('-')) +
              "\\fR(1).\n";
   }
@@ -81,7 +81,7 @@ std::string manPage(const Command& command, const std::string& version) {
   out += ".SH EXIT STATUS\n0 if it succeeded, 1 if it failed, 2 if the command line is wrong.\n";
   if (command.words.size() > 1) {
     const std::vector<std::string> above(command.words.begin(), command.words.end() - 1);
-    out += ".SH SEE ALSO\n\\fB" + plain(Command{above, {}, {}, {}, {}, {}}.joined('-')) + "\\fR(1)\n";
+    out += ".SH SEE ALSO\n\\fB" + plain(CommandText{above, {}, {}, {}, {}, {}}.joined('-')) + "\\fR(1)\n";
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// A command as its documents describe it: plain data, taken from the command line's own declarations.
+// A command as its documents describe it: plain data, taken from what the commands declare.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace tracesmith::cli {
 
-struct Argument {
+struct ArgumentText {
   std::vector<std::string> names;    ///< "-o", "--output"; of a positional argument its one name
   std::string value;                 ///< what it takes: "FILE.sbt"; empty: nothing
   std::vector<std::string> choices;  ///< the only values it takes; empty: any
@@ -14,22 +14,18 @@ struct Argument {
   bool required = false, repeated = false;
 };
 
-struct Command {
+struct CommandText {
   std::vector<std::string> words;  ///< "tracesmith", "cluster", "agent"
   std::string text, notes;         ///< what it does; what --help says below the options
-  std::vector<Argument> options, positionals;
-  std::vector<Command> commands;
+  std::vector<ArgumentText> options, positionals;
+  std::vector<CommandText> commands;
 
   /// "tracesmith-cluster-agent"
-  std::string joined(char separator) const;
+  std::string joined(char separator) const {
+    std::string all;
+    for (const std::string& word : words) all += (all.empty() ? "" : std::string(1, separator)) + word;
+    return all;
+  }
 };
-
-/// Of this build's `tracesmith`.
-Command describeCommands();
-
-/// A page for man(1), in section 1.
-std::string manPage(const Command& command, const std::string& version);
-std::string bashCompletion(const Command& program);
-std::string zshCompletion(const Command& program);
 
 }  // namespace tracesmith::cli

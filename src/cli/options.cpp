@@ -1,0 +1,141 @@
+// The one file that knows CLI11.
+#include "cli/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "cli/command_text.hpp"
+
+namespace tracesmith::cli {
+
+Check::Check(const CLI::Validator& validator) : validator_(std::make_shared<CLI::Validator>(validator)) {}
+
+Check range(int from, int to) { return Check(CLI::Range(from, to)); }
+Check range(uint64_t from, uint64_t to) { return Check(CLI::Range(from, to)); }
+Check range(double from, double to) { return Check(CLI::Range(from, to)); }
+Check positive() { return Check(CLI::PositiveNumber); }
+Check nonNegative() { return Check(CLI::NonNegativeNumber); }
+Check oneOf(std::initializer_list<const char*> words) {
+  return Check(CLI::IsMember(std::vector<std::string>(words.begin(), words.end())));
+}
+
+Option Option::type(const char* name) { return Option(option_->type_name(name)); }
+Option Option::required() { return Option(option_->required()); }
+Option Option::showDefault() { return Option(option_->capture_default_str()); }
+Option Option::check(const Check& check) { return Option(option_->check(*check.validator_)); }
+Option Option::commas() { return Option(option_->delimiter(',')); }
+Option Option::oneWord() { return Option(option_->allow_extra_args(false)); }
+Option Option::words(int count) { return Option(option_->expected(count)); }
+Option Option::needs(Option other) { return Option(option_->needs(other.option_)); }
+Option Option::excludes(Option other) { return Option(option_->excludes(other.option_)); }
+bool Option::given() const { return option_->count() > 0; }
+
+Command Command::command(const char* name, const char* summary) {
+  return Command(app_->add_subcommand(name, summary), chosen_);
+}
+void Command::needsCommand() { app_->require_subcommand(1); }
+
+template <class T>
+Option Command::option(const char* names, T& value, const char* help) {
+  return Option(app_->add_option(names, value, help));
+}
+template Option Command::option(const char*, std::string&, const char*);
+template Option Command::option(const char*, bool&, const char*);
+template Option Command::option(const char*, uint16_t&, const char*);
+template Option Command::option(const char*, int32_t&, const char*);
+template Option Command::option(const char*, uint32_t&, const char*);
+template Option Command::option(const char*, int64_t&, const char*);
+template Option Command::option(const char*, uint64_t&, const char*);
+template Option Command::option(const char*, double&, const char*);
+template Option Command::option(const char*, std::vector<std::string>&, const char*);
+template Option Command::option(const char*, std::vector<uint32_t>&, const char*);
+template Option Command::option(const char*, std::vector<int64_t>&, const char*);
+
+Option Command::flag(const char* names, bool& value, const char* help) {
+  return Option(app_->add_flag(names, value, help));
+}
+void Command::positionalsLast() { app_->positionals_at_end(); }
+void Command::footer(const char* text) { app_->footer(text); }
+
+void Command::run(std::function<int()> run) {
+  app_->callback([run = std::move(run), chosen = chosen_] { *chosen = run; });
+}
+
+void Command::run(std::function<Status()> check, std::function<int()> run) {
+  app_->callback([check = std::move(check), run = std::move(run), chosen = chosen_] {
+    if (Status s = check(); !s) throw CLI::ParseError(s.message(), CLI::ExitCodes::ValidationError);
+    *chosen = run;
+  });
+}
+
+Program::Program(const char* name, const char* summary, const char* version)
+    : app_(std::make_unique<CLI::App>(summary, name)), root_(app_.get(), &chosen_) {
+  app_->set_version_flag("--version", std::string(name) + " " + version);
+}
+Program::~Program() = default;
+
+int Program::run(int argc, char** argv) {
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app_->exit(error);
+    std::fprintf(stderr, "tracesmith: %s (see tracesmith --help)\n", error.what());
+    return 2;
+  }
+  return chosen_();
+}
+
+namespace {
+
+/// CLI11 writes the type of an option as "FORMAT:{csv,json}", "N:INT in [1 - 1024]", "TEXT".
+void readType(const std::string& type, ArgumentText& argument) {
+  argument.value = type.substr(0, type.find(':'));
+  const size_t open = type.find('{'), close = type.rfind('}');
+  if (open == std::string::npos || close == std::string::npos || close < open) return;
+  std::string word;
+  for (char c : type.substr(open + 1, close - open - 1) + ",") {
+    if (c != ',') {
+      word += c;
+      continue;
+    }
+    argument.choices.push_back(word);
+    word.clear();
+  }
+  if (open == 0) argument.value = "VALUE";
+}
+
+ArgumentText describe(const CLI::Option& option) {
+  ArgumentText a;
+  if (option.get_positional()) {
+    a.names = {option.get_single_name()};
+  } else {
+    for (const std::string& name : option.get_snames()) a.names.push_back("-" + name);
+    for (const std::string& name : option.get_lnames()) a.names.push_back("--" + name);
+  }
+  a.text = option.get_description();
+  a.default_value = option.get_default_str();
+  a.required = option.get_required();
+  a.repeated = option.get_items_expected_max() > 1;
+  if (option.get_items_expected_max() > 0) readType(option.get_type_name(), a);
+  return a;
+}
+
+CommandText describe(const CLI::App& app, std::vector<std::string> words) {
+  CommandText c;
+  words.push_back(app.get_name());
+  c.words = std::move(words);
+  c.text = app.get_description();
+  c.notes = app.get_footer();
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_group().empty())
+      (option->get_positional() ? c.positionals : c.options).push_back(describe(*option));
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
+    c.commands.push_back(describe(*sub, c.words));
+  return c;
+}
+
+}  // namespace
+
+CommandText Program::describe() const { return cli::describe(*app_, {}); }
+
+}  // namespace tracesmith::cli
