@@ -4,6 +4,8 @@
 #include <set>
 
 #include "cluster/cluster_fixture.hpp"
+#include "hardware/capability.hpp"
+#include "support/tree.hpp"
 #include "tracesmith/cluster/cluster_master.hpp"
 
 namespace tracesmith::cluster {
@@ -146,6 +148,46 @@ TEST_F(Sdk, AMasterGivesTimelineTotalsAndTheNodesAskedFor) {
   for (const test::Row& row : test::rows(record.path, "events")) ASSERT_EQ(row.s("node"), "two");
   EXPECT_EQ(master.collectTracesFromNodes({"nobody"}).path, "");
   EXPECT_NE(master.lastError().find("nobody"), std::string::npos) << master.lastError();
+}
+
+TEST_F(Sdk, ANodeTellsItsHardwareWhenItRegisters) {
+  ::setenv("TRACESMITH_NVML", test::fakeNvml().c_str(), 1);
+  ::setenv("TRACESMITH_FAKE_NVML", test::nvmlDescription("h100-nvswitch").c_str(), 1);
+  ::setenv("TRACESMITH_ROOT", dir_.path().c_str(), 1);
+  ::setenv("TRACESMITH_DATA", (dir_ / "data").c_str(), 1);
+  hardware::Capability measured;
+  measured.set({"link_gbps", "GB/s", "0-1", 365.25, 360, 370, 5});
+  ASSERT_TRUE(hardware::saveCapability(hardware::capabilityPath("alpha"), measured).ok());
+  ClusterMasterConfig config;
+  config.listen_port = 0;
+  config.heartbeat_interval_ms = 100;
+  config.data_dir = dir_ / "m";
+  ClusterMaster master(config);
+  ASSERT_TRUE(master.start()) << master.lastError();
+  NodeAggregatorConfig alpha = node("alpha", 0);
+  alpha.master = "127.0.0.1:" + std::to_string(master.port());
+  NodeAggregator aggregator(alpha);
+  ASSERT_TRUE(aggregator.initialize()) << aggregator.lastError();
+  ASSERT_TRUE(eventually([&] { return aggregator.getNodeInfo().gpu_count == 8; }));
+  std::vector<NodeConnection> nodes;
+  ASSERT_TRUE(eventually([&] {
+    nodes = master.getConnectedNodes();
+    return nodes.size() == 1 && nodes[0].info.gpu_count == 8;
+  }));
+  for (const NodeInfo& info : {aggregator.getNodeInfo(), nodes[0].info}) {
+    EXPECT_EQ(info.gpus[0].vendor, "nvidia");
+    EXPECT_EQ(info.gpus[0].compute_major, 9);
+    EXPECT_NE(info.gpus[0].pci_bus_id, "");
+    EXPECT_FALSE(info.gpus[0].simulated);
+    EXPECT_TRUE(info.topology.has_nvswitch);
+    ASSERT_EQ(info.topology.links.size(), 28u);
+    EXPECT_EQ(info.topology.links[0].measured_bandwidth, 365.25);
+    EXPECT_EQ(info.topology.link_matrix.at({7, 0}), GPULinkType::NVSwitch);
+  }
+  const Output told = test::run({TRACESMITH_BIN, "cluster", "nodes", "--json", "--master", alpha.master});
+  EXPECT_TRUE(has(told.out, "\"measured_gbps\":365.25")) << told.out;
+  EXPECT_TRUE(has(told.out, "\"uuid\":\"GPU-")) << told.out;
+  EXPECT_TRUE(has(told.out, "\"figures\":[{")) << told.out;
 }
 
 TEST_F(Sdk, AMasterWhoseClockIsOffFromItsSourceDoesNotStart) {

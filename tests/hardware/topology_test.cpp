@@ -1,7 +1,9 @@
 #include <cstdlib>
+#include <filesystem>
 
 #include "hardware/capability.hpp"
 #include "hardware/inventory.hpp"
+#include "hardware/nvidia/nccl_version.hpp"
 #include "support/process.hpp"
 #include "support/tree.hpp"
 #include "tracesmith/cluster/gpu_topology.hpp"
@@ -69,6 +71,17 @@ TEST_F(Topology, KnowsWhatTheBenchMeasured) {
   EXPECT_EQ(t.getBandwidth(1, 0), 365.25);
   EXPECT_FALSE(t.getLink(0, 2)->measured_bandwidth.has_value());
   for (const char* name : {"TRACESMITH_NVML", "TRACESMITH_ROOT", "TRACESMITH_DATA"}) ::unsetenv(name);
+}
+
+TEST_F(Topology, FindsTheNewestNcclByTheNamesOfFiles) {
+  EXPECT_EQ(installedNccl(dir_.path()), "");
+  for (const char* file : {"usr/lib/x86_64-linux-gnu/libnccl.so.2.9.8",
+                           "usr/local/lib/python3.11/dist-packages/nvidia_nccl_cu12-2.21.5.dist-info/METADATA",
+                           "usr/lib/x86_64-linux-gnu/libnccl.so.2.x"}) {
+    std::filesystem::create_directories(std::filesystem::path(dir_ / file).parent_path());
+    test::writeFile(dir_ / file, "");
+  }
+  EXPECT_EQ(installedNccl(dir_.path()), "2.21.5");
 }
 
 TEST_F(Topology, GoesAroundWhereThereIsNoDirectLink) {
