@@ -93,33 +93,32 @@ int run(Options o) {
 
 }  // namespace
 
-void addAnalyze(CLI::App& app, Run& run_later) {
+void addAnalyze(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("analyze", "Say who made everybody wait, and why");
-  command->add_option("file", o->file, "Trace to analyze")->type_name("FILE.sbt");
-  command->add_flag("--ranks", o->print.ranks, "Also a line for every rank");
-  command->add_flag("--steps", o->print.steps, "Also a line for every step");
-  command->add_flag("--comm", o->print.comm, "Also who sends how much to whom");
-  command->add_flag("--json", o->json, "Print everything as JSON (docs/analysis.md)");
-  command->add_option("--comm-rules", o->analyze.comm_rules, "More rules that say which kernels are communication")
-      ->type_name("FILE");
-  command->add_flag("--show-comm-rules", o->show_rules, "Print the built-in rules and stop");
-  CLI::Option* path =
-      command->add_flag("--critical-path", o->path, "Instead: the critical path of one rank, as HTA finds it");
-  command->add_option("--rank", o->path_of.rank, "Of which rank; the first if not given")->needs(path);
-  command->add_option("--range", o->path_of.range, "Within a range of this name; the middle profiler step if not given")
-      ->needs(path)
-      ->type_name("NAME");
-  command->add_option("--instance", o->path_of.instance, "The how-manieth of these ranges, from 0")
-      ->needs(path)
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--threads", o->analyze.threads, "Threads; 0: all cores")->check(CLI::Range(0, 256));
-  command->add_flag("--strict", o->strict, "Fail if a block of the trace is damaged");
-  command->footer(
+  Command command = app.command("analyze", "Say who made everybody wait, and why");
+  command.positional("file", o->file, "Trace to analyze").type("FILE.sbt");
+  command.flag("--ranks", o->print.ranks, "Also a line for every rank");
+  command.flag("--steps", o->print.steps, "Also a line for every step");
+  command.flag("--comm", o->print.comm, "Also who sends how much to whom");
+  command.flag("--json", o->json, "Print everything as JSON (docs/analysis.md)");
+  command.option("--comm-rules", o->analyze.comm_rules, "More rules that say which kernels are communication")
+      .type("FILE");
+  command.flag("--show-comm-rules", o->show_rules, "Print the built-in rules and stop");
+  Option path = command.flag("--critical-path", o->path, "Instead: the critical path of one rank, as HTA finds it");
+  command.option("--rank", o->path_of.rank, "Of which rank; the first if not given").needs(path);
+  command.option("--range", o->path_of.range, "Within a range of this name; the middle profiler step if not given")
+      .needs(path)
+      .type("NAME");
+  command.option("--instance", o->path_of.instance, "The how-manieth of these ranges, from 0")
+      .needs(path)
+      .check(nonNegative());
+  command.option("--threads", o->analyze.threads, "Threads; 0: all cores").check(range(0, 256));
+  command.flag("--strict", o->strict, "Fail if a block of the trace is damaged");
+  command.footer(
       "The verdict comes first, then the evidence: what each rank cost the others, slow links, where the time of a\n"
       "step goes, the critical path over all ranks, and what would be if. What cannot be known is said.\n\n"
       "Example:  tracesmith synth -o job.sbt && tracesmith analyze job.sbt");
-  command->callback([o, &run_later] { run_later = [o] { return run(*o); }; });
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

@@ -126,47 +126,43 @@ int serve(const Options& o) {
   return s ? 0 : fail(s);
 }
 
-void addCommon(CLI::App& command, Options& o) {
+void addCommon(Command& command, Options& o) {
   addPlaces(command, o.places);
-  command.add_option("-o,--output", o.output, "Capability record to write; default: tracesmith-data/nodes/<node>.json")
-      ->type_name("FILE.json");
-  command.add_option("--nodes", o.nodes_yaml, "nodes.yaml whose capabilities stand over those measured")
-      ->type_name("FILE.yaml");
-  command.add_flag("--json", o.json, "Print JSON");
+  command.option("-o,--output", o.output, "Capability record to write; default: tracesmith-data/nodes/<node>.json")
+      .type("FILE.json");
+  command.option("--nodes", o.nodes_yaml, "nodes.yaml whose capabilities stand over those measured").type("FILE.yaml");
+  command.flag("--json", o.json, "Print JSON");
 }
 
 }  // namespace
 
-void addBench(CLI::App& app, Run& run) {
+void addBench(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* bench = app.add_subcommand("bench", "Measure what this machine can do: CPU, memory, disk, network, GPUs");
-  bench->require_subcommand(1);
-  CLI::App* hardware =
-      bench->add_subcommand("hardware", "Measure everything and keep it as the node's capability record");
-  addCommon(*hardware, *o);
-  hardware->add_option("--only", o->only, "Some of cpu, memory, disk, network, gpu, with commas")->type_name("LIST");
-  hardware->add_option("--repeat", o->bench.repetitions, "Repetitions")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  hardware->add_option("--dir", o->bench.dir, "Folder whose disk is measured; default: this one")->type_name("DIR");
-  hardware->add_option("--peer", o->bench.peer, "Also the network to a machine that runs `tracesmith bench serve`")
-      ->type_name("HOST:PORT");
-  hardware->add_flag("--quick", o->quick, "Shorter and rougher");
-  hardware->footer("Example:  tracesmith bench hardware --only cpu,gpu");
-  hardware->callback([o, &run] { run = [o] { return measure(*o, false); }; });
-  CLI::App* links = bench->add_subcommand("links", "Measure copies between GPUs; `tracesmith topo` shows them then");
-  addCommon(*links, *o);
-  links->add_option("--repeat", o->bench.repetitions, "Repetitions")->capture_default_str()->check(CLI::Range(1, 1000));
-  links->add_flag("--quick", o->quick, "Shorter and rougher");
-  links->callback([o, &run] { run = [o] { return measure(*o, true); }; });
-  CLI::App* shown_record = bench->add_subcommand("show", "Print the node's capability record, nodes.yaml applied");
-  addCommon(*shown_record, *o);
-  shown_record->callback([o, &run] { run = [o] { return show(*o); }; });
-  CLI::App* server = bench->add_subcommand("serve", "Be the other end of another machine's `bench hardware --peer`");
-  server->add_option("--bind", o->bind, "Address to listen on")->capture_default_str();
-  server->add_option("--port", o->port, "Port; 0: any free one")->capture_default_str()->check(CLI::Range(0, 65535));
-  server->callback([o, &run] { run = [o] { return serve(*o); }; });
-  bench->footer("Examples:  tracesmith bench hardware\n           tracesmith bench links && tracesmith topo");
+  Command bench = app.command("bench", "Measure what this machine can do: CPU, memory, disk, network, GPUs");
+  bench.needsCommand();
+  Command hardware = bench.command("hardware", "Measure everything and keep it as the node's capability record");
+  addCommon(hardware, *o);
+  hardware.option("--only", o->only, "Some of cpu, memory, disk, network, gpu, with commas").type("LIST");
+  hardware.option("--repeat", o->bench.repetitions, "Repetitions").showDefault().check(range(1, 1000));
+  hardware.option("--dir", o->bench.dir, "Folder whose disk is measured; default: this one").type("DIR");
+  hardware.option("--peer", o->bench.peer, "Also the network to a machine that runs `tracesmith bench serve`")
+      .type("HOST:PORT");
+  hardware.flag("--quick", o->quick, "Shorter and rougher");
+  hardware.footer("Example:  tracesmith bench hardware --only cpu,gpu");
+  hardware.run([o] { return measure(*o, false); });
+  Command links = bench.command("links", "Measure copies between GPUs; `tracesmith topo` shows them then");
+  addCommon(links, *o);
+  links.option("--repeat", o->bench.repetitions, "Repetitions").showDefault().check(range(1, 1000));
+  links.flag("--quick", o->quick, "Shorter and rougher");
+  links.run([o] { return measure(*o, true); });
+  Command shown_record = bench.command("show", "Print the node's capability record, nodes.yaml applied");
+  addCommon(shown_record, *o);
+  shown_record.run([o] { return show(*o); });
+  Command server = bench.command("serve", "Be the other end of another machine's `bench hardware --peer`");
+  server.option("--bind", o->bind, "Address to listen on").showDefault();
+  server.option("--port", o->port, "Port; 0: any free one").showDefault().check(range(0, 65535));
+  server.run([o] { return serve(*o); });
+  bench.footer("Examples:  tracesmith bench hardware\n           tracesmith bench links && tracesmith topo");
 }
 
 }  // namespace tracesmith::cli

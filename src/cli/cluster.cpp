@@ -8,25 +8,24 @@
 
 namespace tracesmith::cli {
 
-void addSecurity(CLI::App& command, access::SecurityOptions& s, bool server) {
+void addSecurity(Command& command, access::SecurityOptions& s, bool server) {
   command
-      .add_option("--token-file", s.token_file,
-                  server ? "Tokens that are let in, a line each: ROLE TOKEN (viewer, operator, admin)"
-                         : "File with the token to show")
-      ->type_name("FILE");
-  command.add_option("--tls-cert", s.tls_cert, "Own certificate (PEM)")->type_name("FILE");
-  command.add_option("--tls-key", s.tls_key, "Its key (PEM)")->type_name("FILE");
+      .option("--token-file", s.token_file,
+              server ? "Tokens that are let in, a line each: ROLE TOKEN (viewer, operator, admin)"
+                     : "File with the token to show")
+      .type("FILE");
+  command.option("--tls-cert", s.tls_cert, "Own certificate (PEM)").type("FILE");
+  command.option("--tls-key", s.tls_key, "Its key (PEM)").type("FILE");
   command
-      .add_option(
-          "--tls-ca", s.tls_ca,
-          server ? "Clients must have a certificate of this authority (PEM)" : "Authority of the other side (PEM)")
-      ->type_name("FILE");
+      .option("--tls-ca", s.tls_ca,
+              server ? "Clients must have a certificate of this authority (PEM)" : "Authority of the other side (PEM)")
+      .type("FILE");
 }
 
-void ClientCommand::add(CLI::App& command) {
-  command.add_option("--master", client.master, "Master to ask")->type_name("HOST:PORT")->capture_default_str();
+void ClientCommand::add(Command& command) {
+  command.option("--master", client.master, "Master to ask").type("HOST:PORT").showDefault();
   addSecurity(command, client.security, false);
-  command.add_flag("--json", json, "Print JSON");
+  command.flag("--json", json, "Print JSON");
 }
 
 Result<std::unique_ptr<cluster::Client>> ClientCommand::connect() const {
@@ -44,17 +43,17 @@ std::string timeText(int64_t unix_ns) {
   return text;
 }
 
-void addCluster(CLI::App& app, Run& run) {
-  CLI::App* cluster = app.add_subcommand("cluster", "Many nodes: agents, a master, named sessions, one clock");
-  cluster->require_subcommand(1);
-  addClusterServers(*cluster, run);
-  addClusterNodes(*cluster, run);
-  addClusterSessions(*cluster, run);
-  addClusterData(*cluster, run);
-  addClusterStat(*cluster, run);
-  addClusterHang(*cluster, run);
-  addClusterCerts(*cluster, run);
-  cluster->footer(
+void addCluster(Command& app) {
+  Command cluster = app.command("cluster", "Many nodes: agents, a master, named sessions, one clock");
+  cluster.needsCommand();
+  addClusterServers(cluster);
+  addClusterNodes(cluster);
+  addClusterSessions(cluster);
+  addClusterData(cluster);
+  addClusterStat(cluster);
+  addClusterHang(cluster);
+  addClusterCerts(cluster);
+  cluster.footer(
       "Example:  tracesmith cluster master &\n"
       "          tracesmith cluster agent --master 127.0.0.1:50051 --sim 4 &\n"
       "          tracesmith cluster record -o job.sbt -d 10");

@@ -1,31 +1,31 @@
 // What the files of `tracesmith cluster` share.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "cli/commands.hpp"
+#include "cli/options.hpp"
 #include "cluster/api.hpp"
 
 namespace tracesmith::cli {
 
-void addClusterServers(CLI::App& cluster, Run& run);   // agent, master
-void addClusterNodes(CLI::App& cluster, Run& run);     // add-node, nodes, status
-void addClusterSessions(CLI::App& cluster, Run& run);  // record, start, stop, sessions, recover
+void addClusterServers(Command& cluster);   // agent, master
+void addClusterNodes(Command& cluster);     // add-node, nodes, status
+void addClusterSessions(Command& cluster);  // record, start, stop, sessions, recover
 
-void addClusterStat(CLI::App& cluster, Run& run);   // stat
-void addClusterData(CLI::App& cluster, Run& run);   // tail, query, analyze-comm
-void addClusterHang(CLI::App& cluster, Run& run);   // hang
-void addClusterCerts(CLI::App& cluster, Run& run);  // certs
+void addClusterStat(Command& cluster);   // stat
+void addClusterData(Command& cluster);   // tail, query, analyze-comm
+void addClusterHang(Command& cluster);   // hang
+void addClusterCerts(Command& cluster);  // certs
 
-void addSecurity(CLI::App& command, access::SecurityOptions& security, bool server);
+void addSecurity(Command& command, access::SecurityOptions& security, bool server);
 
 /// --master and security of a command that asks a master.
 struct ClientCommand {
   cluster::ClientOptions client;
   bool json = false;
-  void add(CLI::App& command);
+  void add(Command& command);
   Result<std::unique_ptr<cluster::Client>> connect() const;
 };
 

@@ -28,21 +28,17 @@ int certs(const cluster::CertificateOptions& o, bool json) {
 
 }  // namespace
 
-void addClusterCerts(CLI::App& cluster, Run& run) {
+void addClusterCerts(Command& cluster) {
   auto o = std::make_shared<cluster::CertificateOptions>();
   auto json = std::make_shared<bool>(false);
-  CLI::App* command = cluster.add_subcommand("certs", "Make an authority and certificates for TLS");
-  command->add_option("-o,--output", o->folder, "Folder for them")->required()->type_name("DIR");
-  command->add_option("--host", o->hosts, "Names and addresses of the master and the agents, besides localhost")
-      ->type_name("NAME...");
-  command->add_option("--days", o->days, "How long they are valid")
-      ->type_name("DAYS")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 36500));
-  command->add_option("--ca", o->authority, "Sign with the authority in this folder instead of a new one")
-      ->type_name("DIR");
-  command->add_flag("--json", *json, "Print the names of the files as JSON");
-  command->footer(
+  Command command = cluster.command("certs", "Make an authority and certificates for TLS");
+  command.option("-o,--output", o->folder, "Folder for them").required().type("DIR");
+  command.option("--host", o->hosts, "Names and addresses of the master and the agents, besides localhost")
+      .type("NAME...");
+  command.option("--days", o->days, "How long they are valid").type("DAYS").showDefault().check(range(1, 36500));
+  command.option("--ca", o->authority, "Sign with the authority in this folder instead of a new one").type("DIR");
+  command.flag("--json", *json, "Print the names of the files as JSON");
+  command.footer(
       "Writes ca.pem, server.pem, client.pem and a key of each, for its owner only. Whoever has ca-key.pem can let\n"
       "anybody in: keep it off the nodes.\n\n"
       "Example:  tracesmith cluster certs -o certs --host head node1 node2\n"
@@ -50,7 +46,7 @@ void addClusterCerts(CLI::App& cluster, Run& run) {
       "                                    --tls-key certs/server-key.pem\n"
       "          tracesmith cluster status --master head:50051 --tls-ca certs/ca.pem --tls-cert certs/client.pem \\\n"
       "                                    --tls-key certs/client-key.pem");
-  command->callback([o, json, &run] { run = [o, json] { return certs(*o, *json); }; });
+  command.run([o, json] { return certs(*o, *json); });
 }
 
 }  // namespace tracesmith::cli

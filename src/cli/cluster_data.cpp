@@ -136,50 +136,48 @@ int analyzeComm(const Comm& o) {
 
 }  // namespace
 
-void addClusterData(CLI::App& cluster, Run& run) {
+void addClusterData(Command& cluster) {
   {
     auto o = std::make_shared<Tail>();
-    CLI::App* command = cluster.add_subcommand("tail", "Events of sessions that record, as nodes send them");
-    o->add(*command);
-    command->add_option("--node", o->filter.nodes, "Only of these nodes")->type_name("NAME...");
-    command->add_option("--rank", o->filter.ranks, "Only of these ranks")->type_name("N...")->delimiter(',');
-    command->add_option("--type", o->filter.types, "Only of these types: kernel, memcpy, runtime, …, collective")
-        ->type_name("TYPE...")
-        ->delimiter(',');
-    command->add_option("-n,--count", o->count, "Stop after N events")->type_name("N");
-    command->footer(
+    Command command = cluster.command("tail", "Events of sessions that record, as nodes send them");
+    o->add(command);
+    command.option("--node", o->filter.nodes, "Only of these nodes").type("NAME...");
+    command.option("--rank", o->filter.ranks, "Only of these ranks").type("N...").commas();
+    command.option("--type", o->filter.types, "Only of these types: kernel, memcpy, runtime, …, collective")
+        .type("TYPE...")
+        .commas();
+    command.option("-n,--count", o->count, "Stop after N events").type("N");
+    command.footer(
         "What comes faster than it can be shown is counted, not waited for.\n\n"
         "Example:  tracesmith cluster tail --type collective --rank 0,1");
-    command->callback([o, &run] { run = [o] { return tail(*o); }; });
+    command.run([o] { return tail(*o); });
   }
   {
     auto o = std::make_shared<Query>();
-    CLI::App* command = cluster.add_subcommand("query", "Ask a session, or all that is stored, in SQL");
-    o->add(*command);
-    command->add_option("SQL", o->sql, "Statement")->required()->type_name("SQL");
-    command->add_option("--name,--session", o->session, "Session by name or id; default: all that is stored")
-        ->type_name("NAME");
-    command->add_option("--format", o->format, "table, csv, json or parquet")
-        ->capture_default_str()
-        ->type_name("FORMAT");
-    command->add_option("-o,--output", o->output, "Write the result to this file")->type_name("OUT");
-    command->footer(
+    Command command = cluster.command("query", "Ask a session, or all that is stored, in SQL");
+    o->add(command);
+    command.positional("SQL", o->sql, "Statement").required().type("SQL");
+    command.option("--name,--session", o->session, "Session by name or id; default: all that is stored").type("NAME");
+    command.option("--format", o->format, "table, csv, json or parquet").showDefault().type("FORMAT");
+    command.option("-o,--output", o->output, "Write the result to this file").type("OUT");
+    command.footer(
         "Example:  tracesmith cluster query --name epoch-1 \"SELECT node, count(*) FROM events GROUP BY node\"");
-    command->callback([o, &run] { run = [o] { return query(*o); }; });
+    command.run([o] { return query(*o); });
   }
   auto o = std::make_shared<Comm>();
-  CLI::App* command = cluster.add_subcommand("analyze-comm", "Who sends how much to whom, over which slow links");
-  o->add(*command);
-  CLI::Option* file = command->add_option("FILE", o->file, "Trace to read")->type_name("FILE.sbt");
-  command->add_option("--name,--session", o->session, "Instead: a session of the master, by name or id")
-      ->type_name("NAME")
-      ->excludes(file);
-  command->footer("Example:  tracesmith cluster analyze-comm job.sbt");
-  command->callback([o, &run] {
-    if (o->file.empty() && o->session.empty())
-      throw CLI::ParseError("give FILE.sbt, or --name SESSION", CLI::ExitCodes::ValidationError);
-    run = [o] { return analyzeComm(*o); };
-  });
+  Command command = cluster.command("analyze-comm", "Who sends how much to whom, over which slow links");
+  o->add(command);
+  Option file = command.positional("FILE", o->file, "Trace to read").type("FILE.sbt");
+  command.option("--name,--session", o->session, "Instead: a session of the master, by name or id")
+      .type("NAME")
+      .excludes(file);
+  command.footer("Example:  tracesmith cluster analyze-comm job.sbt");
+  command.run(
+      [o]() -> Status {
+        if (o->file.empty() && o->session.empty()) return Status::invalid("give FILE.sbt, or --name SESSION");
+        return {};
+      },
+      [o] { return analyzeComm(*o); });
 }
 
 }  // namespace tracesmith::cli

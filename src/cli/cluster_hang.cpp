@@ -95,13 +95,13 @@ int hang(const Options& o) {
 
 }  // namespace
 
-void addClusterHang(CLI::App& cluster, Run& run) {
+void addClusterHang(Command& cluster) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = cluster.add_subcommand("hang", "Does the job stand still? Who is missing?");
-  command->add_flag("--watch", o->watch, "Go on: print changes and alerts as they come");
-  o->add(*command);
-  command->footer("Example:  tracesmith cluster hang --watch");
-  command->callback([o, &run] { run = [o] { return hang(*o); }; });
+  Command command = cluster.command("hang", "Does the job stand still? Who is missing?");
+  command.flag("--watch", o->watch, "Go on: print changes and alerts as they come");
+  o->add(command);
+  command.footer("Example:  tracesmith cluster hang --watch");
+  command.run([o] { return hang(*o); });
 }
 
 }  // namespace tracesmith::cli

@@ -81,23 +81,23 @@ int addNode(const ClientCommand& o, const std::string& address) {
 
 }  // namespace
 
-void addClusterNodes(CLI::App& cluster, Run& run) {
+void addClusterNodes(Command& cluster) {
   {
     auto o = std::make_shared<ClientCommand>();
     auto address = std::make_shared<std::string>();
-    CLI::App* command = cluster.add_subcommand("add-node", "Have the master dial an agent and take it in");
-    command->add_option("--address", *address, "Where the agent listens")->required()->type_name("HOST:PORT");
-    o->add(*command);
-    command->footer("Example:  tracesmith cluster add-node --address node7:50052");
-    command->callback([o, address, &run] { run = [o, address] { return addNode(*o, *address); }; });
+    Command command = cluster.command("add-node", "Have the master dial an agent and take it in");
+    command.option("--address", *address, "Where the agent listens").required().type("HOST:PORT");
+    o->add(command);
+    command.footer("Example:  tracesmith cluster add-node --address node7:50052");
+    command.run([o, address] { return addNode(*o, *address); });
   }
   for (bool all : {false, true}) {
     auto o = std::make_shared<ClientCommand>();
-    CLI::App* command = all ? cluster.add_subcommand("status", "Nodes, clocks, sessions and the store")
-                            : cluster.add_subcommand("nodes", "The nodes of the cluster");
-    o->add(*command);
-    command->footer(all ? "Example:  tracesmith cluster status --json" : "Example:  tracesmith cluster nodes");
-    command->callback([o, all, &run] { run = [o, all] { return nodes(*o, all); }; });
+    Command command = all ? cluster.command("status", "Nodes, clocks, sessions and the store")
+                          : cluster.command("nodes", "The nodes of the cluster");
+    o->add(command);
+    command.footer(all ? "Example:  tracesmith cluster status --json" : "Example:  tracesmith cluster nodes");
+    command.run([o, all] { return nodes(*o, all); });
   }
 }
 

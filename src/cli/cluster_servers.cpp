@@ -65,107 +65,94 @@ int serve(const char* what, const std::string& listen, bool json, Web* web,
 
 }  // namespace
 
-void addClusterServers(CLI::App& cluster, Run& run) {
+void addClusterServers(Command& cluster) {
   {
     auto o = std::make_shared<cluster::AgentOptions>();
     auto json = std::make_shared<bool>(false);
-    CLI::App* command = cluster.add_subcommand("agent", "Collect what happens on this node and send it to a master");
-    command->add_option("--master", o->master, "Master to connect to; without it the agent waits for add-node")
-        ->type_name("HOST:PORT");
-    command->add_option("--port", o->port, "Port to listen on; 0: any")->capture_default_str();
-    command->add_option("--listen", o->listen, "Address to listen on; beyond this machine it needs a token or TLS")
-        ->type_name("ADDRESS")
-        ->capture_default_str();
-    command->add_option("--data-dir", o->data_dir, "Where the spool is")->type_name("FOLDER")->capture_default_str();
-    command->add_option("--node-id", o->node_id, "Name of this node; default: the host name")->type_name("NAME");
-    command->add_option("--sim", o->sim_gpus, "Simulate this many GPUs at work")
-        ->type_name("GPUS")
-        ->check(CLI::Range(1, 64));
-    command->add_option("--sim-ranks", o->sim_ranks, "Ranks of the simulated job, on all its nodes")
-        ->type_name("N")
-        ->check(CLI::Range(1, 65536));
-    command->add_option("--sim-first-rank", o->sim_first_rank, "First of its ranks that runs here")
-        ->type_name("N")
-        ->check(CLI::Range(0, 65535));
+    Command command = cluster.command("agent", "Collect what happens on this node and send it to a master");
+    command.option("--master", o->master, "Master to connect to; without it the agent waits for add-node")
+        .type("HOST:PORT");
+    command.option("--port", o->port, "Port to listen on; 0: any").showDefault();
+    command.option("--listen", o->listen, "Address to listen on; beyond this machine it needs a token or TLS")
+        .type("ADDRESS")
+        .showDefault();
+    command.option("--data-dir", o->data_dir, "Where the spool is").type("FOLDER").showDefault();
+    command.option("--node-id", o->node_id, "Name of this node; default: the host name").type("NAME");
+    command.option("--sim", o->sim_gpus, "Simulate this many GPUs at work").type("GPUS").check(range(1, 64));
+    command.option("--sim-ranks", o->sim_ranks, "Ranks of the simulated job, on all its nodes")
+        .type("N")
+        .check(range(1, 65536));
+    command.option("--sim-first-rank", o->sim_first_rank, "First of its ranks that runs here")
+        .type("N")
+        .check(range(0, 65535));
+    command.option("--sim-start", o->sim_start, "When it began, Unix seconds: the same on all its nodes; default: now")
+        .type("SECONDS");
+    command.option("--fault", o->sim_faults, "What goes wrong in it, as in `tracesmith synth`: slow-gpu=3:1.2, …")
+        .type("FAULT...");
+    command.option("--freq", o->freq_ms, "Telemetry every MS milliseconds, where a session does not say")
+        .type("MS")
+        .showDefault()
+        .check(range(10, 3600000));
     command
-        ->add_option("--sim-start", o->sim_start,
-                     "When it began, Unix seconds: the same on all its nodes; default: now")
-        ->type_name("SECONDS");
-    command->add_option("--fault", o->sim_faults, "What goes wrong in it, as in `tracesmith synth`: slow-gpu=3:1.2, …")
-        ->type_name("FAULT...");
-    command->add_option("--freq", o->freq_ms, "Telemetry every MS milliseconds, where a session does not say")
-        ->type_name("MS")
-        ->capture_default_str()
-        ->check(CLI::Range(10, 3600000));
-    command
-        ->add_option("--keep-rings", o->keep_rings_s,
-                     "Memory of ended processes that nobody recorded is freed after SECONDS")
-        ->type_name("SECONDS")
-        ->capture_default_str()
-        ->check(CLI::Range(0.0, 1e9));
-    command->add_option("--segment-bytes", o->segment_bytes, "Size of the files data is kept in, about")
-        ->type_name("BYTES")
-        ->capture_default_str()
-        ->check(CLI::Range(uint64_t{64} << 10, uint64_t{1} << 30));
-    addSecurity(*command, o->security, true);
-    command->add_flag("--json", *json, "Print where it listens as JSON");
-    command->footer("Example:  tracesmith cluster agent --master head:50051 --data-dir /var/lib/tracesmith");
-    command->callback([o, json, &run] {
-      run = [o, json] {
-        return serve("agent", o->listen, *json, nullptr, [&](cluster::Library& l) { return l.startAgent(*o); });
-      };
+        .option("--keep-rings", o->keep_rings_s,
+                "Memory of ended processes that nobody recorded is freed after SECONDS")
+        .type("SECONDS")
+        .showDefault()
+        .check(range(0.0, 1e9));
+    command.option("--segment-bytes", o->segment_bytes, "Size of the files data is kept in, about")
+        .type("BYTES")
+        .showDefault()
+        .check(range(uint64_t{64} << 10, uint64_t{1} << 30));
+    addSecurity(command, o->security, true);
+    command.flag("--json", *json, "Print where it listens as JSON");
+    command.footer("Example:  tracesmith cluster agent --master head:50051 --data-dir /var/lib/tracesmith");
+    command.run([o, json] {
+      return serve("agent", o->listen, *json, nullptr, [&](cluster::Library& l) { return l.startAgent(*o); });
     });
   }
   auto o = std::make_shared<cluster::MasterOptions>();
   auto json = std::make_shared<bool>(false);
-  CLI::App* command = cluster.add_subcommand("master", "Hold the cluster together: nodes, sessions, clock, store");
-  command->add_option("--port", o->port, "Port to listen on, TCP and UDP; 0: any")->capture_default_str();
-  command->add_option("--listen", o->listen, "Address to listen on; beyond this machine it needs a token or TLS")
-      ->type_name("ADDRESS")
-      ->capture_default_str();
-  command->add_option("--data-dir", o->data_dir, "Where everything is stored")
-      ->type_name("FOLDER")
-      ->capture_default_str();
-  command->add_option("--freq", o->freq_ms, "Telemetry of sessions every MS milliseconds, where they do not say")
-      ->type_name("MS")
-      ->capture_default_str()
-      ->check(CLI::Range(10, 3600000));
-  command->add_option("--heartbeat", o->heartbeat_ms, "Agents report every MS milliseconds")
-      ->type_name("MS")
-      ->capture_default_str()
-      ->check(CLI::Range(50, 60000));
-  command->add_option("--node-timeout", o->timeout_ms, "A node silent for MS milliseconds is unhealthy")
-      ->type_name("MS")
-      ->capture_default_str()
-      ->check(CLI::Range(100, 3600000));
+  Command command = cluster.command("master", "Hold the cluster together: nodes, sessions, clock, store");
+  command.option("--port", o->port, "Port to listen on, TCP and UDP; 0: any").showDefault();
+  command.option("--listen", o->listen, "Address to listen on; beyond this machine it needs a token or TLS")
+      .type("ADDRESS")
+      .showDefault();
+  command.option("--data-dir", o->data_dir, "Where everything is stored").type("FOLDER").showDefault();
+  command.option("--freq", o->freq_ms, "Telemetry of sessions every MS milliseconds, where they do not say")
+      .type("MS")
+      .showDefault()
+      .check(range(10, 3600000));
+  command.option("--heartbeat", o->heartbeat_ms, "Agents report every MS milliseconds")
+      .type("MS")
+      .showDefault()
+      .check(range(50, 60000));
+  command.option("--node-timeout", o->timeout_ms, "A node silent for MS milliseconds is unhealthy")
+      .type("MS")
+      .showDefault()
+      .check(range(100, 3600000));
   auto web = std::make_shared<Web>();
-  CLI::Option* http =
-      command->add_option("--http-port", web->port, "Port of the page and the HTTP API; 0: none, -1: any")
-          ->capture_default_str()
-          ->check(CLI::Range(-1, 65535));
-  command
-      ->add_option("--http-origin", web->options.origins, "Another site whose pages may ask: https://grafana.example")
-      ->type_name("ORIGIN");
-  command->add_option("--webhook", o->webhook, "Post alerts (a hang, a slow rank, …) as JSON to this address")
-      ->type_name("http://…");
-  command
-      ->add_option("--on-alert", o->on_alert, "Run this program for alerts, with JSON on its standard input; no shell")
-      ->type_name("CMD");
-  command->add_option("--freeze", o->freeze_s, "On a hang keep the last SECONDS of all ranks as the session hang-TIME")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 3600.0));
-  addSecurity(*command, o->security, true);
-  command->add_flag("--json", *json, "Print where it listens as JSON");
-  command->footer(
+  Option http = command.option("--http-port", web->port, "Port of the page and the HTTP API; 0: none, -1: any")
+                    .showDefault()
+                    .check(range(-1, 65535));
+  command.option("--http-origin", web->options.origins, "Another site whose pages may ask: https://grafana.example")
+      .type("ORIGIN");
+  command.option("--webhook", o->webhook, "Post alerts (a hang, a slow rank, …) as JSON to this address")
+      .type("http://…");
+  command.option("--on-alert", o->on_alert, "Run this program for alerts, with JSON on its standard input; no shell")
+      .type("CMD");
+  command.option("--freeze", o->freeze_s, "On a hang keep the last SECONDS of all ranks as the session hang-TIME")
+      .type("SECONDS")
+      .check(range(0.1, 3600.0));
+  addSecurity(command, o->security, true);
+  command.flag("--json", *json, "Print where it listens as JSON");
+  command.footer(
       "Example:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith");
-  command->callback([o, json, web, http, &run] {
-    run = [o, json, web, http] {
-      web->options.listen = o->listen;
-      web->options.data_dir = o->data_dir;
-      web->options.security = o->security;
-      web->asked = http->count() > 0;
-      return serve("master", o->listen, *json, web.get(), [&](cluster::Library& l) { return l.startMaster(*o); });
-    };
+  command.run([o, json, web, http] {
+    web->options.listen = o->listen;
+    web->options.data_dir = o->data_dir;
+    web->options.security = o->security;
+    web->asked = http.given();
+    return serve("master", o->listen, *json, web.get(), [&](cluster::Library& l) { return l.startMaster(*o); });
   });
 }
 

@@ -195,80 +195,75 @@ int recover(const Options& o) {
   return finish(o, *found);
 }
 
-void addStart(CLI::App& command, Options& o) {
-  command.add_option("--name", o.start.name, "Name of the session; default: one is made up")->type_name("NAME");
-  command.add_option("--freq", o.start.freq_ms, "Telemetry every MS milliseconds")
-      ->type_name("MS")
-      ->check(CLI::Range(10, 3600000));
+void addStart(Command& command, Options& o) {
+  command.option("--name", o.start.name, "Name of the session; default: one is made up").type("NAME");
+  command.option("--freq", o.start.freq_ms, "Telemetry every MS milliseconds").type("MS").check(range(10, 3600000));
 }
 
 }  // namespace
 
-void addClusterSessions(CLI::App& cluster, Run& run) {
+void addClusterSessions(Command& cluster) {
   auto make = [&](const char* name, const char* text, int (*work)(const Options&)) {
     auto o = std::make_shared<Options>();
-    CLI::App* command = cluster.add_subcommand(name, text);
-    o->add(*command);
-    command->callback([o, work, &run] { run = [o, work] { return work(*o); }; });
+    Command command = cluster.command(name, text);
+    o->add(command);
+    command.run([o, work] { return work(*o); });
     return std::pair(command, o);
   };
   {
     auto [command, o] = make("record", "Record all nodes and write one trace", record);
-    addStart(*command, *o);
-    command->add_option("-o,--output", o->output, "Trace to write (.sbt), or frames (.json)")
-        ->required()
-        ->type_name("FILE");
-    command->add_option("-d,--duration", o->start.duration_s, "Record the next SECONDS")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(0.001, 1e8));
-    command->add_option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(0.001, 1e6));
-    command->add_option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver")
-        ->type_name("SECONDS")
-        ->capture_default_str();
-    command->footer("Example:  tracesmith cluster record -o job.sbt -d 10 --last 30");
-    command->callback([o = o, &run] {
-      if (o->start.duration_s == 0 && o->start.last_s == 0)
-        throw CLI::ParseError("give --duration SECONDS, --last SECONDS, or both", CLI::ExitCodes::ValidationError);
-      run = [o] { return record(*o); };
-    });
+    addStart(command, *o);
+    command.option("-o,--output", o->output, "Trace to write (.sbt), or frames (.json)").required().type("FILE");
+    command.option("-d,--duration", o->start.duration_s, "Record the next SECONDS")
+        .type("SECONDS")
+        .check(range(0.001, 1e8));
+    command.option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach")
+        .type("SECONDS")
+        .check(range(0.001, 1e6));
+    command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver").type("SECONDS").showDefault();
+    command.footer("Example:  tracesmith cluster record -o job.sbt -d 10 --last 30");
+    command.run(
+        [o = o]() -> Status {
+          if (o->start.duration_s == 0 && o->start.last_s == 0)
+            return Status::invalid("give --duration SECONDS, --last SECONDS, or both");
+          return {};
+        },
+        [o] { return record(*o); });
   }
   {
     auto [command, o] = make("start", "Start a named session", start);
-    addStart(*command, *o);
-    command->add_option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach")
-        ->type_name("SECONDS");
-    command->add_option("--max-age", o->start.max_age_s, "Keep only the last SECONDS of it")->type_name("SECONDS");
-    command->add_option("--max-bytes", o->start.max_bytes, "Keep only about the last BYTES of it")->type_name("BYTES");
-    command->footer("Example:  tracesmith cluster start --name epoch-1 --freq 100");
+    addStart(command, *o);
+    command.option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach").type("SECONDS");
+    command.option("--max-age", o->start.max_age_s, "Keep only the last SECONDS of it").type("SECONDS");
+    command.option("--max-bytes", o->start.max_bytes, "Keep only about the last BYTES of it").type("BYTES");
+    command.footer("Example:  tracesmith cluster start --name epoch-1 --freq 100");
   }
   {
     auto [command, o] = make("stop", "Stop a session, or all", stop);
-    command->add_option("--name", o->name, "Session to stop; default: all that record")->type_name("NAME");
-    command->add_option("-o,--output", o->output, "Write its trace (.sbt) or frames (.json) too")->type_name("FILE");
-    command->add_option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver")
-        ->type_name("SECONDS")
-        ->capture_default_str();
-    command->footer("Example:  tracesmith cluster stop --name epoch-1 -o epoch-1.json");
+    command.option("--name", o->name, "Session to stop; default: all that record").type("NAME");
+    command.option("-o,--output", o->output, "Write its trace (.sbt) or frames (.json) too").type("FILE");
+    command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver").type("SECONDS").showDefault();
+    command.footer("Example:  tracesmith cluster stop --name epoch-1 -o epoch-1.json");
   }
   {
     auto [command, o] = make("sessions", "List the sessions", sessions);
-    command->footer("Example:  tracesmith cluster sessions --json");
+    command.footer("Example:  tracesmith cluster sessions --json");
   }
   auto [command, o] = make("recover", "List sessions, go on with one, or export its data", recover);
-  command->add_flag("--list", o->list, "List all sessions");
-  command->add_option("--name", o->name, "Session by name")->type_name("NAME");
-  command->add_option("--id,--session-id", o->id, "Session by id")->type_name("ID");
-  command->add_option("--export", o->output, "Write its trace (.sbt) or frames (.json)")->type_name("FILE");
-  command->footer(
+  command.flag("--list", o->list, "List all sessions");
+  command.option("--name", o->name, "Session by name").type("NAME");
+  command.option("--id,--session-id", o->id, "Session by id").type("ID");
+  command.option("--export", o->output, "Write its trace (.sbt) or frames (.json)").type("FILE");
+  command.footer(
       "Without --export the session records again.\n\n"
       "Example:  tracesmith cluster recover --name epoch-1 --export epoch-1.sbt");
-  command->callback([o = o, &run] {
-    if (o->list + !o->name.empty() + !o->id.empty() != 1)
-      throw CLI::ParseError("give one of --list, --name NAME, --id ID", CLI::ExitCodes::ValidationError);
-    run = [o] { return recover(*o); };
-  });
+  command.run(
+      [o = o]() -> Status {
+        if (o->list + !o->name.empty() + !o->id.empty() != 1)
+          return Status::invalid("give one of --list, --name NAME, --id ID");
+        return {};
+      },
+      [o] { return recover(*o); });
 }
 
 }  // namespace tracesmith::cli

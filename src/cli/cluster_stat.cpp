@@ -55,21 +55,21 @@ int stat(const Options& o) {
 
 }  // namespace
 
-void addClusterStat(CLI::App& cluster, Run& run) {
+void addClusterStat(Command& cluster) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = cluster.add_subcommand("stat", "Statistics and a picture of a session's frames (.json)");
-  command->add_option("--data", o->data, "Frames, as `cluster stop -o NAME.json` writes them")
-      ->required()
-      ->type_name("FILE.json");
-  command->add_option("--plot", o->plot, "Picture to draw")->type_name("FILE.png|.pdf|.svg");
-  command->add_flag("--json", o->json, "Print JSON");
-  command->footer("Example:  tracesmith cluster stat --data epoch-1.json --plot epoch-1.pdf");
-  command->callback([o, &run] {
-    analysis::Canvas::Format format;
-    if (!o->plot.empty() && !analysis::Canvas::formatOf(o->plot, format))
-      throw CLI::ParseError("--plot draws FILE.png, FILE.pdf or FILE.svg", CLI::ExitCodes::ValidationError);
-    run = [o] { return stat(*o); };
-  });
+  Command command = cluster.command("stat", "Statistics and a picture of a session's frames (.json)");
+  command.option("--data", o->data, "Frames, as `cluster stop -o NAME.json` writes them").required().type("FILE.json");
+  command.option("--plot", o->plot, "Picture to draw").type("FILE.png|.pdf|.svg");
+  command.flag("--json", o->json, "Print JSON");
+  command.footer("Example:  tracesmith cluster stat --data epoch-1.json --plot epoch-1.pdf");
+  command.run(
+      [o]() -> Status {
+        analysis::Canvas::Format format;
+        if (!o->plot.empty() && !analysis::Canvas::formatOf(o->plot, format))
+          return Status::invalid("--plot draws FILE.png, FILE.pdf or FILE.svg");
+        return {};
+      },
+      [o] { return stat(*o); });
 }
 
 }  // namespace tracesmith::cli

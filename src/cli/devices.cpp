@@ -91,18 +91,16 @@ void print(const Inventory& v) {
 
 }  // namespace
 
-void addDevices(CLI::App& app, Run& run) {
+void addDevices(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("devices", "Show this machine's GPUs of all vendors, CPUs, NICs and disks");
-  addPlaces(*command, o->places);
-  command->add_flag("--json", o->json, "Print JSON; null: not known");
-  command->footer("Example:  tracesmith devices --json | jq '.gpus[].name'");
-  command->callback([o, &run] {
-    run = [o] {
-      const Inventory inventory = discover(o->places);
-      o->json ? static_cast<void>(std::printf("%s\n", inventoryJson(inventory).c_str())) : print(inventory);
-      return 0;
-    };
+  Command command = app.command("devices", "Show this machine's GPUs of all vendors, CPUs, NICs and disks");
+  addPlaces(command, o->places);
+  command.flag("--json", o->json, "Print JSON; null: not known");
+  command.footer("Example:  tracesmith devices --json | jq '.gpus[].name'");
+  command.run([o] {
+    const Inventory inventory = discover(o->places);
+    o->json ? static_cast<void>(std::printf("%s\n", inventoryJson(inventory).c_str())) : print(inventory);
+    return 0;
   });
 }
 

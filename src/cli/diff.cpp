@@ -81,20 +81,20 @@ int run(const Options& o) {
 
 }  // namespace
 
-void addDiff(CLI::App& app, Run& run_later) {
+void addDiff(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("diff", "Say what changed between two traces");
-  command->add_option("before", o->a, "Trace to compare with")->required()->type_name("A.sbt");
-  command->add_option("after", o->b, "Trace to compare")->required()->type_name("B.sbt");
-  command->add_option("--rank", o->diff.rank, "Rank whose events are compared by name; the first if not given");
-  command->add_option("--step", o->diff.step, "Step in which; the first if not given");
-  command->add_option("--comm-rules", o->diff.comm_rules, "More rules that say which kernels are communication")
-      ->type_name("FILE");
-  command->add_option("--threads", o->diff.threads, "Threads; 0: all cores")->check(CLI::Range(0, 256));
-  command->add_flag("--json", o->json, "Print everything as JSON (docs/analysis.md)");
-  command->add_flag("--strict", o->strict, "Fail if a block of a trace is damaged");
-  command->footer("Example:  tracesmith diff yesterday.sbt today.sbt");
-  command->callback([o, &run_later] { run_later = [o] { return run(*o); }; });
+  Command command = app.command("diff", "Say what changed between two traces");
+  command.positional("before", o->a, "Trace to compare with").required().type("A.sbt");
+  command.positional("after", o->b, "Trace to compare").required().type("B.sbt");
+  command.option("--rank", o->diff.rank, "Rank whose events are compared by name; the first if not given");
+  command.option("--step", o->diff.step, "Step in which; the first if not given");
+  command.option("--comm-rules", o->diff.comm_rules, "More rules that say which kernels are communication")
+      .type("FILE");
+  command.option("--threads", o->diff.threads, "Threads; 0: all cores").check(range(0, 256));
+  command.flag("--json", o->json, "Print everything as JSON (docs/analysis.md)");
+  command.flag("--strict", o->strict, "Fail if a block of a trace is damaged");
+  command.footer("Example:  tracesmith diff yesterday.sbt today.sbt");
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

@@ -148,18 +148,18 @@ int run(const Options& o) {
 
 }  // namespace
 
-void addExport(CLI::App& app, Run& run_command) {
+void addExport(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("export", "Write a trace in the format of another tool");
-  command->add_option("FILE", o->file, "Trace to read")->required()->type_name("FILE.sbt");
-  command->add_option("-o,--output", o->out, "File to write; - is standard output")->required()->type_name("OUT");
-  command->add_option("--format", o->format, "perfetto, chrome, csv, json or parquet; otherwise OUT's ending says it")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember({"perfetto", "chrome", "csv", "json", "parquet"}));
-  command->add_option("--table", o->table, "Table to write as csv, json or parquet (events)")->type_name("TABLE");
-  o->selection.add(*command);
-  command->add_flag("--strict", o->strict, "Fail, and write nothing, if a part of the trace cannot be read");
-  command->footer(
+  Command command = app.command("export", "Write a trace in the format of another tool");
+  command.positional("FILE", o->file, "Trace to read").required().type("FILE.sbt");
+  command.option("-o,--output", o->out, "File to write; - is standard output").required().type("OUT");
+  command.option("--format", o->format, "perfetto, chrome, csv, json or parquet; otherwise OUT's ending says it")
+      .type("FORMAT")
+      .check(oneOf({"perfetto", "chrome", "csv", "json", "parquet"}));
+  command.option("--table", o->table, "Table to write as csv, json or parquet (events)").type("TABLE");
+  o->selection.add(command);
+  command.flag("--strict", o->strict, "Fail, and write nothing, if a part of the trace cannot be read");
+  command.footer(
       "Formats:\n"
       "  perfetto  .pftrace .perfetto-trace  for ui.perfetto.dev: nodes, ranks, threads, GPUs and streams as a tree,\n"
       "                                      arrows from launches to kernels, counters, steps, collectives, losses\n"
@@ -174,7 +174,7 @@ void addExport(CLI::App& app, Run& run_command) {
       "Damaged blocks are left out with a warning. `tracesmith info --schema` lists tables and columns.\n\n"
       "Examples:  tracesmith export job.sbt -o job.pftrace --rank 0,1 --from 2s --to 2.5s\n"
       "           tracesmith export job.sbt -o - --format csv --table collectives | head");
-  command->callback([o, &run_command] { run_command = [o] { return run(*o); }; });
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

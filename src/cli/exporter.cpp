@@ -54,29 +54,26 @@ int run(const Options& o) {
 
 }  // namespace
 
-void addExporter(CLI::App& app, Run& r) {
+void addExporter(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("exporter", "Serve this machine's telemetry to Prometheus");
-  addPlaces(*command, o->sampler.places);
-  command->add_option("--port", o->port, "Port to listen on; 0: any free one")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 65535));
-  command->add_option("--bind", o->bind, "Address to listen on; 0.0.0.0 for all: anybody can read then")
-      ->capture_default_str();
+  Command command = app.command("exporter", "Serve this machine's telemetry to Prometheus");
+  addPlaces(command, o->sampler.places);
+  command.option("--port", o->port, "Port to listen on; 0: any free one").showDefault().check(range(0, 65535));
+  command.option("--bind", o->bind, "Address to listen on; 0.0.0.0 for all: anybody can read then").showDefault();
   o->sampler.fast_ms = 1000;  // Prometheus scrapes every 15 s or so
-  command->add_option("--interval", o->sampler.fast_ms, "ms between readings of cheap metrics")
-      ->capture_default_str()
-      ->check(CLI::Range(20, 60000));
-  command->add_option("--slow-interval", o->sampler.slow_ms, "ms between readings of dear ones")
-      ->capture_default_str()
-      ->check(CLI::Range(100, 600000));
-  command->add_option("--nvml-field", o->sampler.nvml_fields, "More of NVML's fields, by name; repeat it for several")
-      ->type_name("NAME");
-  command->footer(
+  command.option("--interval", o->sampler.fast_ms, "ms between readings of cheap metrics")
+      .showDefault()
+      .check(range(20, 60000));
+  command.option("--slow-interval", o->sampler.slow_ms, "ms between readings of dear ones")
+      .showDefault()
+      .check(range(100, 600000));
+  command.option("--nvml-field", o->sampler.nvml_fields, "More of NVML's fields, by name; repeat it for several")
+      .type("NAME");
+  command.footer(
       "Names are tracesmith_gpu_…, tracesmith_host_…, tracesmith_rdma_… in base units; tracesmith_gpu_info has model,\n"
       "vendor and whether a GPU is simulated. deploy/grafana has a dashboard.\n\n"
       "Example:  tracesmith exporter --port 9835 &\n          curl -s localhost:9835/metrics | grep gpu_power");
-  command->callback([o, &r] { r = [o] { return run(*o); }; });
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

@@ -87,19 +87,18 @@ int run(Options& o) {
 
 }  // namespace
 
-void addImport(CLI::App& app, Run& run_out) {
-  CLI::App* command =
-      app.add_subcommand("import", "Read Kineto or Chrome JSON (also .gz) or older SBT traces into one SBT trace");
+void addImport(Command& app) {
+  Command command =
+      app.command("import", "Read Kineto or Chrome JSON (also .gz) or older SBT traces into one SBT trace");
   auto options = std::make_shared<Options>();
-  command->add_option("paths", options->import.paths, "Trace files, or folders of them: one file a rank")
-      ->required()
-      ->type_name("PATH");
-  command->add_option("-o,--output", options->output, "The trace to write")->required()->type_name("FILE.sbt");
-  command->add_option("--rank", options->rank, "Rank of the one input, whatever it says itself")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--node", options->import.node, "Node the inputs were recorded on")->type_name("NAME");
-  command->add_flag("--json", options->json, "Print the summary as JSON");
-  command->callback([options, &run_out] { run_out = [options] { return run(*options); }; });
+  command.positional("paths", options->import.paths, "Trace files, or folders of them: one file a rank")
+      .required()
+      .type("PATH");
+  command.option("-o,--output", options->output, "The trace to write").required().type("FILE.sbt");
+  command.option("--rank", options->rank, "Rank of the one input, whatever it says itself").check(nonNegative());
+  command.option("--node", options->import.node, "Node the inputs were recorded on").type("NAME");
+  command.flag("--json", options->json, "Print the summary as JSON");
+  command.run([options] { return run(*options); });
 }
 
 }  // namespace tracesmith::cli

@@ -93,17 +93,17 @@ void printSchemaJson() {
   std::printf("%s\n", out.c_str());
 }
 
-void addInfo(CLI::App& app, Run& run_command) {
+void addInfo(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("info", "Say what is in a trace, how large it is and what is missing");
-  command->add_option("FILE", o->file, "Trace to look at")->type_name("FILE.sbt");
-  command->add_flag("--columns", o->columns, "Sizes of the columns of each table too");
-  command->add_flag("--full", o->full, "Counts that take a while on large traces too: events by type, collectives");
-  command->add_flag("--verify", o->verify, "Decode everything and list what is damaged; implies --full");
-  command->add_flag("--strict", o->strict, "Fail if a part of the trace cannot be read");
-  command->add_flag("--schema", o->schema, "Print all tables and columns with their meaning; needs no FILE");
-  command->add_flag("--json", o->json, "Print JSON");
-  command->footer(
+  Command command = app.command("info", "Say what is in a trace, how large it is and what is missing");
+  command.positional("FILE", o->file, "Trace to look at").type("FILE.sbt");
+  command.flag("--columns", o->columns, "Sizes of the columns of each table too");
+  command.flag("--full", o->full, "Counts that take a while on large traces too: events by type, collectives");
+  command.flag("--verify", o->verify, "Decode everything and list what is damaged; implies --full");
+  command.flag("--strict", o->strict, "Fail if a part of the trace cannot be read");
+  command.flag("--schema", o->schema, "Print all tables and columns with their meaning; needs no FILE");
+  command.flag("--json", o->json, "Print JSON");
+  command.footer(
       "Reads block headers and small tables only, so it answers at once however large the trace is; sizes are of the\n"
       "compressed blocks in the file. A trace that is still being written, or whose writer was killed, is read as far\n"
       "as it goes.\n\n"
@@ -121,7 +121,7 @@ void addInfo(CLI::App& app, Run& run_command) {
       "Examples:  tracesmith info job.sbt\n"
       "           tracesmith info job.sbt --json | jq '.losses'\n"
       "           tracesmith info job.sbt --verify --strict && echo all of it can be read");
-  command->callback([o, &run_command] { run_command = [o] { return run(*o); }; });
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

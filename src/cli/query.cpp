@@ -191,40 +191,32 @@ int queryTraces(const std::vector<std::string>& files, const std::string& sql, c
   return runQuery(args);
 }
 
-void addQuery(CLI::App& app, Run& run) {
-  auto args = std::make_shared<QueryArgs>();  // shared with the callback, which outlives this function
-  CLI::App* command = app.add_subcommand("query", "Ask one or several traces in SQL (DuckDB's dialect)");
+void addQuery(Command& app) {
+  auto args = std::make_shared<QueryArgs>();
+  Command command = app.command("query", "Ask one or several traces in SQL (DuckDB's dialect)");
   command
-      ->add_option("inputs", args->inputs,
-                   "FILE... and, as the last word, the SQL; without SQL: a prompt, or statements from standard input")
-      ->required()
-      ->type_name("FILE... [SQL]");
-  command->add_option("-f,--file", args->sql_file, "read the SQL from this file (- is standard input)")
-      ->type_name("SQLFILE");
-  command->add_option("--format", args->format, "table, csv, json or parquet")
-      ->capture_default_str()
-      ->type_name("FORMAT");
-  command->add_option("-o,--output", args->out, "write the result to this file, whole or not at all")->type_name("OUT");
-  command->add_option("--max-rows", args->max_rows, "rows a table shows, first and last; 0: all")
-      ->capture_default_str()
-      ->type_name("N");
+      .positional("inputs", args->inputs,
+                  "FILE... and, as the last word, the SQL; without SQL: a prompt, or statements from standard input")
+      .required()
+      .type("FILE... [SQL]");
+  command.option("-f,--file", args->sql_file, "read the SQL from this file (- is standard input)").type("SQLFILE");
+  command.option("--format", args->format, "table, csv, json or parquet").showDefault().type("FORMAT");
+  command.option("-o,--output", args->out, "write the result to this file, whole or not at all").type("OUT");
+  command.option("--max-rows", args->max_rows, "rows a table shows, first and last; 0: all").showDefault().type("N");
   command
-      ->add_option("--memory", args->engine.memory,
-                   "memory limit, beyond which DuckDB spills to disk (default: half of the machine's)")
-      ->type_name("2GB");
-  command->add_option("--threads", args->engine.threads, "threads (default: all cores)")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N");
-  command->add_flag("--strict", args->strict, "exit 1 if a damaged part of a trace was left out");
-  command->add_flag("-v,--verbose", args->verbose,
-                    "say how many blocks were read, how many rows came and how long it took");
-  command->footer(
+      .option("--memory", args->engine.memory,
+              "memory limit, beyond which DuckDB spills to disk (default: half of the machine's)")
+      .type("2GB");
+  command.option("--threads", args->engine.threads, "threads (default: all cores)").check(range(1, 1024)).type("N");
+  command.flag("--strict", args->strict, "exit 1 if a damaged part of a trace was left out");
+  command.flag("-v,--verbose", args->verbose, "say how many blocks were read, how many rows came and how long it took");
+  command.footer(
       "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Only reading statements "
       "are allowed.\n"
       "Of a row of collectives: algbw_gbps(op, bytes, group_size, dur), busbw_gbps(op, bytes, group_size, dur).\n"
       "Example:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
       "LIMIT 10\"");
-  command->callback([args, &run] { run = [args] { return runQuery(*args); }; });
+  command.run([args] { return runQuery(*args); });
 }
 
 }  // namespace tracesmith::cli

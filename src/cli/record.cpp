@@ -155,39 +155,37 @@ int record(const Options& o) {
 
 }  // namespace
 
-void addRecord(CLI::App& app, Run& run) {
+void addRecord(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("record", "Save the last seconds, or the next ones, of processes that run under the probe");
-  command->add_option("-o,--output", o->output, "Trace to write")->type_name("FILE.sbt");
-  command->add_option("--pid", o->pid, "This process");
-  command->add_flag("--all", o->all, "Every process of this user under the probe");
-  command->add_option("--last", o->last_s, "What happened in the last SECONDS (as far as the ring reaches)")
-      ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
-  command->add_option("-d,--duration", o->duration_s, "What happens in the next SECONDS")
-      ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
-  command->add_flag(
-      "--in-flight", o->in_flight,
-      "Instead of a trace: print the NCCL operations that were launched and have not ended, with their age");
-  command->add_flag("--json", o->json, "Print the summary, or the operations, as JSON");
-  command->footer(
+  Command command =
+      app.command("record", "Save the last seconds, or the next ones, of processes that run under the probe");
+  command.option("-o,--output", o->output, "Trace to write").type("FILE.sbt");
+  command.option("--pid", o->pid, "This process");
+  command.flag("--all", o->all, "Every process of this user under the probe");
+  command.option("--last", o->last_s, "What happened in the last SECONDS (as far as the ring reaches)")
+      .type("SECONDS")
+      .check(positive());
+  command.option("-d,--duration", o->duration_s, "What happens in the next SECONDS").type("SECONDS").check(positive());
+  command.flag("--in-flight", o->in_flight,
+               "Instead of a trace: print the NCCL operations that were launched and have not ended, with their age");
+  command.flag("--json", o->json, "Print the summary, or the operations, as JSON");
+  command.footer(
       "An operation that stays in flight on some ranks and is missing on another names the rank all wait for. CUPTI "
       "hands\n"
       "kernels over late: operations just before the one that waits may be listed too.\n\n"
       "Example:  tracesmith run --flight 30 -- python train.py &\n          tracesmith record --all --last 30 -o "
       "slow-step.sbt\n"
       "          tracesmith record --all --in-flight");
-  command->callback([o, &run] {
-    auto wrong = [](const char* what) { throw CLI::ParseError(what, CLI::ExitCodes::ValidationError); };
-    const int ways = (o->last_s > 0) + (o->duration_s > 0) + o->in_flight;
-    if (ways != 1) wrong("give one of --last SECONDS, --duration SECONDS and --in-flight");
-    if (o->in_flight != o->output.empty())
-      wrong(o->in_flight ? "--in-flight writes no trace" : "-o FILE.sbt is required");
-    if (o->all == (o->pid != 0)) wrong("give either --pid PID or --all");
-    run = [o] { return o->in_flight ? inFlight(*o) : record(*o); };
-  });
+  command.run(
+      [o]() -> Status {
+        const int ways = (o->last_s > 0) + (o->duration_s > 0) + o->in_flight;
+        if (ways != 1) return Status::invalid("give one of --last SECONDS, --duration SECONDS and --in-flight");
+        if (o->in_flight != o->output.empty())
+          return Status::invalid(o->in_flight ? "--in-flight writes no trace" : "-o FILE.sbt is required");
+        if (o->all == (o->pid != 0)) return Status::invalid("give either --pid PID or --all");
+        return {};
+      },
+      [o] { return o->in_flight ? inFlight(*o) : record(*o); });
 }
 
 }  // namespace tracesmith::cli

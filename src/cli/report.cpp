@@ -220,19 +220,19 @@ int run(Options o) {
 
 }  // namespace
 
-void addReport(CLI::App& app, Run& run_later) {
+void addReport(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "Write the analysis as one self-contained page");
-  command->add_option("file", o->file, "Trace to analyze")->required()->type_name("FILE.sbt");
-  command->add_option("-o,--output", o->output, "Page to write")->required()->type_name("FILE.html");
-  command->add_option("--comm-rules", o->analyze.comm_rules, "More rules that say which kernels are communication")
-      ->type_name("FILE");
-  command->add_option("--threads", o->analyze.threads, "Threads; 0: all cores")->check(CLI::Range(0, 256));
-  command->add_flag("--json", o->json, "Print what was written as JSON");
-  command->add_flag("--strict", o->strict, "Fail if a block of the trace is damaged");
-  command->footer(
+  Command command = app.command("report", "Write the analysis as one self-contained page");
+  command.positional("file", o->file, "Trace to analyze").required().type("FILE.sbt");
+  command.option("-o,--output", o->output, "Page to write").required().type("FILE.html");
+  command.option("--comm-rules", o->analyze.comm_rules, "More rules that say which kernels are communication")
+      .type("FILE");
+  command.option("--threads", o->analyze.threads, "Threads; 0: all cores").check(range(0, 256));
+  command.flag("--json", o->json, "Print what was written as JSON");
+  command.flag("--strict", o->strict, "Fail if a block of the trace is damaged");
+  command.footer(
       "The page needs nothing else: no network, no scripts.\n\nExample:  tracesmith report job.sbt -o report.html");
-  command->callback([o, &run_later] { run_later = [o] { return run(*o); }; });
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

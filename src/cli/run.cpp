@@ -35,7 +35,7 @@ struct Options {
 
 /// The command while it runs. Signals sent to us go on to it; Ctrl-C and Ctrl-\\ reach it from the terminal. We end
 /// after it.
-class Command {
+class Child {
  public:
   Status start(const std::vector<std::string>& arguments);
   bool running();
@@ -49,9 +49,9 @@ class Command {
   static std::atomic<pid_t> child_;
   int status_ = 0;
 };
-std::atomic<pid_t> Command::child_{0};
+std::atomic<pid_t> Child::child_{0};
 
-Status Command::start(const std::vector<std::string>& arguments) {
+Status Child::start(const std::vector<std::string>& arguments) {
   std::vector<char*> argv;
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
@@ -87,7 +87,7 @@ Status Command::start(const std::vector<std::string>& arguments) {
   return pid < 0 ? Status::io(std::string("cannot fork: ") + std::strerror(error)) : Status();
 }
 
-bool Command::running() {
+bool Child::running() {
   if (child_ == 0 || ::waitpid(child_, &status_, WNOHANG) == 0) return child_ != 0;
   child_ = 0;
   return false;
@@ -280,7 +280,7 @@ void summary(const Options& o, const capture::CollectorStats& s) {
 
 /// Runs the command as if we were not there.
 int runUnrecorded(const Options& o) {
-  Command command;
+  Child command;
   if (Status s = command.start(o.command); !s) return fail(s);
   while (command.running()) std::this_thread::sleep_for(kPeriod);
   return command.exitCode();
@@ -301,7 +301,7 @@ int run(Options o) {
     return runUnrecorded(o);
   }
   setEnvironment(o, *probe, folder.path());
-  Command command;
+  Child command;
   if (Status s = command.start(o.command); !s) return fail(s);
 
   const bool flight = o.flight_s > 0;
@@ -356,42 +356,40 @@ int run(Options o) {
 
 }  // namespace
 
-void addRun(CLI::App& app, Run& r) {
+void addRun(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "run", "Run a command and record every GPU kernel, copy and collective of it and its children");
-  command->add_option("-o,--output", o->output, "Trace to write; default: the command's name with .sbt")
-      ->type_name("FILE.sbt");
+  Command command =
+      app.command("run", "Run a command and record every GPU kernel, copy and collective of it and its children");
+  command.option("-o,--output", o->output, "Trace to write; default: the command's name with .sbt").type("FILE.sbt");
   command
-      ->add_option("--mode", o->mode,
-                   "light: kernels, copies, collectives; default: also launch calls, NVTX, synchronisation; full: all "
-                   "CUDA calls")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"light", "default", "full"}));
-  command->add_flag("--proxy", o->proxy, "Also NCCL's network transfers (proxy operations)");
-  command->add_flag("--graph-nodes", o->graph_nodes,
-                    "Kernels inside CUDA graphs one by one, instead of one row a graph launch (costs more)");
+      .option("--mode", o->mode,
+              "light: kernels, copies, collectives; default: also launch calls, NVTX, synchronisation; full: all "
+              "CUDA calls")
+      .showDefault()
+      .check(oneOf({"light", "default", "full"}));
+  command.flag("--proxy", o->proxy, "Also NCCL's network transfers (proxy operations)");
+  command.flag("--graph-nodes", o->graph_nodes,
+               "Kernels inside CUDA graphs one by one, instead of one row a graph launch (costs more)");
   command
-      ->add_option(
-          "--flight", o->flight_s,
-          "Keep only the last SECONDS in memory; written at the end, or any time by `tracesmith record --last`")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1, 3600));
-  command->add_flag(
+      .option("--flight", o->flight_s,
+              "Keep only the last SECONDS in memory; written at the end, or any time by `tracesmith record --last`")
+      .type("SECONDS")
+      .check(range(1, 3600));
+  command.flag(
       "--per-step", o->per_step,
       "Print a line for each training step: what it took, computing (of the median rank, and of the one that computed "
       "most) and communicating. "
       "Steps are marked by tracesmith.h or by NVTX ranges named like \"step 12\"");
-  command->add_flag("--no-telemetry", o->no_telemetry,
-                    "Without this machine's power, clocks, temperatures, memory and load (table metrics)");
-  command->add_flag("--json", o->json, "Print the summary (on standard error) as JSON");
-  command->add_option("command", o->command, "Command to run, after --")->required()->type_name("CMD...");
-  command->positionals_at_end();
-  command->footer(
+  command.flag("--no-telemetry", o->no_telemetry,
+               "Without this machine's power, clocks, temperatures, memory and load (table metrics)");
+  command.flag("--json", o->json, "Print the summary (on standard error) as JSON");
+  command.positional("command", o->command, "Command to run, after --").required().type("CMD...");
+  command.positionalsLast();
+  command.footer(
       "The command is not changed: its input, output, signals and exit code pass through. If the probe fails, only the "
       "recording stops.\n\n"
       "Example:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py");
-  command->callback([o, &r] { r = [o] { return run(*o); }; });
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

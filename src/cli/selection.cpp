@@ -21,17 +21,14 @@ Status resolveTime(const std::string& text, int64_t start, int64_t& out) {
 
 }  // namespace
 
-void SelectionOptions::add(CLI::App& command) {
+void SelectionOptions::add(Command& command) {
   command
-      .add_option("--from", from,
-                  "Only rows that end at or after this: ns as in the trace, or e.g. 1.5s after its start")
-      ->type_name("TIME");
-  command.add_option("--to", to, "Only rows that start before this")->type_name("TIME");
-  command.add_option("--rank", ranks, "Only these ranks: 0,3,7")->delimiter(',')->allow_extra_args(false);
-  command.add_option("--device", devices, "Only these GPUs of their node: 0,1")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command.add_option("--type", types, "Only these types: kernel,memcpy,…")->delimiter(',')->allow_extra_args(false);
+      .option("--from", from, "Only rows that end at or after this: ns as in the trace, or e.g. 1.5s after its start")
+      .type("TIME");
+  command.option("--to", to, "Only rows that start before this").type("TIME");
+  command.option("--rank", ranks, "Only these ranks: 0,3,7").commas().oneWord();
+  command.option("--device", devices, "Only these GPUs of their node: 0,1").commas().oneWord();
+  command.option("--type", types, "Only these types: kernel,memcpy,…").commas().oneWord();
 }
 
 Result<trace::Selection> SelectionOptions::resolve(const trace::Reader& reader, const trace::CommonClock* clock) const {

@@ -1,10 +1,10 @@
 // --from, --to, --rank, --device, --type: the same on every command that reads a trace.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/options.hpp"
 #include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::cli {
@@ -14,7 +14,7 @@ struct SelectionOptions {
   std::vector<int64_t> ranks, devices;
   std::vector<std::string> types;
 
-  void add(CLI::App& command);
+  void add(Command& command);
   /// Relative times count from the first event of the trace. `clock`: the one that rows shall be on, if any.
   Result<trace::Selection> resolve(const trace::Reader& reader, const trace::CommonClock* clock = nullptr) const;
 };

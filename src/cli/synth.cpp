@@ -94,56 +94,47 @@ int live(Options& o) {
 
 }  // namespace
 
-void addSynth(CLI::App& app, Run& run) {
+void addSynth(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("synth", "Make a realistic training trace without a GPU");
-  command->add_option("-o,--output", o->output, "Trace to write")->type_name("FILE.sbt");
-  command->add_option("--events", o->job.events, "Rows of events to make")
-      ->capture_default_str()
-      ->check(CLI::Range(1ull, 100'000'000'000ull));
-  command->add_option("--ranks", o->job.ranks, "Ranks of the job, one GPU each")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 65536));
-  command->add_option("--gpus-per-node", o->job.gpus_per_node, "GPUs on each node")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
-  command->add_option("--pipeline", o->job.pipeline, "Stages of a pipeline: microbatches are sent from one to the next")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+  Command command = app.command("synth", "Make a realistic training trace without a GPU");
+  command.option("-o,--output", o->output, "Trace to write").type("FILE.sbt");
+  command.option("--events", o->job.events, "Rows of events to make")
+      .showDefault()
+      .check(range(uint64_t{1}, uint64_t{100'000'000'000}));
+  command.option("--ranks", o->job.ranks, "Ranks of the job, one GPU each").showDefault().check(range(1, 65536));
+  command.option("--gpus-per-node", o->job.gpus_per_node, "GPUs on each node").showDefault().check(range(1, 1024));
+  command.option("--pipeline", o->job.pipeline, "Stages of a pipeline: microbatches are sent from one to the next")
+      .showDefault()
+      .check(range(1, 1024));
   command
-      ->add_option(
-          "--tensor", o->job.tensor,
-          "Ranks of a tensor-parallel group, which reduce every microbatch; 0: none, the ranks of a node share "
-          "some gradients")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
-  command->add_option("--microbatches", o->job.microbatches, "Microbatches of a step, with --pipeline or --tensor")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 64));
-  command->add_option("--seed", o->job.seed, "The same seed gives the same bytes")->capture_default_str();
-  command->add_option("--threads", o->threads, "Threads")->capture_default_str()->check(CLI::Range(1, 256));
+      .option("--tensor", o->job.tensor,
+              "Ranks of a tensor-parallel group, which reduce every microbatch; 0: none, the ranks of a node share "
+              "some gradients")
+      .showDefault()
+      .check(range(0, 1024));
+  command.option("--microbatches", o->job.microbatches, "Microbatches of a step, with --pipeline or --tensor")
+      .showDefault()
+      .check(range(1, 64));
+  command.option("--seed", o->job.seed, "The same seed gives the same bytes").showDefault();
+  command.option("--threads", o->threads, "Threads").showDefault().check(range(1, 256));
   command
-      ->add_option(
-          "--fault", o->faults,
-          "What goes wrong instead: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS] (its data "
-          "loader), jitter=PERCENT, hang=RANK[:STEP] (live), checkpoint=STEPS[:MS] (rank 0 saves while all wait), "
-          "from=STEP (when it begins), none")
-      ->type_name("FAULT...");
-  command->add_flag("--live", o->live,
-                    "Run the job in real time instead, each rank with a ring as a real one under the probe has");
-  command->add_option("--steps", o->run.steps, "Live: end after so many steps; 0: when stopped")->capture_default_str();
-  command->add_option("--step-ms", o->run.step_ms, "Live: what a step takes, ms")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 1e6));
-  command
-      ->add_option("--operations", o->run.job.operations, "Live: kernels, copies and collectives of a rank in a step")
-      ->capture_default_str()
-      ->check(CLI::Range(24, 100000));
-  command->add_option("--speed", o->run.speed, "Live: simulated seconds a second; 0: as fast as the rings are read")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  command->add_flag("--json", o->json, "Print the summary as JSON");
-  command->footer(
+      .option("--fault", o->faults,
+              "What goes wrong instead: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS] (its data "
+              "loader), jitter=PERCENT, hang=RANK[:STEP] (live), checkpoint=STEPS[:MS] (rank 0 saves while all wait), "
+              "from=STEP (when it begins), none")
+      .type("FAULT...");
+  command.flag("--live", o->live,
+               "Run the job in real time instead, each rank with a ring as a real one under the probe has");
+  command.option("--steps", o->run.steps, "Live: end after so many steps; 0: when stopped").showDefault();
+  command.option("--step-ms", o->run.step_ms, "Live: what a step takes, ms").showDefault().check(range(0.1, 1e6));
+  command.option("--operations", o->run.job.operations, "Live: kernels, copies and collectives of a rank in a step")
+      .showDefault()
+      .check(range(24, 100000));
+  command.option("--speed", o->run.speed, "Live: simulated seconds a second; 0: as fast as the rings are read")
+      .showDefault()
+      .check(nonNegative());
+  command.flag("--json", o->json, "Print the summary as JSON");
+  command.footer(
       "A data-parallel job: steps of forward, backward and optimizer; kernels with about 3,000 names in Zipf\n"
       "proportion, their launches, copies, and collectives that end together on all ranks. Without --fault one rank\n"
       "turns slow halfway and one node has slow links. Each node has its own clock. The truth is in the tables "
@@ -152,17 +143,17 @@ void addSynth(CLI::App& app, Run& run) {
       "Example:  tracesmith synth -o job.sbt --events 1000000 --ranks 32 --seed 7 --fault slow-gpu=5:1.2\n"
       "          tracesmith run -o live.sbt -- tracesmith synth --live --ranks 8 --steps 100 --fault slow-gpu=3\n"
       "          tracesmith synth -o pp.sbt --ranks 32 --pipeline 4 --tensor 2 --fault slow-gpu=9:1.1");
-  command->callback([o, &run] {
-    if (o->live == !o->output.empty())
-      throw CLI::ParseError("give either -o FILE.sbt or --live", CLI::ExitCodes::ValidationError);
-    if (!o->faults.empty() || o->live) o->job.faults = sim::Faults::none();
-    if (o->live) o->job.faults.clocks = false;
-    if (Status s = sim::checkLayout(o->job); !s) throw CLI::ParseError(s.message(), CLI::ExitCodes::ValidationError);
-    for (const std::string& fault : o->faults)
-      if (Status s = sim::addFault(o->job.faults, fault); !s)
-        throw CLI::ParseError(s.message(), CLI::ExitCodes::ValidationError);
-    run = [o] { return o->live ? live(*o) : synth(*o); };
-  });
+  command.run(
+      [o]() -> Status {
+        if (o->live == !o->output.empty()) return Status::invalid("give either -o FILE.sbt or --live");
+        if (!o->faults.empty() || o->live) o->job.faults = sim::Faults::none();
+        if (o->live) o->job.faults.clocks = false;
+        if (Status s = sim::checkLayout(o->job); !s) return s;
+        for (const std::string& fault : o->faults)
+          if (Status s = sim::addFault(o->job.faults, fault); !s) return s;
+        return {};
+      },
+      [o] { return o->live ? live(*o) : synth(*o); });
 }
 
 }  // namespace tracesmith::cli

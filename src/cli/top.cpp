@@ -148,23 +148,21 @@ int run(const Options& o) {
 
 }  // namespace
 
-void addTop(CLI::App& app, Run& r) {
+void addTop(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("top", "Watch this machine's GPUs and what runs on them");
-  addPlaces(*command, o->sampler.places);
+  Command command = app.command("top", "Watch this machine's GPUs and what runs on them");
+  addPlaces(command, o->sampler.places);
   o->sampler.fast_ms = 500;
-  command->add_option("--interval", o->interval_ms, "ms between pictures")
-      ->capture_default_str()
-      ->check(CLI::Range(100, 60000));
-  command->add_option("--sort", o->sort, "Order of processes")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"memory", "gpu", "pid", "rank", "user"}));
-  command->add_flag("--once", o->once, "Print one picture and end; so does output that is no terminal");
-  command->add_flag("--json", o->json, "Print the newest values once, as JSON");
-  command->footer(
+  command.option("--interval", o->interval_ms, "ms between pictures").showDefault().check(range(100, 60000));
+  command.option("--sort", o->sort, "Order of processes")
+      .showDefault()
+      .check(oneOf({"memory", "gpu", "pid", "rank", "user"}));
+  command.flag("--once", o->once, "Print one picture and end; so does output that is no terminal");
+  command.flag("--json", o->json, "Print the newest values once, as JSON");
+  command.footer(
       "Keys: q quits, m g p r u sort processes, arrows scroll. NO_COLOR=1 turns colours off.\n\n"
       "Example:  tracesmith top\n          tracesmith top --json | jq '.processes'");
-  command->callback([o, &r] { r = [o] { return run(*o); }; });
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

@@ -60,26 +60,26 @@ int run(const Options& o) {
 
 }  // namespace
 
-void addTopo(CLI::App& app, Run& r) {
+void addTopo(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("topo", "Show how this machine's GPUs are connected");
-  addPlaces(*command, o->places);
-  CLI::Option* dot = command->add_flag("--dot", o->dot, "Graphviz");
-  CLI::Option* json = command->add_flag("--json", o->json, "JSON; null: not known, or not measured");
-  CLI::Option* svg = command->add_flag("--svg", o->svg, "A picture");
-  dot->excludes(json)->excludes(svg);
-  json->excludes(svg);
-  command->add_option("-o,--output", o->output, "Write there")->type_name("FILE");
-  command->add_option("--path", o->path, "The best path from one GPU to another, and how long a copy takes")
-      ->expected(2)
-      ->type_name("FROM TO");
-  command->add_option("--bytes", o->bytes, "Size of that copy")->capture_default_str();
-  command->footer(
+  Command command = app.command("topo", "Show how this machine's GPUs are connected");
+  addPlaces(command, o->places);
+  Option dot = command.flag("--dot", o->dot, "Graphviz");
+  Option json = command.flag("--json", o->json, "JSON; null: not known, or not measured");
+  Option svg = command.flag("--svg", o->svg, "A picture");
+  dot.excludes(json).excludes(svg);
+  json.excludes(svg);
+  command.option("-o,--output", o->output, "Write there").type("FILE");
+  command.option("--path", o->path, "The best path from one GPU to another, and how long a copy takes")
+      .words(2)
+      .type("FROM TO");
+  command.option("--bytes", o->bytes, "Size of that copy").showDefault();
+  command.footer(
       "The matrix is that of nvidia-smi topo -m. Speeds are those the driver states, in one direction; what\n"
       "`tracesmith bench links` measured on this node stands beside them.\n\n"
       "Examples:  tracesmith topo\n           tracesmith topo --svg -o node.svg\n           tracesmith topo --path 0 7 "
       "--bytes 100000000");
-  command->callback([o, &r] { r = [o] { return run(*o); }; });
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

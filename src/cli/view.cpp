@@ -49,26 +49,25 @@ int run(const Options& o) {
 
 }  // namespace
 
-void addView(CLI::App& app, Run& run_command) {
+void addView(Command& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("view", "Show the rows of a trace, or a timeline of its GPUs");
-  command->add_option("FILE", o->file, "Trace to look at")->required()->type_name("FILE.sbt");
-  command->add_option("-n", o->count, "Rows to show (20), or lines of the timeline (40)")
-      ->type_name("N")
-      ->check(CLI::Range(1u, 10'000'000u));
-  command->add_option("--table", o->table, "Table to show (events)")->type_name("TABLE");
-  o->selection.add(*command);
-  command->add_flag("--timeline", o->timeline, "A line for each stream: what it did, how busy it was");
-  command->add_flag("--threads", o->threads, "Lines for the threads of the host too");
-  command->add_option("--width", o->width, "Characters of a line (as wide as the terminal)")
-      ->type_name("N")
-      ->check(CLI::Range(40u, 10'000u));
-  CLI::Option* web =
-      command->add_flag("--web", o->web, "Serve a page with the timeline, for a browser on this machine");
-  command->add_option("--port", o->page.port, "Port of the page; 0: any")->needs(web)->capture_default_str();
-  command->add_flag("--strict", o->strict, "Fail if a part of the trace cannot be read");
-  command->add_flag("--json", o->json, "Print JSON: an array of rows with all columns, or the timeline's lines");
-  command->footer(
+  Command command = app.command("view", "Show the rows of a trace, or a timeline of its GPUs");
+  command.positional("FILE", o->file, "Trace to look at").required().type("FILE.sbt");
+  command.option("-n", o->count, "Rows to show (20), or lines of the timeline (40)")
+      .type("N")
+      .check(range(uint64_t{1}, uint64_t{10'000'000}));
+  command.option("--table", o->table, "Table to show (events)").type("TABLE");
+  o->selection.add(command);
+  command.flag("--timeline", o->timeline, "A line for each stream: what it did, how busy it was");
+  command.flag("--threads", o->threads, "Lines for the threads of the host too");
+  command.option("--width", o->width, "Characters of a line (as wide as the terminal)")
+      .type("N")
+      .check(range(uint64_t{40}, uint64_t{10'000}));
+  Option web = command.flag("--web", o->web, "Serve a page with the timeline, for a browser on this machine");
+  command.option("--port", o->page.port, "Port of the page; 0: any").needs(web).showDefault();
+  command.flag("--strict", o->strict, "Fail if a part of the trace cannot be read");
+  command.flag("--json", o->json, "Print JSON: an array of rows with all columns, or the timeline's lines");
+  command.footer(
       "Rows come in order of time. Times are us after the first event of the trace; with --json they are ns as in the\n"
       "trace, on the reference clock where the trace knows the clocks of several nodes. Columns without a value are "
       "left out, long names lose their middle.\n\n"
@@ -81,7 +80,7 @@ void addView(CLI::App& app, Run& run_command) {
       "           tracesmith view job.sbt --timeline --from 1s --to 1.2s\n"
       "           tracesmith view job.sbt --web\n"
       "           tracesmith view job.sbt --table collectives");
-  command->callback([o, &run_command] { run_command = [o] { return run(*o); }; });
+  command.run([o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

@@ -1,4 +1,4 @@
-// The API of a master: nodes, sessions, what is live; requirement 2's endpoints.
+// The API of a master: nodes, sessions, what is live; gswarm's endpoints.
 #include <sys/stat.h>
 
 #include "server/server_fixture.hpp"

@@ -1,5 +1,5 @@
 // Clocks made better by collectives: nobody leaves a synchronising one before the last has come, and all leave it
-// nearly together. The first fact limits the difference of any two clocks, over all pairs and with drift; the second
+// nearly together. The first limits the difference of any two clocks, over all pairs and with drift; the second
 // says where between the limits they are. The limits of the clocks in the trace stay in force.
 #pragma once
 

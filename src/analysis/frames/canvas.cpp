@@ -6,7 +6,7 @@
 namespace tracesmith::analysis {
 namespace {
 
-// What we use of cairo.h, as it has been since 1.2. (D10: by dlopen, through one table.)
+// What we use of cairo.h, as it has been since 1.2: loaded by dlopen, through one table.
 struct CairoSurface;
 struct CairoContext;
 struct TextExtents {

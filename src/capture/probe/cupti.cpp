@@ -27,7 +27,7 @@ constexpr size_t kBufferBytes = 128u << 10;  // about 600 kernels
 constexpr size_t kChunkBytes = 1u << 20;     // buffers are made by the chunk
 constexpr int kReadyChunks = 16;             // touched before the job needs them
 constexpr int kMaxChunks = 512;              // TRACESMITH_CUPTI_MB can make it less
-constexpr uint32_t kNullBufferSince = 27;    // CUDA 12.9: before, CUPTI crashes when it is given no buffer (facts, 3.3)
+constexpr uint32_t kNullBufferSince = 27;    // CUDA 12.9: before, CUPTI crashes when it is given no buffer
 constexpr long kPeriodMs = 100;
 
 /// A buffer while it waits in one of the two lists; its bytes follow.
@@ -394,7 +394,7 @@ void startCuda(RingWriter& r) {
   for (int i = 0; i < kReadyChunks; ++i)
     if (Buffer* b = newBuffers()) g_free.push(b);
   if (g_cupti.SetThreadIdType) g_cupti.SetThreadIdType(1);  // as gettid()
-  // Once per process and before any context: later registrations spoil records (facts, 3.5).
+  // Once per process and before any context: later registrations spoil records.
   Result registered = 0;
   if (!g_aside.load()) {
     if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);

@@ -1,4 +1,4 @@
-// CUPTI as this probe uses it: functions by dlsym, records by their append-only prefix (facts measured for CUDA 11–13).
+// CUPTI as this probe uses it: functions by dlsym, records by their append-only prefix (measured with CUDA 11 to 13).
 // Written down here so that the probe builds without CUDA headers; tests compare it with the real ones where they
 // exist.
 #pragma once

@@ -1,5 +1,5 @@
 // NCCL's profiler plugin interface, versions 1 to 6, as far as the probe reads it: layouts by offset, checked against
-// NCCL's headers (facts 1.3, 1.4). Strings NCCL passes are constants of libnccl.
+// NCCL's headers. Strings NCCL passes are constants of libnccl.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The probe: what libtracesmith_probe.so does inside a rank's process. Roles (each in its own file) share one ring.
-// D1: nothing here blocks, throws, prints unless asked, or allocates on a hot path; what goes wrong turns the probe
+// Nothing here blocks, throws, prints unless asked, or allocates on a hot path; what goes wrong turns the probe
 // off.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The ring: a memory-mapped file per process in which the probe leaves records and from which others read them (D1,
-// D2). The kernel keeps it when the process dies. Writers take no lock and allocate nothing; a reader never disturbs
+// The ring: a memory-mapped file per process in which the probe leaves records and from which others read them.
+// The kernel keeps it when the process dies. Writers take no lock and allocate nothing; a reader never disturbs
 // them.
 //
 //   page 0    RingHeader   who this is, the control word, losses by cause

@@ -1,4 +1,4 @@
-// Simulated GPUs of an agent (D10): a live simulated job in rings of its own.
+// Simulated GPUs of an agent: a live simulated job in rings of its own.
 #pragma once
 
 #include <atomic>
