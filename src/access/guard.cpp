@@ -103,22 +103,23 @@ Status Guard::open(const SecurityOptions& security, const std::string& audit_fil
   return {};
 }
 
-Role Guard::check(const std::string& peer, const std::string& token, std::string& why) {
-  if (open_) return Role::kAdmin;
+Status Guard::admit(const std::string& peer, const std::string& token, Role needed, Role& role) {
+  role = Role::kAdmin;
+  if (open_) return {};
+  role = Role::kNone;
   std::lock_guard lock(mutex_);
-  if (shutOutLocked(peer)) {
-    why = "too many wrong tokens from your address: try again in half a minute";
-    return Role::kNone;
-  }
-  Role role = Role::kNone;
+  if (shutOutLocked(peer)) return Status::busy("too many wrong tokens from your address: try again in half a minute");
   for (const TokenEntry& e : entries_)
     if (same(e.token, token)) role = std::max(role, e.role);
-  if (role != Role::kNone) return role;
+  if (role >= needed && role != Role::kNone) return {};
+  if (role != Role::kNone)
+    return Status::forbidden(std::string("your token has the role ") + roleName(role) + "; this needs " +
+                             roleName(needed));
   if (failures_.size() >= kMostPeers) failures_.clear();
   Failures& f = failures_[peer];
   if (f.count++ == 0) f.since = std::chrono::steady_clock::now();
-  why = token.empty() ? "a token is needed: give --token-file" : "the token is not known here";
-  return role;
+  return Status::unauthenticated(token.empty() ? "a token is needed: give --token-file"
+                                               : "the token is not known here");
 }
 
 bool Guard::shutOutLocked(const std::string& peer) {

@@ -40,8 +40,9 @@ class Guard {
   /// Without a token file everybody who can connect is admin.
   Status open(const SecurityOptions& security, const std::string& audit_file);
 
-  /// kNone: the token is wrong or missing, or `peer` guessed too often; `why` says which.
-  Role check(const std::string& peer, const std::string& token, std::string& why);
+  /// Whether the token's role suffices, and which it is. kUnauthenticated: the token is wrong or missing; kBusy: `peer`
+  /// guessed too often; kForbidden: the role is less than `needed`.
+  Status admit(const std::string& peer, const std::string& token, Role needed, Role& role);
   /// Whether a peer guessed too often.
   bool shutOut(const std::string& peer);
   void audit(const std::string& peer, Role role, const std::string& action, const std::string& what,

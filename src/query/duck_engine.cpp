@@ -30,7 +30,7 @@ constexpr const char* kDuckDbVersion = "v1.4.4";
 constexpr int64_t kRowGroupRows = 122880;
 
 Status duckError(const duckdb::ErrorData& error) {
-  if (error.Type() == duckdb::ExceptionType::INTERRUPT) return Status::exhausted("the query was cancelled");
+  if (error.Type() == duckdb::ExceptionType::INTERRUPT) return Status::cancelled("the query was cancelled");
   if (error.Type() == duckdb::ExceptionType::OUT_OF_MEMORY)
     return Status::exhausted(error.RawMessage().substr(0, error.RawMessage().find('\n')) +
                              ": give it more with --memory, or ask for less");

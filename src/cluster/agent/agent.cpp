@@ -61,12 +61,12 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
  private:
   grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
                       pb::InviteResponse* response) override {
-    std::string token, why;
+    std::string token;
     const auto& metadata = context->client_metadata();
     if (auto it = metadata.find("authorization"); it != metadata.end())
       token = std::string(it->second.data(), it->second.size()).substr(std::min<size_t>(7, it->second.size()));
-    const access::Role role = guard_.check(peerHost(context->peer()), token, why);
-    if (role < access::Role::kOperator) return {grpc::StatusCode::UNAUTHENTICATED, why};
+    access::Role role;
+    if (Status s = guard_.admit(peerHost(context->peer()), token, access::Role::kOperator, role); !s) return toGrpc(s);
     std::string host = request->master_host();
     if (host.empty()) host = peerHost(context->peer());
     const std::string text = access::Address{host, static_cast<uint16_t>(request->master_port())}.text();

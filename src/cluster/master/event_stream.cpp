@@ -94,7 +94,7 @@ Result<std::shared_ptr<Subscription>> EventStream::subscribe(const EventFilter& 
                              "': kernel, memcpy, memset, runtime, driver, sync, graph, annotation, marker, collective");
   auto subscription = std::make_shared<Subscription>(filter, std::move(ready));
   std::lock_guard lock(mutex_);
-  if (subscribers_.size() >= kMostSubscribers) return Status::exhausted("64 clients follow events already");
+  if (subscribers_.size() >= kMostSubscribers) return Status::busy("64 clients follow events already");
   subscribers_.push_back(subscription);
   any_ = true;
   if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });

@@ -15,16 +15,16 @@ constexpr int kInviteSeconds = 5;
 constexpr size_t kFetchBytes = 1u << 20;
 constexpr int kMostFetches = 16;  // of traces at a time
 
-/// Who calls: the address without its port, and the token.
+/// Who calls, by the address without its port and the token, and whether they may.
 template <typename Context>
-access::Role roleOf(access::Guard& guard, const Context& context, std::string& why) {
+Status admit(access::Guard& guard, const Context& context, access::Role needed, access::Role& role) {
   std::string token;
   const auto& metadata = context.client_metadata();
   if (auto it = metadata.find("authorization"); it != metadata.end()) {
     const std::string_view value(it->second.data(), it->second.size());
     if (value.starts_with("Bearer ")) token = value.substr(7);
   }
-  return guard.check(peerHost(context.peer()), token, why);
+  return guard.admit(peerHost(context.peer()), token, needed, role);
 }
 
 using Callbacks = pb::ClusterService::WithCallbackMethod_StreamEvents<
@@ -46,14 +46,12 @@ class Service final : public Callbacks, public MasterService {
   }
 
   LinkStream* Link(grpc::CallbackServerContext* context) override {
-    std::string why, node;
-    const access::Role role = roleOf(guard_, *context, why);
+    std::string node;
+    access::Role role;
+    const Status admitted = admit(guard_, *context, access::Role::kOperator, role);
     if (auto it = context->client_metadata().find(kNodeKey); it != context->client_metadata().end())
       node = std::string(it->second.data(), it->second.size());
-    grpc::Status refusal;
-    if (role < access::Role::kOperator)
-      refusal = {grpc::StatusCode::UNAUTHENTICATED, why.empty() ? "agents need the role operator" : why};
-    return serveLink(master_, node, refusal);
+    return serveLink(master_, node, toGrpc(admitted));
   }
 
   grpc::Status RegisterNode(grpc::ServerContext* context, const pb::RegisterNodeRequest* request,
@@ -127,7 +125,7 @@ class Service final : public Callbacks, public MasterService {
     if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
     // Each holds a thread for as long as its client likes.
     const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --fetching_; });
-    if (++fetching_ > kMostFetches) return toGrpc(Status::exhausted("many traces are being fetched: try again later"));
+    if (++fetching_ > kMostFetches) return toGrpc(Status::busy("many traces are being fetched: try again later"));
     pb::TraceChunk chunk;
     uint64_t next = 0;
     auto send = [&](bool last) -> Status {
@@ -147,10 +145,8 @@ class Service final : public Callbacks, public MasterService {
   }
 
   EventsStream* StreamEvents(grpc::CallbackServerContext* context, const pb::StreamEventsRequest* request) override {
-    std::string why;
-    grpc::Status refusal;
-    if (roleOf(guard_, *context, why) < access::Role::kViewer) refusal = {grpc::StatusCode::UNAUTHENTICATED, why};
-    return serveEvents(master_.events(), *request, refusal);
+    access::Role role;
+    return serveEvents(master_.events(), *request, toGrpc(admit(guard_, *context, access::Role::kViewer, role)));
   }
 
   grpc::Status SyncTime(grpc::ServerContext* context, const pb::SyncTimeRequest* request,
@@ -235,15 +231,10 @@ class Service final : public Callbacks, public MasterService {
   }
 
   grpc::Status allow(grpc::ServerContext& context, access::Role needed, access::Role& role) {
-    std::string why;
-    role = roleOf(guard_, context, why);
-    if (role >= needed) return grpc::Status::OK;
-    if (role != access::Role::kNone)
-      why =
-          std::string("your token has the role ") + access::roleName(role) + "; this needs " + access::roleName(needed);
-    if (!guard_.shutOut(peerHost(context.peer())))
-      guard_.audit(context.peer(), role, "refused", access::roleName(needed), Status::invalid(why));
-    return {role == access::Role::kNone ? grpc::StatusCode::UNAUTHENTICATED : grpc::StatusCode::PERMISSION_DENIED, why};
+    const Status status = admit(guard_, context, needed, role);
+    if (!status && !guard_.shutOut(peerHost(context.peer())))
+      guard_.audit(context.peer(), role, "refused", access::roleName(needed), status);
+    return toGrpc(status);
   }
 
   Master& master_;

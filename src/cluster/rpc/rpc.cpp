@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "access/guard.hpp"
@@ -43,8 +44,26 @@ std::string readableReason(const std::string& text) {
   if (has("WRONG_VERSION_NUMBER") || has("wrong version number")) return "it does not speak TLS";
   if (has("failed to connect") && (has("Socket closed") || has("Broken pipe") || has("reset by peer")))
     return "it hung up: it wants TLS, with a certificate it knows (--tls-ca, --tls-cert, --tls-key)";
+  if (has("Received http2 header")) return "what listens there does not know this request";
   return text;
 }
+
+constexpr std::pair<Code, grpc::StatusCode> kGrpcCodes[] = {
+    {Code::kOk, grpc::StatusCode::OK},
+    {Code::kInvalid, grpc::StatusCode::FAILED_PRECONDITION},
+    {Code::kNotFound, grpc::StatusCode::NOT_FOUND},
+    {Code::kCorrupt, grpc::StatusCode::DATA_LOSS},
+    {Code::kIo, grpc::StatusCode::INTERNAL},
+    {Code::kUnsupported, grpc::StatusCode::UNIMPLEMENTED},
+    {Code::kExhausted, grpc::StatusCode::RESOURCE_EXHAUSTED},
+    {Code::kBusy, grpc::StatusCode::ABORTED},
+    {Code::kTimeout, grpc::StatusCode::DEADLINE_EXCEEDED},
+    {Code::kCancelled, grpc::StatusCode::CANCELLED},
+    {Code::kUnavailable, grpc::StatusCode::UNAVAILABLE},
+    {Code::kUnauthenticated, grpc::StatusCode::UNAUTHENTICATED},
+    {Code::kForbidden, grpc::StatusCode::PERMISSION_DENIED},
+};
+static_assert(std::size(kGrpcCodes) == kCodes);
 
 }  // namespace
 
@@ -91,36 +110,21 @@ void setDeadline(grpc::ClientContext& context, int seconds) {
 }
 
 grpc::Status toGrpc(const Status& status) {
-  switch (status.code()) {
-    case Code::kOk:
-      return grpc::Status::OK;
-    case Code::kInvalid:
-      return {grpc::StatusCode::FAILED_PRECONDITION, status.message()};
-    case Code::kNotFound:
-      return {grpc::StatusCode::NOT_FOUND, status.message()};
-    case Code::kExhausted:
-      return {grpc::StatusCode::RESOURCE_EXHAUSTED, status.message()};
-    default:
-      return {grpc::StatusCode::INTERNAL, status.message()};
-  }
+  if (status) return grpc::Status::OK;
+  for (const auto& [ours, theirs] : kGrpcCodes)
+    if (ours == status.code()) return {theirs, status.message()};
+  return {grpc::StatusCode::INTERNAL, status.message()};
 }
 
 Status fromGrpc(const grpc::Status& status, const std::string& what) {
-  switch (status.error_code()) {
-    case grpc::StatusCode::OK:
-      return {};
-    case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return Status::io(what + ": " + readableReason(status.error_message()));
-    case grpc::StatusCode::NOT_FOUND:
-      return Status::notFound(status.error_message());
-    case grpc::StatusCode::FAILED_PRECONDITION:
-      return Status::invalid(status.error_message());
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return Status::unsupported(what + ": what listens there does not know this request");
-    default:
-      return Status::io(status.error_message());
-  }
+  if (status.ok()) return {};
+  Code code = Code::kIo;
+  for (const auto& [ours, theirs] : kGrpcCodes)
+    if (theirs == status.error_code()) code = ours;
+  if (code == Code::kUnsupported && status.error_message().empty())
+    return {code, what + ": what listens there does not know this request"};
+  const bool unheard = code == Code::kUnavailable || code == Code::kTimeout || code == Code::kUnsupported;
+  return {code, unheard ? what + ": " + readableReason(status.error_message()) : status.error_message()};
 }
 
 Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const std::string& host, uint16_t& port,

@@ -94,21 +94,17 @@ bool App::admitOrigin(Request& r, const std::map<std::string, std::string>& head
 
 bool App::admitRole(Request& r, const std::map<std::string, std::string>& headers, const Route& route, Answer& answer) {
   if (route.role == access::Role::kNone) return true;
-  std::string token = value(headers, "authorization"), why;
+  std::string token = value(headers, "authorization");
   if (token.starts_with("Bearer "))
     token = token.substr(7);
   else
     token = r.path == "/api/v1/events" ? r.get("token") : "";
-  r.role = guard_.check(r.peer, token, why);
-  if (r.role == access::Role::kNone) {
-    answer = Answer::error(why.starts_with("too many") ? 429 : 401,
-                           token.empty() ? "a token is needed: Authorization: Bearer TOKEN" : why);
-    answer.headers.emplace_back("WWW-Authenticate", "Bearer");
-    return false;
-  }
-  if (r.role >= route.role) return true;
-  answer = Answer::error(403, std::string("your token has the role ") + access::roleName(r.role) + "; this needs " +
-                                  access::roleName(route.role));
+  const Status status = guard_.admit(r.peer, token, route.role, r.role);
+  if (status) return true;
+  answer = Answer::error(status);
+  if (r.role != access::Role::kNone) return false;
+  if (token.empty()) answer = Answer::error(answer.status, "a token is needed: Authorization: Bearer TOKEN");
+  answer.headers.emplace_back("WWW-Authenticate", "Bearer");
   return false;
 }
 

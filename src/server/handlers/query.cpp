@@ -94,7 +94,6 @@ Answer QueryHandlers::query(const Request& r) {
     bool done = false, gone = false, large = false;
     Status status;
     std::thread thread;
-    bool timed_out = false;
     ~State() {
       if (thread.joinable()) thread.join();
     }
@@ -104,58 +103,51 @@ Answer QueryHandlers::query(const Request& r) {
   const query::Format form = json              ? query::Format::kRows
                              : format == "csv" ? query::Format::kCsv
                                                : query::Format::kArrow;
-  state->thread =
-      std::thread([s = state.get(), trace, sql, json, form, max_rows, timeout_s, load = sources_.options.load_engine] {
-        query::RunReport report;
-        std::vector<std::string> notes;
-        bool over = false;
-        auto write = [s](std::string_view bytes) -> Status {
-          std::unique_lock lock(s->mutex);
-          s->changed.wait(lock, [&] { return s->held.size() < 4 * kHoldBytes || s->gone; });
-          if (s->gone) return Status::io("the client went away");
-          s->held += bytes;
-          s->changed.notify_all();
-          return {};
-        };
-        Status status = trace->withEngine(load, [&](query::Engine& engine) -> Status {
-          Timer timer(engine, timeout_s);
-          query::RunOptions options;
-          options.format = form;
-          options.limit = static_cast<uint64_t>(max_rows);
-          options.write = write;
-          if (json) TS_TRY(write("{"));
-          Status result = engine.run(sql, options, report);
-          timer.stop();
-          over = timer.over();
-          notes = engine.notes();
-          for (std::string& d : engine.damage()) notes.push_back(std::move(d));
-          return result;
-        });
-        std::string tail;
-        if (status && json) {
-          JsonWriter w(tail);
-          w.beginObject().field("row_count", report.rows).field("truncated", report.truncated);
-          w.field("seconds", report.seconds).key("notes").beginArray();
-          for (const std::string& n : notes) w.value(n);
-          w.endArray().endObject();
-          tail[0] = ',';
-        }
-        std::lock_guard lock(s->mutex);
-        s->held += tail;
-        s->status = status;
-        s->timed_out = over;
-        s->done = true;
-        s->changed.notify_all();
-      });
+  state->thread = std::thread([s = state.get(), trace, sql, json, form, max_rows, timeout_s,
+                               load = sources_.options.load_engine] {
+    query::RunReport report;
+    std::vector<std::string> notes;
+    auto write = [s](std::string_view bytes) -> Status {
+      std::unique_lock lock(s->mutex);
+      s->changed.wait(lock, [&] { return s->held.size() < 4 * kHoldBytes || s->gone; });
+      if (s->gone) return Status::io("the client went away");
+      s->held += bytes;
+      s->changed.notify_all();
+      return {};
+    };
+    Status status = trace->withEngine(load, [&](query::Engine& engine) -> Status {
+      Timer timer(engine, timeout_s);
+      query::RunOptions options;
+      options.format = form;
+      options.limit = static_cast<uint64_t>(max_rows);
+      options.write = write;
+      if (json) TS_TRY(write("{"));
+      Status result = engine.run(sql, options, report);
+      timer.stop();
+      notes = engine.notes();
+      for (std::string& d : engine.damage()) notes.push_back(std::move(d));
+      if (!timer.over()) return result;
+      return Status::timeout("the query took longer than its " + humanNs(timeout_s * 1e9) + ": timeout_s gives more");
+    });
+    std::string tail;
+    if (status && json) {
+      JsonWriter w(tail);
+      w.beginObject().field("row_count", report.rows).field("truncated", report.truncated);
+      w.field("seconds", report.seconds).key("notes").beginArray();
+      for (const std::string& n : notes) w.value(n);
+      w.endArray().endObject();
+      tail[0] = ',';
+    }
+    std::lock_guard lock(s->mutex);
+    s->held += tail;
+    s->status = status;
+    s->done = true;
+    s->changed.notify_all();
+  });
   {
     std::unique_lock lock(state->mutex);
     state->changed.wait(lock, [&] { return state->done || state->held.size() >= kHoldBytes; });
     if (state->done && !state->status) {
-      if (state->timed_out)
-        return Answer::error(504,
-                             "the query took longer than its " + humanNs(timeout_s * 1e9) + ": timeout_s gives more");
-      if (state->status.code() == Code::kExhausted && state->status.message().starts_with("another query"))
-        return Answer::error(429, state->status.message());
       return Answer::error(state->status);
     }
   }

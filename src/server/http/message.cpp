@@ -1,5 +1,7 @@
 #include "server/http/message.hpp"
 
+#include <iterator>
+
 #include "base/text.hpp"
 
 namespace tracesmith::server {
@@ -42,20 +44,20 @@ Answer Answer::error(int status, std::string_view message) {
   return a;
 }
 
-Answer Answer::error(const Status& status) {
-  switch (status.code()) {
-    case Code::kInvalid:
-      return error(400, status.message());
-    case Code::kNotFound:
-      return error(404, status.message());
-    case Code::kUnsupported:
-      return error(503, status.message());
-    case Code::kExhausted:
-      return error(504, status.message());
-    default:
-      return error(500, status.message());
-  }
+int httpStatus(Code code) {
+  static constexpr std::pair<Code, int> kTable[] = {
+      {Code::kOk, 200},        {Code::kInvalid, 400},     {Code::kNotFound, 404},    {Code::kCorrupt, 500},
+      {Code::kIo, 500},        {Code::kUnsupported, 503}, {Code::kExhausted, 503},   {Code::kBusy, 429},
+      {Code::kTimeout, 504},   {Code::kCancelled, 503},   {Code::kUnavailable, 503}, {Code::kUnauthenticated, 401},
+      {Code::kForbidden, 403},
+  };
+  static_assert(std::size(kTable) == kCodes);
+  for (const auto& [ours, theirs] : kTable)
+    if (ours == code) return theirs;
+  return 500;
 }
+
+Answer Answer::error(const Status& status) { return error(httpStatus(status.code()), status.message()); }
 
 bool parseRange(std::string_view text, int64_t low, int64_t high, int64_t& value) {
   int64_t v;

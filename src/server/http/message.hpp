@@ -33,6 +33,9 @@ struct Request {
 /// Takes pieces of a body; false: the client went away.
 using Sink = std::function<bool(std::string_view)>;
 
+/// The one table from our codes to HTTP's.
+int httpStatus(Code code);
+
 struct Answer {
   int status = 200;
   std::string type = "application/json";

@@ -34,7 +34,7 @@ TemporaryFile::~TemporaryFile() {
 
 Status OpenTrace::withEngine(const LoadEngine& load, const std::function<Status(query::Engine&)>& use) {
   std::unique_lock lock(engine_mutex_, kEngineWait);
-  if (!lock) return Status::exhausted("another query on this trace is still at work");
+  if (!lock) return Status::busy("another query on this trace is still at work");
   if (!engine_) {
     if (!load) return Status::unsupported("this server was built without SQL");
     Result<std::unique_ptr<query::Engine>> engine = load();
@@ -192,7 +192,7 @@ void Traces::work(Entry& entry, const Job& job) {
     if (!ready || *ready) break;
     {
       std::lock_guard lock(mutex_);
-      if (stop_) status = Status::exhausted("the server stops");
+      if (stop_) status = Status::unavailable("the server is stopping");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

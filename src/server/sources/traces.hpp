@@ -45,7 +45,7 @@ class OpenTrace {
   Timeline& timeline() { return *timeline_; }
   TraceMetrics& metrics() { return *metrics_; }
 
-  /// Runs with the SQL engine of this trace, which takes one query at a time. kExhausted: it stayed busy.
+  /// Runs with the SQL engine of this trace, which takes one query at a time. kBusy: it did not become free.
   Status withEngine(const LoadEngine& load, const std::function<Status(query::Engine&)>& use);
   /// The JSON of `tracesmith analyze`; empty while it is being made.
   Result<std::string> analysis();

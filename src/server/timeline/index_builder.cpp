@@ -156,7 +156,7 @@ Status IndexBuilder::add(const trace::Reader& reader, const analysis::Names& nam
       absorb(w, static_cast<uint32_t>(first + i), origin_, shift_, long_ns_, s);
     progress = static_cast<int>(++done * 1000 / count);
   });
-  if (stop) return Status::exhausted("stopped");
+  if (stop) return Status::cancelled("stopped");
   unite(workers, made_by, first);
   return {};
 }

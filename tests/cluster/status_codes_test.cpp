@@ -1,0 +1,48 @@
+// Our codes over gRPC: what one side says arrives at the other.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cluster/rpc/rpc.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+TEST(StatusCodes, EveryCodeTravels) {
+  std::set<grpc::StatusCode> used;
+  for (size_t i = 0; i < kCodes; ++i) {
+    const Code code = static_cast<Code>(i);
+    const grpc::Status there = toGrpc(Status(code, "why"));
+    EXPECT_TRUE(used.insert(there.error_code()).second) << i;
+    const Status back = fromGrpc(there, "cannot reach it");
+    EXPECT_EQ(back.code(), code) << i;
+    EXPECT_TRUE(code == Code::kOk || back.message().ends_with("why")) << back.message();
+  }
+}
+
+TEST(StatusCodes, AsGrpcNamesThem) {
+  using G = grpc::StatusCode;
+  const std::pair<Status, G> kCases[] = {
+      {Status(), G::OK},
+      {Status::invalid("x"), G::FAILED_PRECONDITION},
+      {Status::notFound("x"), G::NOT_FOUND},
+      {Status::corrupt("x"), G::DATA_LOSS},
+      {Status::io("x"), G::INTERNAL},
+      {Status::unsupported("x"), G::UNIMPLEMENTED},
+      {Status::exhausted("x"), G::RESOURCE_EXHAUSTED},
+      {Status::busy("x"), G::ABORTED},
+      {Status::timeout("x"), G::DEADLINE_EXCEEDED},
+      {Status::cancelled("x"), G::CANCELLED},
+      {Status::unavailable("x"), G::UNAVAILABLE},
+      {Status::unauthenticated("x"), G::UNAUTHENTICATED},
+      {Status::forbidden("x"), G::PERMISSION_DENIED},
+  };
+  for (const auto& [status, code] : kCases) EXPECT_EQ(toGrpc(status).error_code(), code) << int(status.code());
+  // What only gRPC says.
+  EXPECT_EQ(fromGrpc({G::UNKNOWN, "x"}, "w").code(), Code::kIo);
+  EXPECT_EQ(fromGrpc({G::UNIMPLEMENTED, ""}, "at x").message(),
+            "at x: what listens there does not know this request");
+}
+
+}  // namespace
+}  // namespace tracesmith::cluster
