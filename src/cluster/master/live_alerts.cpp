@@ -17,7 +17,7 @@ extern char** environ;
 
 namespace tracesmith::cluster {
 
-using namespace analysis::live;
+using namespace model;
 using namespace std::chrono_literals;
 
 namespace {
