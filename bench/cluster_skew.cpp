@@ -18,7 +18,7 @@
 #include "cluster_process.hpp"
 #include "cluster_scale.hpp"
 #include "measure.hpp"
-#include "trace/export/row_source.hpp"
+#include "trace/rows.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::bench {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "analysis/live/watcher.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "live_model.hpp"
 #include "measure.hpp"
@@ -121,12 +122,6 @@ struct Score {
   int runs = 0, right = 0, in_time = 0, another = 0, nobody = 0, sure = 0;
   std::vector<double> after_s;
 };
-
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[std::min(values.size() - 1, static_cast<size_t>(q * static_cast<double>(values.size())))];
-}
 
 /// Jobs in which nothing is wrong, with jitter, pauses and checkpoints (in half of them by rank 0 while all wait):
 /// every alert is a false one, except a remark about a single step, which is true and counted apart.

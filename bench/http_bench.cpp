@@ -16,6 +16,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/statistics.hpp"
 #include "measure.hpp"
 
 using namespace tracesmith::bench;
@@ -200,10 +201,6 @@ int main(int argc, char** argv) {
     }
     over = true;
     for (std::thread& u : users) u.join();
-    auto median = [](std::vector<double> v) {
-      std::sort(v.begin(), v.end());
-      return v[v.size() / 2];
-    };
     std::vector<double> ratios;
     for (size_t i = 0; i < quiet.size(); ++i) ratios.push_back(loaded[i] / quiet[i]);
     std::sort(times.begin(), times.end());

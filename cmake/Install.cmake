@@ -1,8 +1,9 @@
-# make install: a tree that runs from any place: bin/ and lib/ find each other by relative paths.
+# make install: a tree that runs from any place. bin/ and lib/ find each other by relative paths; what is ours alone
+# goes to lib/tracesmith, so that no other program of the prefix loads it by accident.
 set(CMAKE_INSTALL_LIBDIR lib)  # where bin/tracesmith looks, also on systems that would say lib64
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
-set(private ${CMAKE_INSTALL_LIBDIR})
+set(private ${CMAKE_INSTALL_LIBDIR}/tracesmith)
 
 install(TARGETS tracesmith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 set(loaded tracesmith_probe tracesmith_cluster tracesmith_server)

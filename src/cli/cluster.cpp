@@ -4,7 +4,8 @@
 #include <ctime>
 
 #include "base/text.hpp"
-#include "cli/cluster_library.hpp"
+#include "cli/libraries.hpp"
+#include "cluster/api.hpp"
 
 namespace tracesmith::cli {
 

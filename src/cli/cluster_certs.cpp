@@ -3,7 +3,8 @@
 
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
-#include "cli/cluster_library.hpp"
+#include "cli/libraries.hpp"
+#include "cluster/api.hpp"
 
 namespace tracesmith::cli {
 namespace {

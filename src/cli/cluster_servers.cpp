@@ -4,10 +4,10 @@
 
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
-#include "cli/cluster_library.hpp"
-#include "cli/query_library.hpp"
-#include "cli/server_library.hpp"
+#include "cli/libraries.hpp"
 #include "cli/web.hpp"
+#include "cluster/api.hpp"
+#include "server/api.hpp"
 
 namespace tracesmith::cli {
 namespace {

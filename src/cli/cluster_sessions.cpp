@@ -7,12 +7,12 @@
 #include <thread>
 
 #include "analysis/clocks/clock_refine.hpp"
-#include "analysis/frames/frames.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
 #include "model/travel_json.hpp"
+#include "trace/export/frames.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -75,7 +75,7 @@ Status save(Client& client, const SessionInfo& s, const std::string& path) {
   }
   const std::string trace = path + ".sbt.part";
   Status status = client.fetch(s.id, trace, update);
-  if (status) status = analysis::writeFrames(trace, path);
+  if (status) status = trace::writeFrames(trace, path);
   std::remove(trace.c_str());
   return status;
 }

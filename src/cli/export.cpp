@@ -9,9 +9,10 @@
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/libraries.hpp"
 #include "cli/outcome.hpp"
-#include "cli/query_library.hpp"
 #include "cli/selection.hpp"
+#include "query/engine.hpp"
 #include "sync/clock_table.hpp"
 
 namespace tracesmith::cli {

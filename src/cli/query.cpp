@@ -11,7 +11,8 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
-#include "cli/query_library.hpp"
+#include "cli/libraries.hpp"
+#include "query/engine.hpp"
 
 namespace tracesmith::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
@@ -56,7 +57,7 @@ int inFlight(const Options& o) {
   if (processes == 0) return fail(Status::notFound("no running process under the probe found"));
   if (simulated) warn("simulated: this is no measurement");
   const std::vector<capture::InFlight> all = capture::operationsInFlight(followed);
-  const uint64_t now = capture::rawNow();
+  const uint64_t now = rawClock();
   auto age = [&](const capture::InFlight& f) { return now > f.enqueue_ns ? now - f.enqueue_ns : 0; };
   if (o.json) {
     std::string text;
@@ -115,17 +116,17 @@ int record(const Options& o) {
              : "no running process under the probe found: start it with `tracesmith run --flight SECONDS -- CMD`"));
   Result<size_t> taken = size_t{0};
   if (o.last_s > 0) {
-    const uint64_t now = capture::rawNow(), span = static_cast<uint64_t>(o.last_s * 1e9);
+    const uint64_t now = rawClock(), span = static_cast<uint64_t>(o.last_s * 1e9);
     collector.leaveOutBefore(now > span ? now - span : 0);
     taken = collector.snapshot();
   } else {
     Progress progress("recording");
-    const uint64_t begin = capture::rawNow(), span = static_cast<uint64_t>(o.duration_s * 1e9);
+    const uint64_t begin = rawClock(), span = static_cast<uint64_t>(o.duration_s * 1e9);
     collector.leaveOutBefore(begin);
     for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
-    while (taken && !g_stop && collector.alive() > 0 && capture::rawNow() - begin < span) {
+    while (taken && !g_stop && collector.alive() > 0 && rawClock() - begin < span) {
       taken = collector.drain();
-      progress.update(capture::rawNow() - begin, span);
+      progress.update(rawClock() - begin, span);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     if (taken) taken = collector.drain();

@@ -14,6 +14,9 @@
 #include <memory>
 #include <thread>
 
+#include "base/clock.hpp"
+#include "base/library.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
 #include "cli/commands.hpp"
@@ -132,17 +135,6 @@ Status RingFolder::create() {
   return {};
 }
 
-/// The probe beside this program: ../lib/libtracesmith_probe.so.
-Result<std::string> probePath() {
-  std::error_code error;
-  fs::path self = fs::read_symlink("/proc/self/exe", error);
-  fs::path probe = self.parent_path().parent_path() / "lib" / "libtracesmith_probe.so";
-  if (error || !fs::exists(probe))
-    return Status::notFound("libtracesmith_probe.so is not in " + probe.parent_path().string() +
-                            ": build it with `make build`");
-  return probe.string();
-}
-
 /// Points CUDA, NCCL and NVTX of the command at the probe. What somebody else set there stays.
 void setEnvironment(const Options& o, const std::string& probe, const std::string& folder) {
   auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
@@ -214,10 +206,6 @@ std::vector<Step> sumUp(const capture::CollectorStats& s) {
       if (stats.computing_ns >= step.most) step.most = stats.computing_ns, step.busiest = rank;
     }
     if (took.empty()) continue;
-    auto median = [](std::vector<uint64_t>& v) {
-      std::sort(v.begin(), v.end());
-      return v[v.size() / 2];
-    };
     step.ranks = took.size();
     step.took = median(took);
     step.computing = median(computing);
@@ -287,8 +275,8 @@ int runUnrecorded(const Options& o) {
 }
 
 int run(Options o) {
-  Result<std::string> probe = probePath();
-  if (!probe) return fail(probe.status());
+  Result<std::string> probe = installedFile("libtracesmith_probe.so");
+  if (!probe) return fail(Status::notFound("recording needs " + probe.status().message()));
   RingFolder folder;
   if (Status s = folder.create(); !s) return fail(s);
   if (o.output.empty()) o.output = fs::path(o.command[0]).filename().string() + ".sbt";
@@ -336,7 +324,7 @@ int run(Options o) {
   const size_t left = collector.alive();
   collect();
   if (flight && collecting) {
-    const uint64_t now = capture::rawNow(), span = static_cast<uint64_t>(o.flight_s) * 1'000'000'000ull;
+    const uint64_t now = rawClock(), span = static_cast<uint64_t>(o.flight_s) * 1'000'000'000ull;
     collector.leaveOutBefore(now > span ? now - span : 0);
     if (Result<size_t> n = collector.snapshot(); !n) collecting = n.status();
   }

@@ -4,8 +4,8 @@
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
-#include "cli/query_library.hpp"
-#include "cli/server_library.hpp"
+#include "cli/libraries.hpp"
+#include "server/api.hpp"
 
 namespace tracesmith::cli {
 

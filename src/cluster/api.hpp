@@ -1,5 +1,5 @@
 // The cluster as the rest of the program sees it: no gRPC in here. The code behind it is in libtracesmith_cluster.so,
-// which src/cli/cluster_library.cpp loads when a cluster command is given.
+// which src/cli/libraries.cpp loads when a cluster command is given.
 #pragma once
 
 #include <atomic>
@@ -156,10 +156,5 @@ class Library {
   /// Returns the files it wrote.
   virtual Result<std::vector<std::string>> makeCertificates(const CertificateOptions& options) = 0;
 };
-
-/// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "cluster 8, tracesmith " TRACESMITH_VERSION;
-using CreateLibrary = Library*(const char* version);
-constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
 
 }  // namespace tracesmith::cluster

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "hardware/latest.hpp"
 
@@ -85,7 +86,7 @@ void number(std::string& out, double v) {
 
 std::string prometheusText(const Latest::State& state, int64_t stale_ns) {
   std::string out;
-  const int64_t now = rawNowNs();
+  const int64_t now = rawClock();
   const MetricInfo* metric = nullptr;
   Name name;
   for (const Latest::Value& v : state.values) {

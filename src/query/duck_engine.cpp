@@ -12,6 +12,8 @@
 #include <filesystem>
 
 #include "base/file.hpp"
+#include "base/interface_versions.hpp"
+#include "base/library.hpp"
 #include "base/text.hpp"
 #include "query/block_scan.hpp"
 #include "query/engine.hpp"
@@ -62,12 +64,13 @@ constexpr const char* kMacros[] = {
     "CASE WHEN op = 'all_reduce' THEN 2.0 * (group_size - 1) / group_size "
     "WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') "
     "THEN (group_size - 1.0) / group_size ELSE 1 END",
-    // A time of a node on the reference clock: by the model in force then, by what collectives refined where they did.
+    // A time of a node on the reference clock, as trace::readClocks() has it: of a node's models those that collectives
+    // refined, or those with a known error, or all; of these the one in force then, or the first.
     "CREATE MACRO reference_ts(at_node, at_ts) AS coalesce("
     "(SELECT arg_max(at_ts + c.offset_ns + round(coalesce(c.drift_ppm, 0) * (at_ts - c.ts_from) / 1e6)::BIGINT, "
-    "(c.method = 'collectives', c.ts_from)) FROM clocks c WHERE c.node = at_node AND c.ts_from <= at_ts), "
-    "(SELECT arg_max(at_ts + c.offset_ns + round(coalesce(c.drift_ppm, 0) * (at_ts - c.ts_from) / 1e6)::BIGINT, "
-    "(c.method = 'collectives', -c.ts_from)) FROM clocks c WHERE c.node = at_node), at_ts)"};
+    "(CASE WHEN c.method = 'collectives' THEN 2 WHEN c.bound_ns IS NOT NULL THEN 1 ELSE 0 END, c.ts_from <= at_ts, "
+    "CASE WHEN c.ts_from <= at_ts THEN c.ts_from ELSE -c.ts_from END)) "
+    "FROM clocks c WHERE c.node = at_node AND c.ts_from IS NOT NULL AND c.offset_ns IS NOT NULL), at_ts)"};
 
 /// A folder for what does not fit in memory, removed at the end.
 class SpillFolder {
@@ -308,18 +311,19 @@ class DuckEngine : public Engine {
 extern "C" __attribute__((visibility("default"))) tracesmith::query::Engine* tracesmithCreateQueryEngine(
     const char* version, const char** why) {
   using namespace tracesmith::query;
-  if (std::strcmp(version, kEngineVersion) != 0) {
-    *why = "libtracesmith_query.so belongs to another version of tracesmith: install both from the same package";
+  if (std::strcmp(version, tracesmith::kQueryInterface) != 0) {
+    *why = tracesmith::kOtherVersion;
     return nullptr;
   }
   try {
     if (std::strcmp(duckdb::DuckDB::LibraryVersion(), kDuckDbVersion) != 0) {
-      *why = "libduckdb.so is not version 1.4.4: put the one that came with tracesmith beside libtracesmith_query.so";
+      *why =
+          "its libduckdb.so is not version 1.4.4: put the one that came with tracesmith beside libtracesmith_query.so";
       return nullptr;
     }
     return new DuckEngine();
   } catch (...) {
-    *why = "there is not enough memory";
+    *why = "there is not enough memory for it";
     return nullptr;
   }
 }

@@ -18,6 +18,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/clock.hpp"
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "sync/exchange.hpp"

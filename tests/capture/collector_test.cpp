@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/clock.hpp"
 #include "capture/ring/writer.hpp"
 #include "support/process.hpp"
 #include "support/table.hpp"
@@ -85,7 +86,7 @@ TEST_F(CollectorTest, WhatIsInFlightSaysWhenTheRecordingEnded) {
   launch(100, 0);
   kernel(120, 130);
   launch(200, 1);  // nobody comes, and nothing else happens
-  const uint64_t now = rawNow();
+  const uint64_t now = rawClock();
   EXPECT_EQ(recorded(0), (std::vector<std::string>{"0@120", "1@-"}));
   const std::vector<test::Row> marks = test::rows(dir_ / "t.sbt", "events", "type", "marker");
   ASSERT_EQ(marks.size(), 1u);

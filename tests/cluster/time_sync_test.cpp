@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "cluster/cluster_fixture.hpp"
 #include "sync/exchange.hpp"
 #include "sync/sources.hpp"
@@ -42,7 +43,7 @@ class NtpServer {
 
  private:
   void stamp(unsigned char* to) const {
-    const int64_t now = sync::unixClock() + ahead_ns_;
+    const int64_t now = unixClock() + ahead_ns_;
     const uint32_t seconds = htonl(static_cast<uint32_t>(now / 1'000'000'000 + 2'208'988'800ll));
     const uint32_t part =
         htonl(static_cast<uint32_t>((static_cast<unsigned __int128>(now % 1'000'000'000) << 32) / 1'000'000'000));
@@ -84,8 +85,7 @@ TEST(TimeSync, TheSystemClockIsAsGoodAsTheKernelSays) {
     return;
   }
   ASSERT_TRUE(r.success) << r.message;
-  EXPECT_NEAR(static_cast<double>(static_cast<int64_t>(sync.toSynchronizedTime(r.sync_time)) - sync::unixClock()), 0,
-              5e9);
+  EXPECT_NEAR(static_cast<double>(static_cast<int64_t>(sync.toSynchronizedTime(r.sync_time)) - unixClock()), 0, 5e9);
   EXPECT_EQ(sync.toLocalTime(sync.toSynchronizedTime(12345)), 12345u);
   for (int i = 0; i < 3; ++i) sync.synchronize();
   EXPECT_GE(sync.getOffsetStdDev(), 0) << "and does not wait for itself";
@@ -97,7 +97,7 @@ TEST(TimeSync, NtpFindsAServersOffset) {
       {.method = TimeSyncMethod::NTP, .ntp_server = server.address(), .max_acceptable_offset_ns = 1'000'000'000});
   const SyncResult r = sync.synchronize();
   ASSERT_TRUE(r.success) << r.message;
-  const double truth = static_cast<double>(sync::unixClock() + 7'000'000'000 - sync::rawClock());
+  const double truth = static_cast<double>(unixClock() + 7'000'000'000 - rawClock());
   EXPECT_LE(std::abs(static_cast<double>(r.offset_ns) - truth), r.uncertainty_ns + 1e6);
   EXPECT_GT(r.round_trip_ns, 0);
   server.synchronised = false;
@@ -187,7 +187,7 @@ TEST_F(Chrony, TellsWhatItKnowsAndServesTime) {
   Daemon d = start("client", "server 127.0.0.1 minpoll -6 maxpoll -6 port " + std::to_string(server.ntp_port));
   EXPECT_TRUE(eventually([&] { return ask(d).success || !d.process->running(); }));
   if (!d.process->running()) GTEST_SKIP() << "chronyd does not run here: " << d.process->err();
-  const double truth = static_cast<double>(sync::unixClock() - sync::rawClock());
+  const double truth = static_cast<double>(unixClock() - rawClock());
   // The same daemons are NTP servers.
   const SyncResult ntp = ask("127.0.0.1:" + std::to_string(server.ntp_port));
   ASSERT_TRUE(ntp.success) << ntp.message;
@@ -264,7 +264,7 @@ TEST_F(TimeSyncWithMaster, AnAgentMayAskAnNtpServerInstead) {
   ASSERT_TRUE(eventually([&] { return has(command({"nodes", "--json"}).out, "\"ntp\""); }));
   // Seven seconds ahead of what the master, on this machine too, would have said.
   ASSERT_TRUE(eventually([&] { return nodeField("bound_ns") >= 0; }));
-  const double ahead = static_cast<double>(nodeField("offset_ns") - (sync::unixClock() - sync::rawClock()));
+  const double ahead = static_cast<double>(nodeField("offset_ns") - (unixClock() - rawClock()));
   EXPECT_NEAR(ahead, 7e9, 1e9) << command({"nodes", "--json"}).out;
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/statistics.hpp"
 #include "sync/clock_limits.hpp"
 
 namespace tracesmith::analysis {
@@ -40,12 +41,6 @@ struct Line {
   double at(double t) const { return offset + slope * t; }
 };
 
-double median(std::vector<double>& v) {
-  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  return *middle;
-}
-
 /// Median slope, median offset.
 Line robustLine(const std::vector<std::pair<double, double>>& all, double span) {
   std::vector<std::pair<double, double>> points;
@@ -57,9 +52,9 @@ Line robustLine(const std::vector<std::pair<double, double>>& all, double span) 
       if (const double dt = points[k].first - points[i].first; dt > span / 4)
         slopes.push_back((points[k].second - points[i].second) / dt);
   Line line;
-  if (slopes.size() >= 10 && span >= kShort) line.slope = median(slopes);
+  if (slopes.size() >= 10 && span >= kShort) line.slope = median(std::move(slopes));
   for (const auto& [t, value] : points) rest.push_back(value - line.slope * t);
-  line.offset = median(rest);
+  line.offset = median(std::move(rest));
   return line;
 }
 
@@ -88,12 +83,7 @@ std::vector<Observation> observe(const PartTable& table, const sync::Clocks& clo
       ends[d].push_back(p.end);
     }
     if (o.seen.size() < 2) continue;
-    for (Seen& s : o.seen) {
-      std::vector<int64_t>& e = ends[s.domain];
-      const auto middle = e.begin() + static_cast<std::ptrdiff_t>(e.size() / 2);
-      std::nth_element(e.begin(), middle, e.end());
-      s.median_end = *middle;
-    }
+    for (Seen& s : o.seen) s.median_end = median(ends[s.domain]);
     o.reference = clockOf(clocks, table.domains[o.seen[0].domain]).toReference(o.seen[0].median_end);
     out.push_back(std::move(o));
   }
@@ -252,8 +242,7 @@ void Window::estimate(std::span<const Observation> seen) {
         const double t = base_[s.domain].at(s.median_end);
         ends.push_back(t + lines_[s.domain].at(t));
       }
-      std::vector<double> sorted = ends;
-      const double together = median(sorted);
+      const double together = median(ends);
       for (size_t i = 0; i < o.seen.size(); ++i)
         rest[o.seen[i].domain].push_back({base_[o.seen[i].domain].at(o.seen[i].median_end), together - ends[i]});
     }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "analysis/hta/hta.hpp"
+#include "base/statistics.hpp"
 
 namespace tracesmith::analysis {
 
@@ -25,13 +26,6 @@ struct Sums {
   }
   double std() const { return count < 2 ? 0 : std::sqrt(std::max(0.0, (squares - sum * sum / count) / (count - 1))); }
 };
-
-/// Linear quantile of ascending values.
-double quantile(const std::vector<double>& values, double q) {
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  return low + 1 < values.size() ? values[low] + (at - std::floor(at)) * (values[low + 1] - values[low]) : values[low];
-}
 
 }  // namespace
 
@@ -58,7 +52,7 @@ void HtaAnalysis::kernels(int64_t rank, const std::vector<HtaRow>& kept, Hta& ou
     std::vector<double> cumulative;
     double total = 0;
     for (const auto& [name, s] : list) cumulative.push_back(total += s.sum);
-    const double limit = quantile(cumulative, 0.8);
+    const double limit = quantileOfSorted(cumulative, 0.8);
     Sums others;
     for (size_t i = 0; i < list.size(); ++i) {
       if (cumulative[i] > limit || i >= kNumKernels) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <tuple>
 
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 
 namespace tracesmith::analysis::live {
@@ -17,15 +18,6 @@ constexpr int64_t kRepeatNs = 60 * kS;   // slow steps are told once in a while
 constexpr double kWorse = 2;             // and those by one rank again if it is so much worse
 constexpr size_t kLeastSteps = 3;        // in a bucket
 constexpr size_t kMostSteps = 100'000, kMostComms = 200'000;
-
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  auto at = values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size()));
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-
-double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 std::string percent(double part) {
   char text[32];
@@ -155,7 +147,7 @@ void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_
     waits.push_back(sum.comm_ns);
   }
   const double duration = median(durations), wait = median(waits);
-  if (duration <= 0) return;
+  if (!(duration > 0)) return;
   const RankKey* latest = nullptr;
   double most = 0;
   for (const auto& [key, sum] : step.ranks) {

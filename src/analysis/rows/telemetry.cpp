@@ -6,6 +6,7 @@
 
 #include "analysis/rows/each_row.hpp"
 #include "analysis/rows/trends.hpp"
+#include "base/statistics.hpp"
 
 namespace tracesmith::analysis {
 

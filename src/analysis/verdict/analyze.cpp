@@ -12,6 +12,7 @@
 #include "analysis/rows/trends.hpp"
 #include "analysis/verdict/replay.hpp"
 #include "analysis/verdict/unfinished.hpp"
+#include "base/statistics.hpp"
 #include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::analysis {
@@ -61,7 +62,7 @@ class Analyzer {
     if (const auto unfinished = findUnfinished(reader_, *names, job_, out_.world_size))
       sayHang(*unfinished, job_, out_.verdict);
     if (options_.excerpt) {
-      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, *names, rules, job_, roots_, out_.verdict.rank);
+      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, rules, job_, roots_, out_.verdict.rank);
       if (!excerpt) return excerpt.status();
       out_.excerpt = std::move(*excerpt);
     }

@@ -69,8 +69,8 @@ double trafficBytes(OpKind op, int ranks, int64_t bytes);
 
 /// The collective others waited for longest (in which `culprit` came last, if it ever did), and what its ranks did
 /// around it; nothing where nobody waited.
-Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, const Names& names, const CommRules& rules,
-                                               const JobData& job, const std::vector<int32_t>& roots, int64_t culprit);
+Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, const CommRules& rules, const JobData& job,
+                                               const std::vector<int32_t>& roots, int64_t culprit);
 
 constexpr int32_t kNobody = INT32_MIN;
 constexpr double kLeastCostPct = 0.1;  ///< of the job's time; less is none

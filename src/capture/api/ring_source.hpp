@@ -52,7 +52,7 @@ class RingSource {
   uint64_t from_ns_ = 0, to_ns_ = 0;  // what it records, raw clock; 0…0: nothing yet
 };
 
-/// Path of libtracesmith_probe.so: $TRACESMITH_PROBE, or ../lib beside the program, or beside this library.
+/// Path of libtracesmith_probe.so: $TRACESMITH_PROBE, or as installedFile() finds it.
 Result<std::string> findProbe();
 
 }  // namespace tracesmith::capture

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "capture/collect/in_flight.hpp"
 #include "capture/collect/process.hpp"
@@ -51,8 +52,6 @@ std::string hostName() {
   ::gethostname(name, sizeof name - 1);
   return name;
 }
-
-uint64_t rawNow() { return ring::nowNs(); }
 
 Collector::Collector(Writer& writer, std::string node)
     : writer_(writer), out_(writer.appender()), node_(std::move(node)), node_id_(writer.string(node_)) {}
@@ -457,7 +456,7 @@ void Collector::giveUpInFlight() {
     p->nccl.giveUp([&](const NcclJoin::Operation& o, const Record*) { collectiveRow(*p, o.record, nullptr); });
     if (stats_.collectives > before) {  // until when they were waited for, if nothing else happens any more
       EventRow end;
-      end.ts = static_cast<int64_t>(rawNow());
+      end.ts = rawClock();
       end.type = static_cast<int64_t>(EventType::marker);
       end.name = writer_.string("recording ends, operations in flight");
       end.node = p->node;

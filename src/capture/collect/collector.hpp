@@ -111,7 +111,5 @@ class Collector {
 
 /// This machine's name: the host name.
 std::string hostName();
-/// CLOCK_MONOTONIC_RAW, the clock of the rings, ns.
-uint64_t rawNow();
 
 }  // namespace tracesmith::capture

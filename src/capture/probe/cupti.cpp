@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.hpp"
 #include "capture/probe/cupti_abi.hpp"
 #include "capture/probe/cupti_records.hpp"
 #include "capture/probe/probe.hpp"
@@ -290,7 +291,7 @@ void follow(RingWriter& r) {
 
 void drain(RingWriter& r) {
   pthread_mutex_lock(&g_drain_mutex);
-  if (!g_cupti.ActivityRegisterTimestampCallback) g_source.to_raw_ns = -ring::unixMinusRawNs();
+  if (!g_cupti.ActivityRegisterTimestampCallback) g_source.to_raw_ns = -unixMinusRaw();
   Buffer* list = g_done.take();
   Buffer* ordered = nullptr;  // the stack gives the newest first
   while (list) {

@@ -2,13 +2,13 @@
 // create().
 #pragma once
 
+#include "base/clock.hpp"
 #include "capture/ring/layout.hpp"
 
 namespace tracesmith::ring {
 
-uint64_t nowNs();          ///< CLOCK_MONOTONIC_RAW
-int64_t unixMinusRawNs();  ///< CLOCK_REALTIME − CLOCK_MONOTONIC_RAW, as if read at one moment
-int64_t threadId();        ///< gettid(), asked once a thread
+inline uint64_t nowNs() { return static_cast<uint64_t>(rawClock()); }
+int64_t threadId();  ///< gettid(), asked once a thread
 
 struct RingOptions {
   uint32_t lane0_records = 1u << 19;  ///< of the lane that takes the GPU's records: 32 MB

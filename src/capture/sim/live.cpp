@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "base/file.hpp"
 #include "capture/ring/reader.hpp"
 #include "capture/sim/rows.hpp"
@@ -138,7 +139,7 @@ Status LiveJob::makeRing(int r, const std::string& folder) {
   h.cuda_state = 1;
   h.reader = config_.reader;
   h.start_ns = raw(*rank, 0);
-  h.start_unix_ns = start_ns_ + static_cast<uint64_t>(ring::unixMinusRawNs());
+  h.start_unix_ns = start_ns_ + static_cast<uint64_t>(unixMinusRaw());
   std::strncpy(h.command, "python3 train.py (simulated)", sizeof h.command - 1);
   const std::string host = config_.host.empty() ? "node" + std::to_string(job_.nodeOf(r)) : config_.host;
   std::strncpy(h.host, host.c_str(), sizeof h.host - 1);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "access/guard.hpp"
+#include "base/clock.hpp"
 #include "capture/ring/reader.hpp"
 #include "cluster/agent/agent_link.hpp"
 #include "cluster/agent/hardware_source.hpp"
@@ -139,7 +140,7 @@ Status AgentServer::startCapture() {
   std::lock_guard lock(capture_mutex_);
   if (!capture_.id.empty() && capture_.end_ns == 0) return Status::invalid("a capture of this node is under way");
   spool_->hold(true);  // until it was exported, or the next one begins
-  capture_ = {"local-" + access::randomHex(8), clock_->toReference(sync::rawClock()), 0, 0};
+  capture_ = {"local-" + access::randomHex(8), clock_->toReference(rawClock()), 0, 0};
   recorder_->setLocalCapture(capture_);
   return {};
 }
@@ -147,7 +148,7 @@ Status AgentServer::startCapture() {
 Status AgentServer::stopCapture() {
   std::lock_guard lock(capture_mutex_);
   if (capture_.id.empty() || capture_.end_ns != 0) return Status::invalid("this node captures nothing of its own");
-  capture_.end_ns = clock_->toReference(sync::rawClock());
+  capture_.end_ns = clock_->toReference(rawClock());
   recorder_->setLocalCapture(capture_);
   return {};
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "access/guard.hpp"
+#include "base/clock.hpp"
 #include "cluster/rpc/rpc.hpp"
 #include "cluster/wire/live_convert.hpp"
 
@@ -148,10 +149,10 @@ Status MasterLink::talk(const std::string& address) {
       addToken(context, *token);
       pb::SyncTimeRequest ask;
       pb::SyncTimeResponse reply;
-      ask.set_t1(sync::rawClock());
+      ask.set_t1(rawClock());
       const grpc::Status status = stub->SyncTime(&context, ask, &reply);
       if (!status.ok()) break;
-      burst.push_back({ask.t1(), reply.t2(), reply.t3(), sync::rawClock()});
+      burst.push_back({ask.t1(), reply.t2(), reply.t3(), rawClock()});
     }
     clock_.add(burst);
   };

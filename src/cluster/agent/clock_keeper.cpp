@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "access/names.hpp"
+#include "base/clock.hpp"
 #include "base/file.hpp"
 
 namespace tracesmith::cluster {
@@ -39,7 +40,7 @@ ClockKeeper::~ClockKeeper() {
 
 bool ClockKeeper::follow(const std::string& host, uint16_t port, uint64_t key) {
   if (!exchanges()) return true;
-  Result<std::unique_ptr<sync::ExchangeClient>> client = sync::ExchangeClient::connect(host, port, key, sync::rawClock);
+  Result<std::unique_ptr<sync::ExchangeClient>> client = sync::ExchangeClient::connect(host, port, key, rawClock);
   if (!client) return false;
   std::vector<sync::Exchange> burst = (*client)->burst(kBurst, kTimeoutMs);
   if (burst.empty()) return false;
@@ -94,7 +95,7 @@ std::string ClockKeeper::problem() const {
 }
 
 ClockReport ClockKeeper::now() const {
-  const int64_t raw = sync::rawClock();
+  const int64_t raw = rawClock();
   std::lock_guard lock(mutex_);
   ClockReport report{fit_.at(raw), fit_.faults(), fit_.bestDelay()};
   report.model.method = sync::sourceName(source_.kind);
@@ -107,7 +108,7 @@ ClockReport ClockKeeper::now() const {
     return report;
   }
   report.model.method = "system clock";
-  report.model.offset_ns = sync::unixClock() - raw;
+  report.model.offset_ns = unixClock() - raw;
   return report;
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/clock.hpp"
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
 
@@ -365,7 +366,7 @@ void RingWatch::look(uint64_t now) {
 }
 
 std::vector<ProcessReport> RingWatch::report() {
-  const uint64_t now = capture::rawNow();
+  const uint64_t now = rawClock();
   look(now);
   std::vector<ProcessReport> all;
   for (auto& [path, follower] : rings_)

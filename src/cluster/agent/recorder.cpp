@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/clock.hpp"
 #include "base/file.hpp"
 #include "model/travel_lines.hpp"
 
@@ -134,7 +135,7 @@ bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended, bool& las
 }
 
 Status Recorder::tick() {
-  const int64_t now = sync::rawClock();
+  const int64_t now = rawClock();
   if (now < retry_raw_) return {};
   int64_t since;
   bool ended, last;
@@ -215,7 +216,7 @@ Status Recorder::beginSegment(const std::string& state) {
   node_id_ = writer.string(options_.node);
   if (source_) source_->newSegment();
   clockRow(true);
-  segment_raw_ = sync::rawClock();
+  segment_raw_ = rawClock();
   return checkpoint();
 }
 
@@ -250,7 +251,7 @@ Status Recorder::checkpoint() {
   TS_TRY(spool_.checkpoint(c));
   collector_->release();
   state_ = std::move(c.state);
-  checkpoint_raw_ = sync::rawClock();
+  checkpoint_raw_ = rawClock();
   dirty_ = false;
   // Their records are in the spool now; nobody else would remove them.
   for (const std::string& ring : ended_rings_) folders_.remove(ring);
@@ -284,7 +285,7 @@ void Recorder::fail(const Status& status) {
     drop();
   }
   spool_.abandonSegment();
-  retry_raw_ = sync::rawClock() + kRetryNs;
+  retry_raw_ = rawClock() + kRetryNs;
   std::lock_guard lock(mutex_);
   stats_.problem = status.message();
 }

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "base/file.hpp"
 #include "cluster/master/live_watch.hpp"
 #include "sync/exchange.hpp"
@@ -56,8 +57,8 @@ class LocalClient final : public Client {
   Result<std::vector<sync::Exchange>> syncTime(int count) override {
     std::vector<sync::Exchange> burst;
     for (int i = 0; i < count; ++i) {
-      const int64_t now = sync::rawClock(), reference = master_.referenceNow();
-      burst.push_back({now, reference, reference, sync::rawClock()});
+      const int64_t now = rawClock(), reference = master_.referenceNow();
+      burst.push_back({now, reference, reference, rawClock()});
     }
     return burst;
   }

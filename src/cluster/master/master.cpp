@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "access/names.hpp"
+#include "base/clock.hpp"
 #include "cluster/master/retention.hpp"
 #include "model/travel_lines.hpp"
 #include "sync/exchange.hpp"
@@ -77,7 +78,7 @@ Status Master::openReference() {
   std::ifstream in(path);
   std::string was;
   if (in >> was >> anchor_ns_ && was == boot) return {};
-  anchor_ns_ = sync::unixClock() - sync::rawClock();
+  anchor_ns_ = unixClock() - rawClock();
   Result<OutputFile> out = OutputFile::create(path);
   if (!out) return out.status();
   TS_TRY(out->write(boot + " " + std::to_string(anchor_ns_) + "\n"));
@@ -85,7 +86,7 @@ Status Master::openReference() {
   return out->commit();
 }
 
-int64_t Master::referenceNow() const { return sync::rawClock() + anchor_ns_; }
+int64_t Master::referenceNow() const { return rawClock() + anchor_ns_; }
 
 Status Master::saveNode(const NodeRegistration& info) const {
   const std::string folder = options_.data_dir + "/nodes/" + info.node;

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "access/guard.hpp"
+#include "base/clock.hpp"
 #include "base/file.hpp"
 #include "cluster/rpc/rpc.hpp"
 #include "cluster/wire/convert.hpp"
@@ -101,9 +102,9 @@ class RpcClient final : public Client {
     for (int i = 0; i < count; ++i) {
       pb::SyncTimeRequest request;
       pb::SyncTimeResponse response;
-      request.set_t1(sync::rawClock());
+      request.set_t1(rawClock());
       TS_TRY(call(&pb::ClusterService::Stub::SyncTime, request, response));
-      burst.push_back({request.t1(), response.t2(), response.t3(), sync::rawClock()});
+      burst.push_back({request.t1(), response.t2(), response.t3(), rawClock()});
     }
     return burst;
   }

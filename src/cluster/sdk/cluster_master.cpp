@@ -4,6 +4,7 @@
 #include <cmath>
 #include <future>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "cluster/master/service.hpp"
 #include "cluster/rpc/client.hpp"
@@ -21,8 +22,8 @@ Status checkReference(const TimeSyncConfig& config) {
   TimeSync source(config);
   const SyncResult told = source.synchronize();
   if (!told.success) return source.lastStatus();
-  const int64_t raw = sync::rawClock();
-  const int64_t off = sync::unixClock() - raw - told.offset_ns;
+  const int64_t raw = rawClock();
+  const int64_t off = unixClock() - raw - told.offset_ns;
   if (std::abs(off) <= config.max_acceptable_offset_ns) return {};
   return Status::invalid("this machine's clock is off by " + humanNs(static_cast<double>(off)) +
                          " from the source it is to follow: set it right, with chrony for example");

@@ -6,7 +6,7 @@
 #include "base/progress.hpp"
 #include "cluster/sdk/cluster_master_impl.hpp"
 #include "cluster/sdk/trace_contents.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 #include "tracesmith/trace/reader.hpp"
 
@@ -97,7 +97,7 @@ namespace {
 Status convert(const std::string& sbt, const std::string& filename, Status (*format)(trace::Export&)) {
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(sbt);
   if (!reader) return reader.status();
-  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
+  Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(**reader);
   if (!clock) return clock.status();
   trace::Selection all;
   all.clock = clock->get();

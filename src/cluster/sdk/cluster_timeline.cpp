@@ -3,8 +3,8 @@
 
 #include "cluster/sdk/trace_contents.hpp"
 #include "cluster/wire/trace_events.hpp"
-#include "sync/clock_table.hpp"
-#include "trace/export/time_order.hpp"
+#include "trace/clocks.hpp"
+#include "trace/time_order.hpp"
 #include "tracesmith/cluster/cluster_types.hpp"
 
 namespace tracesmith::cluster {
@@ -20,8 +20,8 @@ struct ClusterTimeline::Impl {
     bool more;
   };
   std::unique_ptr<Reader> reader;
-  std::unique_ptr<sync::TraceClock> clock;  // of several nodes
-  sync::ClockTable only;                    // of one
+  std::unique_ptr<trace::TraceClock> clock;  // of several nodes
+  trace::ClockTable only;                    // of one
   std::vector<std::unique_ptr<Rows>> tables;
   /// Rows from the first on.
   std::vector<std::unique_ptr<Rows>> open() const {
@@ -46,9 +46,9 @@ bool ClusterTimeline::open(const std::string& trace) {
   const Status status = [&]() -> Status {
     Result<std::unique_ptr<Reader>> reader = Reader::open(trace);
     if (!reader) return reader.status();
-    Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
+    Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(**reader);
     if (!clock) return clock.status();
-    Result<sync::Clocks> clocks = sync::readClocks(**reader);
+    Result<trace::Clocks> clocks = trace::readClocks(**reader);
     if (!clocks) return clocks.status();
     impl_->tables.clear();
     impl_->reader = std::move(*reader);

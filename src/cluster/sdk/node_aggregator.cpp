@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "access/names.hpp"
+#include "base/clock.hpp"
 #include "base/file.hpp"
 #include "cluster/agent/agent.hpp"
 #include "cluster/sdk/node_info.hpp"
@@ -76,7 +77,7 @@ struct NodeAggregator::Impl {
   }
   Timestamp now() const {
     const std::optional<ClockStatus> clock = server->status().clock;
-    return static_cast<Timestamp>(clock ? sync::rawClock() + clock->offset_ns : sync::unixClock());
+    return static_cast<Timestamp>(clock ? rawClock() + clock->offset_ns : unixClock());
   }
   /// The trace of the capture, exported once.
   Result<std::unique_ptr<trace::Reader>> open() const {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "cluster/rpc/client.hpp"
 #include "hardware/nvidia/gpu_clock.hpp"
 #include "sync/clock_fit.hpp"
@@ -54,7 +55,7 @@ struct TimeSync::Impl {
     Result<std::vector<sync::Exchange>> burst = client->syncTime(kBurst);
     if (!burst) return burst.status();
     fit.add(*burst);
-    const sync::ClockModel m = fit.at(sync::rawClock());
+    const sync::ClockModel m = fit.at(rawClock());
     return sync::Comparison{m.at_ns, m.offset_ns, m.bound_ns, fit.bestDelay()};
   }
 
@@ -80,7 +81,7 @@ struct TimeSync::Impl {
       if (!driver) return driver.status();
       cuda = std::move(*driver);
     }
-    Result<cuda::ClockReading> r = cuda::readClock(*cuda, gpu);
+    Result<cuda::ClockReading> r = cuda::readGpuClock(*cuda, gpu);
     if (!r) return r.status();
     std::lock_guard lock(mutex);
     gpu_offsets[gpu] = r->offset_ns;
@@ -105,7 +106,7 @@ struct TimeSync::Impl {
 
   SyncResult failed(const Status& status, SyncResult result = {}) {
     result.message = status.message();
-    if (result.sync_time == 0) result.sync_time = static_cast<Timestamp>(sync::rawClock());
+    if (result.sync_time == 0) result.sync_time = static_cast<Timestamp>(rawClock());
     std::lock_guard lock(mutex);
     last = status;
     return result;
@@ -206,7 +207,7 @@ Timestamp TimeSync::toLocalTime(Timestamp sync_time) const {
 }
 
 int64_t TimeSync::getCurrentOffset() const {
-  const int64_t now = sync::rawClock();
+  const int64_t now = rawClock();
   std::lock_guard lock(impl_->mutex);
   return impl_->model.toReference(now) - now;
 }

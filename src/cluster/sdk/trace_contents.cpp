@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "trace/export/row_source.hpp"
+#include "trace/rows.hpp"
 
 namespace tracesmith::cluster {
 
@@ -21,15 +21,10 @@ Status eachRow(const Reader& reader, const TableInfo& table, const CommonClock* 
                Visit visit) {
   Selection all;
   all.clock = clock;
-  BlockRows rows(reader, table, all, std::move(columns));
-  for (const Block* block : rows.candidates()) {
-    if (!rows.load(*block)) {
-      if (!rows.status()) return rows.status();
-      continue;
-    }
-    for (uint32_t row : rows.rows()) visit(rows, row);
-  }
-  return {};
+  return forEachRow(reader, table, all, std::move(columns), [&](const Row& row) {
+    visit(static_cast<const BlockRows&>(*row.rows), row.number);
+    return Status();
+  });
 }
 
 template <typename T>

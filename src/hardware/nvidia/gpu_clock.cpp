@@ -1,7 +1,6 @@
 #include "hardware/nvidia/gpu_clock.hpp"
 
-#include <ctime>
-#include <memory>
+#include "base/clock.hpp"
 
 namespace tracesmith::cuda {
 namespace {
@@ -25,12 +24,6 @@ constexpr const char* kProgram = R"(.version 6.0
   ret;
 }
 )";
-
-int64_t rawNow() {
-  timespec t{};
-  ::clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-  return static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
-}
 
 Status failed(const char* what, int code) {
   return Status::io(std::string("cannot read the GPU's clock: ") + what + " failed (CUDA error " +
@@ -60,13 +53,13 @@ struct Kernel {
     __atomic_store_n(value, 0, __ATOMIC_SEQ_CST);
     auto pointer = static_cast<Pointer>(reinterpret_cast<uintptr_t>(answer));
     void* arguments[] = {&pointer};
-    const int64_t before = rawNow();
+    const int64_t before = rawClock();
     if (int r = calls.launch(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr))
       return failed("cuLaunchKernel", r);
     int64_t after = before;
     uint64_t gpu = 0;
-    while (!(gpu = __atomic_load_n(value, __ATOMIC_ACQUIRE)) && after - before < kPatienceNs) after = rawNow();
-    after = rawNow();
+    while (!(gpu = __atomic_load_n(value, __ATOMIC_ACQUIRE)) && after - before < kPatienceNs) after = rawClock();
+    after = rawClock();
     if (!gpu) return Status::io("cannot read the GPU's clock: the GPU does not answer");
     ClockReading r;
     r.raw_ns = before + (after - before) / 2;
@@ -79,7 +72,7 @@ struct Kernel {
 
 }  // namespace
 
-Result<ClockReading> readClock(Driver& driver, size_t gpu) {
+Result<ClockReading> readGpuClock(Driver& driver, size_t gpu) {
   if (gpu >= driver.gpus().size())
     return Status::notFound("there is no GPU " + std::to_string(gpu) + " here: CUDA sees " +
                             std::to_string(driver.gpus().size()));

@@ -15,6 +15,6 @@ struct ClockReading {
 };
 
 /// The best of a few readings. Makes a context on the GPU; `gpu` is CUDA's number of it.
-Result<ClockReading> readClock(Driver& driver, size_t gpu);
+Result<ClockReading> readGpuClock(Driver& driver, size_t gpu);
 
 }  // namespace tracesmith::cuda

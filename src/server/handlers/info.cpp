@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "server/handlers/handlers.hpp"
 #include "server/sources/cluster_json.hpp"
@@ -71,7 +72,7 @@ Answer InfoHandlers::info(const Request& r) {
   std::string text;
   JsonWriter w(text);
   bool simulated = false;
-  int64_t now = sync::unixClock();
+  int64_t now = unixClock();
   std::string title = sources_.cluster ? "cluster" : std::filesystem::path(sources_.trace_path).filename().string();
   if (sources_.cluster) {
     Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();

@@ -1,10 +1,13 @@
-// Rows of a table, one at a time, with their strings: what every exporter and view reads from.
+// Rows of a table, one at a time, with their strings, as they match a selection and on its clock: what everybody reads
+// from who does not need whole columns. Rows of any table are asked for their columns (Row), those of a known table are
+// structs (RowCursor); rows in order of time are in time_order.hpp.
 #pragma once
 
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "trace/name_numbers.hpp"
 #include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::trace {
@@ -30,6 +33,8 @@ class BlockRows final : public RowValues {
   /// Why load() failed; ok for damage.
   const Status& status() const { return status_; }
 
+  /// Whether there is a block with matching rows; otherwise there is no block and no rows.
+  bool loaded() const { return block_ != nullptr; }
   const Block& block() const { return *block_; }
   std::span<const uint32_t> rows() const { return scan_.rows(); }
   /// The blocks that may have matching rows, in file order.
@@ -40,6 +45,12 @@ class BlockRows final : public RowValues {
   }
   std::string_view text(int column, uint32_t row) const override;
 
+  /// Values of a column of `count` matching rows from the `first` on, into slots that lie `stride` apart. NULLs are
+  /// left as they are. Strings and launch shapes become numbers of `names`, or without it stay ids of the block's
+  /// stream.
+  void fill(int column, size_t first, size_t count, const NameNumbers* names, int64_t* slots, size_t stride) const;
+
+  const Strings& strings() const { return *strings_; }
   const TableInfo& table() const { return table_; }
   const std::vector<int>& columns() const { return columns_; }
 
@@ -53,27 +64,6 @@ class BlockRows final : public RowValues {
   const Block* block_ = nullptr;
   const Strings* strings_ = nullptr;
   Status status_;
-};
-
-/// A copy of a few rows of a block, for those who need a block's memory for the next.
-class CopiedRows final : public RowValues {
- public:
-  /// Row i of the copy is rows[i].
-  CopiedRows(const BlockRows& from, const std::vector<uint32_t>& rows);
-
-  int64_t slot(int column, uint32_t row) const override {
-    return slots_[row * width_ + place_[static_cast<size_t>(column)]];
-  }
-  std::string_view text(int column, uint32_t row) const override {
-    return texts_[row * text_width_ + place_[static_cast<size_t>(column)]];
-  }
-
- private:
-  std::vector<size_t> place_;  // of a column among the slots, or among the texts
-  size_t width_ = 0, text_width_ = 0;
-  std::vector<int64_t> slots_;
-  std::vector<std::string_view> texts_;  // strings are the reader's, texts are in heap_
-  std::string heap_;
 };
 
 /// One row of a loaded block.
@@ -110,6 +100,56 @@ Status forEachRow(const Reader& reader, const TableInfo& table, const Selection&
     for (uint32_t r : rows.rows()) TS_TRY(visit(Row{&rows, r}));
   }
   return {};
+}
+
+/// Goes through the matching rows in file order, a few hundred at a time. Not thread safe.
+class SlotCursor {
+ public:
+  /// `names`: what strings are numbered by; it must outlive the cursor.
+  SlotCursor(const Reader& reader, const TableInfo& table, std::vector<int> columns, Selection selection,
+             const NameNumbers* names);
+
+  /// Moves to the next row; false at the end or on failure. Damaged blocks are left out (reader.damage() has them).
+  bool next() { return ++at_ < count_ || refill(); }
+  const Status& status() const { return rows_.status(); }
+  /// The blocks that will be visited, in order; may be changed before the first next().
+  std::vector<const Block*>& blocks() { return blocks_; }
+
+  /// A slot for each column of the table; those not asked for are kNull.
+  const int64_t* slots() const { return slots_.data() + at_ * width_; }
+  /// String, launch shape or text of a column that was asked for; data() is null for NULL.
+  std::string_view text(int column) const { return rows_.text(column, rows_.rows()[first_ + at_]); }
+  /// What string slots stand for where there are no `names`.
+  const Strings& strings() const { return rows_.strings(); }
+
+ private:
+  bool refill();
+  BlockRows rows_;
+  const NameNumbers* names_;
+  size_t width_, next_block_ = 0;
+  std::vector<const Block*> blocks_;
+  size_t first_ = 0, count_ = 0, at_ = 0;  // of the rows of the block: those in slots_, and the current one of them
+  std::vector<int64_t> slots_;
+};
+
+/// The same with rows as structs: RowCursor<StepRow>.
+template <typename R>
+class RowCursor : public SlotCursor {
+ public:
+  /// `columns`: empty: all.
+  explicit RowCursor(const Reader& reader, std::vector<int> columns = {}, Selection selection = {},
+                     const NameNumbers* names = nullptr)
+      : SlotCursor(reader, tableOf<R>(), std::move(columns), std::move(selection), names) {}
+  const R& row() const { return *reinterpret_cast<const R*>(slots()); }
+};
+
+/// Calls visit(row, text) for every row of the table; text(column) is a string or text of this row. Strings in the row
+/// itself are numbers of `names`.
+template <typename R, typename Visit>
+Status eachRow(const Reader& reader, const NameNumbers& names, const std::vector<int>& columns, Visit visit) {
+  RowCursor<R> rows(reader, columns, {}, &names);
+  while (rows.next()) visit(rows.row(), [&](int column) { return rows.text(column); });
+  return rows.status();
 }
 
 }  // namespace tracesmith::trace

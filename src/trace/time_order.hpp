@@ -8,9 +8,30 @@
 #include <queue>
 #include <vector>
 
-#include "trace/export/row_source.hpp"
+#include "trace/rows.hpp"
 
 namespace tracesmith::trace {
+
+/// A copy of a few rows of a block, for those who need a block's memory for the next.
+class CopiedRows final : public RowValues {
+ public:
+  /// Row i of the copy is rows[i].
+  CopiedRows(const BlockRows& from, const std::vector<uint32_t>& rows);
+
+  int64_t slot(int column, uint32_t row) const override {
+    return slots_[row * width_ + place_[static_cast<size_t>(column)]];
+  }
+  std::string_view text(int column, uint32_t row) const override {
+    return texts_[row * text_width_ + place_[static_cast<size_t>(column)]];
+  }
+
+ private:
+  std::vector<size_t> place_;  // of a column among the slots, or among the texts
+  size_t width_ = 0, text_width_ = 0;
+  std::vector<int64_t> slots_;
+  std::vector<std::string_view> texts_;  // strings are the reader's, texts are in heap_
+  std::string heap_;
+};
 
 /// Rows ordered by start; of those that start together the longest first, so that what encloses comes before what it
 /// encloses. Rows without ts are left out. The table must have a column ts; `columns` must have ts and, if the table

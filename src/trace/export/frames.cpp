@@ -1,4 +1,4 @@
-#include "analysis/frames/frames.hpp"
+#include "trace/export/frames.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,12 +10,10 @@
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "sync/clock_table.hpp"
-#include "tracesmith/trace/scan.hpp"
+#include "trace/clocks.hpp"
+#include "trace/rows.hpp"
 
-namespace tracesmith::analysis {
-
-using namespace trace;
+namespace tracesmith::trace {
 
 namespace {
 
@@ -63,42 +61,21 @@ std::string isoTime(int64_t unix_ns) {
   return text;
 }
 
-/// Calls row(get, text) for every row of a table; get(column) is a slot, text(column) a string.
-template <typename Row, typename F>
-Status eachRow(const Reader& reader, std::vector<int> columns, F row) {
-  const TableInfo& table = tableOf<Row>();
-  Scan scan(reader, table, {}, columns);
-  while (scan.next()) {
-    Result<const Strings*> strings = reader.strings(scan.block().stream);
-    if (!strings) return strings.status();
-    for (uint32_t r : scan.rows()) {
-      auto get = [&](int c) { return slotAt(scan.column(c), table.columns[static_cast<size_t>(c)].kind, r); };
-      auto text = [&](int c) -> std::string {
-        if (table.columns[static_cast<size_t>(c)].kind == Kind::Text)
-          return get(c) == kNull ? "" : std::string(scan.column(c).textAt(r));
-        return std::string((*strings)->at(get(c)));
-      };
-      row(get, text);
-    }
-  }
-  return {};
-}
-
 Status read(const std::string& path, Input& in) {
   Result<std::unique_ptr<Reader>> reader = Reader::open(path);
   if (!reader) return reader.status();
-  Result<sync::Clocks> clocks = sync::readClocks(**reader);
+  Result<Clocks> clocks = readClocks(**reader);
   if (!clocks) return clocks.status();
-  TS_TRY(eachRow<SessionRow>(**reader, {sessions::name, sessions::ts_start, sessions::ts_end, sessions::args},
-                             [&](auto get, auto text) {
-                               in.session = text(sessions::name);
-                               in.start = get(sessions::ts_start);
-                               in.end = std::max<int64_t>(get(sessions::ts_end), 0);
-                               int ms = 0;
-                               const std::string args = text(sessions::args);
-                               if (std::sscanf(args.c_str(), "{\"freq_ms\":%d", &ms) == 1 && ms > 0)
-                                 in.interval_ns = ms * 1'000'000ll;
-                             }));
+  RowCursor<SessionRow> session(**reader, {sessions::name, sessions::ts_start, sessions::ts_end, sessions::args});
+  while (session.next()) {
+    in.session = session.text(sessions::name);
+    in.start = session.row().ts_start;
+    in.end = std::max<int64_t>(session.row().ts_end, 0);
+    int ms = 0;
+    const std::string args(session.text(sessions::args));
+    if (std::sscanf(args.c_str(), "{\"freq_ms\":%d", &ms) == 1 && ms > 0) in.interval_ns = ms * 1'000'000ll;
+  }
+  TS_TRY(session.status());
   auto gpuOf = [&](const std::string& node, int64_t device) {
     auto [it, fresh] = in.index.try_emplace({node, device}, static_cast<uint32_t>(in.gpus.size()));
     if (fresh) {
@@ -108,25 +85,29 @@ Status read(const std::string& path, Input& in) {
     }
     return it->second;
   };
-  TS_TRY(eachRow<DeviceRow>(**reader, {devices::node, devices::device, devices::name, devices::memory},
-                            [&](auto get, auto text) {
-                              if (get(devices::device) == kNull) return;
-                              Gpu& gpu = in.gpus[gpuOf(text(devices::node), get(devices::device))];
-                              if (get(devices::name) != kNull) gpu.name = text(devices::name);
-                              if (get(devices::memory) != kNull) gpu.total = static_cast<double>(get(devices::memory));
-                            }));
-  return eachRow<MetricRow>(
-      **reader, {metrics::ts, metrics::node, metrics::device, metrics::name, metrics::value, metrics::part},
-      [&](auto get, auto text) {
-        if (get(metrics::device) == kNull || get(metrics::value) == kNull || get(metrics::part) != kNull) return;
-        const std::string name = text(metrics::name), node = text(metrics::node);
-        const auto* found = std::find(std::begin(kMetrics), std::end(kMetrics), name);
-        if (found == std::end(kMetrics)) return;
-        const auto value = static_cast<Value>(found - std::begin(kMetrics));
-        in.has[value] = true;
-        in.samples.push_back({(*clocks)[node].toReference(get(metrics::ts)), gpuOf(node, get(metrics::device)), value,
-                              std::bit_cast<double>(get(metrics::value))});
-      });
+  RowCursor<DeviceRow> device(**reader, {devices::node, devices::device, devices::name, devices::memory});
+  while (device.next()) {
+    const DeviceRow& row = device.row();
+    if (row.device == kNull) continue;
+    Gpu& gpu = in.gpus[gpuOf(std::string(device.text(devices::node)), row.device)];
+    if (row.name != kNull) gpu.name = device.text(devices::name);
+    if (row.memory != kNull) gpu.total = static_cast<double>(row.memory);
+  }
+  TS_TRY(device.status());
+  RowCursor<MetricRow> metric(
+      **reader, {metrics::ts, metrics::node, metrics::device, metrics::name, metrics::value, metrics::part});
+  while (metric.next()) {
+    const MetricRow& row = metric.row();
+    if (row.device == kNull || row.value == kNull || row.part != kNull) continue;
+    const auto* found = std::find(std::begin(kMetrics), std::end(kMetrics), metric.text(metrics::name));
+    if (found == std::end(kMetrics)) continue;
+    const auto value = static_cast<Value>(found - std::begin(kMetrics));
+    const std::string node(metric.text(metrics::node));
+    in.has[value] = true;
+    in.samples.push_back(
+        {(*clocks)[node].toReference(row.ts), gpuOf(node, row.device), value, std::bit_cast<double>(row.value)});
+  }
+  return metric.status();
 }
 
 class Frames {
@@ -245,4 +226,4 @@ Status writeFrames(const std::string& trace, const std::string& path) {
   return out->commit();
 }
 
-}  // namespace tracesmith::analysis
+}  // namespace tracesmith::trace

@@ -1,14 +1,13 @@
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <tuple>
 
-#include "tracesmith/trace/scan.hpp"
+#include "trace/rows.hpp"
 
-namespace tracesmith::sync {
-
-using namespace trace;
+namespace tracesmith::trace {
 
 namespace {
 
@@ -80,6 +79,14 @@ int64_t ClockTable::worstBound() const {
   return worst;
 }
 
+void RowClock::seek(int64_t raw) {
+  auto next =
+      std::upper_bound(models_.begin(), models_.end(), raw, [](int64_t t, const ClockModel& m) { return t < m.at_ns; });
+  model_ = next == models_.begin() ? &*next : &*std::prev(next);
+  low_ = next == models_.begin() ? INT64_MIN : model_->at_ns;
+  high_ = next == models_.end() ? INT64_MAX : next->at_ns;
+}
+
 const ClockTable& clockOf(const Clocks& clocks, const std::string& node) {
   static const ClockTable none;
   auto it = clocks.find(node);
@@ -92,28 +99,21 @@ int64_t worstBound(const Clocks& clocks) {
   return worst;
 }
 
-Result<Clocks> readClocks(const trace::Reader& reader) {
+Result<Clocks> readClocks(const Reader& reader) {
   Clocks tables, refined;
-  Scan scan(reader, tableOf<ClockRow>(), {},
-            {clocks::node, clocks::ts_from, clocks::offset_ns, clocks::drift_ppm, clocks::bound_ns, clocks::method});
-  while (scan.next()) {
-    Result<const Strings*> strings = reader.strings(scan.block().stream);
-    if (!strings) return strings.status();
-    for (uint32_t r : scan.rows()) {
-      auto value = [&](int c) {
-        return slotAt(scan.column(c), tableOf<ClockRow>().columns[static_cast<size_t>(c)].kind, r);
-      };
-      ClockModel model;
-      model.at_ns = value(clocks::ts_from);
-      model.offset_ns = value(clocks::offset_ns);
-      if (model.at_ns == kNull || model.offset_ns == kNull) continue;
-      if (scan.column(clocks::drift_ppm).valid(r)) model.drift_ppm = scan.column(clocks::drift_ppm).realAt(r);
-      if (value(clocks::bound_ns) != kNull) model.bound_ns = value(clocks::bound_ns);
-      model.method = (*strings)->at(value(clocks::method));
-      const bool better = model.method == "collectives";
-      (better ? refined : tables)[std::string((*strings)->at(value(clocks::node)))].add(model);
-    }
+  RowCursor<ClockRow> rows(
+      reader, {clocks::node, clocks::ts_from, clocks::offset_ns, clocks::drift_ppm, clocks::bound_ns, clocks::method});
+  while (rows.next()) {
+    const ClockRow& row = rows.row();
+    if (row.ts_from == kNull || row.offset_ns == kNull) continue;
+    ClockModel model{row.ts_from, row.offset_ns};
+    if (row.drift_ppm != kNull) model.drift_ppm = std::bit_cast<double>(row.drift_ppm);
+    if (row.bound_ns != kNull) model.bound_ns = row.bound_ns;
+    model.method = rows.text(clocks::method);
+    const bool better = model.method == "collectives";
+    (better ? refined : tables)[std::string(rows.text(clocks::node))].add(model);
   }
+  TS_TRY(rows.status());
   for (auto& [node, table] : tables) table.dropUnbounded();
   refined.merge(tables);
   return refined;
@@ -191,4 +191,4 @@ void TraceClock::widen(const Block& block, int64_t& low, int64_t& high) const {
   high = last;
 }
 
-}  // namespace tracesmith::sync
+}  // namespace tracesmith::trace

@@ -8,7 +8,7 @@
 
 #include "tracesmith/common/status.hpp"
 
-namespace tracesmith::analysis {
+namespace tracesmith::trace {
 
 /// 0xRRGGBB
 using Color = unsigned;
@@ -36,4 +36,4 @@ class Canvas {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tracesmith::analysis
+}  // namespace tracesmith::trace

@@ -1,12 +1,13 @@
-#include "analysis/frames/canvas.hpp"
+#include "trace/export/canvas.hpp"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
-namespace tracesmith::analysis {
+#include "base/library.hpp"
+
+namespace tracesmith::trace {
 namespace {
 
-// What we use of cairo.h, as it has been since 1.2: loaded by dlopen, through one table.
+// What we use of cairo.h, as it has been since 1.2. It is loaded on use: only plots need it.
 struct CairoSurface;
 struct CairoContext;
 struct TextExtents {
@@ -44,13 +45,10 @@ struct Cairo {
 Result<const Cairo*> loadCairo() {
   static Cairo cairo;
   static const Status status = [] {
-    void* library = ::dlopen("libcairo.so.2", RTLD_NOW | RTLD_LOCAL);
+    Result<SharedLibrary> library = SharedLibrary::load({"libcairo.so.2"});
     if (!library) return Status::unsupported("plots need libcairo.so.2: install libcairo2");
     bool all = true;
-    auto load = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-      all &= function != nullptr;
-    };
+    auto load = [&](auto& function, const char* name) { all &= library->find(function, name); };
 #define LOAD(name) load(cairo.name, #name)
     LOAD(cairo_svg_surface_create);
     LOAD(cairo_pdf_surface_create);
@@ -173,4 +171,4 @@ Status Canvas::finish() {
   return {};
 }
 
-}  // namespace tracesmith::analysis
+}  // namespace tracesmith::trace

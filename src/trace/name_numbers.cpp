@@ -1,18 +1,18 @@
-#include "analysis/rows/names.hpp"
+#include "trace/name_numbers.hpp"
 
-namespace tracesmith::analysis {
+namespace tracesmith::trace {
 
-Result<Names> Names::load(const trace::Reader& reader, const Names* before) {
-  Names names;
+Result<NameNumbers> NameNumbers::load(const Reader& reader, const NameNumbers* before) {
+  NameNumbers names;
   std::unordered_map<std::string_view, uint32_t> known;
   if (before)
     for (std::string_view text : before->texts_) {
       known.try_emplace(text, static_cast<uint32_t>(names.texts_.size()));
       names.texts_.push_back(text);
     }
-  for (const trace::Block& block : reader.blocks()) {
+  for (const Block& block : reader.blocks()) {
     if (names.streams_.contains(block.stream)) continue;
-    Result<const trace::Strings*> strings = reader.strings(block.stream);
+    Result<const Strings*> strings = reader.strings(block.stream);
     if (!strings) return strings.status();
     std::vector<uint32_t>& numbers = names.streams_[block.stream];
     numbers.resize((*strings)->size(), kNoName);
@@ -29,4 +29,4 @@ Result<Names> Names::load(const trace::Reader& reader, const Names* before) {
   return names;
 }
 
-}  // namespace tracesmith::analysis
+}  // namespace tracesmith::trace

@@ -1,4 +1,4 @@
-#include "analysis/frames/frame_stats.hpp"
+#include "trace/export/frame_stats.hpp"
 
 #include <simdjson.h>
 
@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <ctime>
 
-#include "analysis/frames/canvas.hpp"
+#include "trace/export/canvas.hpp"
 
-namespace tracesmith::analysis {
+namespace tracesmith::trace {
 namespace {
 
 /// "2026-11-15T07:20:01.123456Z" → Unix seconds; NaN if it is no time.
@@ -144,4 +144,4 @@ Status plotFrames(const FrameData& data, const std::string& path) {
   return (*canvas)->finish();
 }
 
-}  // namespace tracesmith::analysis
+}  // namespace tracesmith::trace

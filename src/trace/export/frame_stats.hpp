@@ -6,7 +6,7 @@
 
 #include "tracesmith/common/status.hpp"
 
-namespace tracesmith::analysis {
+namespace tracesmith::trace {
 
 /// One measured quantity of one GPU over the session. NaN where it was not measured.
 struct FrameSeries {
@@ -31,4 +31,4 @@ Result<FrameData> readFrames(const std::string& path);
 /// Draws utilisation and memory of every GPU over time: .png, .pdf or .svg.
 Status plotFrames(const FrameData& data, const std::string& path);
 
-}  // namespace tracesmith::analysis
+}  // namespace tracesmith::trace

@@ -6,10 +6,10 @@
 
 #include "tracesmith/common/status.hpp"
 
-namespace tracesmith::analysis {
+namespace tracesmith::trace {
 
 /// Reads the table `metrics` of a trace and writes NAME.json, whole or absent.
 /// A frame is one sampling interval; its arrays are as long as the cluster has GPUs, in the order of gpu_id.
 Status writeFrames(const std::string& trace, const std::string& path);
 
-}  // namespace tracesmith::analysis
+}  // namespace tracesmith::trace

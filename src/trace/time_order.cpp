@@ -1,4 +1,4 @@
-#include "trace/export/time_order.hpp"
+#include "trace/time_order.hpp"
 
 #include <algorithm>
 
@@ -11,6 +11,39 @@ int64_t firstTs(const Block& block, const CommonClock* clock) {
 }
 
 }  // namespace
+
+CopiedRows::CopiedRows(const BlockRows& from, const std::vector<uint32_t>& rows) {
+  const TableInfo& table = from.table();
+  place_.assign(table.columns.size(), 0);
+  auto kind = [&](int c) { return table.columns[static_cast<size_t>(c)].kind; };
+  auto isText = [&](int c) { return kind(c) == Kind::Str || kind(c) == Kind::Text || kind(c) == Kind::Launch; };
+  size_t heap = 0;
+  for (int c : from.columns()) {
+    place_[static_cast<size_t>(c)] = isText(c) ? text_width_++ : width_++;
+    if (kind(c) == Kind::Text)
+      for (uint32_t r : rows) heap += from.text(c, r).size();
+  }
+  heap_.reserve(heap);  // never grows from here: views into it stay valid
+  slots_.resize(rows.size() * width_);
+  texts_.resize(rows.size() * text_width_);
+  for (int c : from.columns()) {
+    const size_t place = place_[static_cast<size_t>(c)];
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (!isText(c)) {
+        slots_[i * width_ + place] = from.slot(c, rows[i]);
+        continue;
+      }
+      std::string_view text = from.text(c, rows[i]);
+      if (kind(c) == Kind::Text && !text.empty()) {
+        heap_ += text;
+        text = std::string_view(heap_).substr(heap_.size() - text.size());
+      } else if (kind(c) == Kind::Text && text.data()) {
+        text = "";  // empty, but not NULL
+      }
+      texts_[i * text_width_ + place] = text;
+    }
+  }
+}
 
 TimeOrder::TimeOrder(const Reader& reader, const TableInfo& table, Selection selection, std::vector<int> columns,
                      std::vector<const Block*> blocks, std::function<bool(const Row&)> keep)
