@@ -181,9 +181,10 @@ struct FleetNode {
     info.agent_id = access::randomHex(16);
     info.boot_id = access::kernelBootId();
     info.version = TRACESMITH_VERSION;
+    info.simulated = true;
     link = std::make_unique<MasterLink>(info, 0, access::SecurityOptions{}, *spool, *recorder, *clock, *live);
     std::vector<DeviceStatus> gpus;
-    for (uint32_t g = 0; g < kFleetGpus; ++g) gpus.push_back({g, "Simulated H100", 80'000'000'000});
+    for (uint32_t g = 0; g < kFleetGpus; ++g) gpus.push_back({g, 80'000'000'000, "Simulated H100", true});
     link->setGpus(std::move(gpus));
     link->dial(options.master);
   }

@@ -54,7 +54,7 @@ void blameTable(const Analysis& a, size_t most, std::string& out) {
   for (size_t i = 0; i < a.blame.size() && i < most; ++i) {
     const Blame& b = a.blame[i];
     table.push_back({id(b.rank), printable(b.node.empty() ? "-" : b.node), time(b.cost_us), time(b.lost_us),
-                     humanCount(b.collectives), number("%.2f ×", b.slowdown), b.cause,
+                     humanCount(b.collectives), number("%.2f ×", b.slowdown), titleOf(b.cause),
                      number("%.0f %%", 100 * b.confidence)});
   }
   out += "\nWho the others waited for (summed over the waiting ranks)\n" + alignTable(table, "  ");
@@ -180,7 +180,7 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   if (a.verdict.kind == VerdictKind::rank || a.verdict.kind == VerdictKind::link)
     out += " (" + number("%.0f %%", 100 * a.verdict.confidence) + " sure)";
   out += "\n";
-  if (!a.verdict.next.empty()) out += "  look at: " + printable(a.verdict.next) + "\n";
+  if (!a.verdict.next.empty()) out += "  what to do: " + printable(a.verdict.next) + "\n";
   for (const std::string& s : a.verdict.also) out += "  also: " + printable(s) + "\n";
   for (const std::string& s : a.unknowns) out += "  unknown: " + printable(s) + "\n";
   out += "\n" + counted(a.events, "event") + " of " + counted(static_cast<uint64_t>(a.ranks), "rank") +

@@ -45,20 +45,6 @@ std::string timeText(int64_t unix_ns) {
   return text;
 }
 
-std::string sessionJson(const cluster::SessionInfo& s) {
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject().field("id", s.id).field("name", s.name).field("state", s.state).field("start_ns", s.start_ns);
-  w.key("end_ns");
-  s.end_ns ? w.value(s.end_ns) : w.null();
-  w.field("freq_ms", static_cast<int64_t>(s.freq_ms)).field("bytes", s.bytes);
-  w.key("nodes").beginArray();
-  for (const cluster::SessionNode& n : s.nodes)
-    w.beginObject().field("node", n.node).field("complete", n.complete).field("healthy", n.healthy).endObject();
-  w.endArray().endObject();
-  return text;
-}
-
 void addCluster(Command& app) {
   Command cluster = app.command("cluster", "Record many nodes: agents, a master, named sessions, one clock");
   cluster.needsCommand();

@@ -4,6 +4,7 @@
 #include "base/count.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
+#include "model/travel_json.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -11,37 +12,8 @@ namespace {
 using cluster::ClusterStatus;
 using cluster::NodeStatus;
 
-void nodeJson(JsonWriter& w, const NodeStatus& n) {
-  w.beginObject().field("node", n.node).field("hostname", n.hostname).field("address", n.address);
-  w.field("version", n.version).field("connected", n.connected).field("healthy", n.healthy);
-  w.key("silent_s");
-  n.silent_s < 0 ? w.null() : w.value(n.silent_s);
-  w.key("gpus").beginArray();
-  for (const cluster::DeviceStatus& gpu : n.gpus)
-    w.beginObject()
-        .field("index", static_cast<int64_t>(gpu.index))
-        .field("name", gpu.name)
-        .field("memory_bytes", gpu.memory_bytes)
-        .endObject();
-  w.endArray().key("clock").beginObject().field("method", n.clock_method);
-  for (auto [key, value] :
-       {std::pair{"offset_ns", n.clock_offset_ns}, {"bound_ns", n.clock_bound_ns}, {"delay_ns", n.clock_delay_ns}}) {
-    w.key(key);
-    n.clock_known ? w.value(value) : w.null();
-  }
-  w.key("drift_ppm");
-  n.clock_known ? w.value(n.clock_drift_ppm) : w.null();
-  w.field("faults", n.clock_faults).endObject();
-  w.field("processes", static_cast<int64_t>(n.processes)).field("captures", static_cast<int64_t>(n.captures));
-  w.field("records", n.records).field("lost", n.losses).field("spool_bytes", n.spool_bytes);
-  w.field("stored_bytes", n.stored_bytes)
-      .field("stored_events", n.stored_events)
-      .field("problem", n.problem)
-      .endObject();
-}
-
 std::string stateOf(const NodeStatus& n) {
-  if (!n.healthy) return n.silent_s < 0 ? "not seen" : "silent for " + humanNs(n.silent_s * 1e9);
+  if (!n.healthy) return n.silent_s ? "silent for " + humanNs(*n.silent_s * 1e9) : "not seen";
   return n.connected ? "connected" : "away";
 }
 
@@ -50,12 +22,11 @@ void printNodes(const ClusterStatus& status) {
                                                  "error bound", "spooled", "stored", "events", "lost"}};
   char drift[32];
   for (const NodeStatus& n : status.nodes) {
-    std::snprintf(drift, sizeof drift, "%.3f", n.clock_drift_ppm);
-    rows.push_back(
-        {n.node, stateOf(n), std::to_string(n.gpus.size()), std::to_string(n.processes),
-         n.clock_known ? humanNs(static_cast<double>(n.clock_offset_ns)) : "unknown", n.clock_known ? drift : "unknown",
-         n.clock_known ? humanNs(static_cast<double>(n.clock_bound_ns)) : "unknown", humanBytes(n.spool_bytes),
-         humanBytes(n.stored_bytes), humanCount(n.stored_events), humanCount(n.losses)});
+    std::snprintf(drift, sizeof drift, "%.3f", n.clock ? n.clock->drift_ppm : 0);
+    rows.push_back({n.node, stateOf(n), std::to_string(n.gpus.size()), std::to_string(n.processes),
+                    n.clock ? humanNs(static_cast<double>(n.clock->offset_ns)) : "unknown", n.clock ? drift : "unknown",
+                    n.clock ? humanNs(static_cast<double>(n.clock->bound_ns)) : "unknown", humanBytes(n.spool_bytes),
+                    humanBytes(n.stored_bytes), humanCount(n.stored_events), humanCount(n.losses)});
   }
   std::printf("%s", alignTable(rows).c_str());
   for (const NodeStatus& n : status.nodes)
@@ -70,17 +41,13 @@ int nodes(const ClientCommand& o, bool all) {
   if (o.json) {
     std::string text;
     JsonWriter w(text);
-    w.beginObject();
     if (all) {
-      w.field("version", status->version).field("now_ns", status->now_ns).field("stored_bytes", status->stored_bytes);
-      w.field("memory_bytes", status->memory_bytes).field("problem", status->problem);
-      w.key("sessions").beginArray();
-      for (const cluster::SessionInfo& s : status->sessions) w.raw(sessionJson(s));
-      w.endArray();
+      writeJson(w, *status);
+    } else {
+      w.beginObject().key("nodes").beginArray();
+      for (const NodeStatus& n : status->nodes) writeJson(w, n);
+      w.endArray().endObject();
     }
-    w.key("nodes").beginArray();
-    for (const NodeStatus& n : status->nodes) nodeJson(w, n);
-    w.endArray().endObject();
     std::printf("%s\n", text.c_str());
     return 0;
   }

@@ -63,6 +63,10 @@ int serve(const char* what, const std::string& listen, bool json, Web* web,
   return 0;
 }
 
+struct ClockChoice {
+  std::string source = "exchange", ntp_server = "pool.ntp.org", ptp_interface = "eth0";
+};
+
 }  // namespace
 
 void addClusterServers(Command& cluster) {
@@ -105,10 +109,27 @@ void addClusterServers(Command& cluster) {
         .type("BYTES")
         .showDefault()
         .check(range(uint64_t{64} << 10, uint64_t{1} << 30));
+    auto clock = std::make_shared<ClockChoice>();
+    command
+        .option("--clock", clock->source,
+                "What this node's clock is compared with: the master (exchange), an NTP server or a PTP clock; NTP and "
+                "PTP put nodes on one clock only if the master's machine keeps the same time")
+        .type("SOURCE")
+        .showDefault()
+        .check(oneOf({"exchange", "ntp", "ptp"}));
+    command
+        .option("--ntp-server", clock->ntp_server, "Server for --clock ntp; chrony: what this machine's chronyd knows")
+        .type("HOST[:PORT]")
+        .showDefault();
+    command.option("--ptp-interface", clock->ptp_interface, "Network interface or device for --clock ptp")
+        .type("NAME")
+        .showDefault();
     addSecurity(command, o->security, true);
     command.flag("--json", *json, "Print the addresses as JSON");
     command.footer("Example:  tracesmith cluster agent --master head:50051 --data-dir /var/lib/tracesmith");
-    command.run([o, json] {
+    command.run([o, json, clock] {
+      if (clock->source == "ntp") o->clock = {sync::Source::Kind::ntp, clock->ntp_server};
+      if (clock->source == "ptp") o->clock = {sync::Source::Kind::ptp, clock->ptp_interface};
       return serve("agent", o->listen, *json, nullptr, [&](cluster::Library& l) { return l.startAgent(*o); });
     });
   }

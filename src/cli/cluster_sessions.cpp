@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
+#include "model/travel_json.hpp"
 #include "trace/export/frames.hpp"
 
 namespace tracesmith::cli {
@@ -83,7 +84,7 @@ Status save(Client& client, const SessionInfo& s, const std::string& path) {
 int finish(const Options& o, const SessionInfo& s) {
   warnIncomplete(s);
   if (o.json)
-    std::printf("%s\n", sessionJson(s).c_str());
+    std::printf("%s\n", model::toJson(s).c_str());
   else if (o.output.empty())
     print(s);
   else
@@ -157,7 +158,7 @@ int sessions(const Options& o) {
     std::string text;
     JsonWriter w(text);
     w.beginObject().key("sessions").beginArray();
-    for (const SessionInfo& s : *all) w.raw(sessionJson(s));
+    for (const SessionInfo& s : *all) writeJson(w, s);
     w.endArray().endObject();
     std::printf("%s\n", text.c_str());
     return 0;

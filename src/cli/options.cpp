@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <type_traits>
 
+#include "cli/command_text.hpp"
+
 namespace tracesmith::cli {
 namespace {
 
@@ -131,5 +133,58 @@ int Program::run(int argc, char** argv) {
   }
   return chosen_();
 }
+
+namespace {
+
+/// CLI11 writes the type of an option as "FORMAT:{csv,json}", "N:INT in [1 - 1024]", "TEXT".
+void readType(const std::string& type, ArgumentText& argument) {
+  argument.value = type.substr(0, type.find(':'));
+  const size_t open = type.find('{'), close = type.rfind('}');
+  if (open == std::string::npos || close == std::string::npos || close < open) return;
+  std::string word;
+  for (char c : type.substr(open + 1, close - open - 1) + ",") {
+    if (c != ',') {
+      word += c;
+      continue;
+    }
+    argument.choices.push_back(word);
+    word.clear();
+  }
+  if (open == 0) argument.value = "VALUE";
+}
+
+ArgumentText describe(const CLI::Option& option) {
+  ArgumentText a;
+  if (option.get_positional()) {
+    a.names = {option.get_single_name()};
+  } else {
+    for (const std::string& name : option.get_snames()) a.names.push_back("-" + name);
+    for (const std::string& name : option.get_lnames()) a.names.push_back("--" + name);
+  }
+  a.text = option.get_description();
+  a.default_value = option.get_default_str();
+  a.required = option.get_required();
+  a.repeated = option.get_items_expected_max() > 1;
+  if (option.get_items_expected_max() > 0) readType(option.get_type_name(), a);
+  return a;
+}
+
+CommandText describe(const CLI::App& app, std::vector<std::string> words) {
+  CommandText c;
+  words.push_back(app.get_name());
+  c.words = std::move(words);
+  c.text = app.get_description();
+  c.notes = app.get_footer();
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_group().empty())
+      (option->get_positional() ? c.positionals : c.options).push_back(describe(*option));
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
+    c.commands.push_back(describe(*sub, c.words));
+  return c;
+}
+
+}  // namespace
+
+CommandText Program::describe() const { return cli::describe(*app_, {}); }
 
 }  // namespace tracesmith::cli

@@ -94,7 +94,7 @@ void tables(std::string& out, const Analysis& a) {
     for (size_t i = 0; i < a.blame.size() && i < 12; ++i) {
       const Blame& b = a.blame[i];
       t.row({id(b.rank), b.node, time(b.cost_us), time(b.lost_us), humanCount(b.collectives),
-             number("%.2f ×", b.slowdown), b.cause, number("%.0f %%", 100 * b.confidence), b.evidence});
+             number("%.2f ×", b.slowdown), titleOf(b.cause), number("%.0f %%", 100 * b.confidence), b.evidence});
     }
   }
   if (!a.links.empty()) {
@@ -152,7 +152,7 @@ std::string page(const Analysis& a, const std::string& file) {
                                                 : "unknown") +
          "\"><h1>" + escapedMarkup(a.verdict.text) + "</h1>\n";
   if (found) out += "<p class=soft>" + number("%.0f %%", 100 * a.verdict.confidence) + " sure</p>";
-  if (!a.verdict.next.empty()) out += "<p>Look at: " + escapedMarkup(a.verdict.next) + "</p>\n";
+  if (!a.verdict.next.empty()) out += "<p>What to do: " + escapedMarkup(a.verdict.next) + "</p>\n";
   for (const std::string& s : a.verdict.also) out += "<p>Also: " + escapedMarkup(s) + "</p>\n";
   out += "</div>\n";
   if (a.simulated) out += "<p class=soft>Simulated data, not a measurement.</p>\n";

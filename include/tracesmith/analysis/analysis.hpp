@@ -12,6 +12,7 @@
 #include "tracesmith/analysis/hta.hpp"
 #include "tracesmith/common/export.hpp"
 #include "tracesmith/common/status.hpp"
+#include "tracesmith/model/cause.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -65,7 +66,7 @@ struct Blame {
   double cost_us = 0;  ///< what others waited for it, rank-µs
   double lost_us = 0;  ///< of that, with no computation under the wait
   uint64_t collectives = 0;
-  std::string cause;  ///< compute, data_loading, host, checkpoint, jitter, unknown
+  Cause cause = Cause::unknown;
   std::string evidence;
   double confidence = 0;  ///< 0 … 1
   bool significant = false;
@@ -126,9 +127,10 @@ struct Verdict {
   VerdictKind kind = VerdictKind::unknown;
   std::string text;
   int64_t rank = trace::kNull;
-  std::string node, group, cause;
+  std::string node, group;
+  std::optional<Cause> cause;  ///< nothing: nobody is blamed
   double cost_pct = kUnknown, confidence = 0;
-  std::string next;               ///< what to look at; empty: nothing
+  std::string next;               ///< what to do; empty: nothing
   std::vector<std::string> also;  ///< what else stands out, largest cost first
 };
 

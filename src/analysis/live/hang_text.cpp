@@ -285,8 +285,8 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
                   (busyHost(graph.ranks()[r]) && ops.front()->waited_ns < context.host_ns);
     }
     if (all_busy) verdict.state = HangState::slow;
-    verdict.text = culpritsText(graph, roots.ranks) + (roots.ranks.size() == 1 ? " holds" : " hold") +
-                   " up the job: " + verdict.culprits.front().reason + "; " + held + for_ns;
+    verdict.verdict = culpritsText(graph, roots.ranks) + (roots.ranks.size() == 1 ? " holds" : " hold") +
+                      " up the job: " + verdict.culprits.front().reason + "; " + held + for_ns;
   } else if (!roots.unfinished.empty()) {
     const Op* op = *roots.unfinished.begin();
     for (const Op* u : roots.unfinished)
@@ -298,21 +298,21 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
     }
     if (op->by_bytes.size() > 1) {
       blameSizes(graph, *op, context, verdict);
-      verdict.text = "ranks disagree about the size of " + opText(graph, *op) + ": " + mismatchText(graph, *op) + "; " +
-                     held + for_ns;
+      verdict.verdict = "ranks disagree about the size of " + opText(graph, *op) + ": " + mismatchText(graph, *op) +
+                        "; " + held + for_ns;
     } else {
-      verdict.text =
+      verdict.verdict =
           "all ranks are in " + opText(graph, *op) + ", which does not end: suspect a GPU or a link; " + held + for_ns;
       verdict.confidence = 0.5;
     }
   } else {
     blameCircle(graph, roots.reached, context, verdict);
-    verdict.text = "ranks wait for each other: " +
-                   (verdict.culprits.empty()
-                        ? held
-                        : "rank " + std::to_string(verdict.culprits.front().rank) + " on " +
-                              verdict.culprits.front().node + ": " + verdict.culprits.front().reason + "; " + held) +
-                   for_ns;
+    verdict.verdict = "ranks wait for each other: " +
+                      (verdict.culprits.empty()
+                           ? held
+                           : "rank " + std::to_string(verdict.culprits.front().rank) + " on " +
+                                 verdict.culprits.front().node + ": " + verdict.culprits.front().reason + "; " + held) +
+                      for_ns;
   }
   for (const Culprit& c : verdict.culprits) verdict.confidence = std::max(verdict.confidence, c.confidence);
   for (const Op* op : ops) {

@@ -38,7 +38,7 @@ struct JobData {
 
 /// What sets a rank apart, found without comparing clocks.
 struct RankEvidence {
-  std::string cause = "unknown";
+  Cause cause = Cause::unknown;
   std::string sentence;
   double excess = 0;    ///< part of its work (compute) or of a step (host, data)
   double sureness = 0;  ///< standard errors

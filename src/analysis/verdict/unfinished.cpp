@@ -165,7 +165,7 @@ void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict) {
   verdict.rank = op.missing.size() == 1 ? op.missing[0] : kNull;
   verdict.node = op.missing.size() == 1 ? job.nodeOf(op.missing[0]) : "";
   verdict.group = op.comm;
-  verdict.cause = "hang";
+  verdict.cause = Cause::hang;
   verdict.cost_pct = kUnknown;
   verdict.confidence = seen ? 0.9 : 0.5;
   const std::string peer =
@@ -175,8 +175,7 @@ void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict) {
                  (seen ? "" : ", or was not recorded") + "; " + list(op.entered, false) +
                  (op.entered.size() == 1 ? " waits" : " wait") + " in it for " +
                  humanNs(static_cast<double>(op.waited_ns)) + " at the end of the recording";
-  verdict.next =
-      "what its process does: its stack (py-spy dump, gdb), whether it is stopped (/proc/PID/status), its log";
+  verdict.next = adviceOf(Cause::hang);
 }
 
 }  // namespace tracesmith::analysis

@@ -53,24 +53,6 @@ std::string costText(double pct) {
                               : " is slower than its peers, but the job does not wait for it yet: ";
 }
 
-/// Where to look first, by cause. `gpu`: "GPU 3 of node1", or "its GPU".
-std::string nextOf(const std::string& cause, const std::string& gpu) {
-  if (cause == "throttled" || cause == "clock")
-    return "clocks, power limit and temperature of " + gpu + " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE)";
-  if (cause == "ecc") return "memory errors of " + gpu + " (nvidia-smi -q -d ECC): drain the node";
-  if (cause == "page_faults") return "managed memory that does not fit " + gpu;
-  if (cause == "compute")
-    return "whether " + gpu + " is shared, clocked lower or given more work than the others (tracesmith top, devices)";
-  if (cause == "jitter") return "who else uses " + gpu + " or its host by fits and starts";
-  if (cause == "data_loading") return "its data loader: number of workers, storage, decoding on the CPU";
-  if (cause == "host")
-    return "what its process does on the CPU then: garbage collection, logging, other processes, CPU limits";
-  if (cause == "checkpoint") return "saving asynchronously, or by all ranks, each its own part";
-  if (cause == "slow_link")
-    return "the links between these ranks (tracesmith topo; NVLink and InfiniBand error counters)";
-  return {};
-}
-
 double weightOf(double saved_pct) { return std::isnan(saved_pct) ? 0 : saved_pct; }
 
 template <typename Key>
@@ -146,20 +128,20 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     v.confidence = rank->confidence;
     v.text = rankText(rank->rank, rank->node) + costText(v.cost_pct) + rank->evidence;
     auto device = job.device_of.find(rank->rank);
-    v.next = nextOf(v.cause, device == job.device_of.end() || v.node.empty()
-                                 ? "its GPU"
-                                 : "GPU " + std::to_string(device->second) + " of " + v.node);
+    v.next = adviceOf(rank->cause, device == job.device_of.end() || v.node.empty()
+                                       ? ""
+                                       : "GPU " + std::to_string(device->second) + " of " + v.node);
     return v;
   }
   if (link) {
     v.kind = VerdictKind::link;
     v.group = link->group;
-    v.cause = "slow_link";
+    v.cause = Cause::slow_link;
     if (link->nodes.size() == 1) v.node = link->nodes[0];
     v.cost_pct = link->saved_pct;
     v.confidence = link->confidence;
     v.text = linkText(*link) + costText(v.cost_pct) + link->evidence;
-    v.next = nextOf(v.cause, "");
+    v.next = adviceOf(Cause::slow_link);
     return v;
   }
   if (a.ranks == 0) {

@@ -15,6 +15,7 @@
 #include "capture/ring/reader.hpp"
 #include "cluster/agent/agent_link.hpp"
 #include "cluster/agent/hardware_source.hpp"
+#include "cluster/agent/node_hardware.hpp"
 #include "cluster/agent/sim_source.hpp"
 #include "cluster/rpc/rpc.hpp"
 #include "cluster/wire/merge.hpp"
@@ -58,6 +59,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   Status startCapture() override;
   Status stopCapture() override;
   Status exportTrace(const std::string& path) override;
+  Status synchronizeTime() override { return clock_->synchronize(); }
 
  private:
   grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
@@ -94,7 +96,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   /// What the node has, found by a thread of its own.
   struct Inventory {
     std::mutex mutex;  // guards what follows
-    std::vector<DeviceStatus> gpus;
+    model::NodeDescription hardware;
     bool ended = false;
   };
   const std::shared_ptr<Inventory> inventory_ = std::make_shared<Inventory>();  // shared with that thread
@@ -117,8 +119,9 @@ NodeStatus AgentServer::status() const {
   s.hostname = capture::hostName();
   {
     std::lock_guard lock(inventory_->mutex);
-    s.gpus = inventory_->gpus;
+    copyHardware(inventory_->hardware, s);
   }
+  s.simulated = simulation_ != nullptr;
   s.connected = link_->connected();
   const RecorderStats recorded = recorder_->stats();
   s.processes = recorded.processes;
@@ -126,13 +129,10 @@ NodeStatus AgentServer::status() const {
   s.records = recorded.records;
   s.losses = recorded.losses;
   s.problem = recorded.problem.empty() ? link_->problem() : recorded.problem;
+  if (s.problem.empty()) s.problem = clock_->problem();
   s.spool_bytes = spool_->unacknowledged();
   const ClockReport clock = clock_->now();
-  s.clock_known = clock.model.valid();
-  s.clock_method = clock.model.method;
-  s.clock_offset_ns = clock.model.offset_ns;
-  s.clock_bound_ns = clock.model.bound_ns;
-  s.clock_drift_ppm = clock.model.drift_ppm;
+  s.clock = clock.status();
   return s;
 }
 
@@ -229,7 +229,9 @@ Status AgentServer::start(AgentOptions options) {
   Result<std::unique_ptr<Spool>> spool = Spool::open(folder_ + "/spool");
   if (!spool) return spool.status();
   spool_ = std::move(*spool);
-  clock_ = std::make_unique<ClockKeeper>(folder_ + "/clock");
+  const bool own_source = options.clock.kind != sync::Source::Kind::exchange;
+  clock_ = std::make_unique<ClockKeeper>(
+      folder_ + (own_source ? std::string("/clock-") + sync::sourceName(options.clock.kind) : "/clock"), options.clock);
 
   NodeRegistration info;
   info.node = node_;
@@ -237,6 +239,7 @@ Status AgentServer::start(AgentOptions options) {
   info.agent_id = *agent_id;
   info.boot_id = access::kernelBootId();
   info.version = TRACESMITH_VERSION;
+  info.simulated = options.sim_gpus > 0;
   hardware::Places places = hardware::Places::fromEnvironment();
   places.node = node_;
   if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
@@ -253,6 +256,7 @@ Status AgentServer::start(AgentOptions options) {
   recording.ring_roots = RingFolders::rootsFromEnvironment();
   recording.keep_dead_ns = static_cast<int64_t>(options.keep_rings_s * 1e9);
   recording.segment_bytes = options.segment_bytes;
+  recording.tick_ms = options.tick_ms;
   recorder_ =
       std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places, latest_));
   port_ = options.port;
@@ -268,13 +272,10 @@ Status AgentServer::start(AgentOptions options) {
   link_->dial(options.master);
   // A driver may take long to answer, or for ever: nobody waits for it. Shared: it may outlive us.
   std::thread([state = inventory_, places, link = link_.get()] {
-    std::vector<DeviceStatus> gpus;
-    for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
-      gpus.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
-                      gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
+    model::NodeDescription found = describeHardware(places);
     std::lock_guard guard(state->mutex);
-    state->gpus = gpus;
-    if (!state->ended) link->setGpus(std::move(gpus));
+    state->hardware = found;
+    if (!state->ended) link->setHardware(std::move(found));
   }).detach();
   return {};
 }

@@ -10,14 +10,14 @@
 #include <cstring>
 #include <sstream>
 
-#include "analysis/live/json.hpp"
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 
 extern char** environ;
 
 namespace tracesmith::cluster {
 
-using namespace analysis::live;
+using namespace model;
 using namespace std::chrono_literals;
 
 namespace {
@@ -106,10 +106,10 @@ void AlertSender::send(const Alert& alert, const HangVerdict& verdict) {
   last->second = alert.t_ns;
   std::string json;
   JsonWriter w(json);
-  w.beginObject().key("alert").raw(alertJson(alert)).field("left_out", left_out_);
+  w.beginObject().key("alert").raw(toJson(alert)).field("left_out", left_out_);
   w.key("hang").raw(hangJson(verdict, {})).endObject();
   left_out_ = 0;
-  queue_.push_back({alert.kind, std::move(json)});
+  queue_.push_back({nameOf(alert.kind), std::move(json)});
   changed_.notify_all();
 }
 

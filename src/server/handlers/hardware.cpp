@@ -69,7 +69,7 @@ Answer HardwareHandlers::devices(const Request& r) {
       d.vendor.empty() ? w.null() : w.value(d.vendor);
       w.key("memory_bytes");
       d.memory == trace::kNull ? w.null() : w.value(d.memory);
-      w.field("simulated", d.name.starts_with("Simulated")).endObject();
+      w.field("simulated", n.simulated).endObject();
     }
   w.endArray().endObject();
   return Answer::json(std::move(text));

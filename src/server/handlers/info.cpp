@@ -83,7 +83,8 @@ Answer InfoHandlers::info(const Request& r) {
     Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();
     if (!status) return Answer::error(status.status());
     now = (*status)->now_ns;
-    simulated = std::any_of((*status)->nodes.begin(), (*status)->nodes.end(), isSimulated);
+    simulated = std::any_of((*status)->nodes.begin(), (*status)->nodes.end(),
+                            [](const cluster::NodeStatus& n) { return n.simulated; });
   } else {
     double progress;
     if (Result<TracePtr> trace = sources_.traces.open("file", progress); trace && *trace)

@@ -85,8 +85,8 @@ Answer MetricHandlers::metricNames(const Request& r) {
   } else {
     const auto state = sources_.live.now();
     for (const cluster::LiveNode& node : state->live.nodes)
-      for (const analysis::live::GpuState& gpu : node.report.gpus)
-        for (const analysis::live::Metric& m : gpu.metrics) names.insert(m.name);
+      for (const model::GpuState& gpu : node.report.gpus)
+        for (const model::Metric& m : gpu.metrics) names.insert(m.name);
   }
   std::string text;
   JsonWriter w(text);

@@ -79,8 +79,9 @@ Answer PrometheusHandlers::prometheus(const Request&) {
     };
     each("tracesmith_node_up", "gauge", "1 while the node is connected and reporting",
          [](const auto& n) { return n.connected && n.healthy ? 1 : 0; });
-    each("tracesmith_node_silent_seconds", "gauge", "Seconds since the node last reported",
-         [](const auto& n) { return n.silent_s; });
+    t.begin("tracesmith_node_silent_seconds", "gauge", "Seconds since the node last reported");
+    for (const cluster::NodeStatus& n : nodes)
+      if (n.silent_s) t.value(label("node", n.node), *n.silent_s);
     each("tracesmith_node_gpus", "gauge", "GPUs of the node", [](const auto& n) { return n.gpus.size(); });
     each("tracesmith_node_processes", "gauge", "recorded processes", [](const auto& n) { return n.processes; });
     each("tracesmith_node_records_total", "counter", "records read on the node",
@@ -92,7 +93,7 @@ Answer PrometheusHandlers::prometheus(const Request&) {
     each("tracesmith_node_stored_bytes", "gauge", "at the master", [](const auto& n) { return n.stored_bytes; });
     t.begin("tracesmith_node_clock_bound_seconds", "gauge", "error bound of the node's clock");
     for (const cluster::NodeStatus& n : nodes)
-      if (n.clock_known) t.value(label("node", n.node), static_cast<double>(n.clock_bound_ns) / 1e9);
+      if (n.clock) t.value(label("node", n.node), static_cast<double>(n.clock->bound_ns) / 1e9);
     t.begin("tracesmith_sessions", "gauge", "sessions by state");
     std::map<std::string, int> states;
     for (const cluster::SessionInfo& s : (*status)->sessions) ++states[s.state];
@@ -104,11 +105,11 @@ Answer PrometheusHandlers::prometheus(const Request&) {
 
     const auto state = sources_.live.now();
     t.begin("tracesmith_hang", "gauge", "1 while the job hangs");
-    t.value("", state->hang.verdict.state == analysis::live::HangState::hang ? 1 : 0);
+    t.value("", state->hang.verdict.state == model::HangState::hang ? 1 : 0);
     std::map<std::string, std::vector<std::pair<std::string, double>>> metrics;
     for (const cluster::LiveNode& node : state->live.nodes)
-      for (const analysis::live::GpuState& gpu : node.report.gpus)
-        for (const analysis::live::Metric& m : gpu.metrics)
+      for (const model::GpuState& gpu : node.report.gpus)
+        for (const model::Metric& m : gpu.metrics)
           if (m.value && node.age_s < 5)
             metrics[m.name].emplace_back(label("node", node.report.node) + "," +
                                              label("gpu", std::to_string(gpu.index)) +

@@ -147,7 +147,7 @@ Answer TraceHandlers::traceList(const Request&) {
     if (!status) return Answer::error(status.status());
     std::set<std::string> simulated;
     for (const cluster::NodeStatus& n : (*status)->nodes)
-      if (isSimulated(n)) simulated.insert(n.node);
+      if (n.simulated) simulated.insert(n.node);
     for (const cluster::SessionInfo& s : (*status)->sessions) {
       w.beginObject().field("id", s.id).field("title", s.name).field("kind", "session").field("state", s.state);
       timeField(w, "start", s.start_ns);

@@ -1,4 +1,5 @@
 import { none, percent, us } from "../format";
+import { causeTitles } from "../model";
 import { link } from "../route";
 import type { Analysis, Blame, TraceInfo } from "../types";
 import { Chip, Empty, Panel, Table } from "../ui";
@@ -34,7 +35,7 @@ export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }
         },
         { title: "lost", number: true, hint: "Waits that no computation hides", cell: (b) => us(b.lost_us) },
         { title: "would save", number: true, hint: "What the job would gain if this rank were as fast as the others", cell: (b) => (b.saved_pct === null ? none : `${b.saved_pct.toFixed(1)} %`) },
-        { title: "cause", cell: (b) => (b.cause ? <Chip kind={b.significant ? "bad" : "plain"}>{b.cause.replace(/_/g, " ")}</Chip> : none) },
+        { title: "cause", cell: (b) => (b.cause ? <Chip kind={b.significant ? "bad" : "plain"}>{causeTitles[b.cause]}</Chip> : none) },
         { title: "sure", number: true, cell: (b) => percent(b.confidence) },
         { title: "evidence", wide: true, cell: (b) => b.evidence ?? "" },
       ]}

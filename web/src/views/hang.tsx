@@ -61,8 +61,10 @@ export function Hang() {
   );
 }
 
-function RankDots({ entered, missing }: { entered: number[]; missing: number[] }) {
-  const all = [...entered.map((r) => ({ r, here: true })), ...missing.map((r) => ({ r, here: false }))].sort((a, b) => a.r - b.r);
+/** Ranks that nobody knows the number of are "?". */
+function RankDots(props: { entered: (number | null)[]; missing: (number | null)[] }) {
+  const [entered, missing] = [props.entered, props.missing].map((ranks) => ranks.map((r) => r ?? "?"));
+  const all = [...entered.map((r) => ({ r, here: true })), ...missing.map((r) => ({ r, here: false }))].sort((a, b) => Number(a.r) - Number(b.r));
   return (
     <span class="rank-dots" aria-label={`${entered.length} entered; missing: ${missing.join(", ") || "none"}`}>
       {all.slice(0, 512).map(({ r, here }) => (

@@ -7,7 +7,7 @@ import { live } from "../live";
 import { Plot } from "../plot";
 import { link, setParams, useRoute } from "../route";
 import { useStore } from "../store";
-import type { NodeInfo } from "../types";
+import { stateOf, type NodeInfo } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, Table, useLoad } from "../ui";
 import { useMemo } from "preact/hooks";
 
@@ -25,7 +25,7 @@ export function Nodes() {
   const chosen = nodes.find((n) => n.node === params.get("node")) ?? nodes[0];
   return (
     <div class="nodes">
-      <Panel title={plural(nodes.length, "node")} aside={`${count(nodes.filter((n) => n.state === "healthy").length)} healthy`} class="node-list">
+      <Panel title={plural(nodes.length, "node")} aside={`${count(nodes.filter((n) => stateOf(n) === "healthy").length)} healthy`} class="node-list">
         <Table<NodeInfo>
           label="Nodes"
           rows={nodes}
@@ -38,7 +38,7 @@ export function Nodes() {
               title: "state",
               cell: (n) => (
                 <>
-                  <Chip kind={n.state === "healthy" ? "good" : n.state === "unhealthy" ? "warn" : "bad"}>{n.state}</Chip> {n.simulated && <Chip kind="warn">simulated</Chip>}
+                  <Chip kind={stateOf(n) === "healthy" ? "good" : stateOf(n) === "unhealthy" ? "warn" : "bad"}>{stateOf(n)}</Chip> {n.simulated && <Chip kind="warn">simulated</Chip>}
                 </>
               ),
             },

@@ -3,6 +3,7 @@
 import { useEffect } from "preact/hooks";
 import { ApiError, get, trace } from "../api";
 import { percent } from "../format";
+import { causeTitles } from "../model";
 import { link } from "../route";
 import { traceState } from "../statusbar";
 import { TracePicker, useTrace } from "../traces";
@@ -55,8 +56,20 @@ export function Verdict({ data }: { data: Analysis }) {
   return (
     <div class={`verdict ${kind}`} role="status">
       <p>{v.text}</p>
+      {v.next && (
+        <p class="verdict-next">
+          <b>What to do:</b> {v.next}
+        </p>
+      )}
+      {v.also.length > 0 && (
+        <ul class="verdict-also" aria-label="What else stands out">
+          {v.also.map((text) => (
+            <li key={text}>{text}</li>
+          ))}
+        </ul>
+      )}
       <div class="verdict-facts">
-        {v.cause && <Chip kind={kind}>cause: {v.cause.replace(/_/g, " ")}</Chip>}
+        {v.cause && <Chip kind={kind}>cause: {causeTitles[v.cause]}</Chip>}
         {v.confidence !== null && v.kind !== "none" && <Chip>{percent(v.confidence)} sure</Chip>}
         {data.unknowns.map((u, i) => (
           <span class="fine" key={i}>
