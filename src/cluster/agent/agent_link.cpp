@@ -1,4 +1,5 @@
 #include "cluster/agent/agent_link.hpp"
+#include "cluster/agent/node_hardware.hpp"
 
 #include <algorithm>
 #include <chrono>
