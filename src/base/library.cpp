@@ -53,14 +53,17 @@ std::string missingFile(const std::string& reason) {
 
 Result<std::string> installedFile(const std::string& name) {
   const fs::path own = ownFolder();
-  std::vector<fs::path> folders{own};
-  for (fs::path p = own.parent_path(); p.has_relative_path() && folders.size() < 4; p = p.parent_path())
-    folders.push_back(p / "lib");
+  std::vector<fs::path> folders{own, own / "tracesmith"};  // the second: of libtracesmith.so
+  fs::path up = own.parent_path();
+  for (int i = 0; i < 3 && up.has_relative_path(); ++i, up = up.parent_path()) {
+    folders.push_back(up / "lib");
+    folders.push_back(up / "lib" / "tracesmith");  // where `make install` puts it
+  }
   std::error_code error;
   for (const fs::path& folder : folders)
     if (fs::exists(folder / name, error)) return (folder / name).string();
   return Status::notFound(name + ", which is neither in " + own.string() + " nor in " +
-                          (folders.size() > 1 ? folders[1].string() : std::string("lib beside it")));
+                          (folders.size() > 2 ? folders[2].string() : std::string("lib beside it")));
 }
 
 Result<SharedLibrary> loadOwnLibrary(const OwnLibrary& library) {

@@ -57,16 +57,16 @@ int stat(const Options& o) {
 
 void addClusterStat(Command& cluster) {
   auto o = std::make_shared<Options>();
-  Command command = cluster.command("stat", "Statistics and a picture of a session's frames (.json)");
-  command.option("--data", o->data, "Frames, as `cluster stop -o NAME.json` writes them").required().type("FILE.json");
-  command.option("--plot", o->plot, "Picture to draw").type("FILE.png|.pdf|.svg");
+  Command command = cluster.command("stat", "Print statistics of a session's frames (.json), and plot them");
+  command.option("--data", o->data, "Frames, as written by `cluster stop -o NAME.json`").required().type("FILE.json");
+  command.option("--plot", o->plot, "Plot to write").type("FILE.png|.pdf|.svg");
   command.flag("--json", o->json, "Print JSON");
   command.footer("Example:  tracesmith cluster stat --data epoch-1.json --plot epoch-1.pdf");
   command.run(
       [o]() -> Status {
         trace::Canvas::Format format;
         if (!o->plot.empty() && !trace::Canvas::formatOf(o->plot, format))
-          return Status::invalid("--plot draws FILE.png, FILE.pdf or FILE.svg");
+          return Status::invalid("--plot needs a file name ending in .png, .pdf or .svg");
         return {};
       },
       [o] { return stat(*o); });

@@ -4,7 +4,7 @@
 #include <ctime>
 #include <set>
 
-#include "sync/clock_table.hpp"
+#include "sync/recording_span.hpp"
 #include "trace/layout.hpp"
 #include "trace/rows.hpp"
 
@@ -44,7 +44,7 @@ void widen(std::optional<int64_t>& low, std::optional<int64_t>& high, const Bloc
   high = high ? std::max(*high, b) : b;
 }
 
-void addBlocks(const Reader& reader, const CommonClock* clock, Summary& s) {
+void addBlocks(const Reader& reader, Summary& s) {
   s.other_bytes = reader.fileSize();
   for (const Block& block : reader.blocks()) {
     auto it =
@@ -63,12 +63,6 @@ void addBlocks(const Reader& reader, const CommonClock* clock, Summary& s) {
         it->columns[c].values += e->values;
         it->columns[c].bytes += e->size;
       }
-    bool timed = block.table->find("ts") >= 0 && block.table != &tableOf<LossRow>();
-    int64_t low, high;
-    if (timed && blockTimes(block, clock, low, high)) {
-      s.start_ns = s.start_ns ? std::min(*s.start_ns, low) : low;
-      s.end_ns = s.end_ns ? std::max(*s.end_ns, high) : high;
-    }
     if (block.table == &tableOf<EventRow>()) {
       uint64_t device_types = 0;
       for (int t = 0; t < kEventTypes; ++t)
@@ -210,9 +204,13 @@ void addTypes(const Reader& reader, Summary& s) {
 
 Result<Summary> summarize(const Reader& reader, bool full) {
   Summary s;
-  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(reader);
-  if (!clock) return clock.status();
-  addBlocks(reader, clock->get(), s);
+  Result<sync::Clocks> clocks = sync::readClocks(reader);
+  if (!clocks) return clocks.status();
+  if (const std::optional<sync::Span> span = sync::recordingSpan(reader, *clocks)) {
+    s.start_ns = span->start;
+    s.end_ns = span->end;
+  }
+  addBlocks(reader, s);
   TS_TRY(addPlaces(reader, s));
   TS_TRY(addSmallTables(reader, s));
   const TableInfo& with_steps = reader.rows(tableOf<StepRow>()) > 0 ? tableOf<StepRow>() : tableOf<EventRow>();

@@ -160,8 +160,7 @@ std::string heatMapPicture(const Analysis& a) {
     if (columns[c] != kNull)
       out +=
           label(kLeft + w * (static_cast<double>(c) + 0.5), body + 14, std::to_string(columns[c]), "middle", "small");
-  out += legend({{"slow", "kernels longer than those of the median rank (full colour: 20 %)"}, {"fast", "shorter"}},
-                body + 28);
+  out += legend({{"slow", "kernel time above the median rank (full colour: 20 %)"}, {"fast", "shorter"}}, body + 28);
   return out + "</svg>";
 }
 

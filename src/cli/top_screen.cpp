@@ -177,7 +177,7 @@ std::string gpuLine(const Latest::State& s, const Gpu& g, const TopView& view) {
   Line l(view);
   l.add(format("%3.0f  ", g.index), kBold);
   if (const Gap* gap = gapOf(s, g.index)) {
-    l.add("no answer: " + gap->cause + ", " + humanNs(static_cast<double>(rawClock() - gap->from_ns)), kRed);
+    l.add("no response: " + gap->cause + ", " + humanNs(static_cast<double>(rawClock() - gap->from_ns)), kRed);
     return l.text();
   }
   const double util = current(s, Metric::gpu_utilization_percent, g.index);
@@ -304,7 +304,7 @@ std::vector<std::string> topLines(const Latest::State& s, std::vector<TopProcess
   } else if (gpus > 0 && left >= 12) {
     lines.push_back("");
     Line l(view);
-    lines.push_back(l.add("no process on the GPUs, or none that may be seen", kDim).text());
+    lines.push_back(l.add("no visible process uses the GPUs", kDim).text());
   }
   while (lines.size() + footer < view.height) lines.push_back("");
   lines.resize(view.height - footer);

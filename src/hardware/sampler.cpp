@@ -244,7 +244,7 @@ void Sampler::State::look(std::shared_ptr<State> state) {
 void Sampler::State::endLooking() {
   const int64_t since = looking_since_ns.exchange(0);
   if (told_looking && sink)
-    sink->gap({since, rawClock(), -1, "discovery", "hangs", "looking for hardware took long", 1});
+    sink->gap({since, rawClock(), -1, "discovery", "hangs", "searching for hardware took long", 1});
   told_looking = false;
 }
 
@@ -277,7 +277,7 @@ void Sampler::State::watch(std::shared_ptr<State> state) {
       const int64_t since = w->busy_since_ns;
       if (since != 0 && now - since > state->options.hang_ms * kMs)
         state->beginGap(*w, since,
-                        "hangs: " + w->source->name() + " has not answered a driver or file call for " +
+                        "hangs: " + w->source->name() + " has been waiting for a driver or file call for " +
                             std::to_string((now - since) / kMs) + " ms",
                         true);
     }
@@ -285,7 +285,7 @@ void Sampler::State::watch(std::shared_ptr<State> state) {
     if (looking != 0 && now - looking > state->options.hang_ms * kMs && !state->told_looking) {
       state->told_looking = true;
       if (state->sink)
-        state->sink->gap({looking, 0, -1, "discovery", "hangs", "a driver does not say what hardware there is", 0});
+        state->sink->gap({looking, 0, -1, "discovery", "hangs", "a driver does not report its hardware", 0});
     }
     if (now < costs_at) continue;
     costs_at = now + state->periodNs(Rate::rare);
@@ -344,10 +344,11 @@ void Sampler::stop() {
   for (const auto& w : state_->workers) {
     state_->endGap(*w, now);
     if (w->late > 0 && state_->sink)
-      state_->sink->gap({state_->start_ns, now, w->source->device(), w->source->name(), "late readings",
-                         w->source->name() + " was read later than asked for: the machine was busy, or reading took "
-                                             "longer than a period",
-                         w->late});
+      state_->sink->gap(
+          {state_->start_ns, now, w->source->device(), w->source->name(), "late readings",
+           w->source->name() +
+               " was read later than requested: the machine was busy, or reading took longer than the interval",
+           w->late});
   }
   state_->endLooking();
   state_->tellCosts();

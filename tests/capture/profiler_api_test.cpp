@@ -177,6 +177,24 @@ TEST_F(SimApi, AHangShowsAsOperationsInFlight) {
   EXPECT_EQ(waiting, (std::set<uint32_t>{0, 2})) << "rank 1 never came";
 }
 
+TEST_F(SimApi, AFilterAloneLeavesOutOtherCommunicators) {
+  NCCLTracker everything(ncclConfig());
+  ASSERT_TRUE(everything.installHooks());
+  everything.startCapture();
+  std::set<uint64_t> comms;
+  EXPECT_TRUE(eventually([&] {
+    for (const NCCLOperation& o : everything.getOperations()) comms.insert(o.comm_id);
+    return comms.size() > 1;
+  }));
+  NCCLTrackerConfig c = ncclConfig();
+  c.comm_filter = {*comms.begin()};
+  NCCLTracker tracker(c);
+  ASSERT_TRUE(tracker.installHooks());
+  tracker.startCapture();
+  EXPECT_TRUE(eventually([&] { return tracker.getStatistics().total_operations > 10; }));
+  for (const NCCLOperation& o : tracker.getOperations()) EXPECT_EQ(o.comm_id, *comms.begin());
+}
+
 TEST_F(SimApi, OldOperationsGoAndAreCounted) {
   NCCLTrackerConfig c = ncclConfig();
   c.max_operations = 20;
@@ -286,8 +304,10 @@ class CudaApi : public ::testing::Test {
     EXPECT_EQ(lines(out.out, "link"), std::vector<std::string>{"1|0|1048576"});
     EXPECT_EQ(lines(out.out, "device"),
               (std::vector<std::string>{"0|Fake GPU 0|75|unknown", "1|Fake GPU 1|75|unknown"}));
-    EXPECT_EQ(lines(out.out, "nccl"), (std::vector<std::string>{"AllReduce|77|0|2|4|1048576|1000|sum",
-                                                                "AllReduce|77|1|2|4|1048576|0|in flight"}));
+    EXPECT_EQ(lines(out.out, "nccl"),
+              (std::vector<std::string>{"AllToAll|77|0|2|4|1048576|1000|?|speed 1048.576 786.432",
+                                        "AllReduce|77|1|2|4|1048576|1000|sum|speed 1048.576 1572.864",
+                                        "AllReduce|77|2|2|4|1048576|0|in flight|speed 0 0"}));
     EXPECT_EQ(lines(out.out, "lost"), std::vector<std::string>{"0"});
   }
   TempDir dir_;
@@ -298,7 +318,7 @@ TEST_F(CudaApi, AProgramProfilesItself) { check(run({kBuild + "/bin/tests/profil
 TEST_F(CudaApi, UnderRunBothGetEverything) {
   Output out = run({TRACESMITH_BIN, "run", "-o", dir_ / "t.sbt", "--", kBuild + "/bin/tests/profiler_program"});
   check(out);
-  EXPECT_NE(out.err.find(" 13 kernels"), std::string::npos) << "before, after and the NCCL kernel too: " << out.err;
+  EXPECT_NE(out.err.find(" 14 kernels"), std::string::npos) << "before, after and the NCCL kernels too: " << out.err;
 }
 
 TEST(Examples, Run) {

@@ -130,7 +130,7 @@ TEST(Exporter, SpeaksPrometheus) {
   EXPECT_TRUE(has(text, "tracesmith_gpu_info{gpu=\"0\",name=\"NVIDIA H100 80GB HBM3\""));
   EXPECT_TRUE(has(text, "tracesmith_gpu_process_memory_bytes{gpu=\"0\",pid=\"4242\"} 6.8e+10"));
   EXPECT_EQ(get(port, "/healthz"), "ok\n");
-  EXPECT_TRUE(has(get(port, "/else"), "there is /metrics"));
+  EXPECT_TRUE(has(get(port, "/else"), "try /metrics"));
   if (run({"sh", "-c", "command -v promtool"}).rc == 0) {
     Output lint = run({"promtool", "check", "metrics"}, text);
     EXPECT_EQ(lint.rc, 0) << lint.out << lint.err;

@@ -3,6 +3,7 @@
 
 #include "support/process.hpp"
 #include "support/sample_trace.hpp"
+#include "tracesmith/trace/writer.hpp"
 
 namespace tracesmith::test {
 namespace {
@@ -104,12 +105,29 @@ TEST_F(View, JsonHasAllColumns) {
   EXPECT_EQ(out.out, "3 1700000000000020000 128 0 29\n") << out.err;
 }
 
+TEST_F(View, KernelsOfEveryLibraryAreCommunication) {
+  auto writer = std::move(*trace::Writer::create(dir / "t.sbt"));
+  auto out = writer->appender();
+  trace::EventRow e;
+  e.ts = 0;
+  e.dur = 1'000'000;
+  e.type = static_cast<int64_t>(trace::EventType::kernel);
+  e.rank = e.device = 0;
+  e.stream = 7;
+  e.name = writer->string("void deep_ep::intranode::dispatch<8>(int*)");
+  ASSERT_TRUE(out->append(e));
+  ASSERT_TRUE(out->flush());
+  out.reset();
+  ASSERT_TRUE(writer->close());
+  EXPECT_TRUE(has(view({"--timeline", "--width", "71"}).out, "NNNNNNNNNN"));
+}
+
 TEST_F(View, TimelineShowsWhatFilledTheTime) {
   writeSampleTrace(dir / "t.sbt", {.hostile = false});
   Output out = view({"--timeline", "--from", "0ns", "--to", "1ms", "--width", "71", "--rank", "0"});
   EXPECT_EQ(out.rc, 0) << out.err;
   EXPECT_EQ(out.out.substr(out.out.find(" from")),
-            " from 0 ns to 1.000 ms; a character is 20.00 us\n\n"
+            " from 0 ns to 1.000 ms; one character is 20.00 us\n\n"
             "                0         200 us    400 us    600 us    800 us\n"
             "rank GPU stream |         |         |         |         |\n"
             "   0   0      7 .###############..............MMM..#######+.......  50%\n"
@@ -121,8 +139,8 @@ TEST_F(View, TimelineShowsWhatFilledTheTime) {
 TEST_F(View, TimelineOfManyRanksIsCut) {
   writeSampleTrace(dir / "t.sbt");
   Output out = view({"--timeline", "-n", "1"});
-  EXPECT_TRUE(has(out.out, "… and 1 more lines of these ranks (-n shows more)")) << out.out;
-  EXPECT_TRUE(has(out.out, "… and 1 more ranks: choose with --rank 1, or show more lines with -n")) << out.out;
+  EXPECT_TRUE(has(out.out, "… and 1 more line of these ranks (-n shows more)")) << out.out;
+  EXPECT_TRUE(has(out.out, "… and 1 more rank: select some with --rank 1, or show more lines with -n")) << out.out;
   EXPECT_LE(widest(out.out), 80u);
 }
 

@@ -129,9 +129,26 @@ TEST(Engine, KnowsBandwidth) {
   EXPECT_EQ(value("busbw_gbps('all_reduce', 8000, 4, 1000)"), "12.0\n");
   EXPECT_EQ(value("algbw_gbps('all_gather', 8000, 4, 1000)"), "32.0\n");
   EXPECT_EQ(value("busbw_gbps('all_gather', 8000, 4, 1000)"), "24.0\n");
+  EXPECT_EQ(value("algbw_gbps('all_to_all', 8000, 4, 1000)"), "8.0\n");
+  EXPECT_EQ(value("busbw_gbps('all_to_all', 8000, 4, 1000)"), "6.0\n");
   EXPECT_EQ(value("busbw_gbps('send', 8000, 4, 1000)"), "8.0\n");
+  EXPECT_EQ(value("busbw_gbps('send', 8000, NULL, 1000)"), "8.0\n");
+  for (const char* none : {"'all_reduce', 8000, 1", "'all_reduce', 8000, 0", "'all_reduce', 8000, NULL",
+                           "'all_reduce', NULL, 4", "'barrier', 8000, 4", "'dispatch', 8000, 4", "NULL, 8000, 4"})
+    EXPECT_EQ(value(std::string("algbw_gbps(") + none + ", 1000) IS NULL"), "true\n") << none;
   EXPECT_EQ(value("busbw_gbps('send', 8000, 4, 0) IS NULL"), "true\n");
   EXPECT_EQ(value("busbw_gbps('send', 8000, 4, NULL) IS NULL"), "true\n");
+}
+
+TEST(Engine, KnowsCommunicationKernels) {
+  TempDir dir;
+  test::writeSmallTrace(dir / "t.sbt");
+  auto engine = openEngine({dir / "t.sbt"});
+  auto value = [&](const std::string& name) { return ask(*engine, "SELECT is_communication(" + name + ")"); };
+  for (const char* name :
+       {"'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'", "'void deep_ep::intranode::dispatch<8>(int*)'"})
+    EXPECT_EQ(value(name), "true\n") << name;
+  for (const char* name : {"'void gemm<float>()'", "''", "NULL"}) EXPECT_EQ(value(name), "false\n") << name;
 }
 
 TEST(Engine, ReadsOddValues) {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "model/kernel_collective.hpp"
 #include "support/process.hpp"
-#include "trace/import/import.hpp"
 
 namespace tracesmith::test {
 
@@ -35,6 +35,7 @@ struct Imported {
     writeFile(dir / "in.json", bytes);
     options.paths = {dir / "in.json"};
     options.spill_path = dir / "out.sbt";
+    options.collective_of = model::collectiveOfKernel;
     run();
   }
   void run() {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "support/imported.hpp"
-#include "trace/import/collective_kernel.hpp"
 #include "trace/import/step_index.hpp"
 
 namespace tracesmith::trace {
@@ -203,26 +202,6 @@ TEST(ImportSteps, LaterStepWinsWhereTwoOverlap) {
   for (auto [ts, step] : cases) EXPECT_EQ(index.at(ts), step) << ts;
 }
 
-TEST(ImportCollectives, NamesAreNormal) {
-  const std::pair<const char*, const char*> names[] = {{"allreduce", "all_reduce"},
-                                                       {"_allgather_base", "all_gather"},
-                                                       {"_reduce_scatter_base", "reduce_scatter"},
-                                                       {"ReduceScatter", "reduce_scatter"},
-                                                       {"all_to_allv", "all_to_all"},
-                                                       {"alltoall_base", "all_to_all"},
-                                                       {"broadcast", "broadcast"},
-                                                       {"Reduce", "reduce"},
-                                                       {"send", "send"},
-                                                       {"recv", "recv"},
-                                                       {"SendRecv", "send_recv"},
-                                                       {"barrier", "barrier"},
-                                                       {"nccl:all_reduce", "all_reduce"},
-                                                       {"reduce_scatter_tensor_coalesced", "reduce_scatter"},
-                                                       {"gather", "gather"},
-                                                       {"scatter", "scatter"}};
-  for (auto [name, op] : names) EXPECT_EQ(normalCollective(name), op) << name;
-}
-
 std::string ncclKernel(const std::string& name, const std::string& args) {
   return R"({"ph":"X","cat":"kernel","name":")" + name +
          R"(","pid":2,"tid":40,"ts":10,"dur":5,"args":{"device":2,"stream":40,"correlation":77,"grid":[8,1,1])" +
@@ -296,6 +275,16 @@ TEST(ImportCollectives, NameAloneLeavesTheRestNull) {
   EXPECT_EQ(at(rows[1], "algo"), "nvls_tree");
   EXPECT_EQ(at(rows[1], "proto"), "LL128");
   EXPECT_EQ(at(rows[2], "op"), "NULL");
+}
+
+TEST(ImportCollectives, KernelsOfOtherLibrariesAreCommunicationToo) {
+  Imported t(asArray(ncclKernel("void deep_ep::intranode::dispatch<8>(int*)", "") + "," +
+                     ncclKernel("void vllm::cross_device_reduce_2stage<__half, 8>(vllm::RankData*)", "")));
+  auto rows = t.rows("collectives");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(at(rows[0], "op"), "dispatch");
+  EXPECT_EQ(at(rows[0], "channels"), "NULL") << "only NCCL runs one block a channel";
+  EXPECT_EQ(at(rows[1], "op"), "all_reduce");
 }
 
 TEST(ImportCollectives, PeersOfPointToPoint) {

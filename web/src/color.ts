@@ -62,12 +62,22 @@ export const communication = "#e0892f";
 export const culprit = "#d1344b";
 
 const cache = new Map<string, string>();
+const communicating = new Set<string>();
+
+/** Names of kernels that are communication: the server knows which. */
+export function noteCommunication(names: string[]): void {
+  for (const name of names) {
+    if (communicating.has(name)) continue;
+    communicating.add(name);
+    cache.clear();
+  }
+}
 
 export function sliceColor(name: string, type: string): string {
   const key = `${type}\n${name}`;
   let color = cache.get(key);
   if (color) return color;
-  if (type === "collective" || /^(nccl|rccl|ncclDevKernel)/i.test(name)) color = communication;
+  if (type === "collective" || communicating.has(name)) color = communication;
   else if (byType[type]) color = byType[type];
   else {
     let hash = 2166136261;

@@ -12,6 +12,7 @@
 #include "tracesmith/analysis/hta.hpp"
 #include "tracesmith/common/export.hpp"
 #include "tracesmith/common/status.hpp"
+#include "tracesmith/model/cause.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -65,7 +66,7 @@ struct Blame {
   double cost_us = 0;  ///< what others waited for it, rank-µs
   double lost_us = 0;  ///< of that, with no computation under the wait
   uint64_t collectives = 0;
-  std::string cause;  ///< compute, data_loading, host, checkpoint, jitter, unknown
+  Cause cause = Cause::unknown;
   std::string evidence;
   double confidence = 0;  ///< 0 … 1
   bool significant = false;
@@ -89,6 +90,7 @@ struct LinkResult {
   std::string compared_with, evidence;
 };
 
+/// The job as it was measured, changed as the replay changes when it is run with the difference.
 struct WhatIf {
   std::string what;
   double job_us = 0, saved_us = 0, saved_pct = 0, step_us = kUnknown;
@@ -103,7 +105,7 @@ struct CriticalPath {
   };
   std::vector<Share> ranks, groups;  ///< largest first
   double replay_error_pct = 0;       ///< how far the replay of the job as it was is from what was measured
-  std::vector<WhatIf> what_if;
+  std::vector<WhatIf> what_if;       ///< empty where the replay is more than 5 % off
 };
 
 struct ClockResult {
@@ -125,9 +127,10 @@ struct Verdict {
   VerdictKind kind = VerdictKind::unknown;
   std::string text;
   int64_t rank = trace::kNull;
-  std::string node, group, cause;
+  std::string node, group;
+  std::optional<Cause> cause;  ///< nothing: nobody is blamed
   double cost_pct = kUnknown, confidence = 0;
-  std::string next;               ///< what to look at; empty: nothing
+  std::string next;               ///< what to do; empty: nothing
   std::vector<std::string> also;  ///< what else stands out, largest cost first
 };
 
@@ -163,7 +166,7 @@ struct Analysis {
   std::vector<std::string> unknowns;  ///< what the answer cannot know, and why
   uint64_t events = 0;
   int ranks = 0, nodes = 0, world_size = 0;  ///< world_size 0: not known
-  double duration_us = 0;
+  double duration_us = 0;  ///< from the first to the last that ranks did, as `info` and the page say it
   Hta hta;
   std::vector<StepResult> steps;
   std::vector<Breakdown> breakdown;
@@ -171,6 +174,7 @@ struct Analysis {
   std::vector<Blame> blame;       ///< significant ones first, then largest cost first
   std::vector<LinkResult> links;  ///< largest slowdown first
   std::vector<MatrixCell> matrix;
+  std::string matrix_note;  ///< how much of the matrix is a guess; empty: none
   std::string pattern;
   std::optional<CriticalPath> critical_path;
   std::optional<Excerpt> excerpt;  ///< of the collective that cost most

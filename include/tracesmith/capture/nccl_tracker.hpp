@@ -27,7 +27,9 @@ enum class NCCLOpType {
   GroupEnd,
   Unknown
 };
-TRACESMITH_API const char* ncclOpName(NCCLOpType type);
+TRACESMITH_API const char* ncclOpName(NCCLOpType type);  ///< "AllReduce"
+/// "all_reduce", as in traces; "other" of what is not an operation by itself.
+TRACESMITH_API const char* operationName(NCCLOpType type);
 
 enum class NCCLRedOp { Sum, Prod, Max, Min, Avg, Unknown };
 
@@ -56,7 +58,10 @@ struct NCCLOperation {
   uint64_t comm_id = 0;
   uint32_t rank = 0, world_size = 0;  ///< within the communicator
 
-  size_t count = 0, data_size = 0;  ///< elements and bytes of this rank's message
+  std::string algo;  ///< ring, tree, nvls, …; empty: NCCL does not say
+
+  size_t count = 0;      ///< elements, as NCCL was told them: of AllToAll those for one rank
+  size_t data_size = 0;  ///< bytes of this rank's message: of AllToAll those for all ranks
 
   Timestamp enqueue_time = 0;        ///< when the host called it
   Timestamp start_time = 0;          ///< on the GPU; 0 while in flight
@@ -75,7 +80,7 @@ struct NCCLOperation {
 struct NCCLTrackerConfig {
   bool hook_enabled = true;
   bool track_all_comms = true;
-  std::vector<uint64_t> comm_filter;  ///< with track_all_comms false: only these
+  std::vector<uint64_t> comm_filter;  ///< only these; empty: all
   size_t max_operations = 100000;     ///< kept; older ones go, and are counted
   uint32_t poll_interval_ms = 20;
   PlatformType platform = PlatformType::CUDA;

@@ -14,12 +14,10 @@ class CommAnalysis {
   /// Operations of any number of ranks. Those in flight have no time yet and are left out; groups are no operations.
   void addOperations(const std::vector<NCCLOperation>& operations) {
     for (const NCCLOperation& o : operations) {
-      static constexpr const char* kOps[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                             "reduce",     "all_to_all", "send",           "recv"};
-      const auto type = static_cast<size_t>(o.op_type);
-      if (type >= std::size(kOps) || o.in_flight || o.end_time == 0) continue;
+      if (o.op_type >= NCCLOpType::GroupStart || o.in_flight || o.end_time == 0) continue;
       analysis::CommOperation c;
-      c.op = kOps[type];
+      c.op = operationName(o.op_type);
+      c.algo = o.algo;
       c.comm = o.comm_id;
       c.seq = o.op_id;
       c.rank = o.rank;

@@ -61,13 +61,13 @@ Line robustLine(const std::vector<std::pair<double, double>>& all, double span) 
 std::vector<Observation> observe(const PartTable& table, const sync::Clocks& clocks) {
   size_t wanted = 0;
   for (const Instance& in : table.instances)
-    if (synchronises(in.op)) wanted += in.count;
+    if (endsTogether(in.op)) wanted += in.count;
   const size_t stride = std::max<size_t>(1, wanted / kMostObservations);
   std::vector<Observation> out;
   std::vector<std::vector<int64_t>> ends(table.domains.size());
   for (size_t i = 0; i < table.instances.size(); i += stride) {
     const Instance& in = table.instances[i];
-    if (!synchronises(in.op) || in.count < 2) continue;
+    if (!endsTogether(in.op) || in.count < 2) continue;
     Observation o;
     for (uint32_t k = 0; k < in.count; ++k) {
       const Part& p = table.parts[table.order[in.first + k]];
@@ -275,7 +275,7 @@ std::optional<Differences> Window::differences(double t, std::vector<std::string
     const std::optional<Range> range = limits.at(t, kMaxSlope);
     if (!range) {
       faults.push_back("the collectives of " + table_.domains[a] + " and " + table_.domains[b] +
-                       " contradict each other whatever their clocks: one of them was set in between");
+                       " contradict each other for any clocks: one of the clocks was set in between");
       return false;
     }
     all.atMost(a, b, range->high);
@@ -290,9 +290,10 @@ std::optional<Differences> Window::differences(double t, std::vector<std::string
     const Range both = *limits.at(t, kMaxSlope);
     const double over = std::max(both.low - (b.high - a.low), (b.low - a.high) - both.high);
     if (over <= 0) return true;
-    faults.push_back("the clocks of " + table_.domains[i] + " and " + table_.domains[k] + " are at least " +
-                     std::to_string(std::llround(over / 1000)) +
-                     " µs farther off than their bounds allow: a rank would leave a collective before the last came");
+    faults.push_back(
+        "the clocks of " + table_.domains[i] + " and " + table_.domains[k] + " are at least " +
+        std::to_string(std::llround(over / 1000)) +
+        " µs further apart than their bounds allow: a rank would leave a collective before the last one arrived");
     return false;
   });
   if (faults.size() == faults_before) faults.push_back("the clocks of the trace contradict its collectives");

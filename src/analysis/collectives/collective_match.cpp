@@ -58,8 +58,6 @@ Key keyOf(const Part& p, const GroupLists& lists) {
   return key;
 }
 
-bool isTransfer(const Part& p) { return p.op == OpKind::send || p.op == OpKind::recv; }
-
 /// Communicators whose sends and receives are numbered by pair. Traces from before this was so have one count for all
 /// of them: there no number comes twice on a rank.
 std::set<uint32_t> numberedByPair(const PartTable& table) {
@@ -72,7 +70,7 @@ std::set<uint32_t> numberedByPair(const PartTable& table) {
     std::map<std::pair<uint32_t, int64_t>, int64_t> owners;  // of a number
     for (size_t i = range.first; i < range.second; ++i) {
       const Part& p = table.parts[i];
-      if (!isTransfer(p) || p.seq == kNull) continue;
+      if (!isPair(p.op) || p.seq == kNull) continue;
       Seen& seen = comms[p.comm];
       const int64_t stream = 2 * static_cast<int64_t>(p.peer) + (p.op == OpKind::send);
       seen.several |= streams.try_emplace(p.comm, stream).first->second != stream;
@@ -187,7 +185,7 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
     bool same = true;
     for (uint32_t k = i; k < end; ++k) {
       const OpKind op = table.parts[table.order[k]].op;
-      same = same && (op == in.op || (op >= OpKind::send && in.op >= OpKind::send));
+      same = same && (op == in.op || (isPair(op) && isPair(in.op)));
     }
     if (same)
       table.instances.push_back(in);

@@ -8,11 +8,9 @@
 namespace tracesmith::analysis {
 
 using namespace trace;
+using model::Waiting;
 
 namespace {
-
-constexpr const char* kOps[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "broadcast",
-                                "reduce",     "gather",     "scatter",        "send",       "recv",    "other"};
 
 void sortParts(PartTable& table) {
   sortRuns(table.parts,
@@ -52,16 +50,6 @@ int64_t toleranceOf(const sync::Clocks& clocks) {
 
 }  // namespace
 
-OpKind opKind(std::string_view op) {
-  for (size_t i = 0; i + 1 < std::size(kOps); ++i)
-    if (op == kOps[i]) return static_cast<OpKind>(i);
-  return OpKind::other;
-}
-
-const char* opName(OpKind op) { return kOps[static_cast<size_t>(op)]; }
-
-bool synchronises(OpKind op) { return op <= OpKind::barrier; }
-
 const std::string& PartTable::domain(int64_t process) const {
   static const std::string none;
   auto it = domain_of.find(process);
@@ -81,7 +69,7 @@ Result<PartTable> loadParts(const Reader& reader, const Names& names) {
   TS_TRY(eachRow<StepRow>(reader, names, {steps::node, steps::rank, steps::pid},
                           [&](const StepRow& row, auto&&) { placed(processOf(row.rank, row.pid), row.node); }));
   std::vector<OpKind> ops;
-  for (uint32_t n = 0; n < names.size(); ++n) ops.push_back(opKind(names.text(n)));
+  for (uint32_t n = 0; n < names.size(); ++n) ops.push_back(model::opKind(names.text(n)));
   namespace c = collectives;
   const std::vector<int> columns = {c::ts,          c::dur,  c::op,     c::comm,       c::seq,   c::node, c::rank,
                                     c::group_size,  c::peer, c::bytes,  c::algo,       c::step,  c::pid,  c::ts_enqueue,
@@ -155,7 +143,7 @@ Contradictions contradictions(const PartTable& table, const sync::Clocks& clocks
   const size_t stride = std::max<size_t>(1, table.instances.size() / 2000);
   for (size_t i = 0; i < table.instances.size(); i += stride) {
     const Instance& in = table.instances[i];
-    if (!synchronises(in.op) || in.count < 2) continue;
+    if (!endsTogether(in.op) || in.count < 2) continue;
     int64_t last_start = INT64_MIN, first_end = INT64_MAX;
     for (uint32_t k = 0; k < in.count; ++k) {
       const Part& p = table.parts[table.order[in.first + k]];
@@ -198,14 +186,18 @@ void settle(PartTable& table, const sync::Clocks& clocks) {
     in.last_start = part(last).ts;
     in.wait_ns = in.exposed_wait_ns = 0;
     in.last_part = -1;
-    // From a late root all wait; a late leaf keeps nobody but, in a reduction, the root.
-    const bool one_sided = !synchronises(in.op) && in.op != OpKind::send && in.op != OpKind::recv;
-    if (one_sided && (in.op == OpKind::other || root == UINT32_MAX || root != last)) continue;
-    if (synchronises(in.op)) in.consistent = in.first_end + tolerance >= in.last_start;
+    // Who is kept by the last to come: all by a late root of a broadcast, nobody by another late rank there.
+    const Waiting waiting = waitingIn(in.op);
+    if (waiting == Waiting::unknown || (waiting == Waiting::for_root && root != last)) continue;
+    if (waiting == Waiting::all) in.consistent = in.first_end + tolerance >= in.last_start;
     if (in.count < 2 || !in.consistent) continue;
     in.last_part = static_cast<int32_t>(table.order[in.first + last]);
-    for (uint32_t k = 0; k < in.count; ++k) {
+    bool kept = false;
+    for (uint32_t k = 0; k < in.count; ++k) kept |= k != last && waitsForLast(in, part(k));
+    if (!kept) in.last_part = -1;
+    for (uint32_t k = 0; k < in.count && kept; ++k) {
       const Part& p = part(k);
+      if (!waitsForLast(in, p)) continue;
       const int64_t wait = std::max<int64_t>(0, std::min(in.last_start, p.end) - p.ts);
       in.wait_ns += wait;
       // Computation under a collective is taken to be spread evenly over it.

@@ -8,29 +8,13 @@
 #include <vector>
 
 #include "analysis/rows/names.hpp"
+#include "model/operation.hpp"
 #include "sync/clock_table.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
 
-enum class OpKind : uint8_t {
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  barrier,
-  broadcast,
-  reduce,
-  gather,
-  scatter,
-  send,
-  recv,
-  other
-};
-OpKind opKind(std::string_view op);
-const char* opName(OpKind op);
-/// No rank can leave it before the last has come.
-bool synchronises(OpKind op);
+using model::OpKind;
 
 /// One rank's part in one operation.
 struct Part {
@@ -72,6 +56,11 @@ struct Instance {
 
   int64_t transferNs() const { return last_end - last_start; }
 };
+
+/// Whether the last to come kept this rank. In a reduce or gather those that had sent their part had gone by then.
+inline bool waitsForLast(const Instance& in, const Part& p) {
+  return in.last_part >= 0 && (waitingIn(in.op) != model::Waiting::by_root || p.end >= in.last_start);
+}
 
 struct Communicator {
   std::string name;

@@ -59,6 +59,20 @@ void eachEdge(OpKind op, std::string_view algo, const std::vector<int32_t>& m, i
   }
 }
 
+bool knowsEdges(OpKind op, std::string_view algo) {
+  switch (op) {
+    case OpKind::all_reduce:
+    case OpKind::broadcast:
+    case OpKind::reduce:
+      return algo == "ring" || algo == "tree" || (op == OpKind::all_reduce && algo.starts_with("nvls"));
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+      return algo == "ring" || algo.starts_with("nvls");
+    default:
+      return true;  // those that take part say who
+  }
+}
+
 std::string_view patternOf(const std::vector<std::vector<uint64_t>>& bytes) {
   const size_t n = bytes.size();
   size_t edges = 0, next = 0, parents = 0, powers = 0;

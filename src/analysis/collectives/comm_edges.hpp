@@ -11,10 +11,13 @@
 namespace tracesmith::analysis {
 
 /// visit(from, to, bytes): members are ranks in the order of the communicator, `bytes` is the message of one rank.
-/// An algorithm that is not known is taken to be NCCL's usual one: ring.
+/// An algorithm that is not known, or whose edges are not (PAT, CollNet), is drawn as NCCL's usual one: ring.
 using EdgeVisitor = std::function<void(int64_t from, int64_t to, double bytes)>;
 void eachEdge(OpKind op, std::string_view algo, const std::vector<int32_t>& members, int64_t root, double bytes,
               const EdgeVisitor& visit);
+
+/// Whether it is known which ranks exchange data when this operation runs by this algorithm.
+bool knowsEdges(OpKind op, std::string_view algo);
 
 /// ring, tree, butterfly, all_to_all or custom, from which cells of a matrix have traffic.
 std::string_view patternOf(const std::vector<std::vector<uint64_t>>& bytes);

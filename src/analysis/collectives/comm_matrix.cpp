@@ -79,7 +79,7 @@ void edgesOf(const Parts& parts, Visit visit) {
   uint64_t bytes = 0;
   for (const CommOperation& p : parts) bytes = std::max(bytes, p.bytes);
   std::vector<int32_t> members;
-  OpKind op = opKind(first.op);
+  OpKind op = model::opKind(first.op);
   if (op == OpKind::send || op == OpKind::recv) {
     const bool send = op == OpKind::send;
     const auto self = static_cast<int32_t>(first.rank);

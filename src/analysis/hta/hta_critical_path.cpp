@@ -94,8 +94,8 @@ class Graph {
     if (at >= ranges.size())
       return Status::notFound(
           ranges.empty()
-              ? (options_.range.empty() ? "there is no ProfilerStep range on this rank: name a range"
-                                        : "there is no range '" + options_.range + "' on this rank")
+              ? (options_.range.empty() ? "no ProfilerStep range on this rank: choose one with --range"
+                                        : "no range '" + options_.range + "' on this rank")
               : "range '" + options_.range + "' occurs only " + std::to_string(ranges.size()) + " times on this rank");
     from_ns_ = ranges[order[at]].first;
     from_ = htaStart(from_ns_);

@@ -38,9 +38,11 @@ void HtaAnalysis::kernels(int64_t rank, const std::vector<HtaRow>& kept, Hta& ou
     std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
       return a.second.sum != b.second.sum ? a.second.sum > b.second.sum : a.first < b.first;
     });
+    // A kernel that lasts less than a µs may end, in whole µs, before it began: how long it took is not known then.
+    auto known = [](double us) { return us < 0 ? std::nan("") : us; };
     auto emit = [&](const std::string& name, const Sums& s) {
-      out.kernels.push_back(
-          {rank, htaTypeName(HtaType(t)), name, s.sum, s.max, s.min, s.count > 0 ? s.sum / s.count : 0, s.std()});
+      out.kernels.push_back({rank, htaTypeName(HtaType(t)), name, known(s.sum), known(s.max), known(s.min),
+                             known(s.count > 0 ? s.sum / s.count : 0), s.std()});
     };
     if (list.size() <= kNumKernels) {
       for (const auto& [name, s] : list) emit(std::string(names_.text(name)), s);

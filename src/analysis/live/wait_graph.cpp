@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <set>
 
+#include "model/operation.hpp"
+
 namespace tracesmith::analysis::live {
 namespace {
 
 constexpr int64_t kLongNs = 1'000'000'000;  // before nobody asks what an operation waits for
-
-/// Whether an operation ends on all ranks at once: then one that saw it end speaks for all.
-bool endsTogether(const std::string& op) { return op != "broadcast" && op != "reduce" && op != "send" && op != "recv"; }
 
 /// Sends and receives of one group run together.
 bool together(const InFlight& a, const InFlight& b) { return a.stream == b.stream && a.before == b.before; }
@@ -55,7 +54,8 @@ void WaitGraph::findEnded() {
       for (const OpProgress& o : m.state->ops) {
         if (!o.completed) continue;
         const int32_t own = m.state->group_rank;
-        if (o.peer < 0 && endsTogether(o.op)) raise(ended_[{comm, o.op}], *o.completed);
+        // Where all leave together, one that saw the end speaks for all.
+        if (o.peer < 0 && endsTogether(model::opKind(o.op))) raise(ended_[{comm, o.op}], *o.completed);
         // What was received was sent; what was sent may wait for its receiver in a buffer.
         if (o.peer >= 0 && o.op == "recv") raise(ended_[{comm, "send", o.peer, own}], *o.completed);
         if (o.peer >= 0 && o.op == "send") raise(sent_[{comm, "recv", own, o.peer}], *o.completed);

@@ -126,7 +126,9 @@ std::string toJson(const Analysis& a, const std::string& file) {
   j.id("world_size", a.world_size > 0 ? a.world_size : kNull).real("duration_us", a.duration_us);
   j.writer().key("verdict").beginObject();
   j.field("kind", kindName(a.verdict.kind)).field("text", a.verdict.text).id("rank", a.verdict.rank);
-  j.text("node", a.verdict.node).text("group", a.verdict.group).text("cause", a.verdict.cause);
+  j.text("node", a.verdict.node)
+      .text("group", a.verdict.group)
+      .text("cause", a.verdict.cause ? nameOf(*a.verdict.cause) : "");
   j.real("cost_pct", a.verdict.cost_pct).real("confidence", a.verdict.confidence);
   j.text("next", a.verdict.next);
   j.writer().key("also").beginArray();
@@ -158,7 +160,7 @@ std::string toJson(const Analysis& a, const std::string& file) {
   });
   j.array("blame", a.blame, [&](const Blame& b) {
     j.id("rank", b.rank).text("node", b.node).real("cost_us", b.cost_us).real("lost_us", b.lost_us);
-    j.field("collectives", b.collectives).field("cause", b.cause).text("evidence", b.evidence);
+    j.field("collectives", b.collectives).field("cause", nameOf(b.cause)).text("evidence", b.evidence);
     j.real("confidence", b.confidence).field("significant", b.significant).real("slowdown", b.slowdown);
     j.id("since_step", b.since_step).real("saved_pct", b.saved_pct);
   });
@@ -175,7 +177,7 @@ std::string toJson(const Analysis& a, const std::string& file) {
     j.text("evidence", l.evidence);
   });
   j.writer().key("matrix").beginObject();
-  j.text("pattern", a.pattern);
+  j.text("pattern", a.pattern).text("note", a.matrix_note);
   j.array("cells", a.matrix, [&](const MatrixCell& c) {
     j.field("from", c.from).field("to", c.to).field("bytes", c.bytes).field("count", c.count);
     j.real("latency_us", c.latency_us);

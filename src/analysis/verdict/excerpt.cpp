@@ -32,7 +32,7 @@ std::vector<uint32_t> chooseParts(const PartTable& t, const Instance& in) {
 
 }  // namespace
 
-Result<std::optional<Excerpt>> worstCollective(const Reader& reader, const CommRules& rules, const JobData& job,
+Result<std::optional<Excerpt>> worstCollective(const Reader& reader, const model::CommRules& rules, const JobData& job,
                                                const std::vector<int32_t>& roots, int64_t culprit) {
   const PartTable& t = job.table;
   const Instance* worst = nullptr;

@@ -38,7 +38,7 @@ struct JobData {
 
 /// What sets a rank apart, found without comparing clocks.
 struct RankEvidence {
-  std::string cause = "unknown";
+  Cause cause = Cause::unknown;
   std::string sentence;
   double excess = 0;    ///< part of its work (compute) or of a step (host, data)
   double sureness = 0;  ///< standard errors
@@ -63,14 +63,21 @@ std::vector<LinkEvidence> findLinks(const JobData& job);
 Status addProxyLinks(const trace::Reader& reader, const Names& names, const JobData& job,
                      std::vector<LinkEvidence>& links);
 
-/// Bytes/s an operation counts as, and the factor to the bus; 0: not defined for it.
-double busFactor(OpKind op, int ranks);
-double trafficBytes(OpKind op, int ranks, int64_t bytes);
+/// Without steps, stretches between the same collectives on every rank are what can be compared.
+void cutByCollectives(const PartTable& table, TraceSteps& steps);
+/// Fills the steps and times of the job, and what `out` says about them. `windows`: steps are only stretches of time.
+void sumUpSteps(JobData& job, bool windows, Analysis& out);
+/// Fills the communication matrix of `out`.
+void findTraffic(const JobData& job, const Names& names, Analysis& out);
+/// The critical path, and what the job would gain if something were different. Fills saved_pct of blame and links, and
+/// the hidden costs of the job. Nothing: the job cannot be replayed.
+std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>& evidence, std::vector<Blame>& blame,
+                                   std::vector<LinkEvidence>& links);
 
 /// The collective others waited for longest (in which `culprit` came last, if it ever did), and what its ranks did
 /// around it; nothing where nobody waited.
-Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, const CommRules& rules, const JobData& job,
-                                               const std::vector<int32_t>& roots, int64_t culprit);
+Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, const model::CommRules& rules,
+                                               const JobData& job, const std::vector<int32_t>& roots, int64_t culprit);
 
 constexpr int32_t kNobody = INT32_MIN;
 constexpr double kLeastCostPct = 0.1;  ///< of the job's time; less is none

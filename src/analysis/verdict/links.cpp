@@ -59,30 +59,6 @@ struct CommStats {
 
 }  // namespace
 
-double busFactor(OpKind op, int n) {
-  if (n < 2) return 0;
-  switch (op) {
-    case OpKind::all_reduce:
-      return 2.0 * (n - 1) / n;
-    case OpKind::all_gather:
-    case OpKind::reduce_scatter:
-    case OpKind::all_to_all:
-      return static_cast<double>(n - 1) / n;
-    case OpKind::broadcast:
-    case OpKind::reduce:
-    case OpKind::send:
-    case OpKind::recv:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-double trafficBytes(OpKind op, int n, int64_t bytes) {
-  const auto b = static_cast<double>(bytes);
-  return op == OpKind::all_gather || op == OpKind::reduce_scatter ? b * n : b;
-}
-
 std::vector<LinkEvidence> findLinks(const JobData& job) {
   const PartTable& t = job.table;
   std::vector<CommStats> stats(t.comms.size());
@@ -93,7 +69,7 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
   };
   // A transfer can be told where the last arrival is seen and the clocks allow it.
   auto usable = [&](const Instance& in) {
-    return in.last_part >= 0 && in.complete && synchronises(in.op) && in.bytes != kNull && in.transferNs() > 0;
+    return in.last_part >= 0 && in.complete && endsTogether(in.op) && in.bytes != kNull && in.transferNs() > 0;
   };
   for (const Instance& in : t.instances)
     if (usable(in)) stats[in.comm].transfers[classOf(in)].push_back(static_cast<double>(in.transferNs()));
@@ -135,8 +111,8 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
     row.over_ns += static_cast<double>(in.transferNs()) - usual;
     row.by_bytes_ns += usual - std::min(0.9 * usual, latency[{in.op, in.group_size, stats[in.comm].domains.size()}]);
     row.excess_ns += std::max(0.0, static_cast<double>(in.transferNs()) - usual) * in.count;
-    if (const double factor = busFactor(in.op, in.group_size); factor > 0) {
-      row.traffic += trafficBytes(in.op, in.group_size, in.bytes) * factor;
+    if (const auto traffic = model::trafficOf(in.op, in.bytes, in.group_size)) {
+      row.traffic += traffic->bus;
       row.time += static_cast<double>(in.transferNs());
     }
   }

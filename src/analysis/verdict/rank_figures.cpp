@@ -7,7 +7,7 @@ namespace tracesmith::analysis {
 
 using namespace trace;
 
-FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelReference& r, const CommRules& all)
+FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelReference& r, const model::CommRules& all)
     : names(n), steps(s), reference(r) {
   for (uint32_t i = 0; i < names.size(); ++i) {
     phases.push_back(phaseOfName(names.text(i)));
@@ -78,7 +78,7 @@ class Figures {
         unions_[kCopy].add(e.ts, e.end);
         continue;
       }
-      const CommRule* rule = e.name == kNoName ? nullptr : c_.rules[e.name];
+      const model::CommRule* rule = e.name == kNoName ? nullptr : c_.rules[e.name];
       const bool in_table =
           e.correlation != kNull && !known_.empty() && (rule || needsTable(e)) && known_.contains(e.correlation);
       if (rule || in_table) {
@@ -120,7 +120,7 @@ class Figures {
     return table_needed_ == 1;
   }
 
-  void recognise(const DeviceEvent& e, const CommRule& rule) {
+  void recognise(const DeviceEvent& e, const model::CommRule& rule) {
     Part p;
     p.ts = e.ts;
     p.end = e.end;
@@ -129,7 +129,7 @@ class Figures {
     p.correlation = e.correlation;
     const int64_t stream = rows_.streams[static_cast<size_t>(e.stream)];
     p.stream = stream <= INT32_MAX ? static_cast<int32_t>(stream) : -1;
-    p.op = opKind(rule.op);
+    p.op = model::opKind(rule.op);
     if (StepFigures* f = stepAt(e.ts); f && f->step != kNull) p.step = static_cast<int32_t>(f->step);
     out_.recognised.push_back(p);
   }

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "analysis/collectives/collective_parts.hpp"
-#include "analysis/rows/comm_rules.hpp"
 #include "analysis/rows/kernel_reference.hpp"
 #include "analysis/rows/launches.hpp"
 #include "analysis/rows/phases.hpp"
 #include "analysis/rows/rank_rows.hpp"
 #include "analysis/rows/trace_steps.hpp"
+#include "model/communication.hpp"
 
 namespace tracesmith::analysis {
 
@@ -41,10 +41,11 @@ struct FigureContext {
   const Names& names;
   const TraceSteps& steps;
   const KernelReference& reference;
-  std::vector<Phase> phases;           ///< by name
-  std::vector<uint8_t> wanted;         ///< by name: is a phase
-  std::vector<const CommRule*> rules;  ///< by name: nullptr: not communication
-  FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference, const CommRules& rules);
+  std::vector<Phase> phases;                  ///< by name
+  std::vector<uint8_t> wanted;                ///< by name: is a phase
+  std::vector<const model::CommRule*> rules;  ///< by name: nullptr: not communication
+  FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference,
+                const model::CommRules& rules);
 };
 
 /// Also sets exposed_ns and blocks of the rank's parts.

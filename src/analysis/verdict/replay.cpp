@@ -24,8 +24,9 @@ Replay::Replay(const JobData& job) : job_(job), slot_of_(job.table.parts.size())
   for (const Instance& in : t.instances)
     for (uint32_t s = in.first; s < in.first + in.count; ++s) {
       const Part& p = t.parts[t.order[s]];
-      slots_[s].transfer_ns = in.last_part >= 0 ? std::max(0.0, static_cast<double>(p.end - in.last_start))
-                                                : static_cast<double>(p.end - p.ts);
+      slots_[s].kept = waitsForLast(in, p);
+      slots_[s].transfer_ns = slots_[s].kept ? std::max(0.0, static_cast<double>(p.end - in.last_start))
+                                             : static_cast<double>(p.end - p.ts);
     }
 }
 
@@ -88,10 +89,9 @@ double Replay::run(const Change& change) const {
     }
     auto own = change.transfer.find(in.comm);
     const double scale = change.all_transfers * (own == change.transfer.end() ? 1.0 : own->second);
-    const bool together = in.last_part >= 0;
     for (uint32_t k = 0; k < in.count; ++k) {
       const Slot& s = slots[k];
-      const double end = (together ? last : arrivals[k]) + s.transfer_ns * scale;
+      const double end = (s.kept ? last : arrivals[k]) + s.transfer_ns * scale;
       ends[in.first + k] = end;
       reached[s.process] = std::max(reached[s.process], end);
     }

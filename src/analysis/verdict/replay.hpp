@@ -33,8 +33,9 @@ class Replay {
     uint32_t queue = UINT32_MAX;   // slot whose end it queued behind
     uint32_t anchor = UINT32_MAX;  // slot after which computation went on; none: the rank's first event
     float gap_ns = 0;
-    uint32_t process : 31 = 0;  // index in processes_
+    uint32_t process : 30 = 0;  // index in processes_
     uint32_t queued : 1 = 0;    // as it was, it had to wait in the queue
+    uint32_t kept : 1 = 0;      // it cannot leave before the last came
     double least_ns = 0;        // from the anchor
     double transfer_ns = 0;     // after the last came; where nobody waits, from its own start
   };

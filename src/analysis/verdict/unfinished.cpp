@@ -26,8 +26,6 @@ struct Kind {
 };
 using Key = std::pair<Kind, int64_t>;  // and its number
 
-bool isPair(OpKind op) { return op == OpKind::send || op == OpKind::recv; }
-
 Kind kindOf(const Part& p) {
   if (!isPair(p.op)) return {p.comm, p.op};
   return p.op == OpKind::send ? Kind{p.comm, OpKind::send, p.process, p.peer}
@@ -111,7 +109,7 @@ std::optional<Unfinished> findUnfinished(const Reader& reader, const Names& name
     if (o.last_enqueue == kNull || o.group_size < 0 || static_cast<int64_t>(o.ranks.size()) >= o.group_size) continue;
     // Recording began while it ran, or its record was lost: what came after it has ended.
     const int64_t last = ended[kind];
-    if (last > key.second || (last == key.second && (isPair(kind.op) || synchronises(kind.op)))) continue;
+    if (last > key.second || (last == key.second && (isPair(kind.op) || endsTogether(kind.op)))) continue;
     if (!found || o.last_enqueue < found->last_enqueue) {
       first = &key;
       found = &o;
@@ -167,18 +165,17 @@ void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict) {
   verdict.rank = op.missing.size() == 1 ? op.missing[0] : kNull;
   verdict.node = op.missing.size() == 1 ? job.nodeOf(op.missing[0]) : "";
   verdict.group = op.comm;
-  verdict.cause = "hang";
+  verdict.cause = Cause::hang;
   verdict.cost_pct = kUnknown;
   verdict.confidence = seen ? 0.9 : 0.5;
   const std::string peer =
       op.peer == kNull ? "" : (op.op == "send" ? " to rank " : " from rank ") + std::to_string(op.peer);
-  verdict.text = "the job hangs: " + (op.missing.empty() ? "somebody" : list(op.missing, true)) + " never came to " +
+  verdict.text = "the job hangs: " + (op.missing.empty() ? "somebody" : list(op.missing, true)) + " never arrived at " +
                  op.op + " " + std::to_string(op.seq) + peer + " of " + op.comm +
                  (seen ? "" : ", or was not recorded") + "; " + list(op.entered, false) +
                  (op.entered.size() == 1 ? " waits" : " wait") + " in it for " +
-                 humanNs(static_cast<double>(op.waited_ns)) + " when the recording ends";
-  verdict.next =
-      "what its process does: its stack (py-spy dump, gdb), whether it is stopped (/proc/PID/status), its log";
+                 humanNs(static_cast<double>(op.waited_ns)) + " at the end of the recording";
+  verdict.next = adviceOf(Cause::hang);
 }
 
 }  // namespace tracesmith::analysis

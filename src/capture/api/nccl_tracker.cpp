@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -11,23 +10,29 @@
 
 #include "capture/api/ring_source.hpp"
 #include "capture/collect/nccl_join.hpp"
+#include "model/operation.hpp"
+#include "model/ring/nccl_names.hpp"
 
 namespace tracesmith::cluster {
 
 using capture::NcclJoin;
+using model::OpKind;
 using ring::Kind;
 using ring::Record;
 
 namespace {
 
-constexpr const char* kOpNames[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllToAll",
-                                    "Send",      "Recv",      "GroupStart",    "GroupEnd",  "Unknown"};
+/// In the order of NCCLOpType; groups are not operations.
+constexpr OpKind kKinds[] = {OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter, OpKind::broadcast,
+                             OpKind::reduce,     OpKind::all_to_all, OpKind::send,           OpKind::recv};
 
-NCCLOpType opType(std::string_view function) {
-  if (function == "AlltoAll") return NCCLOpType::AllToAll;
-  for (size_t i = 0; i < std::size(kOpNames); ++i)
-    if (function == kOpNames[i]) return static_cast<NCCLOpType>(i);
-  return NCCLOpType::Unknown;
+NCCLOpType opType(OpKind kind) {
+  const auto* found = std::find(std::begin(kKinds), std::end(kKinds), kind);
+  return found == std::end(kKinds) ? NCCLOpType::Unknown : static_cast<NCCLOpType>(found - std::begin(kKinds));
+}
+
+OpKind kindOf(NCCLOpType type) {
+  return static_cast<size_t>(type) < std::size(kKinds) ? kKinds[static_cast<size_t>(type)] : OpKind::other;
 }
 
 NCCLRedOp redOp(std::string_view kernel) {
@@ -40,14 +45,22 @@ NCCLRedOp redOp(std::string_view kernel) {
   return NCCLRedOp::Unknown;
 }
 
-/// Whether a rank's message is one part of what the operation moves, as nccl-tests counts it.
-bool isPart(NCCLOpType type) {
-  return type == NCCLOpType::AllGather || type == NCCLOpType::ReduceScatter || type == NCCLOpType::AllToAll;
-}
-
 }  // namespace
 
-const char* ncclOpName(NCCLOpType type) { return kOpNames[static_cast<size_t>(type)]; }
+const char* ncclOpName(NCCLOpType type) {
+  switch (type) {
+    case NCCLOpType::GroupStart:
+      return "GroupStart";
+    case NCCLOpType::GroupEnd:
+      return "GroupEnd";
+    case NCCLOpType::AllToAll:
+      return "AllToAll";  // as the type is called; NCCL's function is ncclAlltoAll
+    default:
+      return model::ncclFunction(kindOf(type));
+  }
+}
+
+const char* operationName(NCCLOpType type) { return model::opName(kindOf(type)); }
 
 struct NCCLTracker::Impl {
   NCCLTrackerConfig config;
@@ -65,31 +78,32 @@ struct NCCLTracker::Impl {
   bool stop = false;
 
   bool wanted(uint64_t comm) const {
-    return config.track_all_comms || std::ranges::count(config.comm_filter, comm) > 0;
+    return config.comm_filter.empty() ? config.track_all_comms : std::ranges::count(config.comm_filter, comm) > 0;
   }
 
-  NCCLOperation operation(size_t ring, const Record& r, const Record* kernel) const {
+  NCCLOperation operation(size_t ring, const ring::OperationRecord& r, const ring::KernelRecord* kernel) const {
     NCCLOperation o;
-    const std::string_view function = source->string(ring, r.name);
-    ring::CollectiveInfo info;
-    std::memcpy(&info, &r.arg[3], sizeof info);
-    o.op_id = r.arg[1];
-    o.op_type = opType(function);
-    o.comm_id = r.arg[0];
-    o.rank = r.stream ? r.stream - 1 : 0;
-    o.world_size = r.correlation;
-    o.count = r.arg[2];
-    o.data_size = static_cast<size_t>(capture::ncclBytes(r.arg[2], info.datatype));
+    const OpKind kind = model::opKindOf(source->string(ring, r.function));
+    o.op_id = r.sequence;
+    o.op_type = opType(kind);
+    o.comm_id = r.comm;
+    o.rank = r.rank < 0 ? 0 : static_cast<uint32_t>(r.rank);
+    o.world_size = r.ranks;
+    o.count = r.elements;
+    o.data_size = static_cast<size_t>(model::messageBytes(kind, nccl::bytesOf(r), r.ranks));
     // The ring's list begins with "unknown" and then has our order.
-    o.data_type = info.datatype == 0 || info.datatype > static_cast<uint16_t>(NCCLDataType::Unknown)
+    o.data_type = r.datatype == 0 || r.datatype > static_cast<uint16_t>(NCCLDataType::Unknown)
                       ? NCCLDataType::Unknown
-                      : static_cast<NCCLDataType>(info.datatype - 1);
+                      : static_cast<NCCLDataType>(r.datatype - 1);
+    if (r.algo > 0 && r.algo < std::size(nccl::kAlgos))
+      for (const char* c = nccl::kAlgos[r.algo]; *c; ++c)
+        o.algo += static_cast<char>(*c >= 'A' && *c <= 'Z' ? *c | 32 : *c);
     o.enqueue_time = r.start;
     o.simulated = source->simulated();
-    if (r.kind == Kind::p2p)
-      o.peer_rank = static_cast<int16_t>(r.device);
-    else if (o.op_type == NCCLOpType::Broadcast || o.op_type == NCCLOpType::Reduce)
-      o.peer_rank = info.root;
+    if (r.pair)
+      o.peer_rank = r.peer;
+    else if (isRooted(kind))
+      o.peer_rank = r.root;
     if (!kernel) return o;
     o.start_time = kernel->start;
     o.end_time = kernel->end;
@@ -98,13 +112,10 @@ struct NCCLTracker::Impl {
     o.device_id = kernel->device;
     o.correlation_id = kernel->correlation;
     o.red_op = redOp(source->string(ring, kernel->name));
-    if (o.duration_ns > 0 && o.data_size > 0) {
-      const double n = std::max(1u, o.world_size);
-      o.algbw_gbps =
-          static_cast<double>(o.data_size) * (isPart(o.op_type) ? n : 1) / static_cast<double>(o.duration_ns);
-      o.busbw_gbps = *o.algbw_gbps * (o.op_type == NCCLOpType::AllReduce ? 2 * (n - 1) / n
-                                      : isPart(o.op_type)                ? (n - 1) / n
-                                                                         : 1);
+    if (const auto speed = model::bandwidthOf(kind, static_cast<int64_t>(o.data_size), o.world_size,
+                                              static_cast<int64_t>(o.duration_ns))) {
+      o.algbw_gbps = speed->algorithm_gbps;
+      o.busbw_gbps = speed->bus_gbps;
     }
     return o;
   }
@@ -116,20 +127,20 @@ struct NCCLTracker::Impl {
       std::lock_guard reading(poll_mutex);
       if (!source) return;
       source->poll([&](size_t ring, uint32_t lane, const Record& r) {
-        auto finished = [&](const NcclJoin::Operation& o, const Record* kernel) {
+        auto finished = [&](const NcclJoin::Operation& o, const ring::KernelRecord* kernel) {
           // Without a kernel (a graph replay, a lost record) nothing is known of when it ran: it is done, and not kept.
-          if (kernel && wanted(o.record.arg[0])) fresh.push_back(operation(ring, o.record, kernel));
+          if (kernel && wanted(o.record.comm)) fresh.push_back(operation(ring, o.record, kernel));
         };
         NcclJoin& join = joins[ring];
         if (r.kind == Kind::nccl_launch)
-          join.launch(lane, r);
-        else if (r.kind == Kind::collective || r.kind == Kind::p2p)
-          join.operation(lane, r, 0, finished);
+          join.launch(lane, launchOf(r));
+        else if (isOperation(r.kind))
+          join.operation(lane, operationOf(r), 0, finished);
         else if (r.kind == Kind::gpu_on)
           join.gpu_on_ns = r.start;
         else if (r.kind == Kind::kernel)
           join.kernel(
-              r, [&](uint32_t id) { return source->string(ring, id); }, finished);
+              kernelOf(r), [&](uint32_t id) { return source->string(ring, id); }, finished);
       });
       std::lock_guard lock(mutex);
       for (const NCCLOperation& o : fresh) {
@@ -244,7 +255,7 @@ std::vector<NCCLOperation> NCCLTracker::getInFlight() const {
     for (const auto& [stream, queue] : impl_->joins[ring].launches)
       for (const NcclJoin::Launch& launch : queue)
         for (const NcclJoin::Operation& o : launch.operations) {
-          if (!impl_->wanted(o.record.arg[0])) continue;
+          if (!impl_->wanted(o.record.comm)) continue;
           all.push_back(impl_->operation(ring, o.record, nullptr));
           all.back().in_flight = true;
           all.back().cuda_stream = stream;

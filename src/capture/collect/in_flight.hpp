@@ -28,8 +28,6 @@ struct InFlight {
 /// another rank has seen end: CUPTI hands kernels over late, and not at all while their neighbour in its buffer runs.
 std::vector<InFlight> operationsInFlight(const std::vector<std::unique_ptr<ring::RingReader>>& rings);
 
-/// "AllReduce" → all_reduce, as in the table collectives.
-std::string ncclOpName(std::string_view function);
 /// A communicator's name in the table collectives.
 std::string ncclCommName(uint64_t hash);
 

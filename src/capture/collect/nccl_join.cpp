@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
-#include "capture/probe/nccl_abi.hpp"
+#include "model/communication.hpp"
+#include "model/operation.hpp"
 
 namespace tracesmith::capture {
 
-using ring::Kind;
-using ring::Record;
+using model::OpKind;
+using ring::KernelRecord;
+using ring::LaunchRecord;
+using ring::OperationRecord;
 
 namespace {
 
@@ -15,23 +18,22 @@ constexpr size_t kMostWaiting = 4096;  // launches of a stream; graph replays ma
 
 /// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
 bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoin::Text& text) {
-  static constexpr std::string_view kFunctions[] = {"AllReduce", "AllGather", "ReduceScatter",
-                                                    "Broadcast", "Reduce_",   "SendRecv"};
-  if (std::none_of(std::begin(kFunctions), std::end(kFunctions),
-                   [&](std::string_view f) { return kernel.find(f) != std::string_view::npos; }))
-    return true;
-  return launch.operations.empty() ||
-         std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
-           return kernel.find(o.record.kind == Kind::p2p ? "SendRecv" : text(o.record.name)) != std::string_view::npos;
-         });
+  const OpKind op = model::opKindOf(model::kernelWords(kernel).function);
+  if (op == OpKind::other || launch.operations.empty()) return true;
+  return std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
+    const OpKind called = o.record.pair ? OpKind::send_recv : model::opKindOf(text(o.record.function));
+    // What NCCL has no kernel for it runs as sends and receives.
+    const bool as_pairs = called == OpKind::all_to_all || called == OpKind::gather || called == OpKind::scatter;
+    return op == (as_pairs ? OpKind::send_recv : called);
+  });
 }
 
 /// Hands out the operations of the first launch of a queue and forgets it.
-void settle(std::deque<NcclJoin::Launch>& queue, const Record* kernel, const NcclJoin::Done& done) {
+void settle(std::deque<NcclJoin::Launch>& queue, const KernelRecord* kernel, const NcclJoin::Done& done) {
   std::vector<NcclJoin::Operation>& operations = queue.front().operations;
   auto differs = [&](const NcclJoin::Operation& o) {
-    const Record &a = o.record, &b = operations.front().record;
-    return a.kind != b.kind || a.arg[0] != b.arg[0] || (a.kind == Kind::p2p && a.device != b.device);
+    const OperationRecord &a = o.record, &b = operations.front().record;
+    return a.pair != b.pair || a.comm != b.comm || a.peer != b.peer;
   };
   const bool mixed = std::any_of(operations.begin(), operations.end(), differs);
   for (NcclJoin::Operation& o : operations) {
@@ -43,22 +45,12 @@ void settle(std::deque<NcclJoin::Launch>& queue, const Record* kernel, const Ncc
 
 }  // namespace
 
-bool isNcclKernel(std::string_view name) {
-  if (name.starts_with("_Z")) name.remove_prefix(std::min(name.size(), name.find_first_not_of("0123456789", 2)));
-  return name.starts_with("nccl");
-}
-
-int64_t ncclBytes(uint64_t elements, uint16_t datatype) {
-  return static_cast<int64_t>(elements) *
-         (datatype < std::size(nccl::kDatatypeBytes) ? nccl::kDatatypeBytes[datatype] : 1);
-}
-
-void NcclJoin::launch(uint32_t lane, const Record& r) {
+void NcclJoin::launch(uint32_t lane, const LaunchRecord& r) {
   lane_stream[lane] = r.stream;
   launches[r.stream].push_back({r.start, r.end, {}});
 }
 
-void NcclJoin::operation(uint32_t lane, const Record& r, int64_t tid, const Done& done) {
+void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, const Done& done) {
   // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
   auto stream = lane_stream.find(lane);
   std::deque<Launch>& queue = launches[stream == lane_stream.end() ? 0 : stream->second];
@@ -67,9 +59,11 @@ void NcclJoin::operation(uint32_t lane, const Record& r, int64_t tid, const Done
   if (queue.size() > kMostWaiting) settle(queue, nullptr, done);
 }
 
-void NcclJoin::kernel(const Record& r, const Text& text, const Done& done) {
+void NcclJoin::kernel(const KernelRecord& r, const Text& text, const Done& done) {
+  auto [known, fresh] = is_nccl.try_emplace(r.name, false);
+  if (fresh) known->second = model::isNcclKernel(text(r.name));
+  if (!known->second) return;
   const std::string_view name = text(r.name);
-  if (!isNcclKernel(name)) return;
   for (uint32_t stream : {r.stream, 0u}) {
     auto found = launches.find(stream);
     if (found == launches.end()) continue;

@@ -181,11 +181,7 @@ LaneHeader* RingWriter::takeLane(int64_t tid) {
     uint32_t used = header_->lanes_used.load();
     while (used < i + 1 && !header_->lanes_used.compare_exchange_weak(used, i + 1)) {
     }
-    Record hello{};
-    hello.kind = Kind::thread;
-    hello.start = nowNs();
-    hello.arg[0] = static_cast<uint64_t>(tid);
-    writeTo(lane, hello);
+    writeTo(lane, encode(ThreadRecord{.thread = tid, .start = nowNs()}));
     errno = saved;
     return &lane;
   }
@@ -218,7 +214,7 @@ Name RingWriter::name(const char* s) {
   }
   if (!numbers || marks || length > sizeof text) return {intern(s, length)};
   Name name;
-  name.flags = kNumbered;
+  name.numbered = true;
   size_t n = 0;
   int count = 0;
   for (const char *p = s, *last = s + length; p < last;) {

@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/file.hpp"
+#include "model/travel_lines.hpp"
 
 namespace tracesmith::cluster {
 
@@ -308,16 +309,14 @@ void Recorder::saveCaptures() const {
   Result<OutputFile> out = OutputFile::create(options_.captures_file);
   if (!out) return;
   std::string text;
-  for (const CaptureSpan& c : captures_)
-    text += c.id + " " + std::to_string(c.start_ns) + " " + std::to_string(c.end_ns) + " " + std::to_string(c.freq_ms) +
-            "\n";
+  for (const CaptureSpan& c : captures_) text += model::toLine(c) + "\n";
   if (out->write(text)) (void)out->commit();
 }
 
 void Recorder::loadCaptures() {
   std::ifstream in(options_.captures_file);
-  CaptureSpan c;
-  while (in >> c.id >> c.start_ns >> c.end_ns >> c.freq_ms) captures_.push_back(c);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) model::fromLine(line, captures_.emplace_back());
 }
 
 }  // namespace tracesmith::cluster

@@ -63,17 +63,20 @@ class LocalClient final : public Client {
     return burst;
   }
 
-  Status fetch(const std::string& name_or_id, const std::string& path,
-               const std::function<void(uint64_t)>& progress) override {
+  Status fetch(const std::string& name_or_id, const std::string& path, const std::function<void(uint64_t)>& progress,
+               const std::vector<std::string>& nodes) override {
     Result<OutputFile> out = OutputFile::create(path);
     if (!out) return out.status();
     uint64_t bytes = 0;
-    const Status fetched = master_.fetch(name_or_id, [&](std::string_view data, uint64_t) -> Status {
-      TS_TRY(out->write(data));
-      bytes += data.size();
-      if (progress) progress(bytes);
-      return {};
-    });
+    const Status fetched = master_.fetch(
+        name_or_id,
+        [&](std::string_view data, uint64_t) -> Status {
+          TS_TRY(out->write(data));
+          bytes += data.size();
+          if (progress) progress(bytes);
+          return {};
+        },
+        nodes);
     return fetched ? out->commit() : fetched;
   }
 

@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "access/names.hpp"
 #include "base/clock.hpp"
 #include "cluster/master/retention.hpp"
+#include "model/travel_lines.hpp"
 #include "sync/exchange.hpp"
 
 namespace tracesmith::cluster {
@@ -43,14 +45,15 @@ Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   master->lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (master->lock_ < 0) return errnoStatus("create", lock);
   if (::flock(master->lock_, LOCK_EX | LOCK_NB) != 0)
-    return Status::invalid("another master uses " + options.data_dir + ": give this one its own --data-dir");
+    return Status::invalid("another master is using " + options.data_dir + ": give this one its own --data-dir");
   TS_TRY(master->openReference());
   Result<std::unique_ptr<Store>> store = Store::open(options.data_dir);
   if (!store) return store.status();
   master->store_ = std::move(*store);
   TS_TRY(master->sessions_.open(options.data_dir));
   master->loadNodes();
-  master->watch_ = std::make_unique<LiveWatch>([m = master.get()] { return m->referenceNow(); });
+  master->watch_ = std::make_unique<LiveWatch>([m = master.get()] { return m->referenceNow(); },
+                                               int64_t{options.timeout_ms} * 1'000'000);
   master->dirty_ = true;  // what an earlier run wrote may not be safe yet
   master->syncer_ = std::thread([m = master.get()] { m->syncLoop(); });
   return master;
@@ -91,11 +94,7 @@ Status Master::saveNode(const NodeRegistration& info) const {
   fs::create_directories(folder, error);
   Result<OutputFile> out = OutputFile::create(folder + "/node");
   if (!out) return out.status();
-  std::string text = "agent " + info.agent_id + "\nhostname " + info.hostname + "\naddress " + info.address +
-                     "\nboot " + info.boot_id + "\nversion " + info.version + "\n";
-  for (const DeviceStatus& gpu : info.gpus)
-    text += "gpu " + std::to_string(gpu.index) + " " + std::to_string(gpu.memory_bytes) + " " + gpu.name + "\n";
-  TS_TRY(out->write(text));
+  TS_TRY(out->write(model::toLines(info)));
   return out->commit();
 }
 
@@ -104,19 +103,12 @@ void Master::loadNodes() {
     Node& node = nodes_[name];
     node.info.node = name;
     std::ifstream in(options_.data_dir + "/nodes/" + name + "/node");
-    std::string key, rest;
-    while (in >> key && std::getline(in >> std::ws, rest)) {
-      if (key == "agent") node.info.agent_id = rest;
-      if (key == "hostname") node.info.hostname = rest;
-      if (key == "address") node.info.address = rest;
-      if (key == "boot") node.info.boot_id = rest;
-      if (key == "version") node.info.version = rest;
-      if (key == "gpu") {
-        DeviceStatus& gpu = node.info.gpus.emplace_back();
-        std::istringstream words(rest);
-        words >> gpu.index >> gpu.memory_bytes;
-        std::getline(words >> std::ws, gpu.name);
-      }
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    model::fromLines(text, node.info);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {  // names that older versions gave them
+      if (line.starts_with("agent ")) node.info.agent_id = line.substr(6);
+      if (line.starts_with("boot ")) node.info.boot_id = line.substr(5);
     }
   }
 }
@@ -129,13 +121,13 @@ Status Master::registerNode(const NodeRegistration& info) {
   TS_TRY(access::checkName("node", info.node));
   for (const std::string* text : {&info.hostname, &info.agent_id, &info.boot_id, &info.version, &info.address})
     if (text->size() > 256 || text->find('\n') != std::string::npos)
-      return Status::invalid("a node's description is wrong");
+      return Status::invalid("invalid description of a node");
   if (info.gpus.size() > 1024) return Status::invalid("a node has at most 1024 GPUs");
   {
     std::lock_guard lock(mutex_);
     Node& node = nodes_[info.node];
     if (!node.info.agent_id.empty() && node.info.agent_id != info.agent_id && node.link)
-      return Status::invalid("node " + info.node + " is connected already: give this agent another --node-id");
+      return Status::invalid("node " + info.node + " is already connected: give this agent another --node-id");
     node.info = info;
     node.known = true;
     node.heard = Clock::now();
@@ -153,6 +145,7 @@ Status Master::removeNode(const std::string& name) {
   if (it == nodes_.end()) return Status::notFound("there is no node " + name);
   if (it->second.link) return Status::invalid("node " + name + " is connected: stop its agent first");
   nodes_.erase(it);
+  watch_->forget(name);
   return {};
 }
 
@@ -245,7 +238,7 @@ std::vector<CaptureSpan> Master::captures() {
   std::vector<CaptureSpan> spans;
   for (const SessionRecord& s : sessions_.all()) {
     if (s.complete) continue;
-    const int64_t start = s.pauses.empty() ? s.start_ns : s.pauses.back().second;
+    const int64_t start = s.pauses.empty() ? s.start_ns : s.pauses.back().to_ns;
     spans.push_back({s.id, start, s.end_ns, s.freq_ms});
   }
   return spans;
@@ -326,13 +319,7 @@ Result<SessionInfo> Master::resume(const std::string& name_or_id) {
 
 SessionInfo Master::describe(const SessionRecord& s) {
   SessionInfo info;
-  info.id = s.id;
-  info.name = s.name;
-  info.start_ns = s.start_ns;
-  info.end_ns = s.end_ns;
-  info.freq_ms = s.freq_ms;
-  info.max_bytes = s.max_bytes;
-  info.max_age_s = s.max_age_s;
+  static_cast<SessionCore&>(info) = s;
   const bool ended = s.end_ns != 0 && s.end_ns < referenceNow();
   bool complete = true, unhealthy = false;
   for (const std::string& name : s.nodes) {
@@ -371,12 +358,18 @@ SessionRecord Master::everything() const {
   return all;
 }
 
-Status Master::fetch(const std::string& name_or_id, const TraceSink& sink) {
+Status Master::fetch(const std::string& name_or_id, const TraceSink& sink, const std::vector<std::string>& nodes) {
   Result<SessionRecord> session = name_or_id.empty() ? everything() : sessions_.find(name_or_id);
   if (!session) return session.status();
   std::vector<SegmentInfo> segments;
   std::vector<std::string> missing;
-  for (const SessionNode& node : describe(*session).nodes) {
+  std::vector<SessionNode> taking_part = describe(*session).nodes;
+  for (const std::string& wanted : nodes)
+    if (std::ranges::none_of(taking_part, [&](const SessionNode& n) { return n.node == wanted; }))
+      return Status::notFound("node " + wanted + " has no part in it");
+  if (!nodes.empty())
+    std::erase_if(taking_part, [&](const SessionNode& n) { return std::ranges::count(nodes, n.node) == 0; });
+  for (const SessionNode& node : taking_part) {
     std::vector<SegmentInfo> more = store_->segments(node.node);
     segments.insert(segments.end(), more.begin(), more.end());
     // Of a session that records nothing is missing yet.
@@ -407,15 +400,11 @@ ClusterStatus Master::status() {
     status.problem = problem_;
     for (const auto& [name, node] : nodes_) {
       NodeStatus n = node.last;
-      n.node = name;
-      n.hostname = node.info.hostname;
-      n.address = node.info.address;
-      n.version = node.info.version;
-      n.boot_id = node.info.boot_id;
-      n.gpus = node.info.gpus;
+      static_cast<NodeDescription&>(n) = node.info;
       n.connected = node.link != nullptr;
       n.healthy = healthy(node);
-      n.silent_s = node.known ? std::chrono::duration<double>(now - node.heard).count() : -1;
+      n.silent_s.reset();
+      if (node.known) n.silent_s = std::chrono::duration<double>(now - node.heard).count();
       status.nodes.push_back(std::move(n));
     }
   }

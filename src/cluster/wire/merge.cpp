@@ -94,7 +94,7 @@ Status Merge::begin(const std::vector<std::string>& missing) {
     LossRow loss;
     loss.cause = (*writer)->string("retention");
     loss.count = static_cast<int64_t>(session_.removed_rows);
-    loss.detail = out->text("older data was removed, as --max-age or --max-bytes asked");
+    loss.detail = out->text("older data was removed because of --max-age or --max-bytes");
     TS_TRY(out->append(loss));
   }
   for (const std::string& node : missing) {

@@ -131,7 +131,7 @@ Status measure(const BenchOptions& o, const std::string& host, const std::string
   }
   out.set(figure("network_gbps", "GB/s", part, rates, "one TCP connection, one direction"));
   out.set(
-      figure("network_round_trip_us", "us", part, trips, "one byte there and back over TCP, median of a repetition"));
+      figure("network_round_trip_us", "us", part, trips, "one byte there and back over TCP, median per repetition"));
   return {};
 }
 

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Driver>> Driver::open() {
 #define FUNCTION(member, symbol, arguments) all &= library->find(d->f_.member, symbol);
   TS_CUDA_FUNCTIONS(FUNCTION)
 #undef FUNCTION
-  if (!all) return Status::unsupported("the CUDA driver is too old: a call is missing");
+  if (!all) return Status::unsupported("the CUDA driver is too old: a function is missing");
   if (int r = d->f_.init(0)) return failed("cuInit", r);
   int count = 0;
   if (int r = d->f_.count(&count)) return failed("counting devices", r);
@@ -88,14 +88,13 @@ Result<cublaslt::Functions> loadCublasLt() {
       for (std::string& file : filesLike(pattern)) names.push_back(std::move(file));
   }
   Result<SharedLibrary> library = SharedLibrary::load(names);
-  if (!library)
-    return Status::notFound("cuBLASLt was not found: name its libcublasLt.so in the variable TRACESMITH_CUBLASLT");
+  if (!library) return Status::notFound("cuBLASLt not found: set TRACESMITH_CUBLASLT to its libcublasLt.so");
   cublaslt::Functions f;
   bool all = true;
 #define FUNCTION(member, symbol, arguments) all &= library->find(f.member, symbol);
   TS_CUBLASLT_FUNCTIONS(FUNCTION)
 #undef FUNCTION
-  if (!all) return Status::unsupported("this cuBLASLt lacks a call we need");
+  if (!all) return Status::unsupported("this cuBLASLt lacks a function we need");
   return f;
 }
 

@@ -68,7 +68,7 @@ std::string returnText(Return r) {
       text = "GPU needs a reset";
       break;
     case kLibRmVersionMismatch:
-      text = "driver and library differ in version";
+      text = "driver and library versions differ";
       break;
     case kUnknownError:
       text = "unknown error";

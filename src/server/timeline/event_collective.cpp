@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
+#include "model/operation.hpp"
 #include "server/timeline/timeline.hpp"
 
 namespace tracesmith::server {
@@ -11,18 +12,11 @@ namespace {
 using trace::Kind;
 using trace::kNull;
 
-/// Bytes of the whole operation per second, and what a link carried of it: as nccl-tests counts.
-void bandwidth(JsonWriter& w, const std::string& op, int64_t bytes, int64_t ranks, int64_t dur) {
-  if (bytes == kNull || dur == kNull || dur <= 0 || ranks == kNull || ranks <= 0) {
+void bandwidth(JsonWriter& w, std::string_view op, int64_t bytes, int64_t ranks, int64_t dur) {
+  if (const auto speed = model::bandwidthOf(model::opKind(op), bytes, ranks, dur))
+    w.field("algbw_gbps", speed->algorithm_gbps).field("busbw_gbps", speed->bus_gbps);
+  else
     w.key("algbw_gbps").null().key("busbw_gbps").null();
-    return;
-  }
-  const auto n = static_cast<double>(ranks);
-  const bool each =
-      op == "all_gather" || op == "reduce_scatter" || op == "all_to_all" || op == "gather" || op == "scatter";
-  const double alg = static_cast<double>(bytes) * (each ? n : 1) / static_cast<double>(dur);
-  const double factor = op == "all_reduce" ? 2 * (n - 1) / n : each ? (n - 1) / n : 1;
-  w.field("algbw_gbps", alg).field("busbw_gbps", alg * factor);
 }
 
 void optional(JsonWriter& w, const char* key, int64_t value) {

@@ -5,6 +5,7 @@
 
 #include "base/parallel.hpp"
 #include "server/timeline/natural_order.hpp"
+#include "sync/recording_span.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -101,25 +102,26 @@ void IndexBuilder::absorb(Worker& w, uint32_t summary, int64_t origin, uint32_t 
 /// From when to when the trace goes, and how fine its buckets are. What was read before is placed anew: a newer model
 /// of a clock may have moved it by a little. False: it moved by more than a bucket, or something came that is older
 /// than all there was.
-bool IndexBuilder::findSpan(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks) {
-  RowDecoder spans(reader, names, clocks);
+bool IndexBuilder::findSpan(const trace::Reader& reader, const sync::Clocks& clocks) {
+  sync::BlockSpans spans(reader, clocks);
   const std::span<const trace::Block> all = reader.blocks();
-  int64_t start = summaries_.empty() ? INT64_MAX : origin_, from, to;
+  int64_t start = summaries_.empty() ? INT64_MAX : origin_;
   int64_t end = summaries_.empty() ? INT64_MIN : end_;
   for (BlockSummary& s : summaries_)
-    if (spans.span(all[s.block], from, to)) {
-      const int64_t moved = std::max(std::abs(from - origin_ - s.start), std::abs(to - origin_ - s.end));
+    if (const auto span = spans.of(all[s.block])) {
+      const int64_t moved = std::max(std::abs(span->start - origin_ - s.start), std::abs(span->end - origin_ - s.end));
       if (moved > int64_t{1} << shift_) return false;
-      s.start = std::max<int64_t>(0, from - origin_);
-      s.end = std::max(s.start, to - origin_);
-      end = std::max(end, to);
+      s.start = std::max<int64_t>(0, span->start - origin_);
+      s.end = std::max(s.start, span->end - origin_);
+      end = std::max(end, span->end);
     }
   std::vector<uint32_t> fresh;
   for (; seen_ < all.size(); ++seen_) {
-    if (!isDrawn(*all[seen_].table) || !spans.span(all[seen_], from, to)) continue;
-    if (!summaries_.empty() && from < origin_) return false;
-    start = std::min(start, from);
-    end = std::max(end, to);
+    const auto span = sync::isWork(*all[seen_].table) ? spans.of(all[seen_]) : std::nullopt;
+    if (!span) continue;
+    if (!summaries_.empty() && span->start < origin_) return false;
+    start = std::min(start, span->start);
+    end = std::max(end, span->end);
     fresh.push_back(static_cast<uint32_t>(seen_));
   }
   for (uint32_t block : fresh) summaries_.emplace_back().block = block;
@@ -136,10 +138,10 @@ bool IndexBuilder::findSpan(const trace::Reader& reader, const analysis::Names& 
 Status IndexBuilder::add(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks,
                          size_t threads, std::atomic<int>& progress, const std::atomic<bool>& stop) {
   size_t first = summaries_.size();
-  if (!findSpan(reader, names, clocks)) {
+  if (!findSpan(reader, clocks)) {
     *this = IndexBuilder();
     first = 0;
-    (void)findSpan(reader, names, clocks);
+    (void)findSpan(reader, clocks);
   }
   const size_t count = summaries_.size() - first;
   threads = std::max<size_t>(1, std::min(threads, count));

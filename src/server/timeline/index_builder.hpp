@@ -24,7 +24,7 @@ class IndexBuilder {
 
  private:
   struct Worker;
-  bool findSpan(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks);
+  bool findSpan(const trace::Reader& reader, const sync::Clocks& clocks);
   void unite(std::vector<std::unique_ptr<Worker>>& workers, const std::vector<uint32_t>& made_by, size_t first);
   static void absorb(Worker& worker, uint32_t summary, int64_t origin, uint32_t shift, int64_t long_ns,
                      BlockSummary& out);

@@ -68,11 +68,6 @@ std::string rowName(const analysis::Names& names, uint32_t name) {
   return std::string(names.text(name));
 }
 
-bool isDrawn(const trace::TableInfo& t) {
-  return &t == &trace::tableOf<trace::EventRow>() || &t == &trace::tableOf<trace::CollectiveRow>() ||
-         &t == &trace::tableOf<trace::StepRow>();
-}
-
 RowDecoder::RowDecoder(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks)
     : names_(names), clocks_(clocks), decoder_(reader) {}
 
@@ -89,34 +84,6 @@ Status RowDecoder::load(const trace::Block& block, int column, trace::ColumnData
   TS_TRY(decoder_.decode(block, column, data, true));
   values = V(data);
   return {};
-}
-
-bool RowDecoder::span(const trace::Block& block, int64_t& start, int64_t& end) {
-  const Layout at = layoutOf(*block.table);
-  int64_t low, high, end_low, end_high;
-  if (!block.zone(at.ts, low, high)) return false;
-  if (block.zone(block.table->find("ts_end"), end_low, end_high)) high = std::max(high, end_high);
-  Values<uint32_t> nodes;
-  if (!load(block, at.node, columns_[2], nodes)) return false;
-  if (nodes.same()) {
-    const sync::ClockTable& clock = clockOf(block.rows > 0 ? names_.of(block.stream, nodes.at(0)) : analysis::kNoName);
-    start = clock.toReference(low);
-    end = clock.toReference(high);
-    return true;
-  }
-  // Several nodes, with clocks of their own.
-  Values<int64_t> ts, dur;
-  if (!load(block, at.ts, columns_[0], ts) || !load(block, at.dur, columns_[1], dur)) return false;
-  start = INT64_MAX;
-  end = INT64_MIN;
-  for (size_t r = 0; r < block.rows; ++r) {
-    const int64_t raw = ts.at(r), d = dur.at(r);
-    if (raw == kNull) continue;
-    const sync::ClockTable& clock = clockOf(names_.of(block.stream, nodes.at(r)));
-    start = std::min(start, clock.toReference(raw));
-    end = std::max(end, clock.toReference(addClamped(raw, std::max<int64_t>(0, d == kNull ? 0 : d))));
-  }
-  return start <= end;
 }
 
 Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& out) {

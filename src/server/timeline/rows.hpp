@@ -77,16 +77,11 @@ class TrackNumbers {
   uint32_t last_ = kNoTrack;
 };
 
-/// Whether the rows of this table are drawn.
-bool isDrawn(const trace::TableInfo& table);
-
 /// Decodes blocks of events, collectives and steps. One per thread. Rows without a time have the track kNoTrack.
 class RowDecoder {
  public:
   RowDecoder(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks);
   Status decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& rows);
-  /// When a block began and ended, from its zones where it is of one node; false if it has no times.
-  bool span(const trace::Block& block, int64_t& start, int64_t& end);
 
  private:
   const sync::ClockTable& clockOf(uint32_t node);

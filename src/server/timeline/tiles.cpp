@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
+#include "model/communication.hpp"
 #include "server/timeline/timeline.hpp"
 
 namespace tracesmith::server {
@@ -275,6 +276,14 @@ std::string Timeline::tiles(const TileQuery& q) {
   for (size_t i = 0; i < names.list().size(); ++i) {
     if (i > 0) out += ',';
     appendJsonString(out, rowName(names_, names.list()[i]));
+  }
+  out += "],\"communication\":[";
+  bool first_of_them = true;
+  for (size_t i = 0; i < names.list().size(); ++i) {
+    if (!model::isCommunication(rowName(names_, names.list()[i]))) continue;
+    if (!first_of_them) out += ',';
+    first_of_them = false;
+    number(out, static_cast<int64_t>(i));
   }
   out += "],\"tracks\":[";
   out += tracks;

@@ -74,7 +74,7 @@ Result<const Cairo*> loadCairo() {
     LOAD(cairo_show_text);
     LOAD(cairo_text_extents);
 #undef LOAD
-    return all ? Status() : Status::unsupported("libcairo.so.2 is not complete: install libcairo2");
+    return all ? Status() : Status::unsupported("libcairo.so.2 is incomplete: install libcairo2");
   }();
   if (!status) return status;
   return &cairo;

@@ -95,7 +95,7 @@ Result<FrameData> readFrames(const std::string& path) {
   FrameData data;
   simdjson::dom::array frames;
   if (root["frames"].get(frames))
-    return Status::corrupt(path + " has no frames: make it with `cluster recover --export`");
+    return Status::corrupt(path + " has no frames: create it with `cluster recover --export`");
   std::string_view text;
   if (!root["session_name"].get(text)) data.session = text;
   if (!root["start_time"].get(text)) data.start_time = text;
@@ -127,7 +127,7 @@ Result<FrameData> readFrames(const std::string& path) {
 
 Status plotFrames(const FrameData& data, const std::string& path) {
   Canvas::Format format;
-  if (!Canvas::formatOf(path, format)) return Status::invalid("a plot is FILE.png, FILE.pdf or FILE.svg");
+  if (!Canvas::formatOf(path, format)) return Status::invalid("a plot needs a file name ending in .png, .pdf or .svg");
   const double legend = kTop + 2 * (kHeight + kGap);
   const double height = legend + 18 * std::ceil(static_cast<double>(data.gpus.size()) / 3) + 20;
   Result<std::unique_ptr<Canvas>> canvas = Canvas::create(path, format, kLeft + kWidth + 40, height);

@@ -2,7 +2,6 @@
 
 #include "base/text.hpp"
 #include "trace/category.hpp"
-#include "trace/import/collective_kernel.hpp"
 
 namespace tracesmith::trace {
 namespace {
@@ -198,11 +197,11 @@ void ChromeImport::complete(const ChromeEvent& e) {
   if (!e.id.empty()) text.field("id", e.id);
   if (text.finish()) row.args = finishedArgs(e, begin);
   add(row, stepOf(type, e.name));
-  if (type != EventType::kernel) return;
-  std::string_view kernel = name(e);
-  if (!isCollectiveKernel(e, kernel)) return;
-  int64_t rank = facts_.rank != kNull ? facts_.rank : metadata_.rank();
-  sink_.add(collectiveRow(e, kernel, row, shape, rank, writer_));
+  if (type != EventType::kernel || !shared_.collective_of) return;
+  const int64_t rank = facts_.rank != kNull ? facts_.rank : metadata_.rank();
+  std::optional<CollectiveRow> part = shared_.collective_of({e, name(e), row, shape, rank, writer_});
+  if (!part) return;
+  sink_.add(*part);
   ++collectives_;
 }
 

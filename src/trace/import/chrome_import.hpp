@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "trace/import/event_args.hpp"
+#include "trace/import/import.hpp"
 #include "trace/import/json_stream.hpp"
 #include "trace/import/kineto_metadata.hpp"
 #include "trace/import/open_spans.hpp"
@@ -18,6 +19,7 @@ struct ImportShared {
   TrackNames names;
   std::set<uint64_t> devices;   ///< hashes of those written already
   std::set<std::string> nodes;  ///< written already
+  CollectiveOfKernel collective_of;
 };
 
 /// Rows of one input.

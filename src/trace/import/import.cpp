@@ -56,7 +56,9 @@ class Reporting : public ByteSource {
 class Importer {
  public:
   Importer(const ImportOptions& options, Writer& writer, const std::function<void(uint64_t, uint64_t)>& progress)
-      : options_(options), writer_(writer), progress_(progress) {}
+      : options_(options), writer_(writer), progress_(progress) {
+    shared_.collective_of = options.collective_of;
+  }
 
   Result<ImportReport> run();
 

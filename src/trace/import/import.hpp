@@ -3,8 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trace/import/losses.hpp"
@@ -12,11 +14,28 @@
 
 namespace tracesmith::trace {
 
+struct ChromeEvent;
+
+/// A kernel of a Kineto trace, as it is imported.
+struct ImportedKernel {
+  const ChromeEvent& event;
+  std::string_view name;
+  const EventRow& row;
+  const LaunchShape& shape;
+  int64_t rank;  ///< kNull: not known (yet)
+  Writer& writer;
+};
+/// Its row of `collectives`; nothing: it is not communication.
+using CollectiveOfKernel = std::function<std::optional<CollectiveRow>(const ImportedKernel&)>;
+
 struct ImportOptions {
   std::vector<std::string> paths;  ///< files, or folders of them
   int64_t rank = kNull;            ///< wins over what the input says; for one input only
   std::string node;                ///< wins over what the inputs say
   std::string command;             ///< for the `sessions` row
+  /// Which kernels communicate is declared in src/model, above this folder: model::collectiveOfKernel. Without it
+  /// nothing is written into `collectives`.
+  CollectiveOfKernel collective_of;
   std::string spill_path;  ///< what does not fit into memory goes to a file beside this one; "": the temporary folder
   size_t window_bytes = 2u << 20;    ///< JSON looked at in one piece
   size_t waiting_bytes = 24u << 20;  ///< encoded blocks that wait in memory for the end of their input

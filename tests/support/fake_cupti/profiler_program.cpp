@@ -16,7 +16,7 @@ using namespace tracesmith;
 
 namespace {
 
-/// NCCL's side: asks the plugin the environment names for one all-reduce.
+/// NCCL's side: tells the plugin that the environment names of its operations.
 class Nccl {
  public:
   Nccl() {
@@ -26,12 +26,12 @@ class Nccl {
     int mask = 0;
     reinterpret_cast<nccl::InitV4>(plugin_->init)(&context_, &mask, "world", 77, 1, 4, 2, nullptr);
   }
-  void allReduce(size_t count) {
+  void collective(const char* function, size_t count) {
     nccl::Descriptor d{};
     d.type = nccl::kColl;
     d.rank = 2;
     d.coll.sequence = sequence_++;
-    d.coll.function = "AllReduce";
+    d.coll.function = function;
     d.coll.count = count;
     d.coll.root = -1;
     d.coll.datatype = "ncclFloat32";
@@ -69,9 +69,12 @@ int main() {
   for (int i = 0; i < 10; ++i) cuda.launch("kernel_" + std::to_string(i));
   cuda.copy(4096);
   cuda.peerCopy(1 << 20, 0);  // from GPU 1
-  nccl.allReduce(1 << 18);
-  nccl.allReduce(1 << 18);
+  nccl.collective("AlltoAll", 1 << 16);
+  nccl.collective("AllReduce", 1 << 18);
+  nccl.collective("AllReduce", 1 << 18);
   const uint64_t now = cuda.now();
+  cuda.kernel("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 20, now - 3000, now - 2000,
+              cuda.nextCorrelation());
   cuda.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, now - 1000, now,
               cuda.nextCorrelation());
   profiler.stopCapture();
@@ -92,12 +95,13 @@ int main() {
     std::printf("device|%u|%s|%d|%s\n", d.device_id, d.name.c_str(), d.compute_major.value_or(-1),
                 d.memory_bus_bits ? "known" : "unknown");
   for (const cluster::NCCLOperation& o : tracker.getOperations())
-    std::printf("nccl|%s|%llu|%llu|%u|%u|%zu|%llu|%s\n", cluster::ncclOpName(o.op_type),
+    std::printf("nccl|%s|%llu|%llu|%u|%u|%zu|%llu|%s|speed %.9g %.9g\n", cluster::ncclOpName(o.op_type),
                 static_cast<unsigned long long>(o.comm_id), static_cast<unsigned long long>(o.op_id), o.rank,
                 o.world_size, o.data_size, static_cast<unsigned long long>(o.duration_ns),
                 o.in_flight                           ? "in flight"
                 : o.red_op == cluster::NCCLRedOp::Sum ? "sum"
-                                                      : "?");
+                                                      : "?",
+                o.algbw_gbps.value_or(0), o.busbw_gbps.value_or(0));
   std::printf("lost|%llu\n", static_cast<unsigned long long>(profiler.totalEventsDropped()));
   return 0;
 }

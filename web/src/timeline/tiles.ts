@@ -2,6 +2,7 @@
 // A tile of level L covers 1024 buckets of 2^L ns. A tile that came as slices is exact: it also answers for all finer levels within it.
 
 import { get, query, Running, trace } from "../api";
+import { noteCommunication } from "../color";
 import type { TileAnswer } from "../types";
 
 export const tileBuckets = 1024;
@@ -223,6 +224,7 @@ export class Tiles {
 
   private take(w: Want, answer: TileAnswer, from: number): void {
     const ids = answer.names.map((n) => this.intern(n));
+    noteCommunication(answer.communication.map((i) => answer.names[i]));
     const to = from + span(w.level);
     const seen = new Set<number>();
     for (const t of answer.tracks) {

@@ -2,7 +2,7 @@
 
 import { useEffect } from "preact/hooks";
 import { get, post, trace as tracePath } from "../api";
-import { sliceColor } from "../color";
+import { noteCommunication, sliceColor } from "../color";
 import { count, dateTime, duration, none, percent, plural } from "../format";
 import { link } from "../route";
 import { traceState } from "../statusbar";
@@ -12,7 +12,7 @@ import { Empty, Failed, Loading, Panel, useLoad } from "../ui";
 import { useAnalysis, Verdict } from "./ranks";
 
 const topKernels =
-  "SELECT name, type, CAST(sum(dur) AS DOUBLE) AS total, sum(sum(dur)) OVER () AS all_time FROM events WHERE type IN ('kernel', 'memcpy', 'memset') GROUP BY name, type ORDER BY total DESC LIMIT 12";
+  "SELECT name, type, CAST(sum(dur) AS DOUBLE) AS total, sum(sum(dur)) OVER () AS all_time, is_communication(name) FROM events WHERE type IN ('kernel', 'memcpy', 'memset') GROUP BY name, type ORDER BY total DESC LIMIT 12";
 
 export function FileOverview() {
   const chosen = useTrace();
@@ -23,7 +23,11 @@ export function FileOverview() {
 function FileSummary({ trace: t }: { trace: TraceInfo }) {
   const timeline = useLoad(`timeline ${t.id}`, (signal) => get<TimelineInfo>(`${tracePath(t.id)}/timeline`, signal));
   const analysis = useAnalysis(t.id, t.state);
-  const top = useLoad("top kernels", (signal) => post<QueryResult>("/api/v1/query", { sql: topKernels }, signal));
+  const top = useLoad("top kernels", async (signal) => {
+    const result = await post<QueryResult>("/api/v1/query", { sql: topKernels }, signal);
+    noteCommunication(result.rows.filter((r) => r[4]).map((r) => String(r[0])));
+    return result;
+  });
   const info = timeline.data;
   useEffect(() => {
     if (info) traceState.set({ losses: info.losses, bound: info.clock_bound_ns, notes: info.notes });
@@ -41,7 +45,7 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
     ["nodes", count(nodes.size)],
     ["ranks", ranks.size ? count(ranks.size) : none],
     ["tracks", count(info.tracks.length)],
-    ["clocks agree within", info.clock_bound_ns === null ? "not known" : duration(info.clock_bound_ns)],
+    ["clock difference within", info.clock_bound_ns === null ? "not known" : duration(info.clock_bound_ns)],
     ["lost records", count(lost)],
   ];
   return (
@@ -85,11 +89,11 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
         </div>
         <Panel title="Where GPU time goes" aside={top.data ? plural(top.data.rows.length, "name") : undefined}>
           {top.error ? (
-            <Empty title="Not known">{top.error.message}</Empty>
+            <Empty title="Unknown">{top.error.message}</Empty>
           ) : !top.data ? (
             <Loading what="Counting" />
           ) : top.data.rows.length === 0 ? (
-            <Empty title="No kernel was recorded" />
+            <Empty title="No kernels recorded" />
           ) : (
             <ol class="bars" aria-label="Kernels by time">
               {top.data.rows.map((r) => {

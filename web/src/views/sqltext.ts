@@ -10,7 +10,7 @@ const keywords = new Set(
 );
 const functions = (
   "count sum avg min max median quantile_cont stddev arg_max arg_min any_value list string_agg round floor ceil abs coalesce date_trunc time_bucket to_timestamp epoch_ns " +
-  "row_number lag lead first last regexp_matches regexp_extract contains starts_with length lower upper histogram approx_count_distinct busbw_gbps algbw_gbps"
+  "row_number lag lead first last regexp_matches regexp_extract contains starts_with length lower upper histogram approx_count_distinct busbw_gbps algbw_gbps is_communication"
 ).split(" ");
 
 export type Token = { text: string; kind: "keyword" | "string" | "number" | "comment" | "name" | "other" };

@@ -1,4 +1,4 @@
-// Which kernels are communication: rules of names, from the built-in list and from a file of the user's.
+// Which kernels are communication: rules over their names, from communication.def and from a file of the user's.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "tracesmith/common/status.hpp"
 
-namespace tracesmith::analysis {
+namespace tracesmith::model {
 
 struct CommRule {
   std::string pattern;  ///< '*' stands for any text, '?' for one character
@@ -24,13 +24,21 @@ class CommRules {
   /// nullptr: not communication.
   const CommRule* match(std::string_view kernel) const;
   /// The built-in rules as a file.
-  static std::string_view builtIn();
+  static std::string builtIn();
 
  private:
   std::vector<CommRule> rules_;
 };
 
+/// What the built-in rules say about a kernel; nullptr: it is not communication. Each thread looks a name up once.
+const CommRule* communicationOf(std::string_view kernel);
+inline bool isCommunication(std::string_view kernel) { return communicationOf(kernel) != nullptr; }
+/// A kernel that NCCL launched: "ncclDevKernel_…", also as the linker spells it, "_Z39ncclDevKernel_…".
+bool isNcclKernel(std::string_view kernel);
+/// The built-in rules as SQL: CREATE MACRO is_communication(kernel).
+std::string communicationMacro();
+
 /// '*' and '?' as in file names; case counts.
 bool globMatch(std::string_view pattern, std::string_view text);
 
-}  // namespace tracesmith::analysis
+}  // namespace tracesmith::model

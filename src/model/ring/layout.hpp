@@ -1,5 +1,5 @@
-// The ring: a memory-mapped file per process in which the probe leaves records and from which others read them.
-// The kernel keeps it when the process dies. Writers take no lock and allocate nothing; a reader never disturbs
+// The ring: a memory-mapped file per process in which the probe leaves records and from which others read them. The
+// kernel keeps it when the process dies. Writers take no lock and allocate nothing; a reader never disturbs
 // them.
 //
 //   page 0    RingHeader   who this is, the control word, losses by cause
@@ -18,44 +18,41 @@
 namespace tracesmith::ring {
 
 constexpr uint64_t kMagic = 0x31474e4952535400;  // "\0TSRING1"
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr uint32_t kMaxLanes = 128;
 
 enum class Kind : uint8_t {
   none = 0,
-  kernel,      // name, device, stream, correlation; arg0 launch string | graph << 32, arg1 graph node, arg2 context
-  memcpy,      // name says from where to where; arg0 bytes, arg1 graph node, arg2 context | graph << 32, arg3 of a copy
-               // between GPUs: (to + 1) | (from + 1) << 32
-  memset,      // as memcpy
-  runtime,     // name = API call, arg3 thread
-  driver,      // as runtime
-  sync,        // name, stream, arg2 context
-  overhead,    // name, arg3 thread
-  graph,       // one launch of a graph: arg0 graph id << 32, arg2 context
-  range,       // name; arg3 thread, arg0 domain string: an NVTX or tracesmith.h range; arg1, arg2 numbers (kNumbered)
-  mark,        // as range; start only
-  step,        // arg0 step number
-  counter,     // name; arg0 bits of a double
-  metadata,    // name = key, arg0 string
-  comm,        // arg0 communicator hash, arg1 rank | ranks << 32, arg2 nodes, name
-  collective,  // name = function; arg0 communicator hash, arg1 sequence, arg2 count, arg3 packed (see CollectiveInfo);
-               // stream = rank in the communicator + 1, correlation = its ranks; 0 = not known
-  p2p,         // as collective; peer in `device`; arg1 counts those with this peer in this direction, or kNoNumber
-  nccl_launch,  // start…end of the launch call; stream; the collectives after it on this lane were in it
-  proxy_op,     // arg0 communicator hash, arg1 channel | peer << 32, arg2 bytes, arg3 steps | is_send << 32
-  api,          // an NCCL API call on the host: name; arg0 communicator hash
-  thread,       // this lane now belongs to thread arg0
-  gpu_on,       // from `start` on the GPU's work is recorded (again); what was launched before is not
+  kernel,
+  memcpy,
+  memset,
+  runtime,
+  driver,
+  sync,
+  overhead,
+  graph,  // one launch of a graph
+  range,  // an NVTX or tracesmith.h range
+  mark,   // the same without a length
+  step,
+  counter,
+  metadata,
+  comm,
+  collective,
+  p2p,
+  nccl_launch,  // the collectives after it on this lane were in it
+  proxy_op,
+  thread,  // this lane now belongs to a thread
+  gpu_on,  // from `start` on the GPU's work is recorded (again); what was launched before is not
 };
 
 enum Flag : uint8_t {
   kNotNested = 1,  // of a range: it may end on another thread than it began
-  kNumbered = 2,   // kNumber in its name stands for the numbers in arg1 and arg2, four of 32 bits
+  kNumbered = 2,   // the name has numbers: see Name
+  kSend = 4,       // of a proxy operation
 };
-constexpr char kNumber = '\1';
-constexpr int kMostNumbers = 4;
 
-/// One thing that happened. Times are CLOCK_MONOTONIC_RAW ns; 0 = not known.
+/// One thing that happened. Times are CLOCK_MONOTONIC_RAW ns; 0 = not known. What the other words mean depends on the
+/// kind: records.hpp alone knows.
 struct alignas(64) Record {
   Kind kind;
   uint8_t flags;
@@ -66,17 +63,6 @@ struct alignas(64) Record {
   uint64_t arg[4];
 };
 static_assert(sizeof(Record) == 64);
-
-constexpr uint64_t kNoNumber = UINT64_MAX;
-
-/// arg3 of a collective, in one word.
-struct CollectiveInfo {
-  uint16_t datatype;  // index in a list of the reader: see kDatatypes
-  uint8_t algo, proto;
-  uint16_t channels;
-  int16_t root;
-};
-static_assert(sizeof(CollectiveInfo) == 8);
 
 enum Loss : uint32_t {
   kRingFull,       // a lane had no room while a reader was attached
