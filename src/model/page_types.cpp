@@ -40,6 +40,27 @@ void printTypes() {
 #include "model/travel.def"
 }
 
+/// Of a kind in verdict.def.
+const char* typeNamed(std::string_view kind) {
+  if (kind == "Text") return "string";
+  if (kind == "Note") return "string | null";
+  if (kind == "Notes") return "string[]";
+  if (kind == "Flag") return "boolean";
+  if (kind == "Id" || kind == "Real") return "number | null";
+  if (kind == "Ids") return "(number | null)[]";
+  if (kind == "Why") return "Cause";
+  if (kind == "MaybeWhy") return "Cause | null";
+  if (kind == "About") return "\"none\" | \"rank\" | \"link\" | \"unknown\"";
+  return "number";
+}
+
+void printAnalysis() {
+#define STRUCT(Name, doc) std::printf("/** %s */\nexport interface %s {\n", doc, #Name);
+#define FIELD(Struct, Kind, name, doc) field(#name, typeNamed(#Kind), doc);
+#define END_STRUCT(Name) std::printf("}\n\n");
+#include "tracesmith/model/verdict.def"
+}
+
 void printLists() {
   std::printf("export type AlertKind =");
   for (const AlertInfo& a : alertKinds()) std::printf(" | \"%s\"", a.name);
@@ -56,5 +77,6 @@ void printLists() {
 int main() {
   std::printf("// Printed by src/model/page_types.cpp from what is declared in src/model.\n\n");
   tracesmith::model::printTypes();
+  tracesmith::model::printAnalysis();
   tracesmith::model::printLists();
 }

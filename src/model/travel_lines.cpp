@@ -87,7 +87,11 @@ void readLines(std::string_view text, T& out) {
 template <typename T>
 void readLine(std::string_view line, const char* const* names, T& out) {
   const bool named = line.substr(0, line.find(' ')).find('=') != std::string_view::npos;
-  for (; !named && *names && !line.empty(); ++names) takeField(*names, line, out);
+  if (!named) {
+    std::string_view word = firstWord(line);  // also of a text
+    if (*names) takeField(*names++, word, out);
+    for (; *names && !line.empty(); ++names) takeField(*names, line, out);
+  }
   while (named && !line.empty()) {
     const std::string_view word = firstWord(line);
     const size_t equals = word.find('=');

@@ -3,8 +3,9 @@
 //   key value            a field under its name; of a list one line for each item, under its name without the last "s"
 //   key name=value …     a part; blanks and % in a value are %20 and %25
 //
-// Older versions wrote the values of a part without their names, in the order of travel.def: that is read too, so new
-// fields of a part are added at its end. Keys that are not known are left out.
+// Older versions wrote the values of a part without their names, in the order of travel.def: the first is one word, and
+// a text after it is the rest of the line. That is read too, so new fields of a part are added at its end. Keys that
+// are not known are left out.
 #pragma once
 
 #include <string>

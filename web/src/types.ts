@@ -1,8 +1,8 @@
 // The shapes of /api/v1. Times in ns that can pass 2^53 are strings of digits. What travels between processes is declared in
 // src/model of TraceSmith: its types are made from there when the page is built.
 
-import type { Alert, Cause, HangVerdict, NodeStatus as NodeInfo, SessionInfo as Session } from "./model";
-export type { Alert, NodeInfo, Session };
+import type { Alert, Blame, Breakdown, HangVerdict, LinkResult, NodeStatus as NodeInfo, SessionInfo as Session, StepResult, Verdict } from "./model";
+export type { Alert, Blame, Breakdown, NodeInfo, Session };
 
 export interface Info {
   version: string;
@@ -147,63 +147,14 @@ export interface Hit {
   row_id: string;
 }
 
-export interface Breakdown {
-  rank: number | null;
-  step: number;
-  forward_us: number | null;
-  backward_us: number | null;
-  optimizer_us: number | null;
-  data_us: number | null;
-  exposed_comm_us: number | null;
-  hidden_comm_us: number | null;
-  idle_us: number | null;
-  compute_us: number | null;
-  other_us: number | null;
-}
-
-export interface Blame {
-  rank: number | null;
-  node: string | null;
-  cost_us: number | null;
-  lost_us: number | null;
-  collectives: number;
-  cause: Cause | null;
-  evidence: string | null;
-  confidence: number | null;
-  significant: boolean;
-  slowdown: number | null;
-  since_step: number | null;
-  saved_pct: number | null;
-}
-
 export interface Analysis {
   simulated: boolean;
-  verdict: {
-    kind: string;
-    text: string;
-    rank: number | null;
-    node: string | null;
-    cause: Cause | null;
-    cost_pct: number | null;
-    confidence: number | null;
-    next: string | null;
-    also: string[];
-  };
+  verdict: Verdict;
   unknowns: (string | { text?: string; what?: string; why?: string })[];
-  steps: { step: number; start_ns: number | string; duration_us: number; slowest_us: number; slowest_rank: number | null }[];
+  steps: StepResult[];
   breakdown: Breakdown[];
   blame: Blame[];
-  links: {
-    group: string;
-    ranks: number[];
-    nodes: string[];
-    collectives: number;
-    slowdown: number | null;
-    busbw_gbps: number | null;
-    cost_us: number | null;
-    significant: boolean;
-    evidence: string | null;
-  }[];
+  links: LinkResult[];
   matrix: { pattern: string; cells: { from: number; to: number; bytes: number; count: number; latency_us: number | null }[] } | null;
   critical_path: {
     total_us: number;

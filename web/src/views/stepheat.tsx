@@ -35,7 +35,7 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
   const absolute = params.get("as") === "time";
   const table = useMemo(() => {
     const ranks = [...new Set(data.breakdown.map((b) => b.rank ?? -1))].sort((a, b) => a - b);
-    const steps = [...new Set(data.breakdown.map((b) => b.step))].sort((a, b) => a - b);
+    const steps = [...new Set(data.breakdown.map((b) => b.step))].sort((a, b) => (a ?? -1) - (b ?? -1));
     const row = new Map(ranks.map((r, i) => [r, i]));
     const column = new Map(steps.map((s, i) => [s, i]));
     const values: (number | null)[][] = ranks.map(() => new Array<number | null>(steps.length).fill(null));
