@@ -3,14 +3,16 @@
 QUERY ?= ON
 TIME ?= 60
 JOBS ?= $(shell nproc)
-export QUERY JOBS
+PREFIX ?= /usr/local
+export QUERY JOBS DESTDIR
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help build demo test check fuzz bench format clean
+.PHONY: help build install demo test check fuzz bench format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make build           build/bin/tracesmith and the libraries it loads"
+	@echo "make install         builds and installs: PREFIX=/usr/local, DESTDIR= before it"
 	@echo "make demo            builds, then shows what it does on sample data (no GPU needed)"
 	@echo "make test            builds and runs the tests"
 	@echo "make check           the slower checks: gcc and clang with warnings as errors, tests with"
@@ -26,6 +28,11 @@ help:
 
 build:
 	@scripts/build release product
+
+install:
+	@scripts/build release product library documents
+	@cmake --install build --prefix $(PREFIX) >build/install.log || { tail -1 build/install.log; exit 1; }
+	@echo "installed in $(DESTDIR)$(PREFIX); what: build/install_manifest.txt"
 
 demo: build
 	@scripts/demo

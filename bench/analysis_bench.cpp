@@ -7,6 +7,7 @@
 #include <string>
 
 #include "analysis/hta/hta.hpp"
+#include "base/statistics.hpp"
 #include "capture/sim/rows.hpp"
 #include "measure.hpp"
 #include "tracesmith/analysis/analysis.hpp"
@@ -93,11 +94,6 @@ for rank, (g, l) in ranks.items():
         v.sort(); q = 0; total = 0
         for t, d in v: q += d; total += q
 )";
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
 
 }  // namespace
 

@@ -19,6 +19,7 @@
 
 #include "../tests/analysis/clock_job.hpp"
 #include "../tests/sync/relay.hpp"
+#include "base/clock.hpp"
 #include "cluster_process.hpp"
 #include "measure.hpp"
 #include "sync/exchange.hpp"

@@ -94,21 +94,21 @@ int main(int argc, char** argv) {
     const auto began = Clock::now();
     for (int n = 0; n < nodes; ++n) {
       pb::RegisterNodeRequest request;
-      request.set_node_id("node" + std::to_string(n));
+      request.set_node("node" + std::to_string(n));
       request.set_hostname("node" + std::to_string(n));
       request.set_agent_id("agent" + std::to_string(n));
       for (uint32_t gpu = 0; gpu < 8; ++gpu) {
         pb::DeviceInfo& d = *request.add_gpus();
-        d.set_device_index(gpu);
+        d.set_index(gpu);
         d.set_name("Simulated H100");
-        d.set_total_memory(80'000'000'000);
+        d.set_memory_bytes(80'000'000'000);
       }
       pb::RegisterNodeResponse response;
       grpc::ClientContext context;
       if (!stub->RegisterNode(&context, request, &response).ok() || !response.success())
         give_up(Status::io("a node was refused"));
       pb::HeartbeatRequest beat;
-      beat.set_node_id(request.node_id());
+      beat.mutable_state()->set_node(request.node());
       pb::HeartbeatResponse answer;
       grpc::ClientContext other;
       if (!stub->Heartbeat(&other, beat, &answer).ok()) give_up(Status::io("a heartbeat was refused"));

@@ -7,7 +7,7 @@
 
 #include "cluster_fleet.hpp"
 #include "sync/clock_table.hpp"
-#include "trace/export/time_order.hpp"
+#include "trace/time_order.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::bench {

@@ -131,23 +131,20 @@ class Rank {
     random_ ^= random_ << 13;
     random_ ^= random_ >> 7;
     random_ ^= random_ << 17;
-    ring::Record r{};
-    r.kind = ring::Kind::runtime;
-    r.name = launch_;
-    r.start = at_ns;
-    r.end = at_ns + 2500 + random_ % 1500;
-    r.correlation = static_cast<uint32_t>(++pairs_);
-    r.arg[3] = 4711;
-    ring_->writeLane(1, r);
-    r.kind = ring::Kind::kernel;
-    r.name = kernels_[pairs_ % kKernelNames];
-    r.start = r.end + 3000 + (random_ >> 20) % 1000;
-    r.end = std::min(r.start + 8000 + (random_ >> 40) % 20000, std::max(until_ns, r.start + 1));
-    r.device = static_cast<uint16_t>(first_gpu_ + static_cast<int>(pairs_ % static_cast<uint64_t>(gpus_)));
-    r.stream = 7;
-    r.arg[2] = 1;
-    r.arg[3] = 0;
-    ring_->writeLane(0, r);
+    const auto correlation = static_cast<uint32_t>(++pairs_);
+    const uint64_t returned = at_ns + 2500 + random_ % 1500, start = returned + 3000 + (random_ >> 20) % 1000;
+    ring_->writeLane(
+        1, encode(ring::CallRecord{
+               .name = launch_, .start = at_ns, .end = returned, .correlation = correlation, .thread = 4711}));
+    const auto gpu = static_cast<int>(pairs_ % static_cast<uint64_t>(gpus_));
+    ring_->writeLane(0, encode(ring::KernelRecord{
+                            .name = kernels_[pairs_ % kKernelNames],
+                            .start = start,
+                            .end = std::min(start + 8000 + (random_ >> 40) % 20000, std::max(until_ns, start + 1)),
+                            .device = static_cast<uint16_t>(first_gpu_ + gpu),
+                            .stream = 7,
+                            .correlation = correlation,
+                            .context = 1}));
   }
 
  private:
@@ -184,9 +181,10 @@ struct FleetNode {
     info.agent_id = access::randomHex(16);
     info.boot_id = access::kernelBootId();
     info.version = TRACESMITH_VERSION;
+    info.simulated = true;
     link = std::make_unique<MasterLink>(info, 0, access::SecurityOptions{}, *spool, *recorder, *clock, *live);
     std::vector<DeviceStatus> gpus;
-    for (uint32_t g = 0; g < kFleetGpus; ++g) gpus.push_back({g, "Simulated H100", 80'000'000'000});
+    for (uint32_t g = 0; g < kFleetGpus; ++g) gpus.push_back({g, 80'000'000'000, "Simulated H100", true});
     link->setGpus(std::move(gpus));
     link->dial(options.master);
   }

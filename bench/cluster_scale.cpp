@@ -220,7 +220,7 @@ int scaleMain(int argc, char** argv) {
     const ClusterStatus s = statusWhen(*scene.client, [](const ClusterStatus&) { return true; });
     uint64_t events = 0, behind = 0;
     for (const NodeStatus& n : s.nodes) {
-      silent = std::max(silent, n.silent_s);
+      silent = std::max(silent, n.silent_s.value_or(0));
       unhealthy += !n.healthy;
       events += n.stored_events;
       behind += n.spool_bytes;

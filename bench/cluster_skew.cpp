@@ -18,7 +18,7 @@
 #include "cluster_process.hpp"
 #include "cluster_scale.hpp"
 #include "measure.hpp"
-#include "trace/export/row_source.hpp"
+#include "trace/rows.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::bench {
@@ -109,7 +109,7 @@ int skewMain(int argc, char** argv) {
       if (!e.covered) give_up(Status::io("node " + node.node + " has no part of the capture"));
       worst_start = std::max(worst_start, e.start_error_ns);
       worst_end = std::max(worst_end, e.end_error_ns);
-      worst_bound = std::max(worst_bound, node.clock_bound_ns);
+      if (node.clock) worst_bound = std::max(worst_bound, node.clock->bound_ns);
       holes += e.holes;
       beyond += e.start_error_ns > 1'000'000 || e.end_error_ns > 1'000'000;
     }

@@ -143,7 +143,7 @@ bool isRight(const Case& c, const analysis::Analysis& a) {
   if (c.kind == "clean") return !named;
   if (c.kind == "slow link") return nodeNamed(a, c.node).first;
   const Named one = rankNamed(a, c.rank);
-  if (c.kind == "checkpoint") return one.first && a.verdict.cause == "checkpoint";
+  if (c.kind == "checkpoint") return one.first && a.verdict.cause == Cause::checkpoint;
   if (c.other_rank < 0 && c.node.empty()) return one.first;
   const Named two = c.other_rank >= 0 ? rankNamed(a, c.other_rank) : nodeNamed(a, c.node);
   return (one.first && (two.found || c.size >= c.other_size)) || (two.first && (one.found || c.other_size >= c.size));

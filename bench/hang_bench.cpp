@@ -4,6 +4,7 @@
 #include <map>
 
 #include "analysis/live/watcher.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "live_model.hpp"
 #include "measure.hpp"
@@ -80,12 +81,13 @@ Outcome play(const ModelConfig& config, bool slow) {
     const std::vector<Alert> alerts = watcher.look(t);
     if (slow) {
       for (const Alert& a : alerts) {
-        if (a.kind == "slow_step") continue;
-        const bool right = a.kind == "slow_rank"
+        if (a.kind == AlertKind::slow_step) continue;
+        const bool right = a.kind == AlertKind::slow_rank
                                ? a.text.starts_with("rank " + std::to_string(config.faults[0].rank) + " on")
-                               : a.kind == "slow_link" && a.text.find(model.slowComm()) != std::string::npos;
+                               : a.kind == AlertKind::slow_link && a.text.find(model.slowComm()) != std::string::npos;
         o = {true,
-             right && t >= model.slowAt() && (a.kind == "slow_link") == (config.faults[0].kind != ModelFault::slow),
+             right && t >= model.slowAt() &&
+                 (a.kind == AlertKind::slow_link) == (config.faults[0].kind != ModelFault::slow),
              static_cast<double>(t - model.slowAt()) * 1e-9, 0.5, a.text};
         return o;
       }
@@ -102,12 +104,12 @@ Outcome play(const ModelConfig& config, bool slow) {
       const bool tie = v.confidence <= 0.5 && named.size() == 2 && truth.size() == 1 && named.contains(*truth.begin());
       if (!o.named)
         o = {true, model.stalledAt() <= t && (none_wrong || tie), static_cast<double>(t - model.stalledAt()) * 1e-9,
-             v.confidence, v.text};
+             v.confidence, v.verdict};
       // Faults that come later have their time too; of a silent node those that are waited for are enough.
       if (!o.right || named == truth || tie || config.faults[0].kind == ModelFault::silent_node) return o;
       if (t > model.stalledAt() + 30 * kS) {
         o.right = false;
-        o.text = v.text;
+        o.text = v.verdict;
         return o;
       }
     }
@@ -120,12 +122,6 @@ struct Score {
   int runs = 0, right = 0, in_time = 0, another = 0, nobody = 0, sure = 0;
   std::vector<double> after_s;
 };
-
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[std::min(values.size() - 1, static_cast<size_t>(q * static_cast<double>(values.size())))];
-}
 
 /// Jobs in which nothing is wrong, with jitter, pauses and checkpoints (in half of them by rank 0 while all wait):
 /// every alert is a false one, except a remark about a single step, which is true and counted apart.
@@ -151,7 +147,7 @@ void playClean(double hours, uint64_t seed, bool verbose, double& rank_hours, do
         else
           ++alerts[a.kind];
         if (verbose)
-          std::printf("FALSE %d ranks, step %.2f s: %s: %s\n", c.ranks(), c.step_s, a.kind.c_str(), a.text.c_str());
+          std::printf("FALSE %d ranks, step %.2f s: %s: %s\n", c.ranks(), c.step_s, nameOf(a.kind), a.text.c_str());
       }
     }
     const double played = c.ranks() * static_cast<double>(length) / 3.6e12;

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/statistics.hpp"
 #include "measure.hpp"
 
 using namespace tracesmith::bench;
@@ -101,7 +102,7 @@ int main(int argc, char** argv) {
       auto r = client.Post(path, body, "application/json");
       return r ? r->body : std::string();
     };
-    wait("agent", [&] { return get(client, "/api/v1/nodes").find("\"healthy\"") != std::string::npos ? 1.0 : 0; });
+    wait("agent", [&] { return get(client, "/api/v1/nodes").find("\"healthy\":true") != std::string::npos ? 1.0 : 0; });
     Process job({"synth", "--live", "--ranks", "2", "--gpus-per-node", "2", "--speed", speed}, dir + "/job");
     wait("job", [&] { return std::filesystem::is_empty(dir + "/rings") ? 0.0 : 1; });
     std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -200,10 +201,6 @@ int main(int argc, char** argv) {
     }
     over = true;
     for (std::thread& u : users) u.join();
-    auto median = [](std::vector<double> v) {
-      std::sort(v.begin(), v.end());
-      return v[v.size() / 2];
-    };
     std::vector<double> ratios;
     for (size_t i = 0; i < quiet.size(); ++i) ratios.push_back(loaded[i] / quiet[i]);
     std::sort(times.begin(), times.end());

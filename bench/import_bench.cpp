@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "measure.hpp"
 
@@ -134,11 +135,6 @@ Status writeTrace(const std::string& path, uint64_t bytes) {
                 "  ],\n  \"traceName\": \"bench.json\",\n  \"displayTimeUnit\": \"ms\",\n  \"baseTimeNanoseconds\": "
                 "1711964646000000000\n}\n"));
   return out.flush();
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.empty() ? 0 : v[v.size() / 2];
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "analysis/rows/correlate.hpp"
 #include "analysis/rows/window.hpp"
 #include "base/file.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "measure.hpp"
 #include "query/block_scan.hpp"
@@ -30,11 +31,6 @@ double cpuNow() {
   ::getrusage(RUSAGE_SELF, &usage);
   auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.empty() ? 0 : v[v.size() / 2];
 }
 
 struct Series {

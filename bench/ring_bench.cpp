@@ -48,13 +48,8 @@ double batch(Work work) {
 }
 
 Record sample(int i) {
-  Record r{};
-  r.kind = Kind::range;
-  r.name = 8;
-  r.start = static_cast<uint64_t>(i);
-  r.end = static_cast<uint64_t>(i) + 100;
-  r.arg[3] = 1;
-  return r;
+  return encode(
+      RangeRecord{.name = {8}, .start = static_cast<uint64_t>(i), .end = static_cast<uint64_t>(i) + 100, .thread = 1});
 }
 
 /// Reads a ring until it is told to stop (SIGTERM) and everything is read; returns how many records of kind range there

@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/parallel.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "capture/sim/rows.hpp"
 #include "measure.hpp"
@@ -68,11 +69,6 @@ int rawRows(const JobConfig& config, const std::string& path, const std::string&
   volatile uint64_t keep = sums[0] + sums[1];
   (void)keep;
   return good ? 0 : 1;
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
 }
 
 }  // namespace

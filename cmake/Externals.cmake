@@ -20,6 +20,7 @@ function(ts_external name header)  # [library [SHARED]]; SHARED: its archive doe
     if(TRACESMITH_${name}_LIBRARY MATCHES "[.]so$")
       file(GLOB shared ${TRACESMITH_${name}_LIBRARY}.*)  # libx.so.14 and the file it points to
       file(COPY ${shared} DESTINATION ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+      set_property(GLOBAL APPEND PROPERTY TRACESMITH_COPIED_LIBRARIES ${shared})
     endif()
   endif()
   if("${found}" MATCHES NOTFOUND)

@@ -32,7 +32,8 @@ int main(int argc, char** argv) {
   while (master.getConnectedNodes().size() < static_cast<size_t>(std::atoi(argv[1])))
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   for (const NodeConnection& node : master.getConnectedNodes())
-    std::printf("node %s at %s: %u GPUs\n", node.node_id.c_str(), node.address.c_str(), node.info.gpu_count);
+    std::printf("node %s at %s:%u: %u GPUs\n", node.node_id.c_str(), node.address.c_str(), node.port,
+                node.info.gpu_count);
   std::atomic<unsigned long long> live{0};
   if (!master.subscribeToEvents([&](const std::string&, const tracesmith::TraceEvent&) { ++live; })) return failed();
   if (!master.startClusterCapture()) return failed();

@@ -18,7 +18,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 
-RECORDING_OFFSET = 120  # of RingHeader::recording, see src/capture/ring/layout.hpp
+RECORDING_OFFSET = 120  # of RingHeader::recording, see src/model/ring/layout.hpp
 
 
 def overhead(rank, data, pairs=24, operations=400):

@@ -24,7 +24,7 @@ from torch import nn
 LARGE = os.environ.get("SIZE") == "large"
 WIDTH, HEADS, LAYERS, TOKENS, BATCH = (2048, 16, 8, 1024, 16) if LARGE else (512, 8, 12, 256, 8)
 WORDS = 8192
-RECORDING_OFFSET = 120  # of RingHeader::recording, see src/capture/ring/layout.hpp
+RECORDING_OFFSET = 120  # of RingHeader::recording, see src/model/ring/layout.hpp
 
 
 class Layer(nn.Module):

@@ -39,7 +39,7 @@ std::string timeText() {
 Status checkPrivate(const std::string& file) {
   struct stat st;
   if (::stat(file.c_str(), &st) != 0) return errnoStatus("read", file);
-  if (st.st_mode & 077) return Status::invalid(file + " holds secrets: nobody else may read it (chmod 600)");
+  if (st.st_mode & 077) return Status::invalid(file + " holds secrets: make it readable by you only (chmod 600)");
   return {};
 }
 
@@ -50,8 +50,9 @@ const char* roleName(Role role) {
 
 Status checkListen(const std::string& host, const SecurityOptions& security) {
   if (isLoopback(host) || !security.token_file.empty() || !security.tls_ca.empty()) return {};
-  return Status::invalid("listening on " + host +
-                         " is open to other machines: give --token-file, or --tls-ca to ask clients for certificates");
+  return Status::invalid(
+      "listening on " + host +
+      " is reachable from other machines: give --token-file, or --tls-ca to require client certificates");
 }
 
 Result<std::vector<TokenEntry>> readTokens(const std::string& file) {
@@ -72,13 +73,13 @@ Result<std::vector<TokenEntry>> readTokens(const std::string& file) {
         entry.role = Role::kOperator;
       else if (first != "admin")
         return Status::invalid(file + " line " + std::to_string(number) +
-                               ": a line is ROLE TOKEN, with the role viewer, operator or admin");
+                               ": expected ROLE TOKEN, where the role is viewer, operator or admin");
     }
     if (entry.token.size() < kLeastToken)
-      return Status::invalid(file + " line " + std::to_string(number) + ": a token has at least 16 characters");
+      return Status::invalid(file + " line " + std::to_string(number) + ": a token needs at least 16 characters");
     entries.push_back(entry);
   }
-  if (entries.empty()) return Status::invalid(file + " has no token in it");
+  if (entries.empty()) return Status::invalid(file + " contains no token");
   return entries;
 }
 
@@ -118,8 +119,7 @@ Status Guard::admit(const std::string& peer, const std::string& token, Role need
   if (failures_.size() >= kMostPeers) failures_.clear();
   Failures& f = failures_[peer];
   if (f.count++ == 0) f.since = std::chrono::steady_clock::now();
-  return Status::unauthenticated(token.empty() ? "a token is needed: give --token-file"
-                                               : "the token is not known here");
+  return Status::unauthenticated(token.empty() ? "a token is required: give --token-file" : "unknown token");
 }
 
 bool Guard::shutOutLocked(const std::string& peer) {

@@ -16,9 +16,9 @@ Status checkName(std::string_view what, std::string_view name) {
   if (good) return {};
   std::string shown;
   appendUtf8(shown, name.substr(0, 80));
-  return Status::invalid(std::string(what) + " '" + shown +
-                         "' is not a name: use up to 64 letters, digits, '.', '_' and '-', beginning with a letter or "
-                         "digit");
+  return Status::invalid(
+      std::string(what) + " '" + shown +
+      "' is not a name: use up to 64 letters, digits, '.', '_' and '-', starting with a letter or digit");
 }
 
 std::string Address::text() const {

@@ -72,9 +72,9 @@ int exchange(int fd, const std::string& request, Deadline deadline) {
 
 Result<HttpUrl> parseHttpUrl(const std::string& url) {
   constexpr std::string_view kScheme = "http://";
-  const Status bad = Status::invalid("'" + url + "' is no address of the form http://HOST[:PORT][/PATH]");
+  const Status bad = Status::invalid("'" + url + "' is not an address of the form http://HOST[:PORT][/PATH]");
   if (url.starts_with("https://"))
-    return Status::invalid("webhooks are plain http: for https have a command call curl");
+    return Status::invalid("webhooks use plain http: for https, call curl with --on-alert");
   if (!url.starts_with(kScheme)) return bad;
   for (char c : url)
     if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) return bad;
@@ -110,8 +110,8 @@ Status httpPost(const HttpUrl& url, const std::string& json) {
       "\r\nConnection: close\r\n\r\n" + json;
   const int code = exchange(fd, request, deadline);
   ::close(fd);
-  if (code == 0) return Status::io(where + " did not answer");
-  if (code < 200 || code > 299) return Status::io(where + " answered " + std::to_string(code));
+  if (code == 0) return Status::io(where + " did not respond");
+  if (code < 200 || code > 299) return Status::io(where + " responded with " + std::to_string(code));
   return {};
 }
 

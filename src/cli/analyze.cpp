@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/count.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/analyze_print.hpp"
@@ -49,7 +50,7 @@ int printPath(const trace::Reader& reader, const Options& o) {
     text += "\n";
   } else {
     text = "critical path of " + printable(path->range) + ": " +
-           humanNs(1000.0 * static_cast<double>(path->weight_us)) + " over " + humanCount(path->events) + " events\n";
+           humanNs(1000.0 * static_cast<double>(path->weight_us)) + " over " + counted(path->events, "event") + "\n";
     std::vector<std::vector<std::string>> table = {{"time", "share", "bound by"}};
     for (const auto& [what, us] : path->bound_by) {
       char share[32];
@@ -75,7 +76,7 @@ int run(Options o) {
     std::fputs(model::CommRules::builtIn().c_str(), stdout);
     return 0;
   }
-  if (o.file.empty()) return usage("analyze", "say which trace: tracesmith analyze FILE.sbt");
+  if (o.file.empty()) return usage("analyze", "no trace given: tracesmith analyze FILE.sbt");
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
   if (o.path) return printPath(**reader, o);
@@ -95,29 +96,31 @@ int run(Options o) {
 
 void addAnalyze(Command& app) {
   auto o = std::make_shared<Options>();
-  Command command = app.command("analyze", "Say who made everybody wait, and why");
+  Command command = app.command("analyze", "Find the rank or link that made the others wait, and why");
   command.positional("file", o->file, "Trace to analyze").type("FILE.sbt");
-  command.flag("--ranks", o->print.ranks, "Also a line for every rank");
-  command.flag("--steps", o->print.steps, "Also a line for every step");
-  command.flag("--comm", o->print.comm, "Also who sends how much to whom");
+  command.flag("--ranks", o->print.ranks, "Also print a line for every rank");
+  command.flag("--steps", o->print.steps, "Also print a line for every step");
+  command.flag("--comm", o->print.comm, "Also print who sends how much to whom");
   command.flag("--json", o->json, "Print everything as JSON (docs/analysis.md)");
-  command.option("--comm-rules", o->analyze.comm_rules, "More rules that say which kernels are communication")
+  command.option("--comm-rules", o->analyze.comm_rules, "Additional rules for which kernels are communication")
       .type("FILE");
-  command.flag("--show-comm-rules", o->show_rules, "Print the built-in rules and stop");
-  Option path = command.flag("--critical-path", o->path, "Instead: the critical path of one rank, as HTA finds it");
-  command.option("--rank", o->path_of.rank, "Of which rank; the first if not given").needs(path);
-  command.option("--range", o->path_of.range, "Within a range of this name; the middle profiler step if not given")
+  command.flag("--show-comm-rules", o->show_rules, "Print the built-in rules and exit");
+  Option path =
+      command.flag("--critical-path", o->path, "Print the critical path of one rank instead, as HTA computes it");
+  command.option("--rank", o->path_of.rank, "Rank of the critical path (default: the first)").needs(path);
+  command.option("--range", o->path_of.range, "Only within the range of this name (default: the middle profiler step)")
       .needs(path)
       .type("NAME");
-  command.option("--instance", o->path_of.instance, "The how-manieth of these ranges, from 0")
+  command.option("--instance", o->path_of.instance, "Which occurrence of the range, counted from 0")
       .needs(path)
       .check(nonNegative());
-  command.option("--threads", o->analyze.threads, "Threads; 0: all cores").check(range(0, 256));
-  command.flag("--strict", o->strict, "Fail if a block of the trace is damaged");
+  command.option("--threads", o->analyze.threads, "Number of threads; 0 uses all cores").check(range(0, 256));
+  command.flag("--strict", o->strict, "Exit with 1 if a block of the trace is damaged");
   command.footer(
-      "The verdict comes first, then the evidence: what each rank cost the others, slow links, where the time of a\n"
-      "step goes, the critical path over all ranks, and what would be if. What cannot be known is said.\n\n"
-      "Example:  tracesmith synth -o job.sbt && tracesmith analyze job.sbt");
+      "Prints the verdict first, then the evidence: what each rank cost the others, slow links, where the time of "
+      "a\nstep goes, the critical path over all ranks, and what the job would gain if something changed. What the "
+      "trace\ncannot tell is listed as unknown.\n\nExample:  tracesmith synth -o job.sbt && tracesmith analyze "
+      "job.sbt");
   command.run([o] { return run(*o); });
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "base/count.hpp"
 #include "base/text.hpp"
 #include "cli/terminal.hpp"
 #include "tracesmith/analysis/comm_matrix.hpp"
@@ -53,10 +54,10 @@ void blameTable(const Analysis& a, size_t most, std::string& out) {
   for (size_t i = 0; i < a.blame.size() && i < most; ++i) {
     const Blame& b = a.blame[i];
     table.push_back({id(b.rank), printable(b.node.empty() ? "-" : b.node), time(b.cost_us), time(b.lost_us),
-                     humanCount(b.collectives), number("%.2f ×", b.slowdown), b.cause,
+                     humanCount(b.collectives), number("%.2f ×", b.slowdown), titleOf(b.cause),
                      number("%.0f %%", 100 * b.confidence)});
   }
-  out += "\nWho the others waited for (sum over the waiting ranks)\n" + alignTable(table, "  ");
+  out += "\nWho the others waited for (summed over the waiting ranks)\n" + alignTable(table, "  ");
   for (const Blame& b : a.blame)
     if (b.significant) out += "  rank " + id(b.rank) + ": " + printable(b.evidence) + "\n";
   // What has no cause in a rank's own work is explained once.
@@ -103,7 +104,7 @@ void breakdownTable(const Analysis& a, bool ranks, std::string& out) {
 void pathText(const Analysis& a, std::string& out) {
   if (!a.critical_path) return;
   const CriticalPath& p = *a.critical_path;
-  out += "\nCritical path over all ranks: " + time(p.total_us) + ", of it work " + percent(p.work_us, p.total_us) +
+  out += "\nCritical path over all ranks: " + time(p.total_us) + ", work " + percent(p.work_us, p.total_us) +
          ", transfers " + percent(p.transfer_us, p.total_us) + "\n";
   std::string ranks;
   for (size_t i = 0; i < p.ranks.size() && i < 5; ++i)
@@ -141,8 +142,8 @@ void commText(const Analysis& a, std::string& out) {
 }  // namespace
 
 std::string communicationText(const Analysis& a) {
-  std::string out = std::to_string(a.ranks) + " ranks";
-  out += a.matrix.empty() ? ", no communication was seen\n" : ", communication pattern: " + a.pattern + "\n";
+  std::string out = counted(static_cast<uint64_t>(a.ranks), "rank");
+  out += a.matrix.empty() ? ", no communication\n" : ", communication pattern: " + a.pattern + "\n";
   if (a.matrix.empty()) return out;
   std::vector<MatrixCell> cells = a.matrix;
   std::stable_sort(cells.begin(), cells.end(), [](const auto& x, const auto& y) { return x.bytes > y.bytes; });
@@ -151,7 +152,7 @@ std::string communicationText(const Analysis& a) {
   for (const MatrixCell& c : cells)
     table.push_back(
         {std::to_string(c.from), std::to_string(c.to), humanBytes(c.bytes), humanCount(c.count), time(c.latency_us)});
-  out += "\nMost is sent\n" + alignTable(table, "  ");
+  out += "\nLargest transfers\n" + alignTable(table, "  ");
   linkTable(a, SIZE_MAX, out);
   commText(a, out);
   return out;
@@ -179,15 +180,15 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   if (a.verdict.kind == VerdictKind::rank || a.verdict.kind == VerdictKind::link)
     out += " (" + number("%.0f %%", 100 * a.verdict.confidence) + " sure)";
   out += "\n";
-  if (!a.verdict.next.empty()) out += "  look at: " + printable(a.verdict.next) + "\n";
+  if (!a.verdict.next.empty()) out += "  what to do: " + printable(a.verdict.next) + "\n";
   for (const std::string& s : a.verdict.also) out += "  also: " + printable(s) + "\n";
-  for (const std::string& s : a.unknowns) out += "  not known: " + printable(s) + "\n";
-  out += "\n" + humanCount(a.events) + " events of " + std::to_string(a.ranks) + " ranks" +
-         (a.nodes > 0 ? " on " + std::to_string(a.nodes) + " nodes" : "") + ", " + time(a.duration_us);
+  for (const std::string& s : a.unknowns) out += "  unknown: " + printable(s) + "\n";
+  out += "\n" + counted(a.events, "event") + " of " + counted(static_cast<uint64_t>(a.ranks), "rank") +
+         (a.nodes > 0 ? " on " + counted(static_cast<uint64_t>(a.nodes), "node") : "") + ", " + time(a.duration_us);
   if (!a.steps.empty()) {
     double sum = 0;
     for (const StepResult& s : a.steps) sum += s.duration_us;
-    out += ", " + std::to_string(a.steps.size()) + " steps of " + time(sum / static_cast<double>(a.steps.size()));
+    out += ", " + counted(a.steps.size(), "step") + " of " + time(sum / static_cast<double>(a.steps.size()));
   }
   if (!a.pattern.empty()) out += ", communication pattern: " + a.pattern;
   out += "\n";

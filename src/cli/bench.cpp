@@ -66,7 +66,7 @@ int finish(const Options& o, Capability& record, const std::string& path) {
     if (Status s = applyNodesYaml(o.nodes_yaml, record); !s) return fail(s);
   if (Status s = saveCapability(path, record); !s) return fail(s);
   o.json ? static_cast<void>(std::printf("%s\n", capabilityJson(record).c_str())) : print(record);
-  std::fprintf(stderr, "tracesmith: kept in %s\n", path.c_str());
+  std::fprintf(stderr, "tracesmith: saved as %s\n", path.c_str());
   return 0;
 }
 
@@ -128,9 +128,9 @@ int serve(const Options& o) {
 
 void addCommon(Command& command, Options& o) {
   addPlaces(command, o.places);
-  command.option("-o,--output", o.output, "Capability record to write; default: tracesmith-data/nodes/<node>.json")
+  command.option("-o,--output", o.output, "Capability record to write (default: tracesmith-data/nodes/<node>.json)")
       .type("FILE.json");
-  command.option("--nodes", o.nodes_yaml, "nodes.yaml whose capabilities stand over those measured").type("FILE.yaml");
+  command.option("--nodes", o.nodes_yaml, "nodes.yaml whose values override the measured ones").type("FILE.yaml");
   command.flag("--json", o.json, "Print JSON");
 }
 
@@ -140,27 +140,28 @@ void addBench(Command& app) {
   auto o = std::make_shared<Options>();
   Command bench = app.command("bench", "Measure what this machine can do: CPU, memory, disk, network, GPUs");
   bench.needsCommand();
-  Command hardware = bench.command("hardware", "Measure everything and keep it as the node's capability record");
+  Command hardware = bench.command("hardware", "Measure everything and save it as the node's capability record");
   addCommon(hardware, *o);
-  hardware.option("--only", o->only, "Some of cpu, memory, disk, network, gpu, with commas").type("LIST");
-  hardware.option("--repeat", o->bench.repetitions, "Repetitions").showDefault().check(range(1, 1000));
-  hardware.option("--dir", o->bench.dir, "Folder whose disk is measured; default: this one").type("DIR");
-  hardware.option("--peer", o->bench.peer, "Also the network to a machine that runs `tracesmith bench serve`")
+  hardware.option("--only", o->only, "Measure only these: cpu, memory, disk, network, gpu, separated by commas")
+      .type("LIST");
+  hardware.option("--repeat", o->bench.repetitions, "Number of repetitions").showDefault().check(range(1, 1000));
+  hardware.option("--dir", o->bench.dir, "Folder whose disk is measured (default: the current one)").type("DIR");
+  hardware.option("--peer", o->bench.peer, "Also measure the network to a machine that runs `tracesmith bench serve`")
       .type("HOST:PORT");
-  hardware.flag("--quick", o->quick, "Shorter and rougher");
+  hardware.flag("--quick", o->quick, "Faster but less precise");
   hardware.footer("Example:  tracesmith bench hardware --only cpu,gpu");
   hardware.run([o] { return measure(*o, false); });
-  Command links = bench.command("links", "Measure copies between GPUs; `tracesmith topo` shows them then");
+  Command links = bench.command("links", "Measure copies between GPUs; `tracesmith topo` then shows the results");
   addCommon(links, *o);
-  links.option("--repeat", o->bench.repetitions, "Repetitions").showDefault().check(range(1, 1000));
-  links.flag("--quick", o->quick, "Shorter and rougher");
+  links.option("--repeat", o->bench.repetitions, "Number of repetitions").showDefault().check(range(1, 1000));
+  links.flag("--quick", o->quick, "Faster but less precise");
   links.run([o] { return measure(*o, true); });
-  Command shown_record = bench.command("show", "Print the node's capability record, nodes.yaml applied");
+  Command shown_record = bench.command("show", "Print the node's capability record, with nodes.yaml applied");
   addCommon(shown_record, *o);
   shown_record.run([o] { return show(*o); });
-  Command server = bench.command("serve", "Be the other end of another machine's `bench hardware --peer`");
+  Command server = bench.command("serve", "Answer another machine's `bench hardware --peer`");
   server.option("--bind", o->bind, "Address to listen on").showDefault();
-  server.option("--port", o->port, "Port; 0: any free one").showDefault().check(range(0, 65535));
+  server.option("--port", o->port, "Port to listen on; 0 picks a free one").showDefault().check(range(0, 65535));
   server.run([o] { return serve(*o); });
   bench.footer("Examples:  tracesmith bench hardware\n           tracesmith bench links && tracesmith topo");
 }

@@ -4,26 +4,28 @@
 #include <ctime>
 
 #include "base/text.hpp"
-#include "cli/cluster_library.hpp"
+#include "cli/libraries.hpp"
+#include "cluster/api.hpp"
 
 namespace tracesmith::cli {
 
 void addSecurity(Command& command, access::SecurityOptions& s, bool server) {
   command
-      .option("--token-file", s.token_file,
-              server ? "Tokens that are let in, a line each: ROLE TOKEN (viewer, operator, admin)"
-                     : "File with the token to show")
+      .option(
+          "--token-file", s.token_file,
+          server ? "Accepted tokens, one ROLE TOKEN per line (viewer, operator, admin)" : "File with the token to send")
       .type("FILE");
-  command.option("--tls-cert", s.tls_cert, "Own certificate (PEM)").type("FILE");
-  command.option("--tls-key", s.tls_key, "Its key (PEM)").type("FILE");
+  command.option("--tls-cert", s.tls_cert, "Certificate to present (PEM)").type("FILE");
+  command.option("--tls-key", s.tls_key, "Key of the certificate (PEM)").type("FILE");
   command
       .option("--tls-ca", s.tls_ca,
-              server ? "Clients must have a certificate of this authority (PEM)" : "Authority of the other side (PEM)")
+              server ? "Require clients to have a certificate from this authority (PEM)"
+                     : "Authority that signed the server's certificate (PEM)")
       .type("FILE");
 }
 
 void ClientCommand::add(Command& command) {
-  command.option("--master", client.master, "Master to ask").type("HOST:PORT").showDefault();
+  command.option("--master", client.master, "Master to connect to").type("HOST:PORT").showDefault();
   addSecurity(command, client.security, false);
   command.flag("--json", json, "Print JSON");
 }
@@ -43,22 +45,8 @@ std::string timeText(int64_t unix_ns) {
   return text;
 }
 
-std::string sessionJson(const cluster::SessionInfo& s) {
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject().field("id", s.id).field("name", s.name).field("state", s.state).field("start_ns", s.start_ns);
-  w.key("end_ns");
-  s.end_ns ? w.value(s.end_ns) : w.null();
-  w.field("freq_ms", static_cast<int64_t>(s.freq_ms)).field("bytes", s.bytes);
-  w.key("nodes").beginArray();
-  for (const cluster::SessionNode& n : s.nodes)
-    w.beginObject().field("node", n.node).field("complete", n.complete).field("healthy", n.healthy).endObject();
-  w.endArray().endObject();
-  return text;
-}
-
 void addCluster(Command& app) {
-  Command cluster = app.command("cluster", "Many nodes: agents, a master, named sessions, one clock");
+  Command cluster = app.command("cluster", "Record many nodes: agents, a master, named sessions, one clock");
   cluster.needsCommand();
   addClusterServers(cluster);
   addClusterNodes(cluster);

@@ -31,6 +31,5 @@ struct ClientCommand {
 
 /// "2026-11-15 07:20:01", local time.
 std::string timeText(int64_t unix_ns);
-std::string sessionJson(const cluster::SessionInfo& session);
 
 }  // namespace tracesmith::cli

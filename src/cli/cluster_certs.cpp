@@ -3,7 +3,8 @@
 
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
-#include "cli/cluster_library.hpp"
+#include "cli/libraries.hpp"
+#include "cluster/api.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -31,21 +32,23 @@ int certs(const cluster::CertificateOptions& o, bool json) {
 void addClusterCerts(Command& cluster) {
   auto o = std::make_shared<cluster::CertificateOptions>();
   auto json = std::make_shared<bool>(false);
-  Command command = cluster.command("certs", "Make an authority and certificates for TLS");
-  command.option("-o,--output", o->folder, "Folder for them").required().type("DIR");
-  command.option("--host", o->hosts, "Names and addresses of the master and the agents, besides localhost")
+  Command command = cluster.command("certs", "Create an authority and certificates for TLS");
+  command.option("-o,--output", o->folder, "Folder to write to").required().type("DIR");
+  command.option("--host", o->hosts, "Names and addresses of the master and the agents, in addition to localhost")
       .type("NAME...");
-  command.option("--days", o->days, "How long they are valid").type("DAYS").showDefault().check(range(1, 36500));
+  command.option("--days", o->days, "Days the certificates are valid")
+      .type("DAYS")
+      .showDefault()
+      .check(range(1, 36500));
   command.option("--ca", o->authority, "Sign with the authority in this folder instead of a new one").type("DIR");
-  command.flag("--json", *json, "Print the names of the files as JSON");
+  command.flag("--json", *json, "Print the file names as JSON");
   command.footer(
-      "Writes ca.pem, server.pem, client.pem and a key of each, for its owner only. Whoever has ca-key.pem can let\n"
-      "anybody in: keep it off the nodes.\n\n"
-      "Example:  tracesmith cluster certs -o certs --host head node1 node2\n"
-      "          tracesmith cluster master --listen 0.0.0.0 --tls-ca certs/ca.pem --tls-cert certs/server.pem \\\n"
-      "                                    --tls-key certs/server-key.pem\n"
-      "          tracesmith cluster status --master head:50051 --tls-ca certs/ca.pem --tls-cert certs/client.pem \\\n"
-      "                                    --tls-key certs/client-key.pem");
+      "Writes ca.pem, server.pem, client.pem and their keys, readable by the owner only. Whoever has ca-key.pem "
+      "can\ngrant access to anybody: keep it off the nodes.\n\nExample:  tracesmith cluster certs -o certs --host head "
+      "node1 node2\n          tracesmith cluster master --listen 0.0.0.0 --tls-ca certs/ca.pem --tls-cert "
+      "certs/server.pem \\\n                                    --tls-key certs/server-key.pem\n          tracesmith "
+      "cluster status --master head:50051 --tls-ca certs/ca.pem --tls-cert certs/client.pem \\\n                       "
+      "             --tls-key certs/client-key.pem");
   command.run([o, json] { return certs(*o, *json); });
 }
 

@@ -66,7 +66,7 @@ void printEvent(const LiveEvent& e, bool json) {
     std::printf("%s\n", text.c_str());
     return;
   }
-  if (e.lost > 0) warn(humanCount(e.lost) + " events came too fast to be shown");
+  if (e.lost > 0) warn(humanCount(e.lost) + " events arrived too fast to be shown");
   if (event.type == EventType::Unknown) return;
   const auto ns = static_cast<int64_t>(event.timestamp);
   std::printf("%s.%09lld %-12s rank %-4s %10s  %-14s %s\n", timeText(ns).c_str(),
@@ -139,42 +139,42 @@ int analyzeComm(const Comm& o) {
 void addClusterData(Command& cluster) {
   {
     auto o = std::make_shared<Tail>();
-    Command command = cluster.command("tail", "Events of sessions that record, as nodes send them");
+    Command command = cluster.command("tail", "Show events of recording sessions as the nodes send them");
     o->add(command);
-    command.option("--node", o->filter.nodes, "Only of these nodes").type("NAME...");
-    command.option("--rank", o->filter.ranks, "Only of these ranks").type("N...").commas();
-    command.option("--type", o->filter.types, "Only of these types: kernel, memcpy, runtime, …, collective")
+    command.option("--node", o->filter.nodes, "Only events of these nodes").type("NAME...");
+    command.option("--rank", o->filter.ranks, "Only events of these ranks").type("N...").commas();
+    command.option("--type", o->filter.types, "Only events of these types: kernel, memcpy, runtime, …, collective")
         .type("TYPE...")
         .commas();
     command.option("-n,--count", o->count, "Stop after N events").type("N");
     command.footer(
-        "What comes faster than it can be shown is counted, not waited for.\n\n"
-        "Example:  tracesmith cluster tail --type collective --rank 0,1");
+        "Events that arrive faster than they can be shown are counted and skipped.\n\nExample:  tracesmith cluster "
+        "tail --type collective --rank 0,1");
     command.run([o] { return tail(*o); });
   }
   {
     auto o = std::make_shared<Query>();
-    Command command = cluster.command("query", "Ask a session, or all that is stored, in SQL");
+    Command command = cluster.command("query", "Run SQL over a session, or over everything stored");
     o->add(command);
-    command.positional("SQL", o->sql, "Statement").required().type("SQL");
-    command.option("--name,--session", o->session, "Session by name or id; default: all that is stored").type("NAME");
-    command.option("--format", o->format, "table, csv, json or parquet").showDefault().type("FORMAT");
+    command.positional("SQL", o->sql, "SQL statement to run").required().type("SQL");
+    command.option("--name,--session", o->session, "Session, by name or id (default: everything stored)").type("NAME");
+    command.option("--format", o->format, "Output format: table, csv, json or parquet").showDefault().type("FORMAT");
     command.option("-o,--output", o->output, "Write the result to this file").type("OUT");
     command.footer(
         "Example:  tracesmith cluster query --name epoch-1 \"SELECT node, count(*) FROM events GROUP BY node\"");
     command.run([o] { return query(*o); });
   }
   auto o = std::make_shared<Comm>();
-  Command command = cluster.command("analyze-comm", "Who sends how much to whom, over which slow links");
+  Command command = cluster.command("analyze-comm", "Show who sends how much to whom, and which links are slow");
   o->add(command);
   Option file = command.positional("FILE", o->file, "Trace to read").type("FILE.sbt");
-  command.option("--name,--session", o->session, "Instead: a session of the master, by name or id")
+  command.option("--name,--session", o->session, "Read a session of the master instead, by name or id")
       .type("NAME")
       .excludes(file);
   command.footer("Example:  tracesmith cluster analyze-comm job.sbt");
   command.run(
       [o]() -> Status {
-        if (o->file.empty() && o->session.empty()) return Status::invalid("give FILE.sbt, or --name SESSION");
+        if (o->file.empty() && o->session.empty()) return Status::invalid("give FILE.sbt or --name SESSION");
         return {};
       },
       [o] { return analyzeComm(*o); });

@@ -6,14 +6,14 @@
 #include <cstdio>
 #include <thread>
 
-#include "analysis/live/json.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
+#include "model/travel_json.hpp"
 
 namespace tracesmith::cli {
 namespace {
 
-using namespace analysis::live;
+using namespace model;
 
 std::atomic<bool> g_stop{false};
 
@@ -33,7 +33,7 @@ std::string rankList(const std::vector<int32_t>& ranks) {
 
 void print(const cluster::HangStatus& status) {
   const HangVerdict& v = status.verdict;
-  std::printf("%s: %s\n", stateName(v.state), v.text.c_str());
+  std::printf("%s: %s\n", nameOf(v.state), v.verdict.c_str());
   if (v.since_ns != 0) std::printf("since %s\n", timeText(v.since_ns).c_str());
   std::vector<std::vector<std::string>> rows = {{"culprit", "node", "confidence", "why"}};
   char confidence[16];
@@ -51,7 +51,7 @@ void print(const cluster::HangStatus& status) {
 }
 
 void printAlert(const Alert& a) {
-  std::printf("%s  %s  %s: %s\n", timeText(a.t_ns).c_str(), a.severity.c_str(), a.kind.c_str(), a.text.c_str());
+  std::printf("%s  %s  %s: %s\n", timeText(a.t_ns).c_str(), nameOf(a.severity), nameOf(a.kind), a.text.c_str());
 }
 
 struct Options : ClientCommand {
@@ -78,13 +78,13 @@ int hang(const Options& o) {
   while (!g_stop) {
     Result<cluster::HangStatus> status = (*client)->hang();
     if (!status) return fail(status.status());
-    const std::string state = stateName(status->verdict.state);
+    const std::string state = nameOf(status->verdict.state);
     if (state != last && !o.json) print(*status);
     if (state != last && o.json) std::printf("%s\n", hangJson(status->verdict, {}).c_str());
     last = state;
     for (const Alert& a : status->alerts) {
       if (a.t_ns <= told_ns) continue;
-      o.json ? void(std::printf("%s\n", alertJson(a).c_str())) : printAlert(a);
+      o.json ? void(std::printf("%s\n", toJson(a).c_str())) : printAlert(a);
     }
     if (!status->alerts.empty()) told_ns = status->alerts.back().t_ns;
     std::fflush(stdout);
@@ -97,8 +97,8 @@ int hang(const Options& o) {
 
 void addClusterHang(Command& cluster) {
   auto o = std::make_shared<Options>();
-  Command command = cluster.command("hang", "Does the job stand still? Who is missing?");
-  command.flag("--watch", o->watch, "Go on: print changes and alerts as they come");
+  Command command = cluster.command("hang", "Tell whether the job hangs, and which ranks are missing");
+  command.flag("--watch", o->watch, "Keep running, and print changes and alerts as they happen");
   o->add(command);
   command.footer("Example:  tracesmith cluster hang --watch");
   command.run([o] { return hang(*o); });

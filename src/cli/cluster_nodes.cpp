@@ -1,8 +1,10 @@
 // tracesmith cluster add-node, nodes, status.
 #include <cstdio>
 
+#include "base/count.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
+#include "model/travel_json.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -10,51 +12,21 @@ namespace {
 using cluster::ClusterStatus;
 using cluster::NodeStatus;
 
-void nodeJson(JsonWriter& w, const NodeStatus& n) {
-  w.beginObject().field("node", n.node).field("hostname", n.hostname).field("address", n.address);
-  w.field("version", n.version).field("connected", n.connected).field("healthy", n.healthy);
-  w.key("silent_s");
-  n.silent_s < 0 ? w.null() : w.value(n.silent_s);
-  w.key("gpus").beginArray();
-  for (const cluster::DeviceStatus& gpu : n.gpus)
-    w.beginObject()
-        .field("index", static_cast<int64_t>(gpu.index))
-        .field("name", gpu.name)
-        .field("memory_bytes", gpu.memory_bytes)
-        .endObject();
-  w.endArray().key("clock").beginObject().field("method", n.clock_method);
-  for (auto [key, value] :
-       {std::pair{"offset_ns", n.clock_offset_ns}, {"bound_ns", n.clock_bound_ns}, {"delay_ns", n.clock_delay_ns}}) {
-    w.key(key);
-    n.clock_known ? w.value(value) : w.null();
-  }
-  w.key("drift_ppm");
-  n.clock_known ? w.value(n.clock_drift_ppm) : w.null();
-  w.field("faults", n.clock_faults).endObject();
-  w.field("processes", static_cast<int64_t>(n.processes)).field("captures", static_cast<int64_t>(n.captures));
-  w.field("records", n.records).field("lost", n.losses).field("spool_bytes", n.spool_bytes);
-  w.field("stored_bytes", n.stored_bytes)
-      .field("stored_events", n.stored_events)
-      .field("problem", n.problem)
-      .endObject();
-}
-
 std::string stateOf(const NodeStatus& n) {
-  if (!n.healthy) return n.silent_s < 0 ? "not seen" : "silent " + humanNs(n.silent_s * 1e9);
+  if (!n.healthy) return n.silent_s ? "silent for " + humanNs(*n.silent_s * 1e9) : "not seen";
   return n.connected ? "connected" : "away";
 }
 
 void printNodes(const ClusterStatus& status) {
   std::vector<std::vector<std::string>> rows = {{"node", "state", "GPUs", "processes", "clock offset", "drift ppm",
-                                                 "error at most", "spooled", "stored", "events", "lost"}};
+                                                 "error bound", "spooled", "stored", "events", "lost"}};
   char drift[32];
   for (const NodeStatus& n : status.nodes) {
-    std::snprintf(drift, sizeof drift, "%.3f", n.clock_drift_ppm);
-    rows.push_back(
-        {n.node, stateOf(n), std::to_string(n.gpus.size()), std::to_string(n.processes),
-         n.clock_known ? humanNs(static_cast<double>(n.clock_offset_ns)) : "unknown", n.clock_known ? drift : "unknown",
-         n.clock_known ? humanNs(static_cast<double>(n.clock_bound_ns)) : "unknown", humanBytes(n.spool_bytes),
-         humanBytes(n.stored_bytes), humanCount(n.stored_events), humanCount(n.losses)});
+    std::snprintf(drift, sizeof drift, "%.3f", n.clock ? n.clock->drift_ppm : 0);
+    rows.push_back({n.node, stateOf(n), std::to_string(n.gpus.size()), std::to_string(n.processes),
+                    n.clock ? humanNs(static_cast<double>(n.clock->offset_ns)) : "unknown", n.clock ? drift : "unknown",
+                    n.clock ? humanNs(static_cast<double>(n.clock->bound_ns)) : "unknown", humanBytes(n.spool_bytes),
+                    humanBytes(n.stored_bytes), humanCount(n.stored_events), humanCount(n.losses)});
   }
   std::printf("%s", alignTable(rows).c_str());
   for (const NodeStatus& n : status.nodes)
@@ -69,31 +41,27 @@ int nodes(const ClientCommand& o, bool all) {
   if (o.json) {
     std::string text;
     JsonWriter w(text);
-    w.beginObject();
     if (all) {
-      w.field("version", status->version).field("now_ns", status->now_ns).field("stored_bytes", status->stored_bytes);
-      w.field("memory_bytes", status->memory_bytes).field("problem", status->problem);
-      w.key("sessions").beginArray();
-      for (const cluster::SessionInfo& s : status->sessions) w.raw(sessionJson(s));
-      w.endArray();
+      writeJson(w, *status);
+    } else {
+      w.beginObject().key("nodes").beginArray();
+      for (const NodeStatus& n : status->nodes) writeJson(w, n);
+      w.endArray().endObject();
     }
-    w.key("nodes").beginArray();
-    for (const NodeStatus& n : status->nodes) nodeJson(w, n);
-    w.endArray().endObject();
     std::printf("%s\n", text.c_str());
     return 0;
   }
   if (status->nodes.empty())
-    std::printf("no nodes yet: start agents with `tracesmith cluster agent --master HOST:PORT`\n");
+    std::printf("no nodes yet; start agents with `tracesmith cluster agent --master HOST:PORT`\n");
   else
     printNodes(*status);
   if (!all) return 0;
   size_t recording = 0, healthy = 0;
   for (const cluster::SessionInfo& s : status->sessions) recording += s.state == "recording";
   for (const NodeStatus& n : status->nodes) healthy += n.healthy;
-  std::printf("%zu nodes, %zu healthy; %zu sessions, %zu recording; %s stored\n", status->nodes.size(), healthy,
-              status->sessions.size(), recording, humanBytes(status->stored_bytes).c_str());
-  if (!status->problem.empty()) warn("the master stores nothing now: " + status->problem);
+  std::printf("%s, %zu healthy; %s, %zu recording; %s stored\n", counted(status->nodes.size(), "node").c_str(), healthy,
+              counted(status->sessions.size(), "session").c_str(), recording, humanBytes(status->stored_bytes).c_str());
+  if (!status->problem.empty()) warn("the master cannot store data: " + status->problem);
   return 0;
 }
 
@@ -118,16 +86,16 @@ void addClusterNodes(Command& cluster) {
   {
     auto o = std::make_shared<ClientCommand>();
     auto address = std::make_shared<std::string>();
-    Command command = cluster.command("add-node", "Have the master dial an agent and take it in");
-    command.option("--address", *address, "Where the agent listens").required().type("HOST:PORT");
+    Command command = cluster.command("add-node", "Have the master connect to an agent and add its node");
+    command.option("--address", *address, "Address of the agent").required().type("HOST:PORT");
     o->add(command);
     command.footer("Example:  tracesmith cluster add-node --address node7:50052");
     command.run([o, address] { return addNode(*o, *address); });
   }
   for (bool all : {false, true}) {
     auto o = std::make_shared<ClientCommand>();
-    Command command = all ? cluster.command("status", "Nodes, clocks, sessions and the store")
-                          : cluster.command("nodes", "The nodes of the cluster");
+    Command command = all ? cluster.command("status", "Show nodes, clocks, sessions and the store")
+                          : cluster.command("nodes", "List the nodes of the cluster");
     o->add(command);
     command.footer(all ? "Example:  tracesmith cluster status --json" : "Example:  tracesmith cluster nodes");
     command.run([o, all] { return nodes(*o, all); });

@@ -4,10 +4,10 @@
 
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
-#include "cli/cluster_library.hpp"
-#include "cli/query_library.hpp"
-#include "cli/server_library.hpp"
+#include "cli/libraries.hpp"
 #include "cli/web.hpp"
+#include "cluster/api.hpp"
+#include "server/api.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -26,7 +26,7 @@ Result<std::unique_ptr<server::Server>> startPage(Web& web, cluster::Server& mas
   Result<std::unique_ptr<server::Server>> page = library ? (*library)->serveCluster(web.options, master)
                                                          : Result<std::unique_ptr<server::Server>>(library.status());
   if (page || web.asked) return page;
-  warn("there is no page: " + page.status().message() + " (--http-port says where, 0 turns it off)");
+  warn("cannot serve the page: " + page.status().message() + " (choose another --http-port, or 0 for none)");
   return std::unique_ptr<server::Server>();
 }
 
@@ -63,88 +63,116 @@ int serve(const char* what, const std::string& listen, bool json, Web* web,
   return 0;
 }
 
+struct ClockChoice {
+  std::string source = "exchange", ntp_server = "pool.ntp.org", ptp_interface = "eth0";
+};
+
 }  // namespace
 
 void addClusterServers(Command& cluster) {
   {
     auto o = std::make_shared<cluster::AgentOptions>();
     auto json = std::make_shared<bool>(false);
-    Command command = cluster.command("agent", "Collect what happens on this node and send it to a master");
-    command.option("--master", o->master, "Master to connect to; without it the agent waits for add-node")
+    Command command = cluster.command("agent", "Collect the records of this node and send them to a master");
+    command.option("--master", o->master, "Master to connect to (default: wait for `cluster add-node`)")
         .type("HOST:PORT");
-    command.option("--port", o->port, "Port to listen on; 0: any").showDefault();
-    command.option("--listen", o->listen, "Address to listen on; beyond this machine it needs a token or TLS")
+    command.option("--port", o->port, "Port to listen on; 0 picks a free one").showDefault();
+    command.option("--listen", o->listen, "Address to listen on; other than loopback requires a token or TLS")
         .type("ADDRESS")
         .showDefault();
-    command.option("--data-dir", o->data_dir, "Where the spool is").type("FOLDER").showDefault();
-    command.option("--node-id", o->node_id, "Name of this node; default: the host name").type("NAME");
-    command.option("--sim", o->sim_gpus, "Simulate this many GPUs at work").type("GPUS").check(range(1, 64));
-    command.option("--sim-ranks", o->sim_ranks, "Ranks of the simulated job, on all its nodes")
+    command.option("--data-dir", o->data_dir, "Folder for the spool").type("FOLDER").showDefault();
+    command.option("--node-id", o->node_id, "Name of this node (default: the host name)").type("NAME");
+    command.option("--sim", o->sim_gpus, "Simulate this many busy GPUs").type("GPUS").check(range(1, 64));
+    command.option("--sim-ranks", o->sim_ranks, "Ranks of the simulated job, over all nodes")
         .type("N")
         .check(range(1, 65536));
-    command.option("--sim-first-rank", o->sim_first_rank, "First of its ranks that runs here")
+    command.option("--sim-first-rank", o->sim_first_rank, "First rank of the simulated job on this node")
         .type("N")
         .check(range(0, 65535));
-    command.option("--sim-start", o->sim_start, "When it began, Unix seconds: the same on all its nodes; default: now")
+    command
+        .option("--sim-start", o->sim_start,
+                "Start of the simulated job in Unix seconds, the same on all nodes (default: now)")
         .type("SECONDS");
-    command.option("--fault", o->sim_faults, "What goes wrong in it, as in `tracesmith synth`: slow-gpu=3:1.2, …")
+    command
+        .option("--fault", o->sim_faults, "Faults of the simulated job, as for `tracesmith synth`: slow-gpu=3:1.2, …")
         .type("FAULT...");
-    command.option("--freq", o->freq_ms, "Telemetry every MS milliseconds, where a session does not say")
+    command.option("--freq", o->freq_ms, "Default interval of telemetry, in milliseconds")
         .type("MS")
         .showDefault()
         .check(range(10, 3600000));
     command
-        .option("--keep-rings", o->keep_rings_s,
-                "Memory of ended processes that nobody recorded is freed after SECONDS")
+        .option("--keep-rings", o->keep_rings_s, "Keep the rings of ended processes for SECONDS if nobody records them")
         .type("SECONDS")
         .showDefault()
         .check(range(0.0, 1e9));
-    command.option("--segment-bytes", o->segment_bytes, "Size of the files data is kept in, about")
+    command.option("--segment-bytes", o->segment_bytes, "Approximate size of a spool file")
         .type("BYTES")
         .showDefault()
         .check(range(uint64_t{64} << 10, uint64_t{1} << 30));
+    auto clock = std::make_shared<ClockChoice>();
+    command
+        .option("--clock", clock->source,
+                "What this node's clock is compared with: the master (exchange), an NTP server or a PTP clock; NTP and "
+                "PTP put nodes on one clock only if the master's machine keeps the same time")
+        .type("SOURCE")
+        .showDefault()
+        .check(oneOf({"exchange", "ntp", "ptp"}));
+    command
+        .option("--ntp-server", clock->ntp_server, "Server for --clock ntp; chrony: what this machine's chronyd knows")
+        .type("HOST[:PORT]")
+        .showDefault();
+    command.option("--ptp-interface", clock->ptp_interface, "Network interface or device for --clock ptp")
+        .type("NAME")
+        .showDefault();
     addSecurity(command, o->security, true);
-    command.flag("--json", *json, "Print where it listens as JSON");
+    command.flag("--json", *json, "Print the addresses as JSON");
     command.footer("Example:  tracesmith cluster agent --master head:50051 --data-dir /var/lib/tracesmith");
-    command.run([o, json] {
+    command.run([o, json, clock] {
+      if (clock->source == "ntp") o->clock = {sync::Source::Kind::ntp, clock->ntp_server};
+      if (clock->source == "ptp") o->clock = {sync::Source::Kind::ptp, clock->ptp_interface};
       return serve("agent", o->listen, *json, nullptr, [&](cluster::Library& l) { return l.startAgent(*o); });
     });
   }
   auto o = std::make_shared<cluster::MasterOptions>();
   auto json = std::make_shared<bool>(false);
-  Command command = cluster.command("master", "Hold the cluster together: nodes, sessions, clock, store");
-  command.option("--port", o->port, "Port to listen on, TCP and UDP; 0: any").showDefault();
-  command.option("--listen", o->listen, "Address to listen on; beyond this machine it needs a token or TLS")
+  Command command = cluster.command("master", "Run the master: nodes, sessions, clock, store, page");
+  command.option("--port", o->port, "Port to listen on, TCP and UDP; 0 picks a free one").showDefault();
+  command.option("--listen", o->listen, "Address to listen on; other than loopback requires a token or TLS")
       .type("ADDRESS")
       .showDefault();
-  command.option("--data-dir", o->data_dir, "Where everything is stored").type("FOLDER").showDefault();
-  command.option("--freq", o->freq_ms, "Telemetry of sessions every MS milliseconds, where they do not say")
+  command.option("--data-dir", o->data_dir, "Folder for everything the master stores").type("FOLDER").showDefault();
+  command.option("--freq", o->freq_ms, "Default interval of telemetry for sessions, in milliseconds")
       .type("MS")
       .showDefault()
       .check(range(10, 3600000));
-  command.option("--heartbeat", o->heartbeat_ms, "Agents report every MS milliseconds")
+  command.option("--heartbeat", o->heartbeat_ms, "Interval between agent reports, in milliseconds")
       .type("MS")
       .showDefault()
       .check(range(50, 60000));
-  command.option("--node-timeout", o->timeout_ms, "A node silent for MS milliseconds is unhealthy")
+  command.option("--node-timeout", o->timeout_ms, "A node that is silent for MS milliseconds is unhealthy")
       .type("MS")
       .showDefault()
       .check(range(100, 3600000));
   auto web = std::make_shared<Web>();
-  Option http = command.option("--http-port", web->port, "Port of the page and the HTTP API; 0: none, -1: any")
-                    .showDefault()
-                    .check(range(-1, 65535));
-  command.option("--http-origin", web->options.origins, "Another site whose pages may ask: https://grafana.example")
+  Option http =
+      command
+          .option("--http-port", web->port, "Port of the page and the HTTP API; 0 turns them off, -1 picks a free port")
+          .showDefault()
+          .check(range(-1, 65535));
+  command
+      .option("--http-origin", web->options.origins,
+              "Another site whose pages may use the HTTP API: https://grafana.example")
       .type("ORIGIN");
-  command.option("--webhook", o->webhook, "Post alerts (a hang, a slow rank, …) as JSON to this address")
-      .type("http://…");
-  command.option("--on-alert", o->on_alert, "Run this program for alerts, with JSON on its standard input; no shell")
+  command.option("--webhook", o->webhook, "POST alerts (a hang, a slow rank, …) as JSON to this address").type("URL");
+  command
+      .option("--on-alert", o->on_alert,
+              "Run this program for each alert, with JSON on standard input; no shell is involved")
       .type("CMD");
-  command.option("--freeze", o->freeze_s, "On a hang keep the last SECONDS of all ranks as the session hang-TIME")
+  command.option("--freeze", o->freeze_s, "On a hang, keep the last SECONDS of all ranks as the session hang-TIME")
       .type("SECONDS")
       .check(range(0.1, 3600.0));
   addSecurity(command, o->security, true);
-  command.flag("--json", *json, "Print where it listens as JSON");
+  command.flag("--json", *json, "Print the addresses as JSON");
   command.footer(
       "Example:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith");
   command.run([o, json, web, http] {

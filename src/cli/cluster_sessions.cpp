@@ -7,11 +7,13 @@
 #include <thread>
 
 #include "analysis/clocks/clock_refine.hpp"
-#include "analysis/frames/frames.hpp"
+#include "base/count.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
+#include "model/travel_json.hpp"
+#include "trace/export/frames.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -32,8 +34,8 @@ struct Options : ClientCommand {
 };
 
 void print(const SessionInfo& s) {
-  std::printf("session %s (%s): %s since %s, %zu nodes\n", s.name.c_str(), s.id.c_str(), s.state.c_str(),
-              timeText(s.start_ns).c_str(), s.nodes.size());
+  std::printf("session %s (%s): %s since %s, %s\n", s.name.c_str(), s.id.c_str(), s.state.c_str(),
+              timeText(s.start_ns).c_str(), counted(s.nodes.size(), "node").c_str());
 }
 
 /// Waits until every node has delivered, or the time is over. What is missing is named.
@@ -57,7 +59,7 @@ void warnIncomplete(const SessionInfo& s) {
   if (s.state == "recording") return;
   for (const cluster::SessionNode& n : s.nodes)
     if (!n.complete)
-      warn("node " + n.node + (n.healthy ? " has not delivered everything yet" : " does not answer") +
+      warn("node " + n.node + (n.healthy ? " has not delivered all its data" : " does not answer") +
            ": its data is incomplete");
 }
 
@@ -74,7 +76,7 @@ Status save(Client& client, const SessionInfo& s, const std::string& path) {
   }
   const std::string trace = path + ".sbt.part";
   Status status = client.fetch(s.id, trace, update);
-  if (status) status = analysis::writeFrames(trace, path);
+  if (status) status = trace::writeFrames(trace, path);
   std::remove(trace.c_str());
   return status;
 }
@@ -82,13 +84,13 @@ Status save(Client& client, const SessionInfo& s, const std::string& path) {
 int finish(const Options& o, const SessionInfo& s) {
   warnIncomplete(s);
   if (o.json)
-    std::printf("%s\n", sessionJson(s).c_str());
+    std::printf("%s\n", model::toJson(s).c_str());
   else if (o.output.empty())
     print(s);
   else
-    std::printf("%s: session %s, %s, %zu nodes, %s\n", o.output.c_str(), s.name.c_str(),
-                s.end_ns ? humanNs(static_cast<double>(s.end_ns - s.start_ns)).c_str() : "not ended", s.nodes.size(),
-                s.state.c_str());
+    std::printf("%s: session %s, %s, %s, %s\n", o.output.c_str(), s.name.c_str(),
+                s.end_ns ? humanNs(static_cast<double>(s.end_ns - s.start_ns)).c_str() : "not ended",
+                counted(s.nodes.size(), "node").c_str(), s.state.c_str());
   return 0;
 }
 
@@ -99,7 +101,7 @@ int record(const Options& o) {
   if (!session) return fail(session.status());
   if (session->nodes.empty()) {
     (void)(*client)->stop(session->id);
-    return fail(Status::notFound("the cluster has no healthy node to record"));
+    return fail(Status::notFound("no healthy node to record"));
   }
   for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
   {
@@ -134,8 +136,8 @@ int stop(const Options& o) {
   Result<std::vector<SessionInfo>> stopped = (*client)->stop(o.name);
   if (!stopped) return fail(stopped.status());
   if (!o.output.empty() && stopped->size() != 1)
-    return fail(
-        Status::invalid("several sessions were stopped: fetch each with `cluster recover --name S --export FILE`"));
+    return fail(Status::invalid(
+        "several sessions were stopped; export each one with `cluster recover --name NAME --export FILE`"));
   for (const SessionInfo& s : *stopped) {
     Progress progress("collecting");
     Result<SessionInfo> settled = settle(**client, s.id, o.wait_s, progress);
@@ -156,13 +158,13 @@ int sessions(const Options& o) {
     std::string text;
     JsonWriter w(text);
     w.beginObject().key("sessions").beginArray();
-    for (const SessionInfo& s : *all) w.raw(sessionJson(s));
+    for (const SessionInfo& s : *all) writeJson(w, s);
     w.endArray().endObject();
     std::printf("%s\n", text.c_str());
     return 0;
   }
   if (all->empty()) {
-    std::printf("no sessions yet: start one with `tracesmith cluster start --name NAME`\n");
+    std::printf("no sessions yet; start one with `tracesmith cluster start --name NAME`\n");
     return 0;
   }
   std::vector<std::vector<std::string>> rows = {{"name", "id", "state", "start", "length", "nodes", "stored"}};
@@ -195,8 +197,10 @@ int recover(const Options& o) {
 }
 
 void addStart(Command& command, Options& o) {
-  command.option("--name", o.start.name, "Name of the session; default: one is made up").type("NAME");
-  command.option("--freq", o.start.freq_ms, "Telemetry every MS milliseconds").type("MS").check(range(10, 3600000));
+  command.option("--name", o.start.name, "Name of the session (default: generated)").type("NAME");
+  command.option("--freq", o.start.freq_ms, "Interval of telemetry, in milliseconds")
+      .type("MS")
+      .check(range(10, 3600000));
 }
 
 }  // namespace
@@ -216,10 +220,12 @@ void addClusterSessions(Command& cluster) {
     command.option("-d,--duration", o->start.duration_s, "Record the next SECONDS")
         .type("SECONDS")
         .check(range(0.001, 1e8));
-    command.option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach")
+    command.option("--last", o->start.last_s, "Start SECONDS ago, as far back as the rings reach")
         .type("SECONDS")
         .check(range(0.001, 1e6));
-    command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver").type("SECONDS").showDefault();
+    command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver their data")
+        .type("SECONDS")
+        .showDefault();
     command.footer("Example:  tracesmith cluster record -o job.sbt -d 10 --last 30");
     command.run(
         [o = o]() -> Status {
@@ -232,34 +238,36 @@ void addClusterSessions(Command& cluster) {
   {
     auto [command, o] = make("start", "Start a named session", start);
     addStart(command, *o);
-    command.option("--last", o->start.last_s, "Begin SECONDS ago, as far as the rings reach").type("SECONDS");
-    command.option("--max-age", o->start.max_age_s, "Keep only the last SECONDS of it").type("SECONDS");
-    command.option("--max-bytes", o->start.max_bytes, "Keep only about the last BYTES of it").type("BYTES");
+    command.option("--last", o->start.last_s, "Start SECONDS ago, as far back as the rings reach").type("SECONDS");
+    command.option("--max-age", o->start.max_age_s, "Keep only the last SECONDS of the session").type("SECONDS");
+    command.option("--max-bytes", o->start.max_bytes, "Keep only about the last BYTES of the session").type("BYTES");
     command.footer("Example:  tracesmith cluster start --name epoch-1 --freq 100");
   }
   {
-    auto [command, o] = make("stop", "Stop a session, or all", stop);
-    command.option("--name", o->name, "Session to stop; default: all that record").type("NAME");
-    command.option("-o,--output", o->output, "Write its trace (.sbt) or frames (.json) too").type("FILE");
-    command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver").type("SECONDS").showDefault();
+    auto [command, o] = make("stop", "Stop one session, or all", stop);
+    command.option("--name", o->name, "Session to stop (default: all recording ones)").type("NAME");
+    command.option("-o,--output", o->output, "Also write the trace (.sbt) or frames (.json)").type("FILE");
+    command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver their data")
+        .type("SECONDS")
+        .showDefault();
     command.footer("Example:  tracesmith cluster stop --name epoch-1 -o epoch-1.json");
   }
   {
     auto [command, o] = make("sessions", "List the sessions", sessions);
     command.footer("Example:  tracesmith cluster sessions --json");
   }
-  auto [command, o] = make("recover", "List sessions, go on with one, or export its data", recover);
+  auto [command, o] = make("recover", "List sessions, resume one, or export its data", recover);
   command.flag("--list", o->list, "List all sessions");
-  command.option("--name", o->name, "Session by name").type("NAME");
-  command.option("--id,--session-id", o->id, "Session by id").type("ID");
-  command.option("--export", o->output, "Write its trace (.sbt) or frames (.json)").type("FILE");
+  command.option("--name", o->name, "Session to resume or export, by name").type("NAME");
+  command.option("--id,--session-id", o->id, "Session to resume or export, by id").type("ID");
+  command.option("--export", o->output, "Export the trace (.sbt) or frames (.json) instead of resuming").type("FILE");
   command.footer(
-      "Without --export the session records again.\n\n"
-      "Example:  tracesmith cluster recover --name epoch-1 --export epoch-1.sbt");
+      "Without --export, the session resumes recording.\n\nExample:  tracesmith cluster recover --name epoch-1 "
+      "--export epoch-1.sbt");
   command.run(
       [o = o]() -> Status {
         if (o->list + !o->name.empty() + !o->id.empty() != 1)
-          return Status::invalid("give one of --list, --name NAME, --id ID");
+          return Status::invalid("give one of --list, --name NAME or --id ID");
         return {};
       },
       [o] { return recover(*o); });

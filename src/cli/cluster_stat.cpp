@@ -2,11 +2,11 @@
 #include <cmath>
 #include <cstdio>
 
-#include "analysis/frames/canvas.hpp"
-#include "analysis/frames/frame_stats.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
+#include "trace/export/canvas.hpp"
+#include "trace/export/frame_stats.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -23,16 +23,16 @@ std::string percent(double v) {
 }
 
 int stat(const Options& o) {
-  Result<analysis::FrameData> data = analysis::readFrames(o.data);
+  Result<trace::FrameData> data = trace::readFrames(o.data);
   if (!data) return fail(data.status());
   if (!o.plot.empty())
-    if (Status s = analysis::plotFrames(*data, o.plot); !s) return fail(s);
+    if (Status s = trace::plotFrames(*data, o.plot); !s) return fail(s);
   if (o.json) {
     std::string text;
     JsonWriter w(text);
     w.beginObject().field("session_name", data->session).field("frames", static_cast<uint64_t>(data->seconds.size()));
     w.key("gpus").beginArray();
-    for (const analysis::FrameGpu& gpu : data->gpus) {
+    for (const trace::FrameGpu& gpu : data->gpus) {
       w.beginObject().field("gpu_id", gpu.id);
       w.field("avg_gpu_util", gpu.util.average).field("avg_gpu_memory", gpu.memory.average);
       w.field("max_gpu_util", gpu.util.measured ? gpu.util.most : NAN);
@@ -45,7 +45,7 @@ int stat(const Options& o) {
   std::printf("session %s: %zu frames over %s\n", data->session.c_str(), data->seconds.size(),
               humanNs(data->seconds.empty() ? 0 : data->seconds.back() * 1e9).c_str());
   std::vector<std::vector<std::string>> rows = {{"GPU", "util %", "least", "most", "memory %", "measured"}};
-  for (const analysis::FrameGpu& gpu : data->gpus)
+  for (const trace::FrameGpu& gpu : data->gpus)
     rows.push_back({gpu.id, percent(gpu.util.average), percent(gpu.util.measured ? gpu.util.least : NAN),
                     percent(gpu.util.measured ? gpu.util.most : NAN), percent(gpu.memory.average),
                     std::to_string(gpu.util.measured)});
@@ -57,16 +57,16 @@ int stat(const Options& o) {
 
 void addClusterStat(Command& cluster) {
   auto o = std::make_shared<Options>();
-  Command command = cluster.command("stat", "Statistics and a picture of a session's frames (.json)");
-  command.option("--data", o->data, "Frames, as `cluster stop -o NAME.json` writes them").required().type("FILE.json");
-  command.option("--plot", o->plot, "Picture to draw").type("FILE.png|.pdf|.svg");
+  Command command = cluster.command("stat", "Print statistics of a session's frames (.json), and plot them");
+  command.option("--data", o->data, "Frames, as written by `cluster stop -o NAME.json`").required().type("FILE.json");
+  command.option("--plot", o->plot, "Plot to write").type("FILE.png|.pdf|.svg");
   command.flag("--json", o->json, "Print JSON");
   command.footer("Example:  tracesmith cluster stat --data epoch-1.json --plot epoch-1.pdf");
   command.run(
       [o]() -> Status {
-        analysis::Canvas::Format format;
-        if (!o->plot.empty() && !analysis::Canvas::formatOf(o->plot, format))
-          return Status::invalid("--plot draws FILE.png, FILE.pdf or FILE.svg");
+        trace::Canvas::Format format;
+        if (!o->plot.empty() && !trace::Canvas::formatOf(o->plot, format))
+          return Status::invalid("--plot needs a file name ending in .png, .pdf or .svg");
         return {};
       },
       [o] { return stat(*o); });

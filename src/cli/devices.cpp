@@ -68,7 +68,7 @@ void print(const Inventory& v) {
     rows.push_back({std::to_string(g.index), printable(g.name) + (g.simulated ? " (simulated)" : ""),
                     bytes(g.memory_bytes), orDash(g.pci), pcie(g), number(g.numa), links(g),
                     number(g.multiprocessors)});
-    if (!g.problem.empty()) rows.back()[1] += " [does not answer: " + g.problem + "]";
+    if (!g.problem.empty()) rows.back()[1] += " [does not respond: " + g.problem + "]";
     for (const MigInstance& m : g.instances) {
       const size_t kind = m.name.rfind("MIG ");  // the model stands in the line above
       const std::string name = kind == std::string::npos ? m.name : m.name.substr(kind + 4);
@@ -93,9 +93,9 @@ void print(const Inventory& v) {
 
 void addDevices(Command& app) {
   auto o = std::make_shared<Options>();
-  Command command = app.command("devices", "Show this machine's GPUs of all vendors, CPUs, NICs and disks");
+  Command command = app.command("devices", "Show this machine's GPUs (all vendors), CPUs, NICs and disks");
   addPlaces(command, o->places);
-  command.flag("--json", o->json, "Print JSON; null: not known");
+  command.flag("--json", o->json, "Print JSON; null means unknown");
   command.footer("Example:  tracesmith devices --json | jq '.gpus[].name'");
   command.run([o] {
     const Inventory inventory = discover(o->places);

@@ -39,7 +39,7 @@ void listNames(const char* what, const std::vector<std::string>& names, std::str
 
 std::string text(const Diff& d) {
   std::string out = printable(d.verdict) + "\n";
-  for (const std::string& s : d.unknowns) out += "  not known: " + printable(s) + "\n";
+  for (const std::string& s : d.unknowns) out += "  unknown: " + printable(s) + "\n";
   std::vector<std::vector<std::string>> table = {{"of a step", "rank", "before", "after", "change", "sure"}};
   for (const DiffPart& p : d.parts) {
     if (table.size() > 24) break;
@@ -83,16 +83,16 @@ int run(const Options& o) {
 
 void addDiff(Command& app) {
   auto o = std::make_shared<Options>();
-  Command command = app.command("diff", "Say what changed between two traces");
-  command.positional("before", o->a, "Trace to compare with").required().type("A.sbt");
+  Command command = app.command("diff", "Show what changed between two traces");
+  command.positional("before", o->a, "Trace to compare against").required().type("A.sbt");
   command.positional("after", o->b, "Trace to compare").required().type("B.sbt");
-  command.option("--rank", o->diff.rank, "Rank whose events are compared by name; the first if not given");
-  command.option("--step", o->diff.step, "Step in which; the first if not given");
-  command.option("--comm-rules", o->diff.comm_rules, "More rules that say which kernels are communication")
+  command.option("--rank", o->diff.rank, "Rank whose events are compared by name (default: the first)");
+  command.option("--step", o->diff.step, "Step in which they are compared (default: the first)");
+  command.option("--comm-rules", o->diff.comm_rules, "Additional rules for which kernels are communication")
       .type("FILE");
-  command.option("--threads", o->diff.threads, "Threads; 0: all cores").check(range(0, 256));
+  command.option("--threads", o->diff.threads, "Number of threads; 0 uses all cores").check(range(0, 256));
   command.flag("--json", o->json, "Print everything as JSON (docs/analysis.md)");
-  command.flag("--strict", o->strict, "Fail if a block of a trace is damaged");
+  command.flag("--strict", o->strict, "Exit with 1 if a block of a trace is damaged");
   command.footer("Example:  tracesmith diff yesterday.sbt today.sbt");
   command.run([o] { return run(*o); });
 }

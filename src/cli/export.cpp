@@ -9,9 +9,10 @@
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/libraries.hpp"
 #include "cli/outcome.hpp"
-#include "cli/query_library.hpp"
 #include "cli/selection.hpp"
+#include "query/engine.hpp"
 #include "sync/clock_table.hpp"
 
 namespace tracesmith::cli {
@@ -114,8 +115,7 @@ int exportTo(const Options& o, const trace::Reader& reader, const trace::Selecti
   }
   if (int code = finish(reader, o.strict); code != 0) return code;
   if (Status s = standard ? file->close() : output.commit(); !s) return fail(s);
-  if (left_out > 0)
-    warn(humanCount(left_out) + " rows lie before time 0, which this format cannot hold, and were left out");
+  if (left_out > 0) warn(humanCount(left_out) + " rows before time 0 were left out: this format cannot represent them");
   if (standard) return 0;
   report(o.out, humanCount(rows) + " rows, ", format == Format::kPerfetto ? "; open it at ui.perfetto.dev" : "");
   return 0;
@@ -124,11 +124,11 @@ int exportTo(const Options& o, const trace::Reader& reader, const trace::Selecti
 int run(const Options& o) {
   std::optional<Format> format = formatOf(o);
   if (!format)
-    return usage("export",
-                 "'" + o.out + "' does not say its format: add --format perfetto, chrome, csv, json or parquet");
+    return usage("export", "'" + o.out + "' has no known ending: add --format perfetto, chrome, csv, json or parquet");
   if (*format == Format::kParquet && o.out == "-")
-    return usage("export", "parquet needs a file: it cannot go to standard output");
-  if (!o.table.empty() && hasAllTables(*format)) return usage("export", "--table goes with csv, json and parquet only");
+    return usage("export", "parquet cannot be written to standard output: give a file");
+  if (!o.table.empty() && hasAllTables(*format))
+    return usage("export", "--table works only with csv, json and parquet");
   const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
   if (!table) return usage("export", unknownTable(o.table));
   std::error_code ignored;
@@ -152,28 +152,25 @@ void addExport(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("export", "Write a trace in the format of another tool");
   command.positional("FILE", o->file, "Trace to read").required().type("FILE.sbt");
-  command.option("-o,--output", o->out, "File to write; - is standard output").required().type("OUT");
-  command.option("--format", o->format, "perfetto, chrome, csv, json or parquet; otherwise OUT's ending says it")
+  command.option("-o,--output", o->out, "File to write; - means standard output").required().type("OUT");
+  command.option("--format", o->format, "Format to write (default: by the ending of OUT)")
       .type("FORMAT")
       .check(oneOf({"perfetto", "chrome", "csv", "json", "parquet"}));
-  command.option("--table", o->table, "Table to write as csv, json or parquet (events)").type("TABLE");
+  command.option("--table", o->table, "Table to write as csv, json or parquet (default: events)").type("TABLE");
   o->selection.add(command);
-  command.flag("--strict", o->strict, "Fail, and write nothing, if a part of the trace cannot be read");
+  command.flag("--strict", o->strict, "Write nothing and exit with 1 if a part of the trace cannot be read");
   command.footer(
-      "Formats:\n"
-      "  perfetto  .pftrace .perfetto-trace  for ui.perfetto.dev: nodes, ranks, threads, GPUs and streams as a tree,\n"
-      "                                      arrows from launches to kernels, counters, steps, collectives, losses\n"
-      "  chrome    .json                     Chrome trace as Kineto writes it, for chrome://tracing, HTA and others\n"
-      "  csv       .csv                      one table, RFC 4180; NULL is an empty field, an empty string is \"\"\n"
-      "  json      .jsonl .ndjson            one table, a JSON object on each line\n"
-      "  parquet   .parquet                  one table\n"
-      "Perfetto and Chrome have one clock: where the trace knows the clocks of several nodes, times are put on the\n"
-      "reference clock. Tables keep the raw clock of each node (see the table clocks).\n\n"
-      "Times stay as they are in the trace: ns in csv and json, exact to the ns in all formats. OUT is whole or "
-      "absent.\n"
-      "Damaged blocks are left out with a warning. `tracesmith info --schema` lists tables and columns.\n\n"
-      "Examples:  tracesmith export job.sbt -o job.pftrace --rank 0,1 --from 2s --to 2.5s\n"
-      "           tracesmith export job.sbt -o - --format csv --table collectives | head");
+      "Formats:\n  perfetto  .pftrace .perfetto-trace  for ui.perfetto.dev: nodes, ranks, threads, GPUs and streams as "
+      "a tree,\n                                      arrows from launches to kernels, counters, steps, collectives, "
+      "losses\n  chrome    .json                     Chrome trace as Kineto writes it, for chrome://tracing, HTA and "
+      "others\n  csv       .csv                      one table, RFC 4180; NULL is an empty field, an empty string is "
+      "\"\"\n  json      .jsonl .ndjson            one table, a JSON object on each line\n  parquet   .parquet         "
+      "         one table\nPerfetto and Chrome have one clock: if the trace has clock models for its nodes, times are "
+      "converted to the\nreference clock. Tables keep the raw clock of each node (see the table clocks).\n\nTimes are "
+      "exact to the ns in all formats. OUT is written completely or not at all. Damaged blocks are left out\nwith a "
+      "warning. `tracesmith info --schema` lists tables and columns.\n\nExamples:  tracesmith export job.sbt -o "
+      "job.pftrace --rank 0,1 --from 2s --to 2.5s\n           tracesmith export job.sbt -o - --format csv --table "
+      "collectives | head");
   command.run([o] { return run(*o); });
 }
 

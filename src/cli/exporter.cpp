@@ -33,7 +33,7 @@ int run(const Options& o) {
       return {200, "text/plain; version=0.0.4; charset=utf-8", hardware::prometheusText(latest.state(), stale_ns)};
     if (path == "/healthz") return {200, "text/plain", latest.state().found ? "ok\n" : "starting\n"};
     if (path == "/") return {200, "text/html", "<h1>TraceSmith exporter</h1><p><a href=\"/metrics\">metrics</a></p>\n"};
-    return {404, "text/plain", "there is /metrics and /healthz\n"};
+    return {404, "text/plain", "not found; try /metrics or /healthz\n"};
   });
   if (Status s = server.listen(o.bind, o.port); !s) return fail(s);
   hardware::Sampler sampler(o.sampler, latest);
@@ -58,21 +58,22 @@ void addExporter(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("exporter", "Serve this machine's telemetry to Prometheus");
   addPlaces(command, o->sampler.places);
-  command.option("--port", o->port, "Port to listen on; 0: any free one").showDefault().check(range(0, 65535));
-  command.option("--bind", o->bind, "Address to listen on; 0.0.0.0 for all: anybody can read then").showDefault();
+  command.option("--port", o->port, "Port to listen on; 0 picks a free one").showDefault().check(range(0, 65535));
+  command.option("--bind", o->bind, "Address to listen on; 0.0.0.0 lets every machine read the metrics").showDefault();
   o->sampler.fast_ms = 1000;  // Prometheus scrapes every 15 s or so
-  command.option("--interval", o->sampler.fast_ms, "ms between readings of cheap metrics")
+  command.option("--interval", o->sampler.fast_ms, "Interval between readings of cheap metrics, in ms")
       .showDefault()
       .check(range(20, 60000));
-  command.option("--slow-interval", o->sampler.slow_ms, "ms between readings of dear ones")
+  command.option("--slow-interval", o->sampler.slow_ms, "Interval between readings of expensive metrics, in ms")
       .showDefault()
       .check(range(100, 600000));
-  command.option("--nvml-field", o->sampler.nvml_fields, "More of NVML's fields, by name; repeat it for several")
+  command.option("--nvml-field", o->sampler.nvml_fields, "Additional NVML field, by name; can be repeated")
       .type("NAME");
   command.footer(
-      "Names are tracesmith_gpu_…, tracesmith_host_…, tracesmith_rdma_… in base units; tracesmith_gpu_info has model,\n"
-      "vendor and whether a GPU is simulated. deploy/grafana has a dashboard.\n\n"
-      "Example:  tracesmith exporter --port 9835 &\n          curl -s localhost:9835/metrics | grep gpu_power");
+      "Metrics are named tracesmith_gpu_…, tracesmith_host_… and tracesmith_rdma_…, in base units. "
+      "tracesmith_gpu_info\nhas the model, the vendor and whether a GPU is simulated. deploy/grafana has a "
+      "dashboard.\n\nExample:  tracesmith exporter --port 9835 &\n          curl -s localhost:9835/metrics | grep "
+      "gpu_power");
   command.run([o] { return run(*o); });
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/count.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
@@ -26,9 +27,9 @@ std::string ranksText(const std::set<int64_t>& ranks) {
 }
 
 void printText(const trace::ImportReport& r, const std::string& output, uint64_t bytes, double seconds) {
-  std::printf("%s %s, %s: %s events, %s collectives, %s steps\n", humanCount(r.files).c_str(),
-              r.files == 1 ? "file" : "files", ranksText(r.ranks).c_str(), humanCount(r.events).c_str(),
-              humanCount(r.collectives).c_str(), humanCount(r.steps).c_str());
+  std::printf("%s, %s: %s, %s, %s\n", counted(r.files, "file").c_str(), ranksText(r.ranks).c_str(),
+              counted(r.events, "event").c_str(), counted(r.collectives, "collective").c_str(),
+              counted(r.steps, "step").c_str());
   for (const auto& [cause, entry] : r.losses.entries())
     std::printf("lost: %s × %s (%s)\n", humanCount(entry.count).c_str(), cause.c_str(),
                 std::string(trace::utf8Prefix(entry.example, 120)).c_str());
@@ -90,13 +91,13 @@ int run(Options& o) {
 
 void addImport(Command& app) {
   Command command =
-      app.command("import", "Read Kineto or Chrome JSON (also .gz) or older SBT traces into one SBT trace");
+      app.command("import", "Convert Kineto or Chrome JSON (also .gz) or older SBT files to one SBT trace");
   auto options = std::make_shared<Options>();
-  command.positional("paths", options->import.paths, "Trace files, or folders of them: one file a rank")
+  command.positional("paths", options->import.paths, "Trace files, or folders of them, one file per rank")
       .required()
       .type("PATH");
-  command.option("-o,--output", options->output, "The trace to write").required().type("FILE.sbt");
-  command.option("--rank", options->rank, "Rank of the one input, whatever it says itself").check(nonNegative());
+  command.option("-o,--output", options->output, "Trace to write").required().type("FILE.sbt");
+  command.option("--rank", options->rank, "Rank of a single input, overriding what the file says").check(nonNegative());
   command.option("--node", options->import.node, "Node the inputs were recorded on").type("NAME");
   command.flag("--json", options->json, "Print the summary as JSON");
   command.run([options] { return run(*options); });

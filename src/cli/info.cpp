@@ -52,7 +52,7 @@ int run(const Options& o) {
     o.json ? printSchemaJson() : printSchema();
     return 0;
   }
-  if (o.file.empty()) return usage("info", "say which trace: tracesmith info FILE.sbt");
+  if (o.file.empty()) return usage("info", "no trace given: tracesmith info FILE.sbt");
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
   if (o.verify)
@@ -95,32 +95,24 @@ void printSchemaJson() {
 
 void addInfo(Command& app) {
   auto o = std::make_shared<Options>();
-  Command command = app.command("info", "Say what is in a trace, how large it is and what is missing");
-  command.positional("FILE", o->file, "Trace to look at").type("FILE.sbt");
-  command.flag("--columns", o->columns, "Sizes of the columns of each table too");
-  command.flag("--full", o->full, "Counts that take a while on large traces too: events by type, collectives");
+  Command command = app.command("info", "Summarize a trace: contents, size, losses, damage");
+  command.positional("FILE", o->file, "Trace to summarize").type("FILE.sbt");
+  command.flag("--columns", o->columns, "Also print the sizes of each table's columns");
+  command.flag("--full", o->full, "Also count events by type and collectives (slow on large traces)");
   command.flag("--verify", o->verify, "Decode everything and list what is damaged; implies --full");
-  command.flag("--strict", o->strict, "Fail if a part of the trace cannot be read");
-  command.flag("--schema", o->schema, "Print all tables and columns with their meaning; needs no FILE");
+  command.flag("--strict", o->strict, "Exit with 1 if a part of the trace cannot be read");
+  command.flag("--schema", o->schema, "Print all tables and columns with their meaning (no FILE needed)");
   command.flag("--json", o->json, "Print JSON");
   command.footer(
-      "Reads block headers and small tables only, so it answers at once however large the trace is; sizes are of the\n"
-      "compressed blocks in the file. A trace that is still being written, or whose writer was killed, is read as far\n"
-      "as it goes.\n\n"
-      "JSON: one object with file, bytes, closed, unfinished_bytes, trace_id, created_ns, start_ns, end_ns, "
-      "recorded_ns,\n"
-      "sources, tables [name, rows, bytes, blocks, columns], other_bytes, host_rows, device_rows, events_by_type, "
-      "ranks,\n"
-      "nodes, devices, first_step, last_step, collectives [op, comm, count, bytes], clocks, collectors [what watching "
-      "the\n"
-      "hardware cost], losses [cause, count, "
-      "rows,\n"
-      "detail], damage [offset, bytes, what], verified, unknown_blocks, unknown_columns. null: not known, or not "
-      "counted\n"
-      "because it would take long (see --full).\n\n"
-      "Examples:  tracesmith info job.sbt\n"
-      "           tracesmith info job.sbt --json | jq '.losses'\n"
-      "           tracesmith info job.sbt --verify --strict && echo all of it can be read");
+      "Reads block headers and small tables only, so it is fast on traces of any size. Sizes are those of "
+      "the\ncompressed blocks. A trace that is still being written, or whose writer was killed, is read as far as it "
+      "goes.\n\nJSON: one object with file, bytes, closed, unfinished_bytes, trace_id, created_ns, start_ns, end_ns, "
+      "recorded_ns,\nsources, tables [name, rows, bytes, blocks, columns], other_bytes, host_rows, device_rows, "
+      "events_by_type, ranks,\nnodes, devices, first_step, last_step, collectives [op, comm, count, bytes], clocks, "
+      "collectors [cost of\ncollecting telemetry], losses [cause, count, rows, detail], damage [offset, bytes, what], "
+      "verified, unknown_blocks, unknown_columns. null means unknown, or\nnot counted because it would take long (see "
+      "--full).\n\nExamples:  tracesmith info job.sbt\n           tracesmith info job.sbt --json | jq '.losses'\n      "
+      "     tracesmith info job.sbt --verify --strict && echo all of it can be read");
   command.run([o] { return run(*o); });
 }
 

@@ -6,7 +6,7 @@
 
 #include "cli/info_summary.hpp"
 #include "hardware/node/recorder.hpp"
-#include "trace/export/row_source.hpp"
+#include "trace/rows.hpp"
 
 namespace tracesmith::cli {
 

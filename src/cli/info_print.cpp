@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/count.hpp"
 #include "base/text.hpp"
 #include "cli/info_summary.hpp"
 #include "cli/terminal.hpp"
@@ -19,8 +20,6 @@ std::string bytesPerRow(uint64_t bytes, uint64_t rows) {
                 rows == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(rows));
   return buffer;
 }
-
-std::string plural(uint64_t n, const char* what) { return humanCount(n) + " " + what + (n == 1 ? "" : "s"); }
 
 void line(const char* key, const std::string& value) { std::printf("%-12s%s\n", key, printable(value).c_str()); }
 
@@ -42,12 +41,12 @@ std::string optionalNs(int64_t ns) { return ns == kNull ? "" : humanNs(static_ca
 std::string job(const Summary& s) {
   std::vector<std::string> parts;
   if (!s.ranks.empty() && s.ranks[0] != kNull)
-    parts.push_back(plural(s.ranks.size(), "rank") + " (" + numberRanges(s.ranks) + ")");
+    parts.push_back(counted(s.ranks.size(), "rank") + " (" + numberRanges(s.ranks) + ")");
   if (!s.nodes.empty())
-    parts.push_back(plural(s.nodes.size(), "node") + (s.nodes.size() == 1 ? " (" + s.nodes[0] + ")" : ""));
+    parts.push_back(counted(s.nodes.size(), "node") + (s.nodes.size() == 1 ? " (" + s.nodes[0] + ")" : ""));
   std::map<std::string, uint64_t> models;
   for (const Summary::Device& d : s.devices) ++models[d.name];
-  for (const auto& [model, n] : models) parts.push_back(plural(n, "GPU") + (model.empty() ? "" : " " + model));
+  for (const auto& [model, n] : models) parts.push_back(counted(n, "GPU") + (model.empty() ? "" : " " + model));
   if (s.first_step) parts.push_back("steps " + std::to_string(*s.first_step) + "-" + std::to_string(*s.last_step));
   std::string out;
   for (const std::string& p : parts) out += (out.empty() ? "" : ", ") + p;
@@ -97,8 +96,8 @@ void printTables(const Summary& s, bool columns) {
 void printEvents(const Summary& s) {
   std::printf("\n");
   if (!s.by_type) {
-    line("events", humanCount(s.host_rows) + " of the host, " + humanCount(s.device_rows) +
-                       " of devices (--full counts them by type)");
+    line("events", humanCount(s.host_rows) + " on the host, " + humanCount(s.device_rows) +
+                       " on devices (--full counts them by type)");
     return;
   }
   std::vector<std::string> words;
@@ -114,14 +113,14 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   line("file", reader.path() + ", " + humanBytes(reader.fileSize()) + ", " +
                    (reader.closed() ? "closed" : "not closed: still being written, or its writer was killed"));
   if (reader.unfinishedBytes() > 0)
-    line("", humanBytes(reader.unfinishedBytes()) + " at its end are not a whole block");
+    line("", humanBytes(reader.unfinishedBytes()) + " at the end are an incomplete block");
   if (s.start_ns)
     line("span", humanNs(difference(*s.start_ns, *s.end_ns)) + ", " + std::to_string(*s.start_ns) + " to " +
                      std::to_string(*s.end_ns) + " ns");
   std::string by;
   for (const std::string& source : s.sources) by += (by.empty() ? " by " : ", ") + source;
   line("recorded", utcTime(s.recorded_ns.value_or(reader.createdNs())) + by);
-  if (s.simulated) line("simulated", "no measurement: a simulation wrote it");
+  if (s.simulated) line("simulated", "simulated data, not a measurement");
   if (std::string text = job(s); !text.empty()) line("job", text);
 
   printTables(s, columns);
@@ -133,7 +132,7 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
       rows.push_back({"  " + c.op, c.comm, humanCount(c.count), humanBytes(c.bytes)});
     list("collectives", rows);
   }
-  std::vector<std::vector<std::string>> clocks = {{"", "offset", "drift", "error at most", "method"}};
+  std::vector<std::vector<std::string>> clocks = {{"", "offset", "drift", "error bound", "method"}};
   for (const Summary::Clock& c : s.clocks) {
     char drift[32] = "";
     if (c.drift_ppm) std::snprintf(drift, sizeof drift, "%.3f ppm", *c.drift_ppm);
@@ -161,7 +160,7 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   list("damage", damage);
   if (s.verified && damage.size() == 1) std::printf("damage      none: every block was decoded\n");
   if (reader.unknownBlocks() > 0)
-    std::printf("unknown     %s of tables a newer version wrote\n", plural(reader.unknownBlocks(), "block").c_str());
+    std::printf("unknown     %s of tables from a newer version\n", counted(reader.unknownBlocks(), "block").c_str());
   std::string unknown;
   for (const std::string& c : reader.unknownColumns()) unknown += (unknown.empty() ? "" : ", ") + c;
   if (!unknown.empty()) line("unknown", "columns " + unknown);

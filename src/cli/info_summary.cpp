@@ -5,8 +5,8 @@
 #include <set>
 
 #include "sync/recording_span.hpp"
-#include "trace/export/row_source.hpp"
 #include "trace/layout.hpp"
+#include "trace/rows.hpp"
 
 namespace tracesmith::cli {
 namespace {

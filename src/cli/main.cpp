@@ -1,29 +1,3 @@
-#include "cli/commands.hpp"
+#include "cli/tree.hpp"
 
-int main(int argc, char** argv) {
-  using namespace tracesmith::cli;
-  Program program("tracesmith", "TraceSmith shows what every GPU of a cluster did, on one clock.", TRACESMITH_VERSION);
-  Command& app = program.root();
-  app.needsCommand();
-  app.footer(
-      "Example:  tracesmith run -o job.sbt -- torchrun train.py && tracesmith analyze job.sbt\nHelp on a command:  "
-      "tracesmith COMMAND --help");
-  addRun(app);
-  addRecord(app);
-  addImport(app);
-  addExport(app);
-  addInfo(app);
-  addView(app);
-  addQuery(app);
-  addAnalyze(app);
-  addReport(app);
-  addDiff(app);
-  addSynth(app);
-  addDevices(app);
-  addTopo(app);
-  addTop(app);
-  addExporter(app);
-  addBench(app);
-  addCluster(app);
-  return program.run(argc, argv);
-}
+int main(int argc, char** argv) { return tracesmith::cli::makeProgram()->run(argc, argv); }

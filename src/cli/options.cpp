@@ -3,16 +3,54 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <type_traits>
+
+#include "cli/command_text.hpp"
 
 namespace tracesmith::cli {
+namespace {
+
+template <class T>
+Check between(T from, T to, const std::string& text) {
+  CLI::Range range(from, to);
+  range.description(text);
+  return Check(range);
+}
+
+/// CLI11's own checks name the largest double there is when a number is too small.
+Check above(double limit, bool limit_too, const char* wrong) {
+  return Check(CLI::Validator(
+      [=](std::string& word) {
+        double value = 0;
+        const bool fine = CLI::detail::lexical_cast(word, value) && (limit_too ? value >= limit : value > limit);
+        return fine ? std::string() : word + wrong;
+      },
+      ""));
+}
+
+/// What went wrong, in our words where CLI11 speaks of subcommands.
+std::string messageOf(const CLI::ParseError& error, const CLI::App& command) {
+  if (dynamic_cast<const CLI::RequiredError*>(&error) && command.get_require_subcommand_min() > 0 &&
+      command.get_subcommands().empty()) {
+    const std::vector<std::string> words = command.remaining();
+    return words.empty() ? "no command given" : "there is no command '" + words[0] + "'";
+  }
+  return error.what();
+}
+
+}  // namespace
 
 Check::Check(const CLI::Validator& validator) : validator_(std::make_shared<CLI::Validator>(validator)) {}
 
-Check range(int from, int to) { return Check(CLI::Range(from, to)); }
-Check range(uint64_t from, uint64_t to) { return Check(CLI::Range(from, to)); }
-Check range(double from, double to) { return Check(CLI::Range(from, to)); }
-Check positive() { return Check(CLI::PositiveNumber); }
-Check nonNegative() { return Check(CLI::NonNegativeNumber); }
+Check range(int from, int to) { return between(from, to, std::to_string(from) + ".." + std::to_string(to)); }
+Check range(uint64_t from, uint64_t to) { return between(from, to, std::to_string(from) + ".." + std::to_string(to)); }
+Check range(double from, double to) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.10g..%.10g", from, to);
+  return between(from, to, text);
+}
+Check positive() { return above(0, false, " is not a number above 0"); }
+Check nonNegative() { return above(0, true, " is not a number from 0"); }
 Check oneOf(std::initializer_list<const char*> words) {
   return Check(CLI::IsMember(std::vector<std::string>(words.begin(), words.end())));
 }
@@ -29,13 +67,18 @@ Option Option::excludes(Option other) { return Option(option_->excludes(other.op
 bool Option::given() const { return option_->count() > 0; }
 
 Command Command::command(const char* name, const char* summary) {
-  return Command(app_->add_subcommand(name, summary), chosen_);
+  CLI::App* command = app_->add_subcommand(name, summary);
+  command->group("Commands");
+  command->footer("");  // not its parent's
+  return Command(command, chosen_);
 }
 void Command::needsCommand() { app_->require_subcommand(1); }
 
 template <class T>
 Option Command::option(const char* names, T& value, const char* help) {
-  return Option(app_->add_option(names, value, help));
+  CLI::Option* option = app_->add_option(names, value, help);
+  if constexpr (std::is_arithmetic_v<T>) option->type_name("N");
+  return Option(option);
 }
 template Option Command::option(const char*, std::string&, const char*);
 template Option Command::option(const char*, bool&, const char*);
@@ -68,7 +111,9 @@ void Command::run(std::function<Status()> check, std::function<int()> run) {
 
 Program::Program(const char* name, const char* summary, const char* version)
     : app_(std::make_unique<CLI::App>(summary, name)), root_(app_.get(), &chosen_) {
-  app_->set_version_flag("--version", std::string(name) + " " + version);
+  app_->set_help_flag("-h,--help", "Print this help and exit");
+  app_->set_version_flag("--version", std::string(name) + " " + version, "Print the version and exit");
+  app_->get_formatter()->label("SUBCOMMAND", "COMMAND");
 }
 Program::~Program() = default;
 
@@ -77,10 +122,69 @@ int Program::run(int argc, char** argv) {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app_->exit(error);
-    std::fprintf(stderr, "tracesmith: %s (see tracesmith --help)\n", error.what());
+    const CLI::App* command = app_.get();
+    std::string path = app_->get_name();
+    while (!command->get_subcommands().empty()) {
+      command = command->get_subcommands().back();
+      path += " " + command->get_name();
+    }
+    std::fprintf(stderr, "tracesmith: %s (see %s --help)\n", messageOf(error, *command).c_str(), path.c_str());
     return 2;
   }
   return chosen_();
 }
+
+namespace {
+
+/// CLI11 writes the type of an option as "FORMAT:{csv,json}", "N:INT in [1 - 1024]", "TEXT".
+void readType(const std::string& type, ArgumentText& argument) {
+  argument.value = type.substr(0, type.find(':'));
+  const size_t open = type.find('{'), close = type.rfind('}');
+  if (open == std::string::npos || close == std::string::npos || close < open) return;
+  std::string word;
+  for (char c : type.substr(open + 1, close - open - 1) + ",") {
+    if (c != ',') {
+      word += c;
+      continue;
+    }
+    argument.choices.push_back(word);
+    word.clear();
+  }
+  if (open == 0) argument.value = "VALUE";
+}
+
+ArgumentText describe(const CLI::Option& option) {
+  ArgumentText a;
+  if (option.get_positional()) {
+    a.names = {option.get_single_name()};
+  } else {
+    for (const std::string& name : option.get_snames()) a.names.push_back("-" + name);
+    for (const std::string& name : option.get_lnames()) a.names.push_back("--" + name);
+  }
+  a.text = option.get_description();
+  a.default_value = option.get_default_str();
+  a.required = option.get_required();
+  a.repeated = option.get_items_expected_max() > 1;
+  if (option.get_items_expected_max() > 0) readType(option.get_type_name(), a);
+  return a;
+}
+
+CommandText describe(const CLI::App& app, std::vector<std::string> words) {
+  CommandText c;
+  words.push_back(app.get_name());
+  c.words = std::move(words);
+  c.text = app.get_description();
+  c.notes = app.get_footer();
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_group().empty())
+      (option->get_positional() ? c.positionals : c.options).push_back(describe(*option));
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
+    c.commands.push_back(describe(*sub, c.words));
+  return c;
+}
+
+}  // namespace
+
+CommandText Program::describe() const { return cli::describe(*app_, {}); }
 
 }  // namespace tracesmith::cli

@@ -19,6 +19,8 @@ class Validator;
 
 namespace tracesmith::cli {
 
+struct CommandText;
+
 /// What a value must be.
 class Check {
  public:
@@ -97,6 +99,8 @@ class Program {
   Command& root() { return root_; }
   /// Reads the command line and runs what it names. Wrong usage is one line and exit code 2.
   int run(int argc, char** argv);
+  /// For manual pages and completion.
+  CommandText describe() const;
 
  private:
   std::unique_ptr<CLI::App> app_;

@@ -17,14 +17,14 @@ int finish(const trace::Reader& reader, bool strict) {
   if (strict && !damage.empty()) return fail(Status::corrupt(damage));
   warn(damage);
   if (trace::isSimulated(reader))
-    std::fprintf(stderr, "tracesmith: note: %s is simulated: no measurement\n", reader.path().c_str());
+    std::fprintf(stderr, "tracesmith: note: %s contains simulated data\n", reader.path().c_str());
   return 0;
 }
 
 std::string unknownTable(const std::string& name) {
   std::string known;
   for (const trace::TableInfo& t : trace::tables()) known += std::string(known.empty() ? "" : ", ") + t.name;
-  return "there is no table '" + name + "'; tables are " + known;
+  return "no table '" + name + "'; the tables are " + known;
 }
 
 }  // namespace tracesmith::cli

@@ -8,11 +8,11 @@ namespace tracesmith::cli {
 
 inline void addPlaces(Command& command, hardware::Places& places) {
   places = hardware::Places::fromEnvironment();
-  command.option("--root", places.root, "Where this machine's /sys, /proc and /dev are: /host in a container")
+  command.option("--root", places.root, "Root of this machine's /sys, /proc and /dev; /host in a container")
       .type("DIR");
   command
       .option("--simulate", places.simulated_gpus,
-              "Simulated GPUs instead of those of this machine, marked as simulated everywhere")
+              "Simulate this many GPUs instead of using this machine's; all output is marked as simulated")
       .type("GPUS")
       .check(range(1, 1024));
 }

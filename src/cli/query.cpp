@@ -11,7 +11,8 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
-#include "cli/query_library.hpp"
+#include "cli/libraries.hpp"
+#include "query/engine.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -83,7 +84,7 @@ Status parseFormat(const std::string& name, Format& format) {
   else if (name == "parquet")
     format = Format::kParquet;
   else
-    return Status::invalid("no format '" + name + "': use table, csv, json or parquet");
+    return Status::invalid("unknown format '" + name + "': use table, csv, json or parquet");
   return {};
 }
 
@@ -152,7 +153,7 @@ int runQuery(QueryArgs args) {
   const bool prompt = !asked && ::isatty(STDIN_FILENO);
   if (format == Format::kParquet && args.out.empty())
     return fail(Status::invalid("--format parquet needs a file: -o OUT.parquet"));
-  if (prompt && !args.out.empty()) return fail(Status::invalid("-o needs a statement to write the result of"));
+  if (prompt && !args.out.empty()) return fail(Status::invalid("-o needs an SQL statement"));
   if (!prompt && sql.empty())
     if (Status s = readAll(args.sql_file.empty() ? "-" : args.sql_file, sql); !s) return fail(s);
 
@@ -193,28 +194,31 @@ int queryTraces(const std::vector<std::string>& files, const std::string& sql, c
 
 void addQuery(Command& app) {
   auto args = std::make_shared<QueryArgs>();
-  Command command = app.command("query", "Ask one or several traces in SQL (DuckDB's dialect)");
+  Command command = app.command("query", "Run SQL (DuckDB's dialect) over one or more traces");
   command
       .positional("inputs", args->inputs,
-                  "FILE... and, as the last word, the SQL; without SQL: a prompt, or statements from standard input")
+                  "Traces, then the SQL as the last word; without SQL, a prompt or statements from standard input")
       .required()
       .type("FILE... [SQL]");
-  command.option("-f,--file", args->sql_file, "read the SQL from this file (- is standard input)").type("SQLFILE");
-  command.option("--format", args->format, "table, csv, json or parquet").showDefault().type("FORMAT");
-  command.option("-o,--output", args->out, "write the result to this file, whole or not at all").type("OUT");
-  command.option("--max-rows", args->max_rows, "rows a table shows, first and last; 0: all").showDefault().type("N");
+  command.option("-f,--file", args->sql_file, "Read the SQL from this file (- means standard input)").type("SQLFILE");
+  command.option("--format", args->format, "Output format: table, csv, json or parquet").showDefault().type("FORMAT");
+  command.option("-o,--output", args->out, "Write the result to this file, completely or not at all").type("OUT");
+  command.option("--max-rows", args->max_rows, "Rows of a table to show, first and last; 0 shows all")
+      .showDefault()
+      .type("N");
   command
       .option("--memory", args->engine.memory,
-              "memory limit, beyond which DuckDB spills to disk (default: half of the machine's)")
+              "Memory limit; beyond it DuckDB spills to disk (default: half of the machine's memory)")
       .type("2GB");
-  command.option("--threads", args->engine.threads, "threads (default: all cores)").check(range(1, 1024)).type("N");
-  command.flag("--strict", args->strict, "exit 1 if a damaged part of a trace was left out");
-  command.flag("-v,--verbose", args->verbose, "say how many blocks were read, how many rows came and how long it took");
+  command.option("--threads", args->engine.threads, "Number of threads (default: all cores)")
+      .check(range(1, 1024))
+      .type("N");
+  command.flag("--strict", args->strict, "Exit with 1 if a part of a trace cannot be read");
+  command.flag("-v,--verbose", args->verbose, "Print how many blocks were read, the number of rows and the time");
   command.footer(
-      "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Only reading statements "
-      "are allowed.\n"
-      "Of a row of collectives: algbw_gbps(op, bytes, group_size, dur), busbw_gbps(op, bytes, group_size, dur).\n"
-      "Of a kernel's name: is_communication(name).\n"
+      "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Statements can only "
+      "read.\nBandwidth of a collective: algbw_gbps(op, bytes, group_size, dur), busbw_gbps(op, bytes, group_size, "
+      "dur).\nWhether a kernel communicates, by its name: is_communication(name).\n\n"
       "Example:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
       "LIMIT 10\"");
   command.run([args] { return runQuery(*args); });

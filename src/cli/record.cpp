@@ -8,6 +8,8 @@
 #include <memory>
 #include <thread>
 
+#include "base/clock.hpp"
+#include "base/count.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
@@ -53,10 +55,10 @@ int inFlight(const Options& o) {
     followed.push_back(std::move(*reader));
   }
   const size_t processes = followed.size();
-  if (processes == 0) return fail(Status::notFound("no running process under the probe found"));
-  if (simulated) warn("simulated: this is no measurement");
+  if (processes == 0) return fail(Status::notFound("no process is running under the probe"));
+  if (simulated) warn("this is simulated data, not a measurement");
   const std::vector<capture::InFlight> all = capture::operationsInFlight(followed);
-  const uint64_t now = capture::rawNow();
+  const uint64_t now = rawClock();
   auto age = [&](const capture::InFlight& f) { return now > f.enqueue_ns ? now - f.enqueue_ns : 0; };
   if (o.json) {
     std::string text;
@@ -78,7 +80,7 @@ int inFlight(const Options& o) {
     return 0;
   }
   if (all.empty()) {
-    std::printf("%zu processes, no operation in flight\n", processes);
+    std::printf("%s, no operation in flight\n", counted(processes, "process", "processes").c_str());
     return 0;
   }
   std::vector<std::vector<std::string>> table = {
@@ -111,21 +113,21 @@ int record(const Options& o) {
   }
   if (collector.stats().processes == 0)
     return fail(Status::notFound(
-        busy ? "the process is being recorded already"
-             : "no running process under the probe found: start it with `tracesmith run --flight SECONDS -- CMD`"));
+        busy ? "the process is already being recorded"
+             : "no process is running under the probe; start one with `tracesmith run --flight SECONDS -- CMD`"));
   Result<size_t> taken = size_t{0};
   if (o.last_s > 0) {
-    const uint64_t now = capture::rawNow(), span = static_cast<uint64_t>(o.last_s * 1e9);
+    const uint64_t now = rawClock(), span = static_cast<uint64_t>(o.last_s * 1e9);
     collector.leaveOutBefore(now > span ? now - span : 0);
     taken = collector.snapshot();
   } else {
     Progress progress("recording");
-    const uint64_t begin = capture::rawNow(), span = static_cast<uint64_t>(o.duration_s * 1e9);
+    const uint64_t begin = rawClock(), span = static_cast<uint64_t>(o.duration_s * 1e9);
     collector.leaveOutBefore(begin);
     for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
-    while (taken && !g_stop && collector.alive() > 0 && capture::rawNow() - begin < span) {
+    while (taken && !g_stop && collector.alive() > 0 && rawClock() - begin < span) {
       taken = collector.drain();
-      progress.update(capture::rawNow() - begin, span);
+      progress.update(rawClock() - begin, span);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     if (taken) taken = collector.drain();
@@ -134,7 +136,7 @@ int record(const Options& o) {
   if (Status s = collector.finish(); !s) return fail(s);
   if (Status s = (*writer)->close(); !s) return fail(s);
   const capture::CollectorStats& s = collector.stats();
-  if (s.simulated) warn("simulated: this is no measurement");
+  if (s.simulated) warn("this is simulated data, not a measurement");
   if (o.json) {
     std::string text;
     JsonWriter w(text);
@@ -146,9 +148,9 @@ int record(const Options& o) {
     w.field("collectives", s.collectives).field("lost", s.losses).endObject();
     std::printf("%s\n", text.c_str());
   } else {
-    std::printf("%s: %s records of %s processes, %s kernels, %s collectives\n", o.output.c_str(),
-                humanCount(s.records).c_str(), humanCount(s.processes).c_str(), humanCount(s.kernels).c_str(),
-                humanCount(s.collectives).c_str());
+    std::printf("%s: %s of %s, %s, %s\n", o.output.c_str(), counted(s.records, "record").c_str(),
+                counted(s.processes, "process", "processes").c_str(), counted(s.kernels, "kernel").c_str(),
+                counted(s.collectives, "collective").c_str());
   }
   return 0;
 }
@@ -158,28 +160,26 @@ int record(const Options& o) {
 void addRecord(Command& app) {
   auto o = std::make_shared<Options>();
   Command command =
-      app.command("record", "Save the last seconds, or the next ones, of processes that run under the probe");
+      app.command("record", "Save the last seconds, or the next ones, of processes running under the probe");
   command.option("-o,--output", o->output, "Trace to write").type("FILE.sbt");
-  command.option("--pid", o->pid, "This process");
-  command.flag("--all", o->all, "Every process of this user under the probe");
-  command.option("--last", o->last_s, "What happened in the last SECONDS (as far as the ring reaches)")
+  command.option("--pid", o->pid, "Record this process");
+  command.flag("--all", o->all, "Record every process of this user under the probe");
+  command.option("--last", o->last_s, "Save the last SECONDS, as far back as the ring reaches")
       .type("SECONDS")
       .check(positive());
-  command.option("-d,--duration", o->duration_s, "What happens in the next SECONDS").type("SECONDS").check(positive());
+  command.option("-d,--duration", o->duration_s, "Save the next SECONDS").type("SECONDS").check(positive());
   command.flag("--in-flight", o->in_flight,
-               "Instead of a trace: print the NCCL operations that were launched and have not ended, with their age");
+               "Print the NCCL operations in flight and their age, instead of writing a trace");
   command.flag("--json", o->json, "Print the summary, or the operations, as JSON");
   command.footer(
-      "An operation that stays in flight on some ranks and is missing on another names the rank all wait for. CUPTI "
-      "hands\n"
-      "kernels over late: operations just before the one that waits may be listed too.\n\n"
-      "Example:  tracesmith run --flight 30 -- python train.py &\n          tracesmith record --all --last 30 -o "
-      "slow-step.sbt\n"
-      "          tracesmith record --all --in-flight");
+      "If an operation stays in flight on some ranks and is missing on another, they wait for that rank. CUPTI "
+      "delivers\nkernels late, so operations just before the waiting one may be listed too.\n\nExample:  tracesmith "
+      "run --flight 30 -- python train.py &\n          tracesmith record --all --last 30 -o slow-step.sbt\n          "
+      "tracesmith record --all --in-flight");
   command.run(
       [o]() -> Status {
         const int ways = (o->last_s > 0) + (o->duration_s > 0) + o->in_flight;
-        if (ways != 1) return Status::invalid("give one of --last SECONDS, --duration SECONDS and --in-flight");
+        if (ways != 1) return Status::invalid("give one of --last SECONDS, --duration SECONDS or --in-flight");
         if (o->in_flight != o->output.empty())
           return Status::invalid(o->in_flight ? "--in-flight writes no trace" : "-o FILE.sbt is required");
         if (o->all == (o->pid != 0)) return Status::invalid("give either --pid PID or --all");

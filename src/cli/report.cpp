@@ -87,14 +87,14 @@ void section(std::string& out, const std::string& title, const std::string& note
 void tables(std::string& out, const Analysis& a) {
   if (!a.blame.empty()) {
     out +=
-        "<h2>Who the others waited for</h2>\n<p class=soft>Sum of the waits of all other ranks, by the rank at the "
-        "root of them.</p>\n";
+        "<h2>Who the others waited for</h2>\n<p class=soft>Waiting time summed over all other ranks, by the rank that "
+        "caused it.</p>\n";
     HtmlTable t(out, {"#rank", "node", "#others waited", "#exposed", "#collectives", "#slowdown", "cause", "#sure",
                       "evidence"});
     for (size_t i = 0; i < a.blame.size() && i < 12; ++i) {
       const Blame& b = a.blame[i];
       t.row({id(b.rank), b.node, time(b.cost_us), time(b.lost_us), humanCount(b.collectives),
-             number("%.2f ×", b.slowdown), b.cause, number("%.0f %%", 100 * b.confidence), b.evidence});
+             number("%.2f ×", b.slowdown), titleOf(b.cause), number("%.0f %%", 100 * b.confidence), b.evidence});
     }
   }
   if (!a.links.empty()) {
@@ -126,7 +126,7 @@ void tables(std::string& out, const Analysis& a) {
   }
   if (!a.clocks.empty()) {
     out += "<h2>Clocks</h2>\n";
-    HtmlTable t(out, {"node", "#offset", "#drift, ppm", "#error at most", "method"});
+    HtmlTable t(out, {"node", "#offset", "#drift, ppm", "#error bound", "method"});
     for (size_t i = 0; i < a.clocks.size() && i < 64; ++i) {
       const ClockResult& c = a.clocks[i];
       t.row({c.node, humanNs(static_cast<double>(c.offset_ns)), number("%.3f", c.drift_ppm),
@@ -152,11 +152,11 @@ std::string page(const Analysis& a, const std::string& file) {
                                                 : "unknown") +
          "\"><h1>" + escapedMarkup(a.verdict.text) + "</h1>\n";
   if (found) out += "<p class=soft>" + number("%.0f %%", 100 * a.verdict.confidence) + " sure</p>";
-  if (!a.verdict.next.empty()) out += "<p>Look at: " + escapedMarkup(a.verdict.next) + "</p>\n";
+  if (!a.verdict.next.empty()) out += "<p>What to do: " + escapedMarkup(a.verdict.next) + "</p>\n";
   for (const std::string& s : a.verdict.also) out += "<p>Also: " + escapedMarkup(s) + "</p>\n";
   out += "</div>\n";
-  if (a.simulated) out += "<p class=soft>Simulated: no measurement.</p>\n";
-  for (const std::string& s : a.unknowns) out += "<p class=soft>Not known: " + escapedMarkup(s) + "</p>\n";
+  if (a.simulated) out += "<p class=soft>Simulated data, not a measurement.</p>\n";
+  for (const std::string& s : a.unknowns) out += "<p class=soft>Unknown: " + escapedMarkup(s) + "</p>\n";
   out += "<div class=tiles>";
   auto tile = [&](const std::string& value, const char* name) {
     out += "<div><b>" + escapedMarkup(value) + "</b><span>" + name + "</span></div>";
@@ -167,7 +167,7 @@ std::string page(const Analysis& a, const std::string& file) {
   if (!a.steps.empty()) {
     double sum = 0;
     for (const StepResult& s : a.steps) sum += s.duration_us;
-    tile(time(sum / static_cast<double>(a.steps.size())), "a step");
+    tile(time(sum / static_cast<double>(a.steps.size())), "per step");
     tile(std::to_string(a.steps.size()), "steps");
   }
   tile(humanCount(a.events), "events");
@@ -175,12 +175,12 @@ std::string page(const Analysis& a, const std::string& file) {
   out += "</div>\n";
   if (a.excerpt) {
     const Excerpt& e = *a.excerpt;
-    section(out, "The collective that cost most",
+    section(out, "The most expensive collective",
             e.op + " " + std::to_string(e.index) + " of " + e.group +
                 (e.step == kNull ? "" : ", step " + std::to_string(e.step)) + ": its ranks waited " +
-                time(e.wait_us_total) + " in all for rank " + id(e.culprit_rank) +
+                time(e.wait_us_total) + " in total for rank " + id(e.culprit_rank) +
                 (static_cast<size_t>(e.ranks) > e.lanes.size()
-                     ? "; " + std::to_string(e.lanes.size()) + " of " + std::to_string(e.ranks) + " ranks are shown"
+                     ? "; " + std::to_string(e.lanes.size()) + " of " + std::to_string(e.ranks) + " ranks shown"
                      : ""),
             timelinePicture(e));
   }
@@ -189,7 +189,8 @@ std::string page(const Analysis& a, const std::string& file) {
   std::string matrix = matrixPicture(a);
   if (!matrix.empty()) matrix = "<div class=matrix>" + matrix + "</div>";
   section(out, "Who sends how much to whom",
-          "By the algorithm of each collective." + (a.matrix_note.empty() ? "" : " " + a.matrix_note + "."), matrix);
+          "Derived from the algorithm of each collective." + (a.matrix_note.empty() ? "" : " " + a.matrix_note + "."),
+          matrix);
   tables(out, a);
   out += "<p class=soft>" + escapedMarkup(file) + ", tracesmith " TRACESMITH_VERSION "</p>\n</main></html>\n";
   return out;
@@ -230,16 +231,15 @@ int run(Options o) {
 
 void addReport(Command& app) {
   auto o = std::make_shared<Options>();
-  Command command = app.command("report", "Write the analysis as one self-contained page");
+  Command command = app.command("report", "Write the analysis as one self-contained HTML page");
   command.positional("file", o->file, "Trace to analyze").required().type("FILE.sbt");
   command.option("-o,--output", o->output, "Page to write").required().type("FILE.html");
-  command.option("--comm-rules", o->analyze.comm_rules, "More rules that say which kernels are communication")
+  command.option("--comm-rules", o->analyze.comm_rules, "Additional rules for which kernels are communication")
       .type("FILE");
-  command.option("--threads", o->analyze.threads, "Threads; 0: all cores").check(range(0, 256));
-  command.flag("--json", o->json, "Print what was written as JSON");
-  command.flag("--strict", o->strict, "Fail if a block of the trace is damaged");
-  command.footer(
-      "The page needs nothing else: no network, no scripts.\n\nExample:  tracesmith report job.sbt -o report.html");
+  command.option("--threads", o->analyze.threads, "Number of threads; 0 uses all cores").check(range(0, 256));
+  command.flag("--json", o->json, "Print a summary as JSON");
+  command.flag("--strict", o->strict, "Exit with 1 if a block of the trace is damaged");
+  command.footer("The page works offline and has no scripts.\n\nExample:  tracesmith report job.sbt -o report.html");
   command.run([o] { return run(*o); });
 }
 

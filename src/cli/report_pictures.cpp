@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 
 namespace tracesmith::cli {
@@ -135,10 +136,7 @@ std::string heatMapPicture(const Analysis& a) {
   }
   if (ranks.size() < 2) return "";
   std::map<int64_t, double> usual;
-  for (auto& [step, values] : by_step) {
-    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-    usual[step] = values[values.size() / 2];
-  }
+  for (auto& [step, values] : by_step) usual[step] = median(std::move(values));
   const std::vector<int64_t> rows = thinOut(ranks, blamed(a), 64), columns = thinOut(steps, {}, 120);
   const double h = rows.size() > 32 ? 8 : 14, w = (kWidth - kLeft - 10) / static_cast<double>(columns.size());
   const double top = 6, body = top + h * static_cast<double>(rows.size());
@@ -162,8 +160,7 @@ std::string heatMapPicture(const Analysis& a) {
     if (columns[c] != kNull)
       out +=
           label(kLeft + w * (static_cast<double>(c) + 0.5), body + 14, std::to_string(columns[c]), "middle", "small");
-  out += legend({{"slow", "kernels longer than those of the median rank (full colour: 20 %)"}, {"fast", "shorter"}},
-                body + 28);
+  out += legend({{"slow", "kernel time above the median rank (full colour: 20 %)"}, {"fast", "shorter"}}, body + 28);
   return out + "</svg>";
 }
 

@@ -14,6 +14,10 @@
 #include <memory>
 #include <thread>
 
+#include "base/clock.hpp"
+#include "base/count.hpp"
+#include "base/library.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
 #include "cli/commands.hpp"
@@ -132,17 +136,6 @@ Status RingFolder::create() {
   return {};
 }
 
-/// The probe beside this program: ../lib/libtracesmith_probe.so.
-Result<std::string> probePath() {
-  std::error_code error;
-  fs::path self = fs::read_symlink("/proc/self/exe", error);
-  fs::path probe = self.parent_path().parent_path() / "lib" / "libtracesmith_probe.so";
-  if (error || !fs::exists(probe))
-    return Status::notFound("libtracesmith_probe.so is not in " + probe.parent_path().string() +
-                            ": build it with `make build`");
-  return probe.string();
-}
-
 /// Points CUDA, NCCL and NVTX of the command at the probe. What somebody else set there stays.
 void setEnvironment(const Options& o, const std::string& probe, const std::string& folder) {
   auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
@@ -154,17 +147,17 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
     set("TRACESMITH_NEXT_CUDA_INJECTION", std::getenv("CUDA_INJECTION64_PATH"));  // it is called after us
   set("CUDA_INJECTION64_PATH", probe);
   if (taken("NCCL_PROFILER_PLUGIN"))
-    warn("NCCL_PROFILER_PLUGIN is set already: collectives are left to that plugin");
+    warn("NCCL_PROFILER_PLUGIN is already set: collectives are not recorded");
   else
     set("NCCL_PROFILER_PLUGIN", probe);
   if (taken("NVTX_INJECTION64_PATH"))
-    warn("NVTX_INJECTION64_PATH is set already: NVTX ranges are left to that tool");
+    warn("NVTX_INJECTION64_PATH is already set: NVTX ranges are not recorded");
   else
     set("NVTX_INJECTION64_PATH", probe);
   const char* preload = std::getenv("LD_PRELOAD");
   if (probe.find_first_of(" :") != std::string::npos)
     warn("the path " + probe +
-         " has a blank or colon, so it cannot be preloaded: tracesmith.h does nothing in the command");
+         " contains a blank or a colon, so the probe cannot be preloaded: tracesmith.h has no effect in the command");
   else
     set("LD_PRELOAD", preload && *preload ? probe + ":" + preload : probe);
   set("TRACESMITH_PROBE", probe);
@@ -189,7 +182,7 @@ void tellFailures(const std::string& folder) {
     if (entry.path().extension() != ".failed" ||
         std::sscanf(entry.path().filename().c_str(), "%d.%d.", &pid, &error) != 2)
       continue;
-    warn("process " + std::to_string(pid) + " is not recorded, it could make no file in " + folder + ": " +
+    warn("process " + std::to_string(pid) + " is not recorded: it could not create a file in " + folder + ": " +
          std::strerror(error));
   }
 }
@@ -214,10 +207,6 @@ std::vector<Step> sumUp(const capture::CollectorStats& s) {
       if (stats.computing_ns >= step.most) step.most = stats.computing_ns, step.busiest = rank;
     }
     if (took.empty()) continue;
-    auto median = [](std::vector<uint64_t>& v) {
-      std::sort(v.begin(), v.end());
-      return v[v.size() / 2];
-    };
     step.ranks = took.size();
     step.took = median(took);
     step.computing = median(computing);
@@ -228,8 +217,7 @@ std::vector<Step> sumUp(const capture::CollectorStats& s) {
 }
 
 void printSteps(const std::vector<Step>& steps) {
-  if (steps.empty())
-    return warn("no steps were seen: mark them with tracesmith.h, or with NVTX ranges named \"step 12\"");
+  if (steps.empty()) return warn("no steps found: mark them with tracesmith.h, or with NVTX ranges named \"step 12\"");
   std::vector<std::vector<std::string>> table = {
       {"step", "ranks", "took", "computing", "most", "rank", "communicating"}};
   auto time = [](uint64_t ns) { return humanNs(static_cast<double>(ns)); };
@@ -244,7 +232,7 @@ void summary(const Options& o, const capture::CollectorStats& s) {
   if (s.processes == 0)
     warn("no process of the command used CUDA, NCCL, NVTX or tracesmith.h: the trace has no events");
   else if (s.simulated)
-    warn("simulated: this is no measurement");
+    warn("this is simulated data, not a measurement");
   else if (!s.saw_cuda)
     warn("no GPU records: the command did not use a GPU, or CUPTI could not be used");
   if (o.json) {
@@ -272,10 +260,10 @@ void summary(const Options& o, const capture::CollectorStats& s) {
     return;
   }
   if (o.per_step) printSteps(sumUp(s));
-  std::fprintf(stderr, "tracesmith: %s: %s records of %s processes, %s kernels, %s collectives%s\n", o.output.c_str(),
-               humanCount(s.records).c_str(), humanCount(s.processes).c_str(), humanCount(s.kernels).c_str(),
-               humanCount(s.collectives).c_str(),
-               s.losses ? (", " + humanCount(s.losses) + " lost (see table losses)").c_str() : ", none lost");
+  std::fprintf(stderr, "tracesmith: %s: %s of %s, %s, %s%s\n", o.output.c_str(), counted(s.records, "record").c_str(),
+               counted(s.processes, "process", "processes").c_str(), counted(s.kernels, "kernel").c_str(),
+               counted(s.collectives, "collective").c_str(),
+               s.losses ? (", " + humanCount(s.losses) + " lost (see the table losses)").c_str() : ", none lost");
 }
 
 /// Runs the command as if we were not there.
@@ -287,8 +275,8 @@ int runUnrecorded(const Options& o) {
 }
 
 int run(Options o) {
-  Result<std::string> probe = probePath();
-  if (!probe) return fail(probe.status());
+  Result<std::string> probe = installedFile("libtracesmith_probe.so");
+  if (!probe) return fail(Status::notFound("recording needs " + probe.status().message()));
   RingFolder folder;
   if (Status s = folder.create(); !s) return fail(s);
   if (o.output.empty()) o.output = fs::path(o.command[0]).filename().string() + ".sbt";
@@ -297,7 +285,7 @@ int run(Options o) {
     (void)fail(writer.status());
     // A wrong name is a mistake to mend; a full disk must not cost the command its run.
     if (::access(o.output.c_str(), W_OK) != 0 || fs::is_directory(o.output)) return 1;
-    warn("the command runs, but is not recorded");
+    warn("the command runs without being recorded");
     return runUnrecorded(o);
   }
   setEnvironment(o, *probe, folder.path());
@@ -336,7 +324,7 @@ int run(Options o) {
   const size_t left = collector.alive();
   collect();
   if (flight && collecting) {
-    const uint64_t now = capture::rawNow(), span = static_cast<uint64_t>(o.flight_s) * 1'000'000'000ull;
+    const uint64_t now = rawClock(), span = static_cast<uint64_t>(o.flight_s) * 1'000'000'000ull;
     collector.leaveOutBefore(now > span ? now - span : 0);
     if (Result<size_t> n = collector.snapshot(); !n) collecting = n.status();
   }
@@ -345,8 +333,7 @@ int run(Options o) {
   if (collecting) collecting = collector.finish();
   if (collecting) collecting = (*writer)->close();
   tellFailures(folder.path());
-  if (left > 0)
-    warn(std::to_string(left) + " processes of the command still run: what they do from now on is not recorded");
+  if (left > 0) warn(counted(left, "process", "processes") + " of the command still running: no longer recorded");
   if (!collecting)
     (void)fail(collecting);  // the command's own result stands
   else
@@ -358,37 +345,35 @@ int run(Options o) {
 
 void addRun(Command& app) {
   auto o = std::make_shared<Options>();
-  Command command =
-      app.command("run", "Run a command and record every GPU kernel, copy and collective of it and its children");
-  command.option("-o,--output", o->output, "Trace to write; default: the command's name with .sbt").type("FILE.sbt");
+  Command command = app.command("run", "Run a command and record all its GPU kernels, copies and collectives");
+  command.option("-o,--output", o->output, "Trace to write (default: the command's name with .sbt)").type("FILE.sbt");
   command
       .option("--mode", o->mode,
-              "light: kernels, copies, collectives; default: also launch calls, NVTX, synchronisation; full: all "
-              "CUDA calls")
+              "What to record. light: kernels, copies, collectives; default: also launch calls, NVTX and "
+              "synchronisation; full: all CUDA calls")
       .showDefault()
       .check(oneOf({"light", "default", "full"}));
-  command.flag("--proxy", o->proxy, "Also NCCL's network transfers (proxy operations)");
+  command.flag("--proxy", o->proxy, "Also record NCCL's network transfers (proxy operations)");
   command.flag("--graph-nodes", o->graph_nodes,
-               "Kernels inside CUDA graphs one by one, instead of one row a graph launch (costs more)");
+               "Record each kernel inside a CUDA graph, instead of one row per graph launch (costs more)");
   command
       .option("--flight", o->flight_s,
-              "Keep only the last SECONDS in memory; written at the end, or any time by `tracesmith record --last`")
+              "Keep only the last SECONDS, in memory; write them at the end, or at any time with `tracesmith record "
+              "--last`")
       .type("SECONDS")
       .check(range(1, 3600));
   command.flag(
       "--per-step", o->per_step,
-      "Print a line for each training step: what it took, computing (of the median rank, and of the one that computed "
-      "most) and communicating. "
-      "Steps are marked by tracesmith.h or by NVTX ranges named like \"step 12\"");
+      "Print a line for each training step: its duration, the computing time of the median and of the busiest rank, "
+      "and the communicating time. Mark steps with tracesmith.h or with NVTX ranges named like \"step 12\"");
   command.flag("--no-telemetry", o->no_telemetry,
-               "Without this machine's power, clocks, temperatures, memory and load (table metrics)");
+               "Do not record power, clocks, temperatures, memory and load of this machine (table metrics)");
   command.flag("--json", o->json, "Print the summary (on standard error) as JSON");
   command.positional("command", o->command, "Command to run, after --").required().type("CMD...");
   command.positionalsLast();
   command.footer(
-      "The command is not changed: its input, output, signals and exit code pass through. If the probe fails, only the "
-      "recording stops.\n\n"
-      "Example:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py");
+      "The command runs unchanged: input, output, signals and exit code pass through. If the probe fails, only "
+      "the\nrecording stops.\n\nExample:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py");
   command.run([o] { return run(*o); });
 }
 

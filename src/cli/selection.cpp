@@ -13,8 +13,8 @@ Status resolveTime(const std::string& text, int64_t start, int64_t& out) {
   if (parseInt(text, out)) return {};
   int64_t ns;
   if (!parseDuration(text, ns))
-    return Status::invalid("'" + text +
-                           "' is no time: give ns as in the trace, or a time after its start like 1.5s, 20ms, 300us");
+    return Status::invalid(
+        "'" + text + "' is not a time: give ns as in the trace, or a time after its start such as 1.5s, 20ms or 300us");
   out = start + ns;
   return {};
 }
@@ -23,11 +23,12 @@ Status resolveTime(const std::string& text, int64_t start, int64_t& out) {
 
 void SelectionOptions::add(Command& command) {
   command
-      .option("--from", from, "Only rows that end at or after this: ns as in the trace, or e.g. 1.5s after its start")
+      .option("--from", from,
+              "Only rows that end at or after TIME: ns as in the trace, or a time after its start such as 1.5s")
       .type("TIME");
-  command.option("--to", to, "Only rows that start before this").type("TIME");
+  command.option("--to", to, "Only rows that start before TIME").type("TIME");
   command.option("--rank", ranks, "Only these ranks: 0,3,7").commas().oneWord();
-  command.option("--device", devices, "Only these GPUs of their node: 0,1").commas().oneWord();
+  command.option("--device", devices, "Only these GPUs, by their index on the node: 0,1").commas().oneWord();
   command.option("--type", types, "Only these types: kernel,memcpy,…").commas().oneWord();
 }
 
@@ -47,7 +48,7 @@ Result<trace::Selection> SelectionOptions::resolve(const trace::Reader& reader, 
       std::string known;
       for (int i = 0; i < trace::kEventTypes; ++i)
         known += std::string(i ? ", " : "") + trace::eventTypeName(static_cast<trace::EventType>(i));
-      return Status::invalid("there is no type '" + t + "'; types are " + known);
+      return Status::invalid("no event type '" + t + "'; the types are " + known);
     }
     s.types |= 1ull << static_cast<int>(type);
   }

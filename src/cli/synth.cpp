@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/count.hpp"
 #include "base/text.hpp"
 #include "capture/sim/live.hpp"
 #include "capture/sim/rows.hpp"
@@ -53,9 +54,11 @@ int synth(const Options& o) {
     std::printf("%s\n", text.c_str());
     return 0;
   }
-  std::printf("%s: %s events of %d ranks on %d nodes, %d steps, %s (%.2f bytes/event) in %.1f s\n", o.output.c_str(),
-              humanCount(o.job.events).c_str(), o.job.ranks, job.nodes(), job.steps(), humanBytes(size).c_str(),
-              per_event, seconds);
+  std::printf("%s: %s of %s on %s, %s, %s (%.2f bytes/event) in %.1f s\n", o.output.c_str(),
+              counted(o.job.events, "event").c_str(), counted(static_cast<uint64_t>(o.job.ranks), "rank").c_str(),
+              counted(static_cast<uint64_t>(job.nodes()), "node").c_str(),
+              counted(static_cast<uint64_t>(job.steps()), "step").c_str(), humanBytes(size).c_str(), per_event,
+              seconds);
   return 0;
 }
 
@@ -77,8 +80,9 @@ int live(Options& o) {
   Result<std::unique_ptr<sim::LiveJob>> job = sim::LiveJob::create(o.run);
   if (!job) return fail(job.status());
   if (!o.json)
-    std::fprintf(stderr, "simulating %d GPUs, %.0f ms a step%s\n", o.job.ranks, o.run.step_ms,
-                 o.run.steps ? "" : "; Ctrl-C ends it");
+    std::fprintf(stderr, "simulating %s, %.0f ms per step%s\n",
+                 counted(static_cast<uint64_t>(o.job.ranks), "GPU").c_str(), o.run.step_ms,
+                 o.run.steps ? "" : "; press Ctrl-C to stop");
   (*job)->run(g_stop);
   const auto steps = (*job)->stepsDone();
   if (o.json) {
@@ -87,7 +91,7 @@ int live(Options& o) {
     w.beginObject().field("ranks", o.job.ranks).field("steps", steps).field("hangs", (*job)->hangs()).endObject();
     std::printf("%s\n", text.c_str());
   } else {
-    std::fprintf(stderr, "%s steps%s\n", humanCount(steps).c_str(), (*job)->hangs() ? ", then it hung" : "");
+    std::fprintf(stderr, "%s%s\n", counted(steps, "step").c_str(), (*job)->hangs() ? ", then it hung" : "");
   }
   return 0;
 }
@@ -96,53 +100,52 @@ int live(Options& o) {
 
 void addSynth(Command& app) {
   auto o = std::make_shared<Options>();
-  Command command = app.command("synth", "Make a realistic training trace without a GPU");
+  Command command = app.command("synth", "Generate a realistic training trace without a GPU");
   command.option("-o,--output", o->output, "Trace to write").type("FILE.sbt");
-  command.option("--events", o->job.events, "Rows of events to make")
+  command.option("--events", o->job.events, "Events to generate")
       .showDefault()
       .check(range(uint64_t{1}, uint64_t{100'000'000'000}));
   command.option("--ranks", o->job.ranks, "Ranks of the job, one GPU each").showDefault().check(range(1, 65536));
   command.option("--gpus-per-node", o->job.gpus_per_node, "GPUs on each node").showDefault().check(range(1, 1024));
-  command.option("--pipeline", o->job.pipeline, "Stages of a pipeline: microbatches are sent from one to the next")
+  command.option("--pipeline", o->job.pipeline, "Pipeline stages; microbatches are sent from one to the next")
       .showDefault()
       .check(range(1, 1024));
   command
       .option("--tensor", o->job.tensor,
-              "Ranks of a tensor-parallel group, which reduce every microbatch; 0: none, the ranks of a node share "
+              "Ranks per tensor-parallel group, which reduces every microbatch; 0: none, the ranks of a node share "
               "some gradients")
       .showDefault()
       .check(range(0, 1024));
-  command.option("--microbatches", o->job.microbatches, "Microbatches of a step, with --pipeline or --tensor")
+  command.option("--microbatches", o->job.microbatches, "Microbatches per step, with --pipeline or --tensor")
       .showDefault()
       .check(range(1, 64));
-  command.option("--seed", o->job.seed, "The same seed gives the same bytes").showDefault();
+  command.option("--seed", o->job.seed, "Random seed; the same seed gives the same bytes").showDefault();
   command.option("--threads", o->threads, "Threads").showDefault().check(range(1, 256));
   command
       .option("--fault", o->faults,
-              "What goes wrong instead: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS] (its data "
-              "loader), jitter=PERCENT, hang=RANK[:STEP] (live), checkpoint=STEPS[:MS] (rank 0 saves while all wait), "
-              "from=STEP (when it begins), none")
+              "Faults to simulate instead of the default ones: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], "
+              "late=RANK[:MS] (slow data loader), jitter=PERCENT, hang=RANK[:STEP] (with --live), "
+              "checkpoint=STEPS[:MS] (rank 0 saves while all wait), from=STEP (when the faults start), none")
       .type("FAULT...");
   command.flag("--live", o->live,
-               "Run the job in real time instead, each rank with a ring as a real one under the probe has");
-  command.option("--steps", o->run.steps, "Live: end after so many steps; 0: when stopped").showDefault();
-  command.option("--step-ms", o->run.step_ms, "Live: what a step takes, ms").showDefault().check(range(0.1, 1e6));
-  command.option("--operations", o->run.job.operations, "Live: kernels, copies and collectives of a rank in a step")
+               "Run the job in real time instead, each rank with a ring like a real process under the probe");
+  command.option("--steps", o->run.steps, "Live: number of steps; 0 runs until stopped").showDefault();
+  command.option("--step-ms", o->run.step_ms, "Live: duration of a step, in ms").showDefault().check(range(0.1, 1e6));
+  command.option("--operations", o->run.job.operations, "Live: kernels, copies and collectives per rank and step")
       .showDefault()
       .check(range(24, 100000));
-  command.option("--speed", o->run.speed, "Live: simulated seconds a second; 0: as fast as the rings are read")
+  command.option("--speed", o->run.speed, "Live: simulated seconds per second; 0 runs as fast as the rings are read")
       .showDefault()
       .check(nonNegative());
   command.flag("--json", o->json, "Print the summary as JSON");
   command.footer(
-      "A data-parallel job: steps of forward, backward and optimizer; kernels with about 3,000 names in Zipf\n"
-      "proportion, their launches, copies, and collectives that end together on all ranks. Without --fault one rank\n"
-      "turns slow halfway and one node has slow links. Each node has its own clock. The truth is in the tables "
-      "metadata\n"
-      "and clocks.\n\n"
-      "Example:  tracesmith synth -o job.sbt --events 1000000 --ranks 32 --seed 7 --fault slow-gpu=5:1.2\n"
-      "          tracesmith run -o live.sbt -- tracesmith synth --live --ranks 8 --steps 100 --fault slow-gpu=3\n"
-      "          tracesmith synth -o pp.sbt --ranks 32 --pipeline 4 --tensor 2 --fault slow-gpu=9:1.1");
+      "A data-parallel job: steps of forward, backward and optimizer; kernels with about 3,000 names in a "
+      "Zipf\ndistribution, their launches, copies, and collectives that end together on all ranks. Without --fault, "
+      "one rank\nbecomes slow halfway and one node has slow links. Each node has its own clock. The true values are in "
+      "the tables\nmetadata and clocks.\n\nExample:  tracesmith synth -o job.sbt --events 1000000 --ranks 32 --seed 7 "
+      "--fault slow-gpu=5:1.2\n          tracesmith run -o live.sbt -- tracesmith synth --live --ranks 8 --steps 100 "
+      "--fault slow-gpu=3\n          tracesmith synth -o pp.sbt --ranks 32 --pipeline 4 --tensor 2 --fault "
+      "slow-gpu=9:1.1");
   command.run(
       [o]() -> Status {
         if (o->live == !o->output.empty()) return Status::invalid("give either -o FILE.sbt or --live");

@@ -153,15 +153,17 @@ void addTop(Command& app) {
   Command command = app.command("top", "Watch this machine's GPUs and what runs on them");
   addPlaces(command, o->sampler.places);
   o->sampler.fast_ms = 500;
-  command.option("--interval", o->interval_ms, "ms between pictures").showDefault().check(range(100, 60000));
-  command.option("--sort", o->sort, "Order of processes")
+  command.option("--interval", o->interval_ms, "Interval between updates, in ms")
+      .showDefault()
+      .check(range(100, 60000));
+  command.option("--sort", o->sort, "Sort processes by")
       .showDefault()
       .check(oneOf({"memory", "gpu", "pid", "rank", "user"}));
-  command.flag("--once", o->once, "Print one picture and end; so does output that is no terminal");
-  command.flag("--json", o->json, "Print the newest values once, as JSON");
+  command.flag("--once", o->once, "Print once and exit; the default if the output is not a terminal");
+  command.flag("--json", o->json, "Print the latest values once, as JSON");
   command.footer(
-      "Keys: q quits, m g p r u sort processes, arrows scroll. NO_COLOR=1 turns colours off.\n\n"
-      "Example:  tracesmith top\n          tracesmith top --json | jq '.processes'");
+      "Keys: q quits; m, g, p, r, u sort the processes; arrows scroll. NO_COLOR=1 turns colours off.\n\nExample:  "
+      "tracesmith top\n          tracesmith top --json | jq '.processes'");
   command.run([o] { return run(*o); });
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "cli/terminal.hpp"
 
@@ -77,7 +78,7 @@ std::string sparkline(const std::deque<double>& history, size_t width, double mo
 /// Value of a metric, NaN when it is not there or old.
 double current(const Latest::State& s, Metric m, int32_t device, const std::string& part = "") {
   const Value* v = s.find(m, device, part);
-  if (!v || (v->metric->rate != Rate::rare && rawNowNs() - v->ts_ns > kFreshNs)) return std::nan("");
+  if (!v || (v->metric->rate != Rate::rare && rawClock() - v->ts_ns > kFreshNs)) return std::nan("");
   return v->metric->kind == MetricKind::counter ? v->rate() : v->value;
 }
 
@@ -148,7 +149,7 @@ std::string trafficLine(const Latest::State& s, const TopView& view) {
   double rx = 0, tx = 0, read = 0, written = 0, rdma_rx = 0, rdma_tx = 0;
   bool rdma = false;
   for (const Value& v : s.values) {
-    if (v.device >= 0 || v.metric->kind != MetricKind::counter || rawNowNs() - v.ts_ns > kFreshNs) continue;
+    if (v.device >= 0 || v.metric->kind != MetricKind::counter || rawClock() - v.ts_ns > kFreshNs) continue;
     if (v.metric == &metricInfo(Metric::host_network_rx_bytes) && v.part != "lo") rx += v.rate();
     if (v.metric == &metricInfo(Metric::host_network_tx_bytes) && v.part != "lo") tx += v.rate();
     if (v.metric == &metricInfo(Metric::host_disk_read_bytes)) read += v.rate();
@@ -176,7 +177,7 @@ std::string gpuLine(const Latest::State& s, const Gpu& g, const TopView& view) {
   Line l(view);
   l.add(format("%3.0f  ", g.index), kBold);
   if (const Gap* gap = gapOf(s, g.index)) {
-    l.add("no answer: " + gap->cause + ", " + humanNs(static_cast<double>(rawNowNs() - gap->from_ns)), kRed);
+    l.add("no response: " + gap->cause + ", " + humanNs(static_cast<double>(rawClock() - gap->from_ns)), kRed);
     return l.text();
   }
   const double util = current(s, Metric::gpu_utilization_percent, g.index);
@@ -247,7 +248,7 @@ std::vector<TopProcess> topProcesses(const Latest::State& state, const std::stri
   for (const Value& v : state.values) {
     int64_t pid = 0;
     if (v.metric != &metricInfo(Metric::gpu_process_memory_bytes) || !parseInt(v.part, pid) ||
-        rawNowNs() - v.ts_ns > kFreshNs)
+        rawClock() - v.ts_ns > kFreshNs)
       continue;
     out.push_back({processInfo(root, pid), v.device, v.value});
   }
@@ -303,7 +304,7 @@ std::vector<std::string> topLines(const Latest::State& s, std::vector<TopProcess
   } else if (gpus > 0 && left >= 12) {
     lines.push_back("");
     Line l(view);
-    lines.push_back(l.add("no process on the GPUs, or none that may be seen", kDim).text());
+    lines.push_back(l.add("no visible process uses the GPUs", kDim).text());
   }
   while (lines.size() + footer < view.height) lines.push_back("");
   lines.resize(view.height - footer);

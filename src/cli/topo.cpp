@@ -24,7 +24,7 @@ struct Options {
 int printPath(const cluster::GPUTopology& topology, const Options& o) {
   const std::vector<uint32_t> path = topology.getOptimalPath(o.path[0], o.path[1]);
   if (path.empty())
-    return fail(Status::notFound("there is no path of known speed from GPU " + std::to_string(o.path[0]) + " to GPU " +
+    return fail(Status::notFound("no path of known speed from GPU " + std::to_string(o.path[0]) + " to GPU " +
                                  std::to_string(o.path[1])));
   const std::optional<double> seconds = topology.estimateTransferTime(o.path[0], o.path[1], o.bytes);
   std::string text;
@@ -64,21 +64,20 @@ void addTopo(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("topo", "Show how this machine's GPUs are connected");
   addPlaces(command, o->places);
-  Option dot = command.flag("--dot", o->dot, "Graphviz");
-  Option json = command.flag("--json", o->json, "JSON; null: not known, or not measured");
-  Option svg = command.flag("--svg", o->svg, "A picture");
+  Option dot = command.flag("--dot", o->dot, "Print Graphviz (dot)");
+  Option json = command.flag("--json", o->json, "Print JSON; null means unknown or not measured");
+  Option svg = command.flag("--svg", o->svg, "Print an SVG image");
   dot.excludes(json).excludes(svg);
   json.excludes(svg);
-  command.option("-o,--output", o->output, "Write there").type("FILE");
-  command.option("--path", o->path, "The best path from one GPU to another, and how long a copy takes")
+  command.option("-o,--output", o->output, "File to write (default: standard output)").type("FILE");
+  command.option("--path", o->path, "Print the best path from one GPU to another, and how long a copy takes")
       .words(2)
       .type("FROM TO");
-  command.option("--bytes", o->bytes, "Size of that copy").showDefault();
+  command.option("--bytes", o->bytes, "Size of that copy, in bytes").showDefault();
   command.footer(
-      "The matrix is that of nvidia-smi topo -m. Speeds are those the driver states, in one direction; what\n"
-      "`tracesmith bench links` measured on this node stands beside them.\n\n"
-      "Examples:  tracesmith topo\n           tracesmith topo --svg -o node.svg\n           tracesmith topo --path 0 7 "
-      "--bytes 100000000");
+      "Prints the same matrix as nvidia-smi topo -m. Speeds are what the driver reports, in one direction; results "
+      "of\n`tracesmith bench links` on this node are shown next to them.\n\nExamples:  tracesmith topo\n           "
+      "tracesmith topo --svg -o node.svg\n           tracesmith topo --path 0 7 --bytes 100000000");
   command.run([o] { return run(*o); });
 }
 

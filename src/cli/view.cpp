@@ -25,8 +25,8 @@ struct Options {
 
 int run(const Options& o) {
   if (o.web) return serveTrace(o.file, o.page, o.json);
-  if (o.timeline && !o.table.empty()) return usage("view", "--timeline shows events: it goes without --table");
-  if (o.threads && !o.timeline) return usage("view", "--threads goes with --timeline");
+  if (o.timeline && !o.table.empty()) return usage("view", "--timeline shows events: --table cannot be used with it");
+  if (o.threads && !o.timeline) return usage("view", "--threads works only with --timeline");
   const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
   if (!table) return usage("view", unknownTable(o.table));
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
@@ -52,34 +52,32 @@ int run(const Options& o) {
 void addView(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("view", "Show the rows of a trace, or a timeline of its GPUs");
-  command.positional("FILE", o->file, "Trace to look at").required().type("FILE.sbt");
-  command.option("-n", o->count, "Rows to show (20), or lines of the timeline (40)")
+  command.positional("FILE", o->file, "Trace to show").required().type("FILE.sbt");
+  command.option("-n", o->count, "Rows to show (default: 20), or lines of the timeline (default: 40)")
       .type("N")
       .check(range(uint64_t{1}, uint64_t{10'000'000}));
-  command.option("--table", o->table, "Table to show (events)").type("TABLE");
+  command.option("--table", o->table, "Table to show (default: events)").type("TABLE");
   o->selection.add(command);
-  command.flag("--timeline", o->timeline, "A line for each stream: what it did, how busy it was");
-  command.flag("--threads", o->threads, "Lines for the threads of the host too");
-  command.option("--width", o->width, "Characters of a line (as wide as the terminal)")
+  command.flag("--timeline", o->timeline,
+               "Show a timeline: a line for each stream, with what it did and how busy it was");
+  command.flag("--threads", o->threads, "Also show the threads of the host in the timeline");
+  command.option("--width", o->width, "Characters per line (default: width of the terminal)")
       .type("N")
       .check(range(uint64_t{40}, uint64_t{10'000}));
-  Option web = command.flag("--web", o->web, "Serve a page with the timeline, for a browser on this machine");
-  command.option("--port", o->page.port, "Port of the page; 0: any").needs(web).showDefault();
-  command.flag("--strict", o->strict, "Fail if a part of the trace cannot be read");
+  Option web = command.flag("--web", o->web, "Serve an interactive timeline for a browser on this machine");
+  command.option("--port", o->page.port, "Port of the page; 0 picks a free one").needs(web).showDefault();
+  command.flag("--strict", o->strict, "Exit with 1 if a part of the trace cannot be read");
   command.flag("--json", o->json, "Print JSON: an array of rows with all columns, or the timeline's lines");
   command.footer(
-      "Rows come in order of time. Times are us after the first event of the trace; with --json they are ns as in the\n"
-      "trace, on the reference clock where the trace knows the clocks of several nodes. Columns without a value are "
-      "left out, long names lose their middle.\n\n"
-      "The timeline shows by the character what filled most of a span of time, and roughly how much of it:\n"
-      "  # kernels (+ about half, : less)   N communication (n less than half)   M copies (m)   . idle\n"
-      "  and for threads: o operators, r calls of the runtime or driver, s waiting for the GPU.\n"
-      "JSON of the timeline: from_ns, to_ns, bucket_ns, lines [rank, device, stream, tid, busy, buckets], "
-      "ranks_not_shown.\n\n"
-      "Examples:  tracesmith view job.sbt --type kernel --rank 3 -n 50\n"
-      "           tracesmith view job.sbt --timeline --from 1s --to 1.2s\n"
-      "           tracesmith view job.sbt --web\n"
-      "           tracesmith view job.sbt --table collectives");
+      "Rows are sorted by time. Times are us after the first event of the trace; with --json they are ns, on "
+      "the\nreference clock if the trace has clock models. Columns without values are left out, and long names are "
+      "shortened\nin the middle.\n\nEach character of the timeline shows what filled most of its time span, and "
+      "roughly how much of it:\n  # kernels (+ about half, : less)   N communication (n less than half)   M copies (m) "
+      "  . idle\n  and for threads: o operators, r calls of the runtime or driver, s waiting for the GPU.\nJSON of the "
+      "timeline: from_ns, to_ns, bucket_ns, lines [rank, device, stream, tid, busy, buckets], "
+      "ranks_not_shown.\n\nExamples:  tracesmith view job.sbt --type kernel --rank 3 -n 50\n           tracesmith view "
+      "job.sbt --timeline --from 1s --to 1.2s\n           tracesmith view job.sbt --web\n           tracesmith view "
+      "job.sbt --table collectives");
   command.run([o] { return run(*o); });
 }
 

@@ -200,7 +200,7 @@ Status viewRows(const Reader& reader, const TableInfo& table, const Selection& s
   if (selection.all() && count < reader.rows(table))
     std::printf("(%s of %s rows; -n shows more)\n", humanCount(count).c_str(), humanCount(reader.rows(table)).c_str());
   else if (count == o.count)
-    std::printf("(the first %s; -n shows more)\n", humanCount(count).c_str());
+    std::printf("(first %s rows; -n shows more)\n", humanCount(count).c_str());
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/count.hpp"
 #include "base/text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/view.hpp"
@@ -215,7 +216,7 @@ std::string label(const Key& key) {
 void Timeline::print(const std::vector<int64_t>& not_shown) const {
   const size_t width = label({0, 0, 0, 0}).size();
   std::string what = " from " + humanNs(difference(o_.start_ns, window_.from)) + " to " +
-                     humanNs(difference(o_.start_ns, window_.to)) + "; a character is " + humanNs(window_.bucketNs());
+                     humanNs(difference(o_.start_ns, window_.to)) + "; one character is " + humanNs(window_.bucketNs());
   size_t room = o_.width > what.size() + 20 ? o_.width - what.size() : 20;
   std::printf("%s%s\n\n", shorten(printable(reader_.path()), room).c_str(), what.c_str());
   std::string head = axis(width);
@@ -233,10 +234,10 @@ void Timeline::print(const std::vector<int64_t>& not_shown) const {
   std::printf("\n# kernels (+ about half, : less)  N communication  M copies  . idle\n");
   if (o_.threads) std::printf("threads: o operators  r calls of the runtime  s waiting for the GPU\n");
   size_t more = lanes_.size() > o_.count ? lanes_.size() - o_.count : 0;
-  if (more > 0) std::printf("… and %zu more lines of these ranks (-n shows more)\n", more);
+  if (more > 0) std::printf("… and %s of these ranks (-n shows more)\n", counted(more, "more line").c_str());
   if (!not_shown.empty())
-    std::printf("… and %s more ranks: choose with --rank %s, or show more lines with -n\n",
-                humanCount(not_shown.size()).c_str(), std::to_string(not_shown[0]).c_str());
+    std::printf("… and %s: select some with --rank %s, or show more lines with -n\n",
+                counted(not_shown.size(), "more rank").c_str(), std::to_string(not_shown[0]).c_str());
 }
 
 void Timeline::printJson(size_t ranks_not_shown) const {
@@ -285,7 +286,7 @@ Status Timeline::draw() {
   if (o_.json)
     printJson(not_shown.size());
   else if (lanes_.empty())
-    std::printf("nothing ran on a GPU in this window%s\n", o_.threads ? "" : "; --threads shows the host");
+    std::printf("no GPU activity in this window%s\n", o_.threads ? "" : "; --threads shows the host");
   else
     print(not_shown);
   return {};

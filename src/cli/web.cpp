@@ -4,8 +4,8 @@
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
-#include "cli/query_library.hpp"
-#include "cli/server_library.hpp"
+#include "cli/libraries.hpp"
+#include "server/api.hpp"
 
 namespace tracesmith::cli {
 
@@ -41,7 +41,7 @@ int serveTrace(const std::string& file, server::Options options, bool json) {
     w.beginObject().field("page", address).field("port", static_cast<int64_t>((*server)->port())).endObject();
     std::printf("%s\n", text.c_str());
   } else {
-    std::printf("%s is at %s (Ctrl-C ends it)\n", file.c_str(), address.c_str());
+    std::printf("%s: open %s in a browser (Ctrl-C stops the server)\n", file.c_str(), address.c_str());
   }
   std::fflush(stdout);
   signals.wait();

@@ -1,5 +1,5 @@
 // The cluster as the rest of the program sees it: no gRPC in here. The code behind it is in libtracesmith_cluster.so,
-// which src/cli/cluster_library.cpp loads when a cluster command is given.
+// which src/cli/libraries.cpp loads when a cluster command is given.
 #pragma once
 
 #include <atomic>
@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "access/guard.hpp"
-#include "analysis/live/report.hpp"
-#include "analysis/live/verdict.hpp"
+#include "model/travel.hpp"
 #include "sync/clock_fit.hpp"
+#include "sync/sources.hpp"
 #include "tracesmith/common/status.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {
+
+using namespace model;  // sessions, nodes, reports: what travels
 
 constexpr uint16_t kMasterPort = 50051, kAgentPort = 50052;
 constexpr const char* kDefaultData = "tracesmith-data";
@@ -36,6 +38,8 @@ struct AgentOptions {
   uint32_t freq_ms = 500;               ///< of telemetry, where a session does not say
   double keep_rings_s = 600;            ///< of ended processes, where nobody recorded them
   uint64_t segment_bytes = 32u << 20;   ///< of a file of the spool, about
+  int tick_ms = 20;                     ///< between two looks at the rings while recording, less where they fill fast
+  sync::Source clock;                   ///< what this node's clock is compared with; by default the master's
   access::SecurityOptions security;
 };
 
@@ -66,63 +70,6 @@ struct CertificateOptions {
   int64_t valid_from_s = 0;  ///< Unix seconds; 0: now
 };
 
-struct DeviceStatus {
-  uint32_t index = 0;
-  std::string name;
-  uint64_t memory_bytes = 0;
-};
-
-struct NodeStatus {
-  std::string node, hostname, address, version, boot_id;
-  std::vector<DeviceStatus> gpus;
-  bool connected = false, healthy = false;
-  double silent_s = 0;
-  // as of the last heartbeat
-  bool clock_known = false;
-  int64_t clock_offset_ns = 0, clock_bound_ns = 0, clock_delay_ns = 0;
-  double clock_drift_ppm = 0;
-  std::string clock_method;
-  uint64_t clock_faults = 0;
-  uint32_t processes = 0, captures = 0;
-  uint64_t records = 0, losses = 0, spool_bytes = 0;
-  std::string problem;
-  // in the store
-  uint64_t stored_bytes = 0, stored_events = 0;
-};
-
-struct SessionNode {
-  std::string node;
-  bool complete = false, healthy = false;
-  int64_t covered_ns = 0;
-};
-
-struct SessionInfo {
-  std::string id, name;
-  int64_t start_ns = 0, end_ns = 0;  ///< Unix ns of the master; end 0: still recording
-  std::string state;                 ///< recording, collecting, complete, incomplete
-  std::vector<SessionNode> nodes;
-  uint32_t freq_ms = 0;
-  uint64_t bytes = 0;
-  uint64_t max_bytes = 0;  ///< retention; 0: no limit
-  double max_age_s = 0;
-};
-
-struct ClusterStatus {
-  std::vector<NodeStatus> nodes;
-  std::vector<SessionInfo> sessions;
-  int64_t now_ns = 0;
-  uint64_t stored_bytes = 0, memory_bytes = 0;
-  std::string problem, version;
-};
-
-struct StartOptions {
-  std::string name;
-  double last_s = 0, duration_s = 0;
-  uint32_t freq_ms = 0;
-  uint64_t max_bytes = 0;
-  double max_age_s = 0;
-};
-
 /// What a subscriber wants; empty: all.
 struct EventFilter {
   std::vector<std::string> nodes;
@@ -136,24 +83,6 @@ struct LiveEvent {
   int64_t rank = -1;             ///< −1: not known
   uint64_t lost = 0;             ///< that were asked for and did not get here, since the event before
   tracesmith::TraceEvent event;  ///< of type Unknown: there is none, only a loss
-};
-
-/// What a node last said of its GPUs and processes.
-struct LiveNode {
-  analysis::live::NodeReport report;
-  double age_s = 0;
-};
-
-struct LiveStatus {
-  std::vector<LiveNode> nodes;  ///< those that have reported to this run of the master
-  int64_t now_ns = 0;           ///< reference clock
-};
-
-/// Whether the job stands still, and what the watcher noticed so far, newest last.
-struct HangStatus {
-  analysis::live::HangVerdict verdict;
-  std::vector<analysis::live::Alert> alerts;
-  int64_t now_ns = 0;
 };
 
 /// A trace of a session that still records, in a file of its own. One thread at a time.
@@ -182,9 +111,9 @@ class Client {
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
   /// The session as one trace, whole or absent; with an empty name all that is stored. `progress` gets the bytes so
-  /// far.
+  /// far. Of these nodes alone; empty: of all.
   virtual Status fetch(const std::string& name_or_id, const std::string& path,
-                       const std::function<void(uint64_t)>& progress) = 0;
+                       const std::function<void(uint64_t)>& progress, const std::vector<std::string>& nodes = {}) = 0;
   /// A copy that grows, at a new file; nullptr: only a client in the master's process has it.
   virtual std::unique_ptr<SessionCopy> copy(const std::string& id, const std::string& path) {
     (void)id, (void)path;
@@ -211,6 +140,8 @@ class Server {
   virtual Status stopCapture() = 0;
   /// What the last one recorded, as one trace; waits for what probes still hold.
   virtual Status exportTrace(const std::string& path) = 0;
+  /// An agent compares its clock now, besides the comparisons that go on all the time.
+  virtual Status synchronizeTime() { return Status::unsupported("a master's clock is the reference"); }
   /// A master's client in this process, for any thread: it may do everything, and goes before the server does.
   /// Empty for an agent.
   virtual std::unique_ptr<Client> client() { return nullptr; }
@@ -225,10 +156,5 @@ class Library {
   /// Returns the files it wrote.
   virtual Result<std::vector<std::string>> makeCertificates(const CertificateOptions& options) = 0;
 };
-
-/// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "cluster 7, tracesmith " TRACESMITH_VERSION;
-using CreateLibrary = Library*(const char* version);
-constexpr const char* kCreateLibraryName = "tracesmithCreateCluster";
 
 }  // namespace tracesmith::cluster

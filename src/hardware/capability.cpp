@@ -69,7 +69,7 @@ Status saveCapability(const std::string& path, const Capability& capability) {
   std::error_code failed;
   if (std::filesystem::path folder = std::filesystem::path(path).parent_path(); !folder.empty())
     std::filesystem::create_directories(folder, failed);
-  if (failed) return Status::io("cannot make the folder of " + path + ": " + failed.message());
+  if (failed) return Status::io("cannot create the folder of " + path + ": " + failed.message());
   Result<OutputFile> file = OutputFile::create(path);
   if (!file) return file.status();
   TS_TRY(file->write(capabilityJson(capability) + "\n"));
@@ -99,7 +99,7 @@ Result<Capability> loadCapability(const std::string& path) {
     f.how = string(e, "how");
     int64_t repetitions = 0;
     if (e["median"].get(f.median) || e["low"].get(f.low) || e["high"].get(f.high) || e["repetitions"].get(repetitions))
-      return Status::corrupt(path + ": the figure " + f.name + " lacks a number");
+      return Status::corrupt(path + ": the figure " + f.name + " has no number");
     f.repetitions = static_cast<int>(repetitions);
     c.figures.push_back(std::move(f));
   }

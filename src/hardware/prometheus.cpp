@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "hardware/latest.hpp"
 
@@ -85,7 +86,7 @@ void number(std::string& out, double v) {
 
 std::string prometheusText(const Latest::State& state, int64_t stale_ns) {
   std::string out;
-  const int64_t now = rawNowNs();
+  const int64_t now = rawClock();
   const MetricInfo* metric = nullptr;
   Name name;
   for (const Latest::Value& v : state.values) {
@@ -141,8 +142,8 @@ std::string prometheusText(const Latest::State& state, int64_t stale_ns) {
     out += "} 1\n";
   }
   out +=
-      "# HELP tracesmith_collector_gap 1 for a collector that gives nothing at the moment, with the cause.\n"
-      "# TYPE tracesmith_collector_gap gauge\n";
+      "# HELP tracesmith_collector_gap 1 while a collector returns no data, with the cause.\n# TYPE "
+      "tracesmith_collector_gap gauge\n";
   for (const Gap& g : state.gaps) {
     out += "tracesmith_collector_gap";
     bool first = true;

@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "hardware/adaptive.hpp"
 #include "hardware/source.hpp"
 #include "hardware/sources.hpp"
@@ -20,19 +21,11 @@
 namespace tracesmith::hardware {
 namespace {
 
-int64_t clockNs(clockid_t clock) {
-  timespec t{};
-  ::clock_gettime(clock, &t);
-  return t.tv_sec * 1'000'000'000ll + t.tv_nsec;
-}
-
 constexpr int64_t kMs = 1'000'000;
 constexpr int kWatchMs = 500;                              // how often hanging sources are looked for
 constexpr int kFirstRetryMs = 1000, kLastRetryMs = 30000;  // a source that failed is opened again
 
 }  // namespace
-
-int64_t rawNowNs() { return clockNs(CLOCK_MONOTONIC_RAW); }
 
 /// One source and its thread. Fields without a word are its thread's own.
 struct Worker {
@@ -68,10 +61,10 @@ struct Sampler::State {
     const int ms = rate == Rate::fast ? options.fast_ms : rate == Rate::slow ? options.slow_ms : options.rare_ms;
     return std::max(1, ms) * kMs;
   }
-  /// Sleeps until `at_ns` of rawNowNs(); false when it is time to stop.
+  /// Sleeps until `at_ns` of rawClock(); false when it is time to stop.
   bool sleepUntil(int64_t at_ns) {
     std::unique_lock lock(mutex);
-    const int64_t now = rawNowNs();
+    const int64_t now = rawClock();
     if (at_ns > now) wake.wait_for(lock, std::chrono::nanoseconds(at_ns - now), [&] { return stopping; });
     return !stopping;
   }
@@ -146,7 +139,7 @@ void Sampler::State::work(std::shared_ptr<State> state, std::shared_ptr<Worker> 
   bool open = false;
   int retry_ms = kFirstRetryMs;
   std::array<int64_t, kRates> period{}, next{};
-  const int64_t begin = rawNowNs();
+  const int64_t begin = rawClock();
   for (size_t r = 0; r < kRates; ++r) {
     period[r] = state->periodNs(static_cast<Rate>(r));
     next[r] = w.source->has(static_cast<Rate>(r)) ? begin : INT64_MAX;
@@ -154,7 +147,7 @@ void Sampler::State::work(std::shared_ptr<State> state, std::shared_ptr<Worker> 
   for (;;) {
     const int64_t due = *std::min_element(next.begin(), next.end());
     if (!state->sleepUntil(due)) break;
-    const int64_t start = rawNowNs(), cpu = clockNs(CLOCK_THREAD_CPUTIME_ID);
+    const int64_t start = rawClock(), cpu = readClock(CLOCK_THREAD_CPUTIME_ID);
     w.busy_since_ns = start;
     Status status;
     if (!open) {
@@ -164,16 +157,16 @@ void Sampler::State::work(std::shared_ptr<State> state, std::shared_ptr<Worker> 
     bool changed = false;
     for (size_t r = 0; r < kRates && status.ok(); ++r) {
       if (next[r] > start) continue;
-      batch.begin(rawNowNs(), w.source->device());
+      batch.begin(rawClock(), w.source->device());
       status = w.source->read(static_cast<Rate>(r), batch);
       if (!status) break;
       if (state->options.adaptive) changed |= w.quiet[r].leaveOut(batch.samples(), state->periodNs(Rate::rare));
       state->deliver(w, batch);
     }
     w.busy_since_ns = 0;
-    const int64_t now = rawNowNs();
+    const int64_t now = rawClock();
     std::unique_lock lock(state->mutex);
-    w.cost.cpu_s += static_cast<double>(clockNs(CLOCK_THREAD_CPUTIME_ID) - cpu) * 1e-9;
+    w.cost.cpu_s += static_cast<double>(readClock(CLOCK_THREAD_CPUTIME_ID) - cpu) * 1e-9;
     const double wall = static_cast<double>(now - start) * 1e-9;
     w.cost.wall_s += wall;
     w.cost.longest_s = std::max(w.cost.longest_s, wall);
@@ -229,7 +222,7 @@ void Sampler::State::look(std::shared_ptr<State> state) {
   if (state->options.host) addWorkers(state, state->maker->hostSources());
   for (bool first = true;; first = false) {
     if (first || state->maker->changed()) {
-      state->looking_since_ns = rawNowNs();
+      state->looking_since_ns = rawClock();
       Inventory inventory = state->maker->look();
       keepIndexes(inventory, state->index_of);
       std::vector<KeyedSource> sources;
@@ -243,7 +236,7 @@ void Sampler::State::look(std::shared_ptr<State> state) {
       }
       addWorkers(state, std::move(sources));
     }
-    if (!state->sleepUntil(rawNowNs() + state->options.look_again_ms * kMs)) return;
+    if (!state->sleepUntil(rawClock() + state->options.look_again_ms * kMs)) return;
   }
 }
 
@@ -251,14 +244,14 @@ void Sampler::State::look(std::shared_ptr<State> state) {
 void Sampler::State::endLooking() {
   const int64_t since = looking_since_ns.exchange(0);
   if (told_looking && sink)
-    sink->gap({since, rawNowNs(), -1, "discovery", "hangs", "looking for hardware took long", 1});
+    sink->gap({since, rawClock(), -1, "discovery", "hangs", "searching for hardware took long", 1});
   told_looking = false;
 }
 
 // Called with the mutex held.
 void Sampler::State::tellCosts() {
   if (!sink || workers.empty()) return;
-  const int64_t now = rawNowNs();
+  const int64_t now = rawClock();
   std::vector<CollectorCost> costs;
   std::vector<Sample> samples;
   for (const auto& w : workers) {
@@ -276,15 +269,15 @@ void Sampler::State::tellCosts() {
 
 void Sampler::State::watch(std::shared_ptr<State> state) {
   ::prctl(PR_SET_NAME, "tracesmith-watch");
-  int64_t costs_at = rawNowNs() + state->periodNs(Rate::rare);
-  while (state->sleepUntil(rawNowNs() + kWatchMs * kMs)) {
+  int64_t costs_at = rawClock() + state->periodNs(Rate::rare);
+  while (state->sleepUntil(rawClock() + kWatchMs * kMs)) {
     std::unique_lock lock(state->mutex);
-    const int64_t now = rawNowNs();
+    const int64_t now = rawClock();
     for (const auto& w : state->workers) {
       const int64_t since = w->busy_since_ns;
       if (since != 0 && now - since > state->options.hang_ms * kMs)
         state->beginGap(*w, since,
-                        "hangs: " + w->source->name() + " has not answered a driver or file call for " +
+                        "hangs: " + w->source->name() + " has been waiting for a driver or file call for " +
                             std::to_string((now - since) / kMs) + " ms",
                         true);
     }
@@ -292,7 +285,7 @@ void Sampler::State::watch(std::shared_ptr<State> state) {
     if (looking != 0 && now - looking > state->options.hang_ms * kMs && !state->told_looking) {
       state->told_looking = true;
       if (state->sink)
-        state->sink->gap({looking, 0, -1, "discovery", "hangs", "a driver does not say what hardware there is", 0});
+        state->sink->gap({looking, 0, -1, "discovery", "hangs", "a driver does not report its hardware", 0});
     }
     if (now < costs_at) continue;
     costs_at = now + state->periodNs(Rate::rare);
@@ -309,7 +302,7 @@ Sampler::Sampler(SamplerOptions options, SampleSink& sink) : state_(std::make_sh
 Sampler::~Sampler() { stop(); }
 
 void Sampler::start() {
-  state_->start_ns = rawNowNs();
+  state_->start_ns = rawClock();
   for (auto* body : {&State::look, &State::watch}) {
     auto finished = std::make_shared<std::atomic<bool>>(false);
     state_->helpers.emplace_back(
@@ -338,23 +331,24 @@ void Sampler::stop() {
     threads.swap(state_->threads);
   }
   // A thread that hangs in a driver cannot be ended: it is left alone with its share of the state.
-  const int64_t give_up = rawNowNs() + 1000 * kMs;
+  const int64_t give_up = rawClock() + 1000 * kMs;
   auto leave = [&](std::thread& t, const std::atomic<bool>& finished) {
-    while (!finished && rawNowNs() < give_up) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    while (!finished && rawClock() < give_up) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     finished ? t.join() : t.detach();
   };
   for (size_t i = 0; i < threads.size(); ++i) leave(threads[i], workers[i]->finished);
   for (auto& [thread, finished] : state_->helpers) leave(thread, *finished);
   state_->helpers.clear();
   std::unique_lock lock(state_->mutex);
-  const int64_t now = rawNowNs();
+  const int64_t now = rawClock();
   for (const auto& w : state_->workers) {
     state_->endGap(*w, now);
     if (w->late > 0 && state_->sink)
-      state_->sink->gap({state_->start_ns, now, w->source->device(), w->source->name(), "late readings",
-                         w->source->name() + " was read later than asked for: the machine was busy, or reading took "
-                                             "longer than a period",
-                         w->late});
+      state_->sink->gap(
+          {state_->start_ns, now, w->source->device(), w->source->name(), "late readings",
+           w->source->name() +
+               " was read later than requested: the machine was busy, or reading took longer than the interval",
+           w->late});
   }
   state_->endLooking();
   state_->tellCosts();

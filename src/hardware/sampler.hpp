@@ -28,7 +28,7 @@ struct SamplerOptions {
 
 /// One value. Names and parts live as long as the call they are given in.
 struct Sample {
-  int64_t ts_ns = 0;    ///< CLOCK_MONOTONIC_RAW
+  int64_t ts_ns = 0;    ///< rawClock()
   int32_t device = -1;  ///< GPU index of the inventory; −1: the host
   const MetricInfo* metric = nullptr;
   std::string_view part;  ///< which core, link, port, process; empty: the whole
@@ -83,8 +83,5 @@ class Sampler {
   struct State;
   std::shared_ptr<State> state_;  // shared with the threads: one that hangs outlives the sampler
 };
-
-/// CLOCK_MONOTONIC_RAW, ns: the clock of traces.
-int64_t rawNowNs();
 
 }  // namespace tracesmith::hardware

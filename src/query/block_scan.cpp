@@ -84,7 +84,7 @@ duckdb::unique_ptr<FunctionData> bind(ClientContext&, duckdb::TableFunctionBindI
   bound->traces = input.info->Cast<ScanInfo>().traces;
   std::string name = input.inputs[0].IsNull() ? "" : duckdb::StringValue::Get(input.inputs[0]);
   bound->table = trace::findTable(name);
-  if (!bound->table) throw duckdb::BinderException("no table \"%s\" in a trace", name);
+  if (!bound->table) throw duckdb::BinderException("traces have no table \"%s\"", name);
   bound->blocks = bound->traces->blocks(*bound->table);
   for (const SqlColumn& c : bound->traces->columns(*bound->table)) {
     types.push_back(c.type);

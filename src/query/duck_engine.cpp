@@ -12,6 +12,8 @@
 #include <filesystem>
 
 #include "base/file.hpp"
+#include "base/interface_versions.hpp"
+#include "base/library.hpp"
 #include "base/text.hpp"
 #include "model/communication.hpp"
 #include "model/operation.hpp"
@@ -35,7 +37,7 @@ Status duckError(const duckdb::ErrorData& error) {
   if (error.Type() == duckdb::ExceptionType::INTERRUPT) return Status::cancelled("the query was cancelled");
   if (error.Type() == duckdb::ExceptionType::OUT_OF_MEMORY)
     return Status::exhausted(error.RawMessage().substr(0, error.RawMessage().find('\n')) +
-                             ": give it more with --memory, or ask for less");
+                             ": raise --memory, or ask for less data");
   return Status::invalid(error.Message());
 }
 
@@ -53,13 +55,14 @@ Status guarded(Body body) {
   }
 }
 
-/// A time of a node on the reference clock: by the model in force then, by what collectives refined where they did.
+/// A time of a node on the reference clock, as trace::readClocks() has it: of a node's models those that collectives
+/// refined, or those with a known error, or all; of these the one in force then, or the first.
 constexpr const char* kReferenceMacro =
     "CREATE MACRO reference_ts(at_node, at_ts) AS coalesce("
     "(SELECT arg_max(at_ts + c.offset_ns + round(coalesce(c.drift_ppm, 0) * (at_ts - c.ts_from) / 1e6)::BIGINT, "
-    "(c.method = 'collectives', c.ts_from)) FROM clocks c WHERE c.node = at_node AND c.ts_from <= at_ts), "
-    "(SELECT arg_max(at_ts + c.offset_ns + round(coalesce(c.drift_ppm, 0) * (at_ts - c.ts_from) / 1e6)::BIGINT, "
-    "(c.method = 'collectives', -c.ts_from)) FROM clocks c WHERE c.node = at_node), at_ts)";
+    "(CASE WHEN c.method = 'collectives' THEN 2 WHEN c.bound_ns IS NOT NULL THEN 1 ELSE 0 END, c.ts_from <= at_ts, "
+    "CASE WHEN c.ts_from <= at_ts THEN c.ts_from ELSE -c.ts_from END)) "
+    "FROM clocks c WHERE c.node = at_node AND c.ts_from IS NOT NULL AND c.offset_ns IS NOT NULL), at_ts)";
 
 /// A folder for what does not fit in memory, removed at the end.
 class SpillFolder {
@@ -144,7 +147,7 @@ class DuckEngine : public Engine {
                                 static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2) +
                  "B";
       if (!setMemory(config, memory))
-        return Status::invalid("'" + memory + "' is no amount of memory: say it like 2GB or 500MB");
+        return Status::invalid("'" + memory + "' is not an amount of memory: write it like 2GB or 500MB");
       if (options.threads > 0) config.SetOptionByName("threads", duckdb::Value::BIGINT(options.threads));
       database_ = std::make_unique<duckdb::DuckDB>(nullptr, &config);
       connection_ = std::make_unique<duckdb::Connection>(*database_);
@@ -183,7 +186,7 @@ class DuckEngine : public Engine {
 
   Status exportParquet(const std::string& name, const trace::Selection& selection, const std::string& out) override {
     const trace::TableInfo* table = trace::findTable(name);
-    if (!table) return Status::notFound("a trace has no table '" + name + "'");
+    if (!table) return Status::notFound("traces have no table '" + name + "'");
     RunOptions options;
     options.format = Format::kParquet;
     options.parquet = out;
@@ -211,7 +214,7 @@ class DuckEngine : public Engine {
       if (lost > 0)
         out.push_back(source.name + " lost " + humanCount(lost) + (lost == 1 ? " record" : " records") +
                       ": see the table losses");
-      if (trace::isSimulated(*source.reader)) out.push_back(source.name + " is simulated: no measurement");
+      if (trace::isSimulated(*source.reader)) out.push_back(source.name + " contains simulated data");
     }
     return out;
   }
@@ -262,7 +265,7 @@ class DuckEngine : public Engine {
   Status runToParquet(duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>>& statements, const std::string& path,
                       RunReport& report) {
     if (statements.size() != 1 || statements[0]->type != duckdb::StatementType::SELECT_STATEMENT)
-      return Status::invalid("Parquet output takes one SELECT");
+      return Status::invalid("Parquet output needs exactly one SELECT");
     Result<OutputFile> output = OutputFile::create(path);
     if (!output) return output.status();
     const std::string work = output->workPath().empty() ? path : output->workPath();
@@ -303,18 +306,18 @@ class DuckEngine : public Engine {
 extern "C" __attribute__((visibility("default"))) tracesmith::query::Engine* tracesmithCreateQueryEngine(
     const char* version, const char** why) {
   using namespace tracesmith::query;
-  if (std::strcmp(version, kEngineVersion) != 0) {
-    *why = "libtracesmith_query.so belongs to another version of tracesmith: install both from the same package";
+  if (std::strcmp(version, tracesmith::kQueryInterface) != 0) {
+    *why = tracesmith::kOtherVersion;
     return nullptr;
   }
   try {
     if (std::strcmp(duckdb::DuckDB::LibraryVersion(), kDuckDbVersion) != 0) {
-      *why = "libduckdb.so is not version 1.4.4: put the one that came with tracesmith beside libtracesmith_query.so";
+      *why = "libduckdb.so is not version 1.4.4: put the one that came with tracesmith next to libtracesmith_query.so";
       return nullptr;
     }
     return new DuckEngine();
   } catch (...) {
-    *why = "there is not enough memory";
+    *why = "there is not enough memory for it";
     return nullptr;
   }
 }

@@ -1,5 +1,5 @@
 // SQL over traces, as the rest of the program sees it: no DuckDB in here. The code behind it is in
-// libtracesmith_query.so, which src/cli/query_library.cpp loads when a query is asked.
+// libtracesmith_query.so, which src/cli/libraries.cpp loads when a query is asked.
 #pragma once
 
 #include <cstdint>
@@ -75,11 +75,5 @@ class Engine {
   /// Reads statements from the terminal until the user leaves; `run` says what to do with each.
   virtual void prompt(const std::function<void(const std::string& sql)>& statement) = 0;
 };
-
-/// Changes with every change of what is declared above. Program and library must agree on it.
-constexpr const char* kEngineVersion = "query 3, tracesmith " TRACESMITH_VERSION;
-/// A new engine, or nullptr with the reason in *why (a static text).
-using CreateEngine = Engine*(const char* version, const char** why);
-constexpr const char* kCreateEngineName = "tracesmithCreateQueryEngine";
 
 }  // namespace tracesmith::query

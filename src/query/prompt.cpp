@@ -17,12 +17,9 @@ namespace {
 constexpr int kHistoryLines = 1000;
 
 constexpr const char* kHelp =
-    "Statements end with ';' and may span lines.\n"
-    "  .tables      what there is to ask, with row counts\n"
-    "  .schema T    the columns of table T\n"
-    "  .help        this text\n"
-    "  .quit        leave (or Ctrl-D)\n"
-    "Tab completes names, the arrow keys bring back earlier statements, Ctrl-C cancels a running query.\n";
+    "Statements end with ';' and may span lines.\n  .tables      the tables, with row counts\n  .schema T    the "
+    "columns of table T\n  .help        this text\n  .quit        leave (or Ctrl-D)\nTab completes names, the arrow "
+    "keys bring back earlier statements, Ctrl-C cancels a running query.\n";
 
 std::string historyFile() {
   const char* state = std::getenv("XDG_STATE_HOME");
@@ -65,7 +62,7 @@ class Prompt {
     el_set(line_, EL_PROMPT, promptText);
     el_set(line_, EL_HIST, history, history_);
     el_set(line_, EL_ADDFN, "ts-complete", "Complete a name", completeKey);
-    el_set(line_, EL_ADDFN, "ts-cancel", "Drop the statement", cancelKey);
+    el_set(line_, EL_ADDFN, "ts-cancel", "Discard the statement", cancelKey);
     el_set(line_, EL_BIND, "^I", "ts-complete", nullptr);
     el_set(line_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
     // While a line is edited Ctrl-C is a key like any other; while a query runs it is a signal.
@@ -182,7 +179,7 @@ class Prompt {
     } else if (name == ".schema") {
       const trace::TableInfo* table = trace::findTable(rest);
       if (!table) {
-        std::printf("There is no table '%s'. Try .tables\n", rest.c_str());
+        std::printf("No table '%s'. Try .tables\n", rest.c_str());
         return true;
       }
       std::vector<std::vector<std::string>> rows = {{"column", "type", "meaning"}};
@@ -191,7 +188,7 @@ class Prompt {
                         c.column < 0 ? "file the row comes from" : table->columns[static_cast<size_t>(c.column)].doc});
       std::fputs(alignTable(rows).c_str(), stdout);
     } else {
-      if (name != ".help") std::printf("There is no command '%s'.\n", name.c_str());
+      if (name != ".help") std::printf("No command '%s'. Try .help\n", name.c_str());
       std::fputs(kHelp, stdout);
     }
     return true;
@@ -234,7 +231,7 @@ bool isComplete(std::string_view sql) {
 }
 
 void runPrompt(TraceSet& traces, const std::function<void(const std::string&)>& statement) {
-  std::puts("Ask in SQL; .help for help.");
+  std::puts("Type SQL, or .help for help.");
   Prompt(traces).loop(statement);
 }
 

@@ -16,7 +16,7 @@ Status checkReadOnly(const duckdb::SQLStatement& statement, const std::string& s
   if (statement.type == StatementType::CREATE_STATEMENT &&
       duckdb::StringUtil::Contains(duckdb::StringUtil::Lower(sql), "pivot") &&
       statement.Cast<duckdb::CreateStatement>().info->type == duckdb::CatalogType::TYPE_ENTRY)
-    return Status::invalid("PIVOT has to name its values here: PIVOT … ON column IN (value, …)");
+    return Status::invalid("PIVOT must name its values: PIVOT … ON column IN (value, …)");
   std::string kind = duckdb::StatementTypeToString(statement.type);
   return Status::invalid("a trace can only be read: " + kind +
                          " is not allowed (use SELECT, WITH, SHOW, DESCRIBE, SUMMARIZE or EXPLAIN)");
@@ -27,7 +27,7 @@ Status checkReadOnly(const duckdb::SQLStatement& statement, const std::string& s
 Status parseReadOnly(duckdb::Connection& connection, const std::string& sql,
                      duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>>& statements) {
   statements = connection.ExtractStatements(sql);
-  if (statements.empty()) return Status::invalid("there is no SQL statement in the text");
+  if (statements.empty()) return Status::invalid("no SQL statement given");
   for (auto& statement : statements) TS_TRY(checkReadOnly(*statement, sql));
   return {};
 }

@@ -1,5 +1,5 @@
 // The HTTP side as the rest of the program sees it: no HTTP in here. The code behind it is in libtracesmith_server.so,
-// which src/cli/server_library.cpp loads when a page is to be served.
+// which src/cli/libraries.cpp loads when a page is to be served.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +44,5 @@ class Library {
   /// The page of one recorded trace.
   virtual Result<std::unique_ptr<Server>> serveFile(const Options& options, const std::string& trace) = 0;
 };
-
-/// Changes with every change of what is declared above, or in what it includes. Program and library must agree on it.
-constexpr const char* kLibraryVersion = "server 2, cluster 7, query 3, tracesmith " TRACESMITH_VERSION;
-using CreateLibrary = Library*(const char* version);
-constexpr const char* kCreateLibraryName = "tracesmithCreateServer";
 
 }  // namespace tracesmith::server

@@ -77,10 +77,10 @@ Result<Comparison> askChrony(uint16_t port, int timeout_ms) {
     }
   }
   if (fd >= 0) ::close(fd);
-  if (!got) return Status::notFound(who + " does not answer: does it run, with its cmdport open?");
+  if (!got) return Status::notFound(who + " does not answer: is it running, with its cmdport open?");
   if (answer.header.version != kVersion || ntohs(answer.what) != kTrackingAnswer || answer.status != 0)
-    return Status::unsupported(who + " does not tell its state (status " + std::to_string(ntohs(answer.status)) + ")");
-  if (ntohs(answer.leap) == kNotSynchronised) return Status::io(who + " says that the clock is not synchronised");
+    return Status::unsupported(who + " did not report its state (status " + std::to_string(ntohs(answer.status)) + ")");
+  if (ntohs(answer.leap) == kNotSynchronised) return Status::io(who + " reports that the clock is not synchronised");
   Comparison c = askSystem();
   // The clock is still being moved by `correction`; beyond that it is off by what chrony computes of its sources.
   const double seconds =

@@ -16,15 +16,6 @@ constexpr int kSteps = 64;           // of a search by thirds: 1000 ppm / 1.5^64
 
 }  // namespace
 
-int64_t ClockModel::toReference(int64_t ts) const {
-  return ts + offset_ns + std::llround(drift_ppm * static_cast<double>(ts - at_ns) / 1e6);
-}
-
-int64_t ClockModel::toRaw(int64_t reference) const {
-  const int64_t since = reference - offset_ns - at_ns;  // of the reference clock
-  return at_ns + std::llround(static_cast<double>(since) / (1 + drift_ppm / 1e6));
-}
-
 ClockFit::Line ClockFit::limits(double b) const {
   Line line{-INFINITY, INFINITY};
   for (const Corner& c : lower_) line.low = std::max(line.low, c.value - b * c.t);

@@ -10,8 +10,9 @@
 #include <cstdint>
 #include <deque>
 #include <span>
-#include <string>
 #include <vector>
+
+#include "trace/clock_model.hpp"
 
 namespace tracesmith::sync {
 
@@ -23,17 +24,7 @@ struct Exchange {
   int64_t offset() const { return ((t2 - t1) + (t3 - t4)) / 2; }
 };
 
-/// reference = ts + offset_ns + drift_ppm × (ts − at_ns) / 10⁶, as a row of `clocks` has it.
-struct ClockModel {
-  int64_t at_ns = 0;
-  int64_t offset_ns = 0;
-  double drift_ppm = 0;
-  int64_t bound_ns = INT64_MAX;  ///< of the error at at_ns; INT64_MAX: nothing is known
-  std::string method = {};       ///< how it was found: "exchange", "system clock", "collectives"
-  bool valid() const { return bound_ns != INT64_MAX; }
-  int64_t toReference(int64_t ts) const;
-  int64_t toRaw(int64_t reference) const;
-};
+using trace::ClockModel;
 
 /// Keeps the useful exchanges of the last minutes. Not thread safe.
 class ClockFit {

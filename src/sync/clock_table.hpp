@@ -1,74 +1,16 @@
-// The rows of `clocks` of one node, for whoever puts its times on the common clock.
+// The clocks of a trace are read where traces are read; whoever measures clocks speaks of them too.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "sync/clock_fit.hpp"
-#include "tracesmith/trace/scan.hpp"
+#include "trace/clocks.hpp"
 
 namespace tracesmith::sync {
 
-/// Models of one node, each in force from its at_ns to the next one's.
-class ClockTable {
- public:
-  void add(const ClockModel& model);
-  bool empty() const { return models_.empty(); }
-  const std::vector<ClockModel>& models() const { return models_; }  ///< by at_ns
-  /// Whether collectives told more about this clock than its node knew.
-  bool refined() const { return !models_.empty() && models_.front().method == "collectives"; }
-
-  /// Forgets models of unknown error where others are known: those reach back over them.
-  void dropUnbounded();
-
-  /// Between two models that agree the later one counts: it knows what the earlier one knew, and what came after. An
-  /// agent that has just connected knows its drift badly.
-  void preferLater();
-
-  /// Without a model the clock is taken as it is.
-  int64_t toReference(int64_t raw) const;
-  int64_t toRaw(int64_t reference) const;
-  /// From raw times to the reference times anything between them may have: models differ a little where they meet.
-  void widen(int64_t& low, int64_t& high) const;
-  /// Bound of the error at that time, ns; INT64_MAX if unknown.
-  int64_t boundAt(int64_t raw) const;
-  /// The largest of any time; INT64_MAX if one is not known.
-  int64_t worstBound() const;
-  /// The model that counts at that time; nullptr if there is none.
-  const ClockModel* inForce(int64_t raw) const;
-
- private:
-  std::vector<ClockModel> models_;  // by at_ns
-};
-
-/// The clocks of a trace, by node, or by rank where its node is not known.
-using Clocks = std::map<std::string, ClockTable>;
-
-/// Where collectives refined a clock, that counts.
-Result<Clocks> readClocks(const trace::Reader& reader);
-/// An empty one where nothing is known of it.
-const ClockTable& clockOf(const Clocks& clocks, const std::string& node);
-/// The largest bound of all; INT64_MAX if one is not known.
-int64_t worstBound(const Clocks& clocks);
-
-/// The reference clock of a trace of several nodes. Must not outlive the reader.
-class TraceClock final : public trace::CommonClock {
- public:
-  /// nullptr: the trace has the clocks of fewer than two nodes, its times are on one clock as they are.
-  static Result<std::unique_ptr<TraceClock>> load(const trace::Reader& reader);
-
-  int64_t toReference(const trace::Block& block, int64_t node, int64_t raw) const override;
-  void widen(const trace::Block& block, int64_t& low, int64_t& high) const override;
-
- private:
-  const ClockTable* find(uint32_t stream, int64_t node) const;
-  Status lookInto(const trace::Reader& reader, const trace::Block& block);
-
-  Clocks tables_;
-  std::map<uint32_t, std::vector<const ClockTable*>> of_stream_;     // by string id
-  std::map<uint64_t, std::pair<int64_t, int64_t>> of_mixed_blocks_;  // times of those with several nodes, by offset
-};
+using trace::clockOf;
+using trace::Clocks;
+using trace::ClockTable;
+using trace::readClocks;
+using trace::TraceClock;
+using trace::worstBound;
 
 }  // namespace tracesmith::sync

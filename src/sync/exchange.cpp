@@ -12,6 +12,8 @@
 #include <cstring>
 #include <random>
 
+#include "base/clock.hpp"
+
 namespace tracesmith::sync {
 namespace {
 
@@ -26,12 +28,6 @@ struct Packet {
   int64_t t1, t2, t3;
 };
 static_assert(sizeof(Packet) == 48);
-
-int64_t readClock(clockid_t id) {
-  timespec t;
-  ::clock_gettime(id, &t);
-  return static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
-}
 
 /// Receives a packet; how long ago the kernel had it, ns (0 if it does not say).
 bool receive(int fd, Packet& packet, sockaddr_storage& from, socklen_t& from_size, const Clock& clock, int64_t& when) {
@@ -53,7 +49,7 @@ bool receive(int fd, Packet& packet, sockaddr_storage& from, socklen_t& from_siz
     timespec t;
     std::memcpy(&t, CMSG_DATA(c), sizeof t);
     // The system clock may have been set in between: then the answer makes no sense and is not used.
-    const int64_t ago = readClock(CLOCK_REALTIME) - (static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
+    const int64_t ago = unixClock() - (static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
     if (ago > 0 && ago < 1'000'000'000) when -= ago;
   }
   return true;
@@ -74,9 +70,6 @@ Result<addrinfo*> resolve(const std::string& host, uint16_t port, bool passive) 
 }
 
 }  // namespace
-
-int64_t rawClock() { return readClock(CLOCK_MONOTONIC_RAW); }
-int64_t unixClock() { return readClock(CLOCK_REALTIME); }
 
 Result<std::unique_ptr<ExchangeServer>> ExchangeServer::start(const std::string& host, uint16_t port, uint64_t key,
                                                               Clock reference) {

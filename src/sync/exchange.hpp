@@ -15,10 +15,8 @@
 
 namespace tracesmith::sync {
 
-/// A clock in ns. Tests put in one that is off; the real one is CLOCK_MONOTONIC_RAW.
+/// A clock in ns. Tests put in one that is off; the real one is rawClock().
 using Clock = std::function<int64_t()>;
-int64_t rawClock();
-int64_t unixClock();
 
 /// Answers exchanges with the reference clock. Only those that know the key are answered.
 class ExchangeServer {

@@ -16,14 +16,18 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
+#include "base/clock.hpp"
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "sync/exchange.hpp"
 
 namespace tracesmith::sync {
 namespace {
 
 constexpr int64_t kS = 1'000'000'000;
+constexpr std::string_view kChrony = "chrony", kChronyPort = "chrony:";
 constexpr uint32_t kNtpEpoch = 2'208'988'800u;  // 1970 by a clock that began in 1900
 
 struct NtpPacket {
@@ -70,7 +74,7 @@ Result<Comparison> askOnce(int fd, const std::string& server, int timeout_ms) {
     if (n < 0) return Status::io(server + " does not answer: " + std::strerror(errno));
     if (n < static_cast<ssize_t>(sizeof answer) || std::memcmp(answer.origin, &nonce, sizeof nonce) != 0) continue;
     if ((answer.mode & 7) != 4 || answer.stratum == 0 || answer.mode >> 6 == 3)
-      return Status::io(server + " says that its own clock is not synchronised");
+      return Status::io(server + " reports that its own clock is not synchronised");
     e.t2 = unixOf(answer.receive);
     e.t3 = unixOf(answer.transmit);
     const int64_t own = shortNs(answer.root_delay) / 2 + shortNs(answer.root_dispersion);
@@ -149,6 +153,29 @@ Result<Comparison> askPtp(const std::string& name) {
     best.round_trip_ns = after - before;
   }
   return best;
+}
+
+const char* sourceName(Source::Kind kind) {
+  return kind == Source::Kind::ntp ? "ntp" : kind == Source::Kind::ptp ? "ptp" : "exchange";
+}
+
+Result<Comparison> ask(const Source& source) {
+  switch (source.kind) {
+    case Source::Kind::ptp:
+      return askPtp(source.name);
+    case Source::Kind::ntp: {
+      // "chrony", "chrony:PORT": what the chronyd of this machine knows.
+      if (source.name == kChrony) return askChrony();
+      int64_t port = 0;
+      if (source.name.starts_with(kChronyPort) && parseInt(source.name.substr(kChronyPort.size()), port) && port > 0 &&
+          port < 65536)
+        return askChrony(static_cast<uint16_t>(port));
+      return askNtp(source.name);
+    }
+    case Source::Kind::exchange:
+      break;
+  }
+  return Status::invalid("the master is asked by an exchange, not here");
 }
 
 }  // namespace tracesmith::sync

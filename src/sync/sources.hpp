@@ -31,4 +31,15 @@ Result<Comparison> askChrony(uint16_t port = 323, int timeout_ms = 1000);
 /// The hardware clock of a network interface ("eth0") or a device ("/dev/ptp0").
 Result<Comparison> askPtp(const std::string& interface_or_device);
 
+/// Which of them to ask.
+struct Source {
+  enum class Kind { exchange, ntp, ptp };  ///< exchange: our own, with the master
+  Kind kind = Kind::exchange;
+  std::string name = {};  ///< of ntp: HOST[:PORT], or "chrony" for this machine's chronyd; of ptp: interface or device
+};
+/// "exchange", "ntp", "ptp"
+const char* sourceName(Source::Kind kind);
+/// Asks the NTP server or the PTP clock.
+Result<Comparison> ask(const Source& source);
+
 }  // namespace tracesmith::sync

@@ -157,18 +157,4 @@ std::span<const uint32_t> Scan::rows() const { return impl_->rows; }
 const ColumnData& Scan::column(int index) const { return impl_->data.at(index); }
 std::vector<const Block*>& Scan::blocks() { return impl_->blocks; }
 
-bool isSimulated(const Reader& reader) {
-  auto any = [&](const TableInfo& table, int column, std::string_view beginning) {
-    Scan scan(reader, table, {}, {column});
-    while (scan.next()) {
-      Result<const Strings*> strings = reader.strings(scan.block().stream);
-      if (!strings) continue;
-      for (uint32_t row : scan.rows())
-        if ((*strings)->at(slotAt(scan.column(column), Kind::Str, row)).starts_with(beginning)) return true;
-    }
-    return false;
-  };
-  return any(tableOf<NodeRow>(), nodes::os, "simulated") || any(tableOf<DeviceRow>(), devices::vendor, "simulated");
-}
-
 }  // namespace tracesmith::trace

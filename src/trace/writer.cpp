@@ -55,19 +55,18 @@ struct Writer::Impl {
   StringTable strings;
 
   std::mutex mutex;   // guards what follows
-  File file;          // in place
-  OutputFile output;  // whole or absent
+  TraceSink sink;     // where bytes go
+  File file;          // in place, or
+  OutputFile output;  // whole or absent, or none of them
   bool closed = false;
   Status state;  // the first write error stays; everything after it is refused
   uint64_t sequence = 0;
   Encoder encoder;  // for blocks of the file's own tables
 
-  File& out() { return options.whole_or_absent ? output.file() : file; }
-
   Status writeLocked(std::string& block) {
     TS_TRY(state);
     seal(block, sequence, 0);
-    state = out().write(block);
+    state = sink(block);
     if (state.ok()) {
       ++sequence;
       bytes += block.size();
@@ -110,19 +109,31 @@ Writer::~Writer() = default;
 
 Result<std::unique_ptr<Writer>> Writer::create(const std::string& path, const WriterOptions& options) {
   auto impl = std::make_unique<Impl>();
-  impl->options = options;
-  impl->options.block_rows = std::clamp<uint32_t>(options.block_rows, 1, kMaxRows);
   if (options.whole_or_absent) {
     Result<OutputFile> output = OutputFile::create(path);
     if (!output) return output.status();
     impl->output = std::move(*output);
+    impl->sink = [to = &impl->output](std::string_view bytes) { return to->file().write(bytes); };
   } else {
     Result<File> file = File::create(path);
     if (!file) return file.status();
     impl->file = std::move(*file);
+    impl->sink = [to = &impl->file](std::string_view bytes) { return to->write(bytes); };
   }
+  return begin(std::move(impl), options);
+}
+
+Result<std::unique_ptr<Writer>> Writer::create(TraceSink sink, const WriterOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  impl->sink = std::move(sink);
+  return begin(std::move(impl), options);
+}
+
+Result<std::unique_ptr<Writer>> Writer::begin(std::unique_ptr<Impl> impl, const WriterOptions& options) {
+  impl->options = options;
+  impl->options.block_rows = std::clamp<uint32_t>(options.block_rows, 1, kMaxRows);
   const std::string header = newFileHeader(options.created_ns, options.trace_id);
-  TS_TRY(impl->out().write(header));
+  TS_TRY(impl->sink(header));
   impl->bytes = header.size();
   std::string block = schemaBlock(impl->encoder);
   TS_TRY(impl->writeLocked(block));
@@ -149,7 +160,8 @@ Status Writer::sync() {
   std::lock_guard lock(impl_->mutex);
   TS_TRY(impl_->state);
   TS_TRY(impl_->writeStringsLocked());
-  return impl_->out().sync();
+  if (impl_->output.file().isOpen()) return impl_->output.file().sync();
+  return impl_->file.isOpen() ? impl_->file.sync() : Status();
 }
 
 Status Writer::close() {
@@ -172,7 +184,8 @@ Status Writer::close() {
   std::string end = Batch(kEnd).encode(impl_->encoder);
   TS_TRY(impl_->writeLocked(end));
   impl_->closed = true;
-  return impl_->options.whole_or_absent ? impl_->output.commit() : impl_->file.close();
+  if (impl_->output.file().isOpen()) return impl_->output.commit();
+  return impl_->file.isOpen() ? impl_->file.close() : Status();
 }
 
 uint64_t Writer::bytesWritten() const { return impl_->bytes; }

@@ -40,7 +40,7 @@ TEST(Analyze, NamesTheSlowRankAndWhatItCosts) {
   EXPECT_EQ(a.verdict.kind, VerdictKind::rank);
   EXPECT_EQ(a.verdict.rank, 5) << a.verdict.text;
   EXPECT_EQ(a.verdict.node, "node1");
-  EXPECT_EQ(a.verdict.cause, "compute");
+  EXPECT_EQ(a.verdict.cause, Cause::compute);
   EXPECT_GT(a.verdict.confidence, 0.9);
   // 20 kernels of 50 µs, a fifth longer on one rank: 200 µs of a step of about 1,330.
   EXPECT_NEAR(a.verdict.cost_pct, 15, 2);
@@ -78,7 +78,7 @@ TEST(Analyze, ARankWithKernelsOfItsOwnIsComparedByItsWork) {
   job.slow[5] = 3;
   const Analysis a = analyzed(job);
   EXPECT_EQ(a.verdict.rank, 5) << a.verdict.text;
-  EXPECT_EQ(a.verdict.cause, "uneven_work");
+  EXPECT_EQ(a.verdict.cause, Cause::uneven_work);
   EXPECT_NEAR(a.blame.at(0).slowdown, 3, 0.05);
   EXPECT_EQ(a.blame.at(0).since_step, kNull) << a.blame.at(0).evidence;
   EXPECT_GT(a.verdict.confidence, 0.9);
@@ -89,11 +89,11 @@ TEST(Analyze, AJobThatHangsWhenTheRecordingEndsIsSaidFirst) {
   job.slow[2] = 1.2;
   job.never_comes = 6;
   const Analysis a = analyzed(job);
-  EXPECT_EQ(a.verdict.cause, "hang") << a.verdict.text;
+  EXPECT_EQ(a.verdict.cause, Cause::hang) << a.verdict.text;
   EXPECT_EQ(a.verdict.rank, 6);
   EXPECT_EQ(a.verdict.node, "node1");
   EXPECT_NE(
-      a.verdict.text.find("never came to all_reduce 20 of world; ranks 0, 1, 2, 3, 4, 5, 7 wait in it for 10.000 s"),
+      a.verdict.text.find("never arrived at all_reduce 20 of world; ranks 0, 1, 2, 3, 4, 5, 7 wait in it for 10.000 s"),
       std::string::npos)
       << a.verdict.text;
   ASSERT_FALSE(a.verdict.also.empty()) << "the slow rank is not forgotten";
@@ -105,7 +105,7 @@ TEST(Analyze, ALateHostIsNotASlowGpu) {
   job.late_ns[3] = 150'000;
   const Analysis a = analyzed(job);
   EXPECT_EQ(a.verdict.rank, 3) << a.verdict.text;
-  EXPECT_EQ(a.verdict.cause, "host");
+  EXPECT_EQ(a.verdict.cause, Cause::host);
 }
 
 TEST(Analyze, AHealthyJobBlamesNobody) {
@@ -319,8 +319,8 @@ TEST(Analyze, TelemetryTellsWhy) {
   };
   const Analysis a = analyzed(job);
   EXPECT_EQ(a.verdict.rank, 5);
-  EXPECT_EQ(a.verdict.cause, "throttled");
-  EXPECT_NE(a.verdict.text.find("throttled by power"), std::string::npos) << a.verdict.text;
+  EXPECT_EQ(a.verdict.cause, Cause::throttled);
+  EXPECT_NE(a.verdict.text.find("throttled because of power"), std::string::npos) << a.verdict.text;
   EXPECT_NE(a.verdict.text.find("SM clock 1500 MHz, others 1980"), std::string::npos) << a.verdict.text;
 }
 

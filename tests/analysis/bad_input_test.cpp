@@ -53,7 +53,7 @@ TEST_P(RealBadInput, SaysWhatItCannotKnow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Traces, RealBadInput,
-                         ::testing::Values(Real{"OneOfTwoRanks", {"a100-nccl-rank0of2.json.gz"}, "one rank only"},
+                         ::testing::Values(Real{"OneOfTwoRanks", {"a100-nccl-rank0of2.json.gz"}, "only one rank"},
                                            Real{"OneOfEightRanks", {"b200-rank0of8.json.gz"}, "1 of 8 ranks"},
                                            Real{"NoSteps", {"b200-rank0of8.json.gz"}, "no training steps"},
                                            Real{"NoCollectives", {"mi300-bert-small.json.gz"}, "no collectives"},
@@ -72,7 +72,7 @@ TEST(BadInput, HostsAloneSayNothingAboutWaiting) {
   ASSERT_EQ(
       test::tracesmith({"import", test::sharedDir() + "/traces/corner-cases/no-gpu.json.gz", "-o", dir / "t.sbt"}).rc,
       0);
-  EXPECT_NE(analyzed(dir / "t.sbt").verdict.text.find("of hosts only"), std::string::npos);
+  EXPECT_NE(analyzed(dir / "t.sbt").verdict.text.find("from hosts only"), std::string::npos);
 }
 
 /// A job of which some blocks in the middle are damaged.

@@ -57,7 +57,7 @@ TEST(ClockRefine, AClockThatCannotBeIsAFault) {
   EXPECT_FALSE(r.used);
   ASSERT_EQ(r.faults.size(), 1u);
   EXPECT_NE(r.faults[0].find("node1"), std::string::npos) << r.faults[0];
-  EXPECT_NE(r.faults[0].find("farther off than their bounds"), std::string::npos) << r.faults[0];
+  EXPECT_NE(r.faults[0].find("further apart than their bounds"), std::string::npos) << r.faults[0];
 }
 
 TEST(ClockRefine, ManyNodesAreTiedByAFewPairsEach) {

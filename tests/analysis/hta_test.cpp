@@ -1,6 +1,8 @@
 // HTA's figures, equal to the µs on HTA's own traces.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "analysis/hta/hta.hpp"
 #include "analysis/rows/intervals.hpp"
 #include "support/imported.hpp"
@@ -123,6 +125,20 @@ TEST(Hta, KernelsBeyondTenAreOthers) {
   EXPECT_EQ(a->hta.kernels.back().name, "others");
   EXPECT_EQ(a->hta.kernels.back().sum_us, 91 + 90 + 89);
   EXPECT_EQ(a->hta.temporal[0].kernel_time_us, 11'000 + 89);
+}
+
+TEST(Hta, AKernelTooShortForWholeMicrosecondsHasNoLength) {
+  test::Imported imported(test::asArray(
+      R"({"ph":"X","cat":"kernel","name":"tiny","pid":0,"tid":7,"ts":10.3,"dur":0.4,"args":{"stream":7,"correlation":1}},)"
+      R"({"ph":"X","cat":"kernel","name":"tiny","pid":0,"tid":7,"ts":20,"dur":5,"args":{"stream":7,"correlation":2}})"));
+  auto reader = trace::Reader::open(imported.dir / "out.sbt");
+  ASSERT_TRUE(reader);
+  auto a = analyze(**reader);
+  ASSERT_TRUE(a) << a.status().message();
+  ASSERT_EQ(a->hta.kernels.size(), 1u);
+  EXPECT_TRUE(std::isnan(a->hta.kernels[0].min_us)) << a->hta.kernels[0].min_us;
+  EXPECT_EQ(a->hta.kernels[0].max_us, 5);
+  EXPECT_NE(toJson(*a, "t").find("\"min_us\":null"), std::string::npos);
 }
 
 TEST(Hta, TwoOf128RanksBlameNobody) {

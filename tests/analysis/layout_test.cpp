@@ -122,9 +122,9 @@ TEST(Layout, ACheckpointByRank0IsNoFaultOfItsGpu) {
   c.faults.checkpoint_ms = 100;
   const Analysis a = analyzed(c);
   EXPECT_EQ(a.verdict.rank, 0) << a.verdict.text;
-  EXPECT_EQ(a.verdict.cause, "checkpoint");
+  EXPECT_EQ(a.verdict.cause, Cause::checkpoint);
   EXPECT_NE(a.verdict.text.find("every 3 steps"), std::string::npos) << a.verdict.text;
-  EXPECT_NE(a.verdict.text.find("in the others it is as fast as its peers"), std::string::npos);
+  EXPECT_NE(a.verdict.text.find("in the other steps it is as fast as its peers"), std::string::npos);
   EXPECT_EQ(found(a), (std::set<int64_t>{0}));
 }
 
@@ -134,7 +134,7 @@ TEST(Layout, OnePauseIsOfTheHost) {
   c.faults.checkpoint_ms = 100;
   const Analysis a = analyzed(c);
   EXPECT_EQ(a.verdict.rank, 0) << a.verdict.text;
-  EXPECT_EQ(a.verdict.cause, "host") << a.verdict.text;
+  EXPECT_EQ(a.verdict.cause, Cause::host) << a.verdict.text;
   EXPECT_LT(a.verdict.confidence, 0.7);
 }
 

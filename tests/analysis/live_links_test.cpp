@@ -52,7 +52,7 @@ TEST_F(SlowStages, TheLinkOfTwoRanksIsNamed) {
   EXPECT_TRUE(pass(120, 1).empty());
   const std::vector<Alert> alerts = pass(60, 1.5);
   ASSERT_EQ(alerts.size(), 1u);
-  EXPECT_EQ(alerts[0].kind, "slow_link");
+  EXPECT_EQ(alerts[0].kind, AlertKind::slow_link);
   EXPECT_TRUE(alerts[0].text.starts_with("link 1-3 of pp (")) << alerts[0].text;
   EXPECT_NE(alerts[0].text.find("send from 1 on a to 3 on b of 4.194 MB takes 90.00 us instead of 60.00 us"),
             std::string::npos)
@@ -67,7 +67,7 @@ TEST_F(SlowStages, ASenderThatComesLateIsNoSlowLink) {
 TEST_F(SlowStages, WithoutTheSenderNobodyKnowsWhatAReceiveWaitsFor) {
   silent_ = {0};
   EXPECT_TRUE(pass(120, 1).empty());
-  for (const Alert& a : pass(120, 1, 5'000'000)) EXPECT_NE(a.kind, "slow_link") << a.text;
+  for (const Alert& a : pass(120, 1, 5'000'000)) EXPECT_NE(a.kind, AlertKind::slow_link) << a.text;
 }
 
 }  // namespace

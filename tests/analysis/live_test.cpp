@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/live/json.hpp"
+#include "model/travel_json.hpp"
 
 namespace tracesmith::analysis::live {
 namespace {
@@ -88,9 +88,34 @@ TEST_F(Hang, TheRankThatDoesNotComeIsNamed) {
   EXPECT_EQ(v.communicators[0].missing, (std::vector<int32_t>{2}));
   EXPECT_EQ(v.since_ns, 1000 * kS);
   ASSERT_EQ(alerts_.size(), 1u);
-  EXPECT_EQ(alerts_[0].kind, "hang");
+  EXPECT_EQ(alerts_[0].kind, AlertKind::hang);
   const std::string json = hangJson(v, alerts_);
   EXPECT_NE(json.find("\"state\":\"hang\",\"since\":\"1000000000000\""), std::string::npos) << json;
+}
+
+TEST_F(Hang, ANodeThatIsSilentBeyondTheTimeoutIsToldOnceUntilItSpeaks) {
+  pass(2);
+  silent_.insert("b");
+  pass(30);
+  EXPECT_TRUE(alerts_.empty());
+  pass(30);
+  ASSERT_EQ(alerts_.size(), 1u);
+  EXPECT_EQ(alerts_[0].kind, AlertKind::silent_node);
+  EXPECT_EQ(alerts_[0].text, "node b has been silent for 31.000 s");
+  EXPECT_NE(hangJson({}, alerts_).find("\"kind\":\"silent_node\",\"severity\":\"warning\""), std::string::npos);
+  silent_.clear();
+  pass(1);
+  silent_.insert("b");
+  pass(31);
+  EXPECT_EQ(alerts_.size(), 2u) << "it spoke, and is silent again";
+}
+
+TEST_F(Hang, ANodeThatLeftIsNotMissed) {
+  pass(2);
+  silent_.insert("b");
+  watcher_.forget("b");
+  pass(60);
+  EXPECT_TRUE(alerts_.empty());
 }
 
 TEST_F(Hang, AHangThatEndsIsToldOnceAndRemembered) {
@@ -99,7 +124,7 @@ TEST_F(Hang, AHangThatEndsIsToldOnceAndRemembered) {
   for (int r : {0, 1, 3}) rank(r).in_flight.clear();
   EXPECT_EQ(pass(1).state, HangState::ok);
   ASSERT_EQ(alerts_.size(), 2u);
-  EXPECT_EQ(alerts_[1].kind, "resolved");
+  EXPECT_EQ(alerts_[1].kind, AlertKind::resolved);
   for (int r : {0, 1, 3}) enter(r, "all_reduce", 12);
   EXPECT_EQ(pass(6).state, HangState::ok) << "this job has waited as long before";
 }
@@ -142,7 +167,7 @@ TEST_F(Hang, ARankThatIsAtWorkIsSlowAndNoHang) {
   EXPECT_TRUE(alerts_.empty());
   pass(60);
   ASSERT_EQ(alerts_.size(), 1u) << "after a minute somebody should know";
-  EXPECT_EQ(alerts_[0].kind, "slow_rank");
+  EXPECT_EQ(alerts_[0].kind, AlertKind::slow_rank);
 }
 
 TEST_F(Hang, AProcessThatWorksOnItsCpuGetsHalfAMinute) {
@@ -160,7 +185,7 @@ TEST_F(Hang, ARankThatSavesACheckpointForAllIsNoHangHoweverLong) {
   EXPECT_EQ(v.state, HangState::slow);
   ASSERT_EQ(v.culprits.size(), 1u);
   EXPECT_EQ(v.culprits[0].rank, 0);
-  EXPECT_NE(v.text.find("checkpoint"), std::string::npos) << v.text;
+  EXPECT_NE(v.verdict.find("checkpoint"), std::string::npos) << v.verdict;
   ASSERT_EQ(alerts_.size(), 1u) << "after a minute, for information";
   EXPECT_EQ(alerts_[0].severity, "info");
   // It goes on, and the wait for it has not made the next hang take longer to see.
@@ -250,9 +275,9 @@ TEST_F(Hang, ASendWhoseEndIsNotToldYetIsNotTheNextOne) {
   rank(2).comms[0].ops.push_back({"recv", 5, 4, 1});
   const HangVerdict v = pass(4);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 1);
-  EXPECT_NE(v.text.find("recv 5 from rank 1"), std::string::npos) << v.text;
+  EXPECT_NE(v.verdict.find("recv 5 from rank 1"), std::string::npos) << v.verdict;
 }
 
 TEST_F(Hang, WhatBothSidesLaunchedIsOverThoughNobodySawItEnd) {
@@ -260,7 +285,7 @@ TEST_F(Hang, WhatBothSidesLaunchedIsOverThoughNobodySawItEnd) {
   transfer(1, "send", 4, 2);
   const HangVerdict v = pass(4);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 1);
   ASSERT_EQ(v.communicators.size(), 1u);
   EXPECT_EQ(v.communicators[0].seq, 5u);
@@ -274,7 +299,7 @@ TEST_F(Hang, WhatWasSentIsReceivedThoughTheReceiverDoesNotTell) {
   transfer(2, "recv", 4, 1);
   const HangVerdict v = pass(4);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 2);
 }
 
@@ -290,7 +315,7 @@ TEST_F(Hang, WhatIsLaunchedTogetherWaitsForThePeerThatIsMissingOnly) {
   for (int r : {2, 3}) enter(r);
   const HangVerdict v = pass(4);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 0);
 }
 
@@ -335,7 +360,7 @@ TEST_F(Hang, RecordsThatComeLateDoNotHideWhereARankStands) {
   enter(2, "all_reduce", 11);
   const HangVerdict v = pass(5);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 2);
   ASSERT_EQ(v.communicators.size(), 1u);
   EXPECT_EQ(v.communicators[0].seq, 12u);
@@ -350,7 +375,7 @@ TEST_F(Hang, WhereNobodySawTheLastOneEndWhoLaunchedLessIsNamed) {
   }
   const HangVerdict v = pass(5);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 2);
   ASSERT_EQ(v.communicators.size(), 1u);
   EXPECT_EQ(v.communicators[0].seq, 12u);
@@ -394,7 +419,7 @@ TEST_F(Slow, ARankThatBecomesSlowerIsNamedOnce) {
   EXPECT_TRUE(pass(120, -1, 0).empty());
   const std::vector<Alert> alerts = pass(120, 5, 0.1);
   ASSERT_EQ(alerts.size(), 1u);
-  EXPECT_EQ(alerts[0].kind, "slow_rank");
+  EXPECT_EQ(alerts[0].kind, AlertKind::slow_rank);
   EXPECT_NE(alerts[0].text.find("rank 5 on a"), std::string::npos) << alerts[0].text;
   EXPECT_TRUE(pass(120, -1, 0).empty()) << "getting well is no alert";
 }
@@ -403,7 +428,7 @@ TEST_F(Slow, ALinkThatBecomesSlowerIsNamed) {
   EXPECT_TRUE(pass(120, -1, 0).empty());
   const std::vector<Alert> alerts = pass(60, -1, 0, 1.5);
   ASSERT_EQ(alerts.size(), 1u);
-  EXPECT_EQ(alerts[0].kind, "slow_link");
+  EXPECT_EQ(alerts[0].kind, AlertKind::slow_link);
 }
 
 TEST(ChangeDetector, TakesNoNoiseForAChange) {

@@ -68,10 +68,11 @@ TEST(Pairs, MeetByTheirNumberWhereRecordingBeganLaterOnOneSide) {
 
 TEST(Pairs, AStageThatStandsStillIsNamed) {
   const Analysis a = pipeline(true, 0, 12);
-  EXPECT_EQ(a.verdict.cause, "hang") << a.verdict.text;
+  EXPECT_EQ(a.verdict.cause, Cause::hang) << a.verdict.text;
   EXPECT_EQ(a.verdict.rank, 1);
-  EXPECT_NE(a.verdict.text.find("rank 1 on node0 never came to recv 12 from rank 0 of pp; rank 0 waits in it for 60.0"),
-            std::string::npos)
+  EXPECT_NE(
+      a.verdict.text.find("rank 1 on node0 never arrived at recv 12 from rank 0 of pp; rank 0 waits in it for 60.0"),
+      std::string::npos)
       << a.verdict.text;
 }
 

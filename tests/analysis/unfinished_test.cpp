@@ -43,12 +43,12 @@ Analysis job(int first, int last) {
   return trace.analyzed();
 }
 
-TEST(Unfinished, AnOperationThatRanWhenRecordingBeganIsNoHang) { EXPECT_NE(job(13, 63).verdict.cause, "hang"); }
+TEST(Unfinished, AnOperationThatRanWhenRecordingBeganIsNoHang) { EXPECT_NE(job(13, 63).verdict.cause, Cause::hang); }
 
 TEST(Unfinished, TheLastOneIs) {
   const Analysis a = job(13, 13);
-  EXPECT_EQ(a.verdict.cause, "hang") << a.verdict.text;
-  EXPECT_NE(a.verdict.text.find("somebody never came to all_reduce 13 of world, or was not recorded"),
+  EXPECT_EQ(a.verdict.cause, Cause::hang) << a.verdict.text;
+  EXPECT_NE(a.verdict.text.find("somebody never arrived at all_reduce 13 of world, or was not recorded"),
             std::string::npos);
   EXPECT_NE(a.verdict.text.find("rank 1 waits in it for 8.700 s"), std::string::npos) << a.verdict.text;
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/clock.hpp"
 #include "capture/ring/writer.hpp"
 #include "support/process.hpp"
 #include "support/table.hpp"
@@ -10,9 +11,6 @@
 
 namespace tracesmith::capture {
 namespace {
-
-using ring::Kind;
-using ring::Record;
 
 class CollectorTest : public ::testing::Test {
  protected:
@@ -23,27 +21,13 @@ class CollectorTest : public ::testing::Test {
   }
   ~CollectorTest() override { ring_->unmap(); }
   void launch(uint64_t at, uint64_t seq) {
-    Record r{};
-    r.kind = Kind::nccl_launch;
-    r.start = r.end = at;
-    r.stream = 7;
-    ring_->writeLane(host_, r);
-    r = {};
-    r.kind = Kind::collective;
-    r.name = ring_->intern("AllReduce");
-    r.start = at;
-    r.arg[0] = 0xabc;
-    r.arg[1] = seq;
-    ring_->writeLane(host_, r);
+    ring_->writeLane(host_, encode(ring::LaunchRecord{.start = at, .end = at, .stream = 7}));
+    ring_->writeLane(host_, encode(ring::OperationRecord{
+                                .function = ring_->intern("AllReduce"), .start = at, .comm = 0xabc, .sequence = seq}));
   }
   void kernel(uint64_t start, uint64_t end) {
-    Record r{};
-    r.kind = Kind::kernel;
-    r.name = ring_->intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL");
-    r.start = start;
-    r.end = end;
-    r.stream = 7;
-    ring_->writeGpu(r);
+    ring_->writeGpu(encode(ring::KernelRecord{
+        .name = ring_->intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL"), .start = start, .end = end, .stream = 7}));
   }
   /// "number@start" of each row.
   std::vector<std::string> recorded(uint64_t since) {
@@ -85,7 +69,7 @@ TEST_F(CollectorTest, WhatIsInFlightSaysWhenTheRecordingEnded) {
   launch(100, 0);
   kernel(120, 130);
   launch(200, 1);  // nobody comes, and nothing else happens
-  const uint64_t now = rawNow();
+  const uint64_t now = rawClock();
   EXPECT_EQ(recorded(0), (std::vector<std::string>{"0@120", "1@-"}));
   const std::vector<test::Row> marks = test::rows(dir_ / "t.sbt", "events", "type", "marker");
   ASSERT_EQ(marks.size(), 1u);

@@ -6,34 +6,15 @@
 namespace tracesmith::capture {
 namespace {
 
-using ring::Kind;
-using ring::Record;
-
 /// One launch on a stream with sends and receives to these peers, then its kernel: whether it is told as mixed.
 std::vector<bool> mixed(const std::vector<int>& peers) {
   NcclJoin join;
   std::vector<bool> out;
-  auto done = [&](const NcclJoin::Operation& o, const Record*) { out.push_back(o.mixed); };
-  Record launch{};
-  launch.kind = Kind::nccl_launch;
-  launch.stream = 7;
-  launch.start = 10;
-  launch.end = 11;
-  join.launch(1, launch);
-  for (int peer : peers) {
-    Record operation{};
-    operation.kind = Kind::p2p;
-    operation.device = static_cast<uint16_t>(peer);
-    operation.start = 10;
-    join.operation(1, operation, 0, done);
-  }
-  Record kernel{};
-  kernel.kind = Kind::kernel;
-  kernel.stream = 7;
-  kernel.start = 20;
-  kernel.end = 30;
+  auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { out.push_back(o.mixed); };
+  join.launch(1, {.start = 10, .end = 11, .stream = 7});
+  for (int peer : peers) join.operation(1, {.pair = true, .start = 10, .peer = static_cast<int16_t>(peer)}, 0, done);
   join.kernel(
-      kernel, [](uint32_t) { return std::string_view("ncclDevKernel_SendRecv"); }, done);
+      {.start = 20, .end = 30, .stream = 7}, [](uint32_t) { return std::string_view("ncclDevKernel_SendRecv"); }, done);
   return out;
 }
 

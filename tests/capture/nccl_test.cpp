@@ -200,10 +200,37 @@ TEST_F(NcclTest, ProxyOperationsOfThisProcessAreRows) {
     EXPECT_EQ(p[i].i("peer"), static_cast<int64_t>(i % 4));
     EXPECT_EQ(p[i].s("direction"), i % 2 == 0 ? "send" : "recv");
     EXPECT_EQ(p[i].i("steps"), 4);
+    EXPECT_EQ(p[i].i("bytes"), 4 * 65536);
     EXPECT_EQ(p[i].s("comm"), "0000000000c0ffee");
+    for (const char* wait : {"gpu_wait", "peer_wait", "net_wait"}) EXPECT_TRUE(p[i].null(wait)) << "no step was told";
   }
   ASSERT_EQ(run({"basic"}).rc, 0);
   EXPECT_EQ(rows(trace(), "proxy_ops").size(), 0u) << "only with --proxy";
+}
+
+TEST_P(NcclVersion, AProxyOperationSaysWhatItWaitedFor) {
+  ASSERT_EQ(run({"steps", std::to_string(GetParam())}, {"--proxy"}).rc, 0);
+  const std::vector<Row> p = rows(trace(), "proxy_ops");
+  ASSERT_EQ(p.size(), 3u);
+  const bool tells = GetParam() >= 4;  // sizes, and when it waits for the peer
+  constexpr int64_t kMs = 1'000'000;
+  const Row &send = p[0], &receive = p[1], &silent = p[2];
+  EXPECT_EQ(send.i("bytes"), tells ? 1500 : 4 * 65536);
+  EXPECT_GE(send.i("gpu_wait"), tells ? 4 * kMs : 6 * kMs);
+  EXPECT_GE(send.i("net_wait"), 8 * kMs);
+  if (tells)
+    EXPECT_GE(send.i("peer_wait"), 2 * kMs);
+  else
+    EXPECT_TRUE(send.null("peer_wait"));
+  const int64_t peer = tells ? send.i("peer_wait") : 0;
+  EXPECT_LE(send.i("gpu_wait") + peer + send.i("net_wait"), send.i("dur")) << "no moment counts twice";
+  EXPECT_EQ(receive.i("bytes"), tells ? 2000 : 4 * 65536);
+  EXPECT_GE(receive.i("net_wait"), 3 * kMs);
+  EXPECT_GE(receive.i("gpu_wait"), 1 * kMs);
+  EXPECT_TRUE(receive.null("peer_wait"));
+  EXPECT_LE(receive.i("gpu_wait") + receive.i("net_wait"), receive.i("dur"));
+  for (const char* wait : {"gpu_wait", "peer_wait", "net_wait"}) EXPECT_TRUE(silent.null(wait)) << wait;
+  EXPECT_TRUE(losses(trace()).empty());
 }
 
 TEST_F(NcclTest, UnloadedAndLoadedAgainItGoesOn) {

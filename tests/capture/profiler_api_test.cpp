@@ -177,6 +177,24 @@ TEST_F(SimApi, AHangShowsAsOperationsInFlight) {
   EXPECT_EQ(waiting, (std::set<uint32_t>{0, 2})) << "rank 1 never came";
 }
 
+TEST_F(SimApi, AFilterAloneLeavesOutOtherCommunicators) {
+  NCCLTracker everything(ncclConfig());
+  ASSERT_TRUE(everything.installHooks());
+  everything.startCapture();
+  std::set<uint64_t> comms;
+  EXPECT_TRUE(eventually([&] {
+    for (const NCCLOperation& o : everything.getOperations()) comms.insert(o.comm_id);
+    return comms.size() > 1;
+  }));
+  NCCLTrackerConfig c = ncclConfig();
+  c.comm_filter = {*comms.begin()};
+  NCCLTracker tracker(c);
+  ASSERT_TRUE(tracker.installHooks());
+  tracker.startCapture();
+  EXPECT_TRUE(eventually([&] { return tracker.getStatistics().total_operations > 10; }));
+  for (const NCCLOperation& o : tracker.getOperations()) EXPECT_EQ(o.comm_id, *comms.begin());
+}
+
 TEST_F(SimApi, OldOperationsGoAndAreCounted) {
   NCCLTrackerConfig c = ncclConfig();
   c.max_operations = 20;

@@ -104,6 +104,21 @@ TEST_F(AnalyzeCommand, AnEmptyTraceIsSaidToBeEmpty) {
   EXPECT_EQ(tracesmith({"report", dir_ / "empty.sbt", "-o", dir_ / "empty.html"}).rc, 0);
 }
 
+TEST_F(AnalyzeCommand, WhatToDoAndWhatElseIsSlowAreSaid) {
+  test::SmallJob job;
+  job.slow[5] = 1.2;
+  job.slow[2] = 1.4;
+  test::writeSmallJob(dir_ / "two.sbt", job);
+  const Output o = tracesmith({"analyze", dir_ / "two.sbt"});
+  EXPECT_TRUE(o.out.starts_with("rank 2 on node0 ")) << o.out;
+  EXPECT_TRUE(has(o.out, "\n  what to do: check whether ")) << o.out;
+  EXPECT_TRUE(has(o.out, "\n  also: rank 5 on node1 ")) << o.out;
+  ASSERT_EQ(tracesmith({"report", dir_ / "two.sbt", "-o", dir_ / "two.html"}).rc, 0);
+  const std::string page = readFile(dir_ / "two.html");
+  EXPECT_TRUE(has(page, "<p>What to do: check whether ")) << page.substr(0, 4000);
+  EXPECT_TRUE(has(page, "<p>Also: rank 5 on node1 "));
+}
+
 TEST_F(AnalyzeCommand, TheReportNeedsNothingElse) {
   Output o = tracesmith({"report", dir_ / "slow.sbt", "-o", dir_ / "r.html"});
   ASSERT_EQ(o.rc, 0) << o.err;

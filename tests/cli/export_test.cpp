@@ -103,15 +103,16 @@ TEST_F(ExportCommand, WrongUsageIsExitCode2) {
     std::vector<std::string> args;
     const char* message;
   };
-  const Case cases[] = {{{"export", file, "-o", dir / "x.txt"}, "does not say its format"},
-                        {{"export", file, "-o", dir / "x.csv", "--table", "nothing"}, "tables are events, collectives"},
-                        {{"export", file, "-o", dir / "x.json", "--table", "events"}, "--table goes with"},
-                        {{"export", file, "-o", dir / "x.csv", "--type", "kernl"}, "there is no type 'kernl'"},
-                        {{"export", file, "-o", dir / "x.csv", "--from", "soon"}, "'soon' is no time"},
-                        {{"export", file, "-o", "-", "--format", "parquet"}, "parquet needs a file"},
-                        {{"export", file, "-o", file, "--format", "csv"}, "would overwrite"},
-                        {{"export", file, "-o", dir / "x.csv", "--format", "xml"}, "--format"},
-                        {{"export", file}, "--output"}};
+  const Case cases[] = {
+      {{"export", file, "-o", dir / "x.txt"}, "has no known ending"},
+      {{"export", file, "-o", dir / "x.csv", "--table", "nothing"}, "tables are events, collectives"},
+      {{"export", file, "-o", dir / "x.json", "--table", "events"}, "--table works only with"},
+      {{"export", file, "-o", dir / "x.csv", "--type", "kernl"}, "no event type 'kernl'"},
+      {{"export", file, "-o", dir / "x.csv", "--from", "soon"}, "'soon' is not a time"},
+      {{"export", file, "-o", "-", "--format", "parquet"}, "parquet cannot be written to standard output"},
+      {{"export", file, "-o", file, "--format", "csv"}, "would overwrite"},
+      {{"export", file, "-o", dir / "x.csv", "--format", "xml"}, "--format"},
+      {{"export", file}, "--output"}};
   for (const Case& c : cases) {
     Output out = tracesmith(c.args);
     EXPECT_EQ(out.rc, 2) << out.err;

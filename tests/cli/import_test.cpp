@@ -34,7 +34,7 @@ TEST(Import, SaysWhatItDid) {
   test::Output o = tracesmith({"import", dir / "t.json", "-o", dir / "out.sbt"});
   EXPECT_EQ(o.rc, 0) << o.err;
   EXPECT_EQ(o.err, "");
-  EXPECT_NE(o.out.find("1 file, rank 2: 1 events"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("1 file, rank 2: 1 event"), std::string::npos) << o.out;
   EXPECT_NE(o.out.find("lost: 1 × unknown phase"), std::string::npos) << o.out;
   EXPECT_NE(o.out.find("MB/s"), std::string::npos) << o.out;
   auto session = test::table(dir / "out.sbt", "sessions").at(0);

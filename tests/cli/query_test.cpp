@@ -85,10 +85,10 @@ TEST_F(QueryTest, ErrorsNameWhatIsWrong) {
   } cases[] = {
       {{"query", dir_ / "missing.sbt"}, "no such trace: "},
       {{"query", trace_, dir_ / "missing.sbt"}, "no such trace: "},
-      {{"query", trace_, "SELECT 1", "--format", "xml"}, "no format 'xml'"},
+      {{"query", trace_, "SELECT 1", "--format", "xml"}, "unknown format 'xml'"},
       {{"query", trace_, "SELECT nothing FROM events"}, "Binder Error"},
       {{"query", trace_, "DROP VIEW events"}, "can only be read"},
-      {{"query", trace_, "SELECT 1", "--memory", "lots"}, "'lots' is no amount of memory"},
+      {{"query", trace_, "SELECT 1", "--memory", "lots"}, "'lots' is not an amount of memory"},
       {{"query", TRACESMITH_BIN, "SELECT 1"}, "is not an SBT trace"},
   };
   for (const auto& c : cases) {

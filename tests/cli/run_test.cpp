@@ -215,8 +215,8 @@ TEST_F(RunTest, TheEnvironmentIsRespected) {
                               {"NVTX_INJECTION64_PATH", "/other/nvtx.so"},
                               {"LD_PRELOAD", kOther}});
   EXPECT_EQ(taken.out, "/other/plugin.so\n/other/nvtx.so\n" + kBuild + "/lib/libtracesmith_probe.so:" + kOther + "\n");
-  EXPECT_TRUE(has(taken.err, "NCCL_PROFILER_PLUGIN is set already")) << taken.err;
-  EXPECT_TRUE(has(taken.err, "NVTX_INJECTION64_PATH is set already")) << taken.err;
+  EXPECT_TRUE(has(taken.err, "NCCL_PROFILER_PLUGIN is already set")) << taken.err;
+  EXPECT_TRUE(has(taken.err, "NVTX_INJECTION64_PATH is already set")) << taken.err;
 }
 
 TEST_F(RunTest, AnotherCudaInjectionIsCalledToo) {
@@ -265,7 +265,7 @@ TEST_F(RunTest, AFullDiskDoesNotHarmTheCommand) {
   EXPECT_EQ(o.rc, 4);
   EXPECT_EQ(o.out, "fine\n");
   EXPECT_TRUE(has(o.err, "No space left")) << o.err;
-  EXPECT_TRUE(has(o.err, "the command runs, but is not recorded")) << o.err;
+  EXPECT_TRUE(has(o.err, "the command runs without being recorded")) << o.err;
   EXPECT_EQ(ringFolders(), 0u);
 }
 
@@ -361,7 +361,7 @@ TEST_F(FlightTest, TheLastSecondsCanBeHadAnyTime) {
   EXPECT_EQ(kernels("r.sbt"), 0u) << "nothing is that young";
   const Output none = record({"--pid", std::to_string(::getpid()), "--last", "60"});
   EXPECT_EQ(none.rc, 1);
-  EXPECT_TRUE(has(none.err, "no running process under the probe")) << none.err;
+  EXPECT_TRUE(has(none.err, "no process is running under the probe")) << none.err;
   end();
   EXPECT_EQ(kernels(), 50u) << "and the end is written as ever";
 }
@@ -371,7 +371,7 @@ TEST_F(FlightTest, TheNextSecondsCanBeRecorded) {
   ASSERT_TRUE(eventually([&] { return ring_->attachedReader() == recorder.pid(); })) << recorder.err();
   const Output second = record({"--all", "-d", "1"});
   EXPECT_EQ(second.rc, 1);
-  EXPECT_TRUE(has(second.err, "being recorded already")) << second.err;
+  EXPECT_TRUE(has(second.err, "already being recorded")) << second.err;
   go();
   recorder.signal(SIGINT);  // enough: what there is is kept
   const Output o = recorder.wait();
@@ -404,7 +404,7 @@ TEST_F(RunTest, AJobThatIsRecordedIsNotRecordedTwice) {
   ASSERT_TRUE(eventually([&] { return exists(dir_ / "up"); })) << job.err();
   const Output o = record({"--all", "-d", "1"});
   EXPECT_EQ(o.rc, 1);
-  EXPECT_TRUE(has(o.err, "being recorded already")) << o.err;
+  EXPECT_TRUE(has(o.err, "already being recorded")) << o.err;
   test::writeFile(dir_ / "end", "");
   EXPECT_EQ(job.wait().rc, 0);
   EXPECT_EQ(kernels(), 5u);
@@ -454,7 +454,7 @@ TEST_F(RunTest, StepsAreSummedUp) {
     EXPECT_TRUE(has(o.err, "{\"step\":" + std::to_string(step) + ",\"ranks\":3,")) << o.err;
   EXPECT_TRUE(has(o.err, "\"most_computing_rank\":2")) << o.err;
   EXPECT_FALSE(has(o.err, "\"most_computing_rank\":1")) << o.err;
-  EXPECT_TRUE(has(run({"true"}, {"--per-step"}).err, "no steps were seen"));
+  EXPECT_TRUE(has(run({"true"}, {"--per-step"}).err, "no steps found"));
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ TEST_F(View, TimelineShowsWhatFilledTheTime) {
   Output out = view({"--timeline", "--from", "0ns", "--to", "1ms", "--width", "71", "--rank", "0"});
   EXPECT_EQ(out.rc, 0) << out.err;
   EXPECT_EQ(out.out.substr(out.out.find(" from")),
-            " from 0 ns to 1.000 ms; a character is 20.00 us\n\n"
+            " from 0 ns to 1.000 ms; one character is 20.00 us\n\n"
             "                0         200 us    400 us    600 us    800 us\n"
             "rank GPU stream |         |         |         |         |\n"
             "   0   0      7 .###############..............MMM..#######+.......  50%\n"
@@ -139,8 +139,8 @@ TEST_F(View, TimelineShowsWhatFilledTheTime) {
 TEST_F(View, TimelineOfManyRanksIsCut) {
   writeSampleTrace(dir / "t.sbt");
   Output out = view({"--timeline", "-n", "1"});
-  EXPECT_TRUE(has(out.out, "… and 1 more lines of these ranks (-n shows more)")) << out.out;
-  EXPECT_TRUE(has(out.out, "… and 1 more ranks: choose with --rank 1, or show more lines with -n")) << out.out;
+  EXPECT_TRUE(has(out.out, "… and 1 more line of these ranks (-n shows more)")) << out.out;
+  EXPECT_TRUE(has(out.out, "… and 1 more rank: select some with --rank 1, or show more lines with -n")) << out.out;
   EXPECT_LE(widest(out.out), 80u);
 }
 

@@ -148,9 +148,9 @@ class ClusterFixture : public ::testing::Test {
   int64_t nodeField(const std::string& name) const {
     const std::string text = command({"nodes", "--json"}).out, key = "\"" + name + "\":";
     const size_t at = text.find(key);
-    return at == std::string::npos || text.compare(at + key.size(), 4, "null") == 0
-               ? -1
-               : std::stoll(text.substr(at + key.size()));
+    if (at == std::string::npos) return -1;
+    const size_t value = text.find_first_not_of('"', at + key.size());  // large numbers are texts
+    return text.compare(value, 4, "null") == 0 ? -1 : std::stoll(text.substr(value));
   }
 
   test::TempDir dir_;

@@ -160,6 +160,17 @@ TEST_F(Live, AHangIsNamedToldAndKept) {
     })) << action;
 }
 
+TEST_F(Live, ANodeThatDiesIsToldOf) {
+  startMaster({"--node-timeout", "1500"});
+  auto alpha = agent("alpha", {"--sim", "1"});
+  ASSERT_TRUE(eventually([&] {
+    const std::string nodes = command({"nodes", "--json"}).out;
+    return has(nodes, "\"processes\":1");
+  }));
+  alpha->signal(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return has(command({"hang", "--json"}).out, "\"kind\":\"silent_node\""); }));
+}
+
 TEST_F(Live, AWrongWebhookIsRefused) {
   const Output o = test::run({TRACESMITH_BIN, "cluster", "master", "--port", "0", "--data-dir", dir_ / "x", "--webhook",
                               "https://example.org/"});

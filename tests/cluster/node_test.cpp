@@ -138,9 +138,9 @@ TEST_F(NodeTest, RingsOfAllUsersAreReadAndOnlyWhereTheyMayBe) {
   Child j({std::string(TRACESMITH_BUILD_DIR) + "/bin/tests/numbered_job", good, "3000", "100000"});
   ASSERT_EQ(j.wait().rc, 0);
   EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(good); }));
-  EXPECT_TRUE(has(agent_->err(), "tracesmith-54322 are not read: it belongs to somebody else")) << agent_->err();
-  EXPECT_TRUE(has(agent_->err(), "tracesmith-54323 are not read: others may write to it")) << agent_->err();
-  EXPECT_TRUE(has(agent_->err(), "tracesmith-54324 are not read: it is no folder")) << agent_->err();
+  EXPECT_TRUE(has(agent_->err(), "tracesmith-54322 are not read: it belongs to another user")) << agent_->err();
+  EXPECT_TRUE(has(agent_->err(), "tracesmith-54323 are not read: other users can write to it")) << agent_->err();
+  EXPECT_TRUE(has(agent_->err(), "tracesmith-54324 are not read: it is not a folder")) << agent_->err();
   stopAndCheck(3000, 1);
 }
 

@@ -47,8 +47,8 @@ TEST_F(Security, RolesSayWhatATokenMayDo) {
         command(argv, token.empty() ? std::vector<std::string>{} : std::vector<std::string>{"--token-file", token});
     return o.rc == 1 ? o.err : std::string();
   };
-  EXPECT_TRUE(has(refused({"status"}, ""), "a token is needed"));
-  EXPECT_TRUE(has(refused({"status"}, wrong), "the token is not known here"));
+  EXPECT_TRUE(has(refused({"status"}, ""), "a token is required"));
+  EXPECT_TRUE(has(refused({"status"}, wrong), "unknown token"));
   EXPECT_EQ(refused({"status"}, viewer), "");
   EXPECT_TRUE(has(refused({"start", "--name", "s"}, viewer), "has the role viewer; this needs operator"));
   EXPECT_EQ(refused({"start", "--name", "s"}, operator_), "");
@@ -77,7 +77,7 @@ TEST_F(Security, TwoAgentsCannotBeOneNode) {
   ASSERT_TRUE(connected(1));
   agent_data_ = dir_ / "elsewhere";
   auto b = agent("same");
-  EXPECT_TRUE(eventually([&] { return has(b->err(), "is connected already: give this agent another --node-id"); }))
+  EXPECT_TRUE(eventually([&] { return has(b->err(), "is already connected: give this agent another --node-id"); }))
       << b->err();
 }
 

@@ -107,7 +107,7 @@ TEST_F(Sessions, OverlappingSessionsGetExactlyTheirInterval) {
   }
   const Output again = command({"start", "--name", "outer"});
   EXPECT_EQ(again.rc, 1);
-  EXPECT_TRUE(has(again.err, "recording already")) << again.err;
+  EXPECT_TRUE(has(again.err, "already recording")) << again.err;
   for (const char* name : {"inner", "outer", "last"}) {
     const Output o = command({"stop", "--name", name, "-o", dir_ / (std::string(name) + ".sbt")});
     ASSERT_EQ(o.rc, 0) << o.err;
@@ -187,7 +187,7 @@ TEST_F(Sessions, MistakesAreOneClearLine) {
   EXPECT_EQ(busy.rc, 1);
   EXPECT_TRUE(has(busy.err, "cannot listen on")) << busy.err;
   const Output same = test::tracesmith({"cluster", "master", "--port", "0", "--data-dir", dir_ / "m"});
-  EXPECT_TRUE(has(same.err, "another master uses")) << same.err;
+  EXPECT_TRUE(has(same.err, "another master is using")) << same.err;
   EXPECT_TRUE(has(command({"recover", "--name", "nobody"}).err, "there is no session nobody"));
   EXPECT_EQ(command({"recover"}).rc, 2);
   EXPECT_EQ(command({"add-node", "--address", "127.0.0.1:1"}).rc, 1);

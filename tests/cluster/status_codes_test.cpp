@@ -40,7 +40,7 @@ TEST(StatusCodes, AsGrpcNamesThem) {
   for (const auto& [status, code] : kCases) EXPECT_EQ(toGrpc(status).error_code(), code) << int(status.code());
   // What only gRPC says.
   EXPECT_EQ(fromGrpc({G::UNKNOWN, "x"}, "w").code(), Code::kIo);
-  EXPECT_EQ(fromGrpc({G::UNIMPLEMENTED, ""}, "at x").message(), "at x: what listens there does not know this request");
+  EXPECT_EQ(fromGrpc({G::UNIMPLEMENTED, ""}, "at x").message(), "at x: the server there does not know this request");
 }
 
 }  // namespace

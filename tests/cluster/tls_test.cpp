@@ -66,11 +66,11 @@ TEST_F(Tls, AgentMasterAndClientsMeetByCertificate) {
   };
   ASSERT_TRUE(eventually(connectedNow)) << a->err();
   EXPECT_EQ(refused(flags(own, own, "client")), "");
-  const std::string hung_up = "it hung up: it wants TLS, with a certificate it knows";
+  const std::string hung_up = "it closed the connection: it requires TLS with a certificate it accepts";
   EXPECT_TRUE(has(refused({}), hung_up)) << refused({});
   EXPECT_TRUE(has(refused(flags(own, "", "")), hung_up)) << refused(flags(own, "", ""));
   EXPECT_TRUE(has(refused(flags(own, other, "client")), hung_up)) << refused(flags(own, other, "client"));
-  EXPECT_TRUE(has(refused(flags(other, own, "client")), "its certificate is not of the authority in --tls-ca"));
+  EXPECT_TRUE(has(refused(flags(other, own, "client")), "its certificate is not signed by the authority in --tls-ca"));
   auto stranger = agent("stranger", flags(own, other, "server"));
   EXPECT_TRUE(eventually([&] { return has(stranger->err(), hung_up); })) << stranger->err();
   // A certificate of the same authority made later is as good; the master dials agents with its own.
@@ -124,7 +124,7 @@ TEST_F(Tls, AKeyThatOthersMayReadIsNotUsed) {
   startMaster(flags(own, own, "server"));
   EXPECT_TRUE(has(refused(flags(own, own, "client")), "chmod 600"));
   EXPECT_TRUE(has(refused({"--tls-cert", own + "/client.pem"}), "TLS needs both --tls-cert and --tls-key"));
-  EXPECT_TRUE(has(refused({"--tls-ca", own + "/ca-key.pem"}), "is no certificate in PEM form"));
+  EXPECT_TRUE(has(refused({"--tls-ca", own + "/ca-key.pem"}), "is not a PEM certificate"));
 }
 
 }  // namespace

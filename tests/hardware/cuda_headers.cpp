@@ -30,6 +30,10 @@ CUDA_CALL(enablePeer, cuCtxEnablePeerAccess);
 CUDA_CALL(createStream, cuStreamCreate);
 CUDA_CALL(createEvent, cuEventCreate);
 CUDA_CALL(elapsedMs, cuEventElapsedTime);
+CUDA_CALL(loadModule, cuModuleLoadData);
+CUDA_CALL(unloadModule, cuModuleUnload);
+CUDA_CALL(function, cuModuleGetFunction);
+CUDA_CALL(launch, cuLaunchKernel);
 static_assert(cuda::kPeerAccessAlready == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(sizeof(cuda::Pointer) == sizeof(CUdeviceptr));
 

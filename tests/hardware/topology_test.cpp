@@ -1,6 +1,9 @@
 #include <cstdlib>
+#include <filesystem>
 
+#include "hardware/capability.hpp"
 #include "hardware/inventory.hpp"
+#include "hardware/nvidia/nccl_version.hpp"
 #include "support/process.hpp"
 #include "support/tree.hpp"
 #include "tracesmith/cluster/gpu_topology.hpp"
@@ -51,6 +54,34 @@ TEST_F(Topology, FindsNvSwitchByTheRemoteEndsOfLinks) {
   EXPECT_NEAR(t.getBandwidth(0, 7), 18 * 26.562, 0.01);  // as read, not as the generation promises
   EXPECT_FALSE(t.getLink(0, 7)->measured_bandwidth.has_value());
   EXPECT_TRUE(t.canAccessPeer(0, 7));
+}
+
+TEST_F(Topology, KnowsWhatTheBenchMeasured) {
+  ::setenv("TRACESMITH_FAKE_NVML", test::nvmlDescription("h100-nvswitch").c_str(), 1);
+  ::setenv("TRACESMITH_NVML", test::fakeNvml().c_str(), 1);
+  ::setenv("TRACESMITH_ROOT", dir_.path().c_str(), 1);
+  ::setenv("TRACESMITH_DATA", (dir_ / "data").c_str(), 1);
+  Capability measured;
+  measured.set({"link_gbps", "GB/s", "0-1", 371.5, 370, 372, 5});
+  measured.set({"link_gbps", "GB/s", "1-0", 365.25, 360, 370, 5});
+  ASSERT_TRUE(saveCapability(capabilityPath(discover(Places::fromEnvironment()).node), measured).ok());
+  GPUTopology t;
+  EXPECT_TRUE(t.discover());
+  EXPECT_EQ(t.getLink(0, 1)->measured_bandwidth, 365.25) << "the slower of the two directions";
+  EXPECT_EQ(t.getBandwidth(1, 0), 365.25);
+  EXPECT_FALSE(t.getLink(0, 2)->measured_bandwidth.has_value());
+  for (const char* name : {"TRACESMITH_NVML", "TRACESMITH_ROOT", "TRACESMITH_DATA"}) ::unsetenv(name);
+}
+
+TEST_F(Topology, FindsTheNewestNcclByTheNamesOfFiles) {
+  EXPECT_EQ(installedNccl(dir_.path()), "");
+  for (const char* file : {"usr/lib/x86_64-linux-gnu/libnccl.so.2.9.8",
+                           "usr/local/lib/python3.11/dist-packages/nvidia_nccl_cu12-2.21.5.dist-info/METADATA",
+                           "usr/lib/x86_64-linux-gnu/libnccl.so.2.x"}) {
+    std::filesystem::create_directories(std::filesystem::path(dir_ / file).parent_path());
+    test::writeFile(dir_ / file, "");
+  }
+  EXPECT_EQ(installedNccl(dir_.path()), "2.21.5");
 }
 
 TEST_F(Topology, GoesAroundWhereThereIsNoDirectLink) {

@@ -7,14 +7,16 @@
 #include <random>
 #include <thread>
 
+#include "base/interface_versions.hpp"
 #include "query/block_scan.hpp"
 #include "query/engine.hpp"
 #include "query/prompt.hpp"
 #include "query/small_trace.hpp"
 #include "support/process.hpp"
+#include "trace/clocks.hpp"
 #include "tracesmith/trace/reader.hpp"
 
-extern "C" tracesmith::query::CreateEngine tracesmithCreateQueryEngine;
+extern "C" tracesmith::query::Engine* tracesmithCreateQueryEngine(const char* version, const char** why);
 
 namespace tracesmith::query {
 namespace {
@@ -23,7 +25,7 @@ using test::TempDir;
 
 std::unique_ptr<Engine> openEngine(const std::vector<std::string>& files, const EngineOptions& options = {}) {
   const char* why = "";
-  std::unique_ptr<Engine> engine(tracesmithCreateQueryEngine(kEngineVersion, &why));
+  std::unique_ptr<Engine> engine(tracesmithCreateQueryEngine(kQueryInterface, &why));
   EXPECT_TRUE(engine) << why;
   Status s = engine->open(files, options);
   EXPECT_TRUE(s) << s.message();
@@ -49,6 +51,44 @@ TEST(Engine, RefusesAnotherVersionOfTheProgram) {
   const char* why = "";
   EXPECT_EQ(tracesmithCreateQueryEngine("query 0", &why), nullptr);
   EXPECT_NE(std::string(why).find("another version"), std::string::npos);
+}
+
+TEST(Engine, HasTheSameReferenceTimesAsTheReaders) {
+  TempDir dir;
+  constexpr int64_t kS = 1'000'000'000;
+  {
+    auto writer = trace::Writer::create(dir / "t.sbt");
+    ASSERT_TRUE(writer);
+    auto out = (*writer)->appender();
+    auto add = [&](const char* node, int64_t from, int64_t offset, double drift, int64_t bound, const char* method) {
+      trace::ClockRow row;
+      row.node = (*writer)->string(node);
+      row.ts_from = from;
+      row.offset_ns = offset;
+      row.drift_ppm = trace::real(drift);
+      row.bound_ns = bound;
+      row.method = (*writer)->string(method);
+      EXPECT_TRUE(out->append(row));
+    };
+    add("a", 0, 7'000'000, 0, trace::kNull, "system clock");  // before its agent had asked the master
+    add("a", kS, 1000, 12.5, 3000, "exchange");
+    add("a", 3 * kS, 1100, -40, 3000, "exchange");
+    add("b", 0, 2000, 100, 9000, "exchange");
+    add("b", 2 * kS, 2500, -3.25, 400, "collectives");  // begins later, and reaches back
+    add("c", kS, 5, 0, trace::kNull, "system clock");
+    ASSERT_TRUE(out->flush());
+    ASSERT_TRUE((*writer)->close());
+  }
+  auto reader = trace::Reader::open(dir / "t.sbt");
+  ASSERT_TRUE(reader);
+  Result<trace::Clocks> clocks = trace::readClocks(**reader);
+  ASSERT_TRUE(clocks);
+  std::unique_ptr<Engine> engine = openEngine({dir / "t.sbt"});
+  for (const char* node : {"a", "b", "c", "unknown"})
+    for (int64_t ts : {int64_t{0}, kS / 2, kS, 2 * kS - 1, 2 * kS, 5 * kS})
+      EXPECT_EQ(ask(*engine, "SELECT reference_ts('" + std::string(node) + "', " + std::to_string(ts) + ")"),
+                std::to_string(trace::clockOf(*clocks, node).toReference(ts)) + "\n")
+          << node << " at " << ts;
 }
 
 TEST(Engine, LeavesDamagedBlocksOutAndSaysSo) {

@@ -11,11 +11,12 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/interface_versions.hpp"
 #include "query/engine.hpp"
 #include "query/small_trace.hpp"
 #include "support/process.hpp"
 
-extern "C" tracesmith::query::CreateEngine tracesmithCreateQueryEngine;
+extern "C" tracesmith::query::Engine* tracesmithCreateQueryEngine(const char* version, const char** why);
 
 namespace tracesmith::query {
 namespace {
@@ -105,7 +106,7 @@ TEST_P(SqlTest, Replay) {
                           configuration.block_rows);
   }
   const char* why = "";
-  std::unique_ptr<Engine> engine(tracesmithCreateQueryEngine(kEngineVersion, &why));
+  std::unique_ptr<Engine> engine(tracesmithCreateQueryEngine(kQueryInterface, &why));
   ASSERT_TRUE(engine) << why;
   Status opened = engine->open(files, configuration.engine);
   ASSERT_TRUE(opened) << opened.message();

@@ -11,7 +11,7 @@ class ClusterApi : public ServerFixture {};
 TEST_F(ClusterApi, SaysWhatTheClusterIs) {
   serveMaster();
   auto a = agent("n1", {"--sim", "2"});
-  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"state\":\"healthy\""); }));
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"healthy\":true"); }));
   const Reply info = get(http_, "/api/v1/info");
   EXPECT_TRUE(info.has("\"mode\":\"cluster\"") && info.has("\"simulated\":true") && info.has("\"role\":\"admin\""))
       << info.body;
@@ -28,6 +28,24 @@ TEST_F(ClusterApi, SaysWhatTheClusterIs) {
   EXPECT_TRUE(get(http_, "/status").has("\"is_profiling\":false"));
   EXPECT_EQ(get(http_, "/api/v1/nodes/nobody/clock").status, 404);
   ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes/n1/clock").has("\"bound_ns\":"); }));
+}
+
+TEST_F(ClusterApi, ANodeThatWasNotHeardYetHasNoTimeOfSilence) {
+  serveMaster();
+  auto a = agent("n1", {"--sim", "2"});
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"healthy\":true"); }));
+  EXPECT_TRUE(get(http_, "/clients").has("\"last_seen_s\":0"));
+  a.reset();
+  master_.reset();
+  serveMaster();
+  const Reply nodes = get(http_, "/api/v1/nodes");
+  EXPECT_TRUE(nodes.has("\"node\":\"n1\"") && nodes.has("\"silent_s\":null")) << nodes.body;
+  EXPECT_TRUE(nodes.has("\"simulated\":true,\"gpus\":[{\"index\":0,")) << "the master keeps it: " << nodes.body;
+  EXPECT_TRUE(get(http_, "/clients").has("\"last_seen_s\":null"));
+  EXPECT_FALSE(get(http_, "/metrics").has("tracesmith_node_silent_seconds{"));
+  // One form of a node, whoever asks.
+  const std::string node = nodes.body.substr(nodes.body.find("{\"node\":"), nodes.body.find("],\"now\"") - 10);
+  EXPECT_EQ(command({"nodes", "--json"}).out, "{\"nodes\":[" + node + "]}\n");
 }
 
 TEST_F(ClusterApi, MetricsComeOnceASecond) {
@@ -54,7 +72,7 @@ TEST_F(ClusterApi, MetricsComeOnceASecond) {
 TEST_F(ClusterApi, SessionsStartAndStop) {
   serveMaster();
   auto a = agent("n1", {"--sim", "1"});
-  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("healthy"); }));
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"healthy\":true"); }));
   Reply r = ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"one\"}");
   ASSERT_EQ(r.status, 201) << r.body;
   EXPECT_TRUE(r.has("\"state\":\"recording\"") && r.has("\"end\":null")) << r.body;
@@ -62,7 +80,7 @@ TEST_F(ClusterApi, SessionsStartAndStop) {
   EXPECT_TRUE(get(http_, "/status").has("\"is_profiling\":true"));
   r = ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"one\"}");
   EXPECT_EQ(r.status, 400);
-  EXPECT_TRUE(r.has("recording already")) << r.body;
+  EXPECT_TRUE(r.has("already recording")) << r.body;
   // Something to see in it.
   ASSERT_TRUE(eventually([&] {
     const Reply n = get(http_, "/api/v1/nodes");
@@ -93,7 +111,7 @@ TEST_F(ClusterApi, SessionsStartAndStop) {
 TEST_F(ClusterApi, ATimelineGrowsWithItsSession) {
   serveMaster();
   auto a = agent("n1", {"--sim", "2"});
-  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("healthy"); }));
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"healthy\":true"); }));
   Reply r = ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"long\"}");
   ASSERT_EQ(r.status, 201) << r.body;
   const std::string id = r.body.substr(r.body.find("\"id\":\"") + 6, 12);
@@ -119,7 +137,7 @@ TEST_F(ClusterApi, ATimelineGrowsWithItsSession) {
 TEST_F(ClusterApi, Requirement2sWordsDoTheSame) {
   serveMaster();
   auto a = agent("n1", {"--sim", "1"});
-  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("healthy"); }));
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"healthy\":true"); }));
   Reply r = ask(http_, "POST", "/profiling/start", "{\"name\":\"my_experiment\"}");
   EXPECT_TRUE(r.status == 200 && r.has("\"success\":true") && r.has("\"name\":\"my_experiment\"")) << r.body;
   EXPECT_EQ(ask(http_, "POST", "/profiling/start", "{\"name\":\"other\"}").status, 200);

@@ -204,6 +204,17 @@ TEST_F(TimelineTest, StatisticsAreThoseOfTheTable) {
   }
 }
 
+TEST_F(TimelineTest, WhatIsNotKnownOfALaunchIsNull) {
+  test::writeSmallJob(path_, {});  // its kernels have a grid of one known side
+  auto t = open();
+  const std::string hits = t->search("ALLREDUCE", 1);
+  Result<std::string> event = t->event(std::string(parse(hits)["hits"].at(0)["row_id"].get_string().value()));
+  ASSERT_TRUE(event.ok());
+  const simdjson::dom::element e = parse(*event);
+  for (const char* key : {"grid", "block", "registers", "shared_static", "shared_dynamic"})
+    EXPECT_TRUE(e[key].is_null()) << key << " of " << *event;
+}
+
 TEST_F(TimelineTest, SearchFindsAndAKernelKnowsItsCollective) {
   test::writeSmallJob(path_, {});
   auto t = open();

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "base/clock.hpp"
 #include "support/child.hpp"
 #include "sync/relay.hpp"
 

@@ -25,14 +25,14 @@ test("with the master down every view says so, and goes on when it is back", asy
   await visit(page, "#/sql");
   await page.locator("textarea.code").fill("SELECT 1");
   await page.keyboard.press("Control+Enter");
-  await shows(page, "nobody answers at this address");
+  await shows(page, "no server answers at this address");
   await visit(page, "#/nodes");
   await page.getByRole("region", { name: "Nodes" }).waitFor();
   const second = await startMaster("down");
   entry.to(second.url);
   await page.locator(".status .up").waitFor();
   await visit(page, "#/timeline");
-  await shows(page, "Nothing was recorded yet");
+  await shows(page, "Nothing recorded yet");
   await close();
 });
 

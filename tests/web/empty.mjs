@@ -10,14 +10,14 @@ test("every view of an empty cluster says what to do", async () => {
   await shows(page, /tracesmith cluster agent --master/);
   await shows(page, "No session yet");
   await visit(page, "#/metrics");
-  await shows(page, /No metric has come in yet|Nothing was measured/);
+  await shows(page, /No metrics yet|Nothing was measured/);
   for (const hash of ["#/timeline", "#/ranks", "#/sql"]) {
     await visit(page, hash);
-    await shows(page, "Nothing was recorded yet");
+    await shows(page, "Nothing recorded yet");
     await shows(page, /tracesmith cluster start --name/);
   }
   await visit(page, "#/hang");
-  await shows(page, "No collective waits");
+  await shows(page, "No collective is waiting");
   await visit(page, "#/nodes");
   await shows(page, "No node has joined yet");
   await visit(page, "#/nonsense");

@@ -7,7 +7,7 @@ import { open, place, shows, synth, timelineReady, timelineSpan, view, visit } f
 
 let served;
 async function trace() {
-  served ??= view(synth(place("job.sbt"), "--events", "60000", "--ranks", "8", "--gpus-per-node", "4", "--seed", "3", "--fault", "slow-gpu=5:1.3"));
+  served ??= view(synth(place("job.sbt"), "--events", "60000", "--ranks", "8", "--gpus-per-node", "4", "--seed", "3", "--fault", "slow-gpu=5:1.3", "--fault", "slow-gpu=2:1.2"));
   return (await served).url;
 }
 
@@ -99,7 +99,7 @@ test("a collective is joined across its ranks, and the last one is named", async
   await page.keyboard.type("ncclDevKernel_AllReduce");
   await page.locator(".search-says", { hasText: /hits/ }).waitFor();
   await page.keyboard.press("Enter");
-  await page.locator(".dock .collective", { hasText: "came last" }).waitFor();
+  await page.locator(".dock .collective", { hasText: "arrived last" }).waitFor();
   assert.equal(await page.locator(".dock .collective li").count(), 8);
   await close();
 });
@@ -110,6 +110,9 @@ test("ranks shows verdict, heat map, blame, matrix and topology", async () => {
   const first = page.getByRole("region", { name: "Cost of each rank" }).locator("tbody tr").first();
   await first.waitFor();
   assert.match(await first.innerText(), /rank 5/);
+  // What a user acts on: the advice, and what else is slow.
+  await page.locator(".verdict-next", { hasText: /What to do: check whether GPU 1 of node1 is shared/ }).waitFor();
+  await page.locator(".verdict-also li", { hasText: /rank 2 on node0/ }).waitFor();
   await shows(page, "Steps × ranks");
   await shows(page, "Communication, rank to rank");
   await shows(page, "Topology");

@@ -10,11 +10,11 @@ test("a token is asked for, kept in the tab, and its role is respected", async (
   fs.writeFileSync(file, "operator operator-token-0123456789\nviewer viewer-token-0123456789\n", { mode: 0o600 });
   const { url } = await startMaster("closed", ["--token-file", file]);
   const { page, close } = await open(url);
-  const prompt = page.getByRole("dialog", { name: "A token is needed" });
+  const prompt = page.getByRole("dialog", { name: "A token is required" });
   await prompt.waitFor();
   await prompt.getByLabel("Token").fill("wrong-token-0123456789");
   await prompt.getByRole("button", { name: "Use it" }).click();
-  await shows(page, "The server does not take this token");
+  await shows(page, "The server does not accept this token");
   await prompt.getByLabel("Token").fill("viewer-token-0123456789");
   await prompt.getByRole("button", { name: "Use it" }).click();
   await shows(page, "No node has joined yet");

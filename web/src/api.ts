@@ -54,7 +54,7 @@ async function failure(response: Response): Promise<ApiError> {
 }
 
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
-  if (locked) throw new ApiError(401, "unauthenticated", "a token is needed");
+  if (locked) throw new ApiError(401, "unauthenticated", "a token is required");
   const headers = new Headers(init.headers);
   if (token()) headers.set("Authorization", `Bearer ${token()}`);
   if (init.body) headers.set("Content-Type", "application/json");
@@ -63,7 +63,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     response = await fetch(path, { ...init, headers, cache: "no-store" });
   } catch (error) {
     if ((error as Error).name === "AbortError") throw error;
-    throw new ApiError(0, "offline", "nobody answers at this address");
+    throw new ApiError(0, "offline", "no server answers at this address");
   }
   if (response.ok) return response;
   const error = await failure(response);

@@ -80,7 +80,7 @@ export function App() {
           {info?.title ?? ""}
         </span>
         {info?.simulated && (
-          <span class="badge simulated" title="These figures come from the simulator. Nothing of it was measured.">
+          <span class="badge simulated" title="These figures come from the simulator, not from measurements.">
             simulated data
           </span>
         )}
@@ -135,13 +135,13 @@ function TokenPrompt(props: { why: string; done: () => void }) {
     setError("");
     try {
       if (await tryToken(value.trim())) props.done();
-      else setError("The server does not take this token. After ten wrong ones it shuts this address out for half a minute.");
+      else setError("The server does not accept this token. After ten wrong tokens it blocks this address for half a minute.");
     } catch (problem) {
       setError((problem as Error).message);
     }
   };
   return (
-    <Dialog title="A token is needed">
+    <Dialog title="A token is required">
       <form class="form" onSubmit={use}>
         <p>
           The server says: {props.why}. A token is the second word of a line in the file given to <code>--token-file</code>. It is kept in this tab only.

@@ -96,7 +96,7 @@ export function HeatMap(props: HeatProps) {
         style={{ width: "100%", height: `${height}px` }}
         role="img"
         tabIndex={0}
-        aria-label={`${props.label}. Arrow keys go from cell to cell${props.onPick ? ", Enter opens one" : ""}`}
+        aria-label={`${props.label}. Arrow keys move from cell to cell${props.onPick ? ", Enter opens a cell" : ""}`}
         onPointerDown={(e) => {
           const spot = at(e);
           if (spot && props.onRange) {

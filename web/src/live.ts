@@ -57,7 +57,7 @@ function follow(): void {
   source?.close();
   source = new EventSource(`/api/v1/events${token() ? `?token=${encodeURIComponent(token())}` : ""}`);
   source.onopen = () => heard({});
-  source.onerror = () => down("the connection to the server ended");
+  source.onerror = () => down("the connection to the server was closed");
   source.addEventListener("status", (event) => {
     const status = JSON.parse((event as MessageEvent<string>).data) as Nodes & { sessions?: Session[] };
     // The stream begins with what was last sent to everybody: the answer asked for just before it may be newer.

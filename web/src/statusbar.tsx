@@ -24,7 +24,7 @@ export function StatusBar() {
     <footer class="status" aria-label="State">
       <ConnectionState state={state} />
       {ofTrace ? <TraceLosses losses={ofTrace.losses} /> : <ClusterLosses state={state} />}
-      <span title="How far the clocks of two nodes can be apart at most">
+      <span title="Largest possible difference between the clocks of two nodes">
         clock ± {duration(ofTrace ? ofTrace.bound : worstBound(state))}
       </span>
       {state.nodes?.stored_bytes != null && <span>{bytes(state.nodes.stored_bytes)} stored</span>}
@@ -47,7 +47,7 @@ function ConnectionState({ state }: { state: Live }) {
       <span class="down" role="alert">
         <b>Disconnected {since}</b>
         <span>
-          {state.heard ? "what you see is old; " : ""}start it again: <code>{startCommand()}</code>
+          {state.heard ? "the data shown is outdated; " : ""}start it again: <code>{startCommand()}</code>
         </span>
         <button type="button" class="quiet" onClick={retryAll}>
           try now
@@ -55,7 +55,7 @@ function ConnectionState({ state }: { state: Live }) {
       </span>
     );
   }
-  if (state.connection === "locked") return <span class="down">a token is needed</span>;
+  if (state.connection === "locked") return <span class="down">a token is required</span>;
   if (state.connection === "connecting") return <span class="waiting">connecting …</span>;
   return <span class="up">{state.info?.mode === "file" ? "connected" : "live"}</span>;
 }
@@ -69,14 +69,14 @@ function worstBound(state: Live): number | null {
 
 function ClusterLosses({ state }: { state: Live }) {
   const known = (state.nodes?.nodes ?? []).filter((n) => n.losses !== null);
-  if (!state.nodes || (!known.length && state.nodes.nodes.length)) return <span>losses not known</span>;
+  if (!state.nodes || (!known.length && state.nodes.nodes.length)) return <span>losses unknown</span>;
   const total = known.reduce((sum, n) => sum + n.losses!, 0);
   const text = known
     .filter((n) => n.losses)
     .map((n) => `${n.node}: ${count(n.losses)}`)
     .join("\n");
   return (
-    <span class={total ? "lost" : ""} title={text || "No record was lost"}>
+    <span class={total ? "lost" : ""} title={text || "No records lost"}>
       {plural(total, "record")} lost
     </span>
   );
@@ -86,7 +86,7 @@ function TraceLosses({ losses }: { losses: Loss[] }) {
   const total = losses.reduce((sum, l) => sum + l.count, 0);
   const text = losses.map((l) => `${l.node ?? (l.rank != null ? `rank ${l.rank}` : "all")}: ${l.cause} ${count(l.count)}`).join("\n");
   return (
-    <span class={total ? "lost" : ""} title={text || "Nothing of this trace was lost"}>
+    <span class={total ? "lost" : ""} title={text || "No records of this trace were lost"}>
       {plural(total, "record")} lost in this trace
     </span>
   );

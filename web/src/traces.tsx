@@ -25,7 +25,7 @@ export function useTrace(): Chosen {
   let instead = null;
   if (!trace) {
     if (load.error) instead = <Failed what="The list of traces" error={load.error} retry={load.reload} />;
-    else if (!load.data) instead = <Loading what="Asking for the traces" />;
+    else if (!load.data) instead = <Loading what="Loading the traces" />;
     else if (traces.length)
       instead = (
         <Empty title={`There is no trace “${asked}”`}>
@@ -34,7 +34,7 @@ export function useTrace(): Chosen {
       );
     else
       instead = (
-        <Empty title="Nothing was recorded yet" command={info?.mode === "file" ? undefined : "tracesmith cluster start --name my-session"}>
+        <Empty title="Nothing recorded yet" command={info?.mode === "file" ? undefined : "tracesmith cluster start --name my-session"}>
           Start a session on the <a href="#/overview">overview</a>, or type:
         </Empty>
       );

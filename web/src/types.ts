@@ -1,4 +1,8 @@
-// The shapes of /api/v1. Times in ns that can pass 2^53 are strings of digits.
+// The shapes of /api/v1. Times in ns that can pass 2^53 are strings of digits. What travels between processes is declared in
+// src/model of TraceSmith: its types are made from there when the page is built.
+
+import type { Alert, Blame, Breakdown, HangVerdict, LinkResult, NodeStatus as NodeInfo, SessionInfo as Session, StepResult, Verdict } from "./model";
+export type { Alert, Blame, Breakdown, NodeInfo, Session };
 
 export interface Info {
   version: string;
@@ -10,52 +14,11 @@ export interface Info {
   notes?: string[];
 }
 
-export interface Clock {
-  /** Can pass 2^53. */
-  offset_ns: string | number;
-  drift_ppm: number;
-  bound_ns: number;
-  delay_ns: number;
-  method: string;
-  faults: number;
-}
-
-export interface NodeInfo {
-  node: string;
-  hostname: string;
-  address: string;
-  version: string;
-  state: "healthy" | "unhealthy" | "disconnected";
-  silent_s: number | null;
-  simulated: boolean;
-  gpus: { index: number; name: string; memory_bytes: number | null }[];
-  clock: Clock | null;
-  processes: number | null;
-  captures: number | null;
-  records: number | null;
-  losses: number | null;
-  spool_bytes: number | null;
-  stored_bytes: number | null;
-  stored_events: number | null;
-  problem: string | null;
-}
-
 export interface Nodes {
   nodes: NodeInfo[];
   now: string;
   stored_bytes: number | null;
   problem: string | null;
-}
-
-export interface Session {
-  id: string;
-  name: string;
-  state: string;
-  start: string;
-  end: string | null;
-  freq_ms: number | null;
-  bytes: number | null;
-  nodes: { node: string; complete: boolean; healthy: boolean }[];
 }
 
 export interface Latest {
@@ -184,61 +147,14 @@ export interface Hit {
   row_id: string;
 }
 
-export interface Breakdown {
-  rank: number | null;
-  step: number;
-  forward_us: number | null;
-  backward_us: number | null;
-  optimizer_us: number | null;
-  data_us: number | null;
-  exposed_comm_us: number | null;
-  hidden_comm_us: number | null;
-  idle_us: number | null;
-  compute_us: number | null;
-  other_us: number | null;
-}
-
-export interface Blame {
-  rank: number | null;
-  node: string | null;
-  cost_us: number | null;
-  lost_us: number | null;
-  collectives: number;
-  cause: string | null;
-  evidence: string | null;
-  confidence: number | null;
-  significant: boolean;
-  slowdown: number | null;
-  since_step: number | null;
-  saved_pct: number | null;
-}
-
 export interface Analysis {
   simulated: boolean;
-  verdict: {
-    kind: string;
-    text: string;
-    rank: number | null;
-    node: string | null;
-    cause: string | null;
-    cost_pct: number | null;
-    confidence: number | null;
-  };
+  verdict: Verdict;
   unknowns: (string | { text?: string; what?: string; why?: string })[];
-  steps: { step: number; start_ns: number | string; duration_us: number; slowest_us: number; slowest_rank: number | null }[];
+  steps: StepResult[];
   breakdown: Breakdown[];
   blame: Blame[];
-  links: {
-    group: string;
-    ranks: number[];
-    nodes: string[];
-    collectives: number;
-    slowdown: number | null;
-    busbw_gbps: number | null;
-    cost_us: number | null;
-    significant: boolean;
-    evidence: string | null;
-  }[];
+  links: LinkResult[];
   matrix: { pattern: string; cells: { from: number; to: number; bytes: number; count: number; latency_us: number | null }[] } | null;
   critical_path: {
     total_us: number;
@@ -277,28 +193,12 @@ export interface QueryResult {
   notes?: string[];
 }
 
-export interface Alert {
-  t: string;
-  kind: string;
-  severity: string;
-  text: string;
+/** The verdict of the watcher, and the last alerts. */
+export interface Hang extends HangVerdict {
+  alerts: Alert[];
 }
 
-export interface Hang {
-  state: "ok" | "hang" | "slow" | "unknown";
-  since: string | null;
-  verdict: string;
-  communicators: {
-    comm: string;
-    op: string;
-    seq: number | string | null;
-    ranks: number | number[];
-    entered: number[];
-    missing: number[];
-    bytes: number | null;
-    age_s: number | null;
-    mismatch: string | null;
-  }[];
-  culprits: { rank: number | null; node: string | null; reason: string }[];
-  alerts: Alert[];
+/** In one word, for people. */
+export function stateOf(node: NodeInfo): "healthy" | "unhealthy" | "disconnected" {
+  return !node.connected ? "disconnected" : node.healthy ? "healthy" : "unhealthy";
 }

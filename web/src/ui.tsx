@@ -77,7 +77,7 @@ export function Failed(props: { error: Error; what: string; retry?: () => void }
   return (
     <div class="state" role="alert">
       <p class="state-title">{offline ? "The server does not answer" : `${props.what} could not be shown`}</p>
-      <p>{offline ? "The page asks again by itself. If the server was stopped, start it again:" : props.error.message}</p>
+      <p>{offline ? "The page reconnects automatically. If the server was stopped, start it again:" : props.error.message}</p>
       {offline && <Command>{startCommand()}</Command>}
       {props.retry && (
         <button type="button" onClick={props.retry}>
@@ -99,7 +99,7 @@ export class Fence extends Component<{ children: ComponentChildren }, { error: E
     if (!this.state.error) return this.props.children;
     return (
       <div class="state" role="alert">
-        <p class="state-title">This view failed: it is a fault of the page</p>
+        <p class="state-title">This view failed because of an error in the page</p>
         <p>{this.state.error.message}</p>
         <button type="button" onClick={() => this.setState({ error: null })}>
           Show it again

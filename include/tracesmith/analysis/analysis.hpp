@@ -12,6 +12,7 @@
 #include "tracesmith/analysis/hta.hpp"
 #include "tracesmith/common/export.hpp"
 #include "tracesmith/common/status.hpp"
+#include "tracesmith/model/cause.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -28,66 +29,44 @@ struct AnalyzeOptions {
 /// What was not measured is kNull or NaN. Times are of the reference clock.
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-/// One step over all ranks.
-struct StepResult {
-  int64_t step = trace::kNull;
-  int64_t start_ns = 0;
-  double duration_us = 0;  ///< median of the ranks
-  double slowest_us = 0;
-  int64_t slowest_rank = trace::kNull;
-  int ranks = 0;
-};
+enum class VerdictKind { none, rank, link, unknown };
 
-/// One step of one rank: where its time went. Phases are unknown where nothing named them.
-struct Breakdown {
-  int64_t rank = trace::kNull, step = trace::kNull;
-  double forward_us = kUnknown, backward_us = kUnknown, optimizer_us = kUnknown;
-  double compute_us = 0, other_us = 0, data_us = 0;
-  double exposed_comm_us = 0, hidden_comm_us = 0, idle_us = 0;
-  double kernel_ratio = kUnknown;  ///< its kernels' time against what they take as a rule in this trace
+/// The kinds of fields in verdict.def: a type and the value it begins with.
+namespace kind {
+template <typename T>
+struct Kind {
+  using type = T;
+  static T none() { return T(); }
 };
+struct Text : Kind<std::string> {};
+struct Note : Kind<std::string> {};
+struct Notes : Kind<std::vector<std::string>> {};
+struct Flag : Kind<bool> {};
+struct Int : Kind<int> {};
+struct Count : Kind<uint64_t> {};
+struct I64 : Kind<int64_t> {};
+struct Ids : Kind<std::vector<int64_t>> {};
+struct Sum : Kind<double> {};
+struct Why : Kind<Cause> {};
+struct MaybeWhy : Kind<std::optional<Cause>> {};
+struct Id : Kind<int64_t> {
+  static int64_t none() { return trace::kNull; }
+};
+struct Real : Kind<double> {
+  static double none() { return kUnknown; }
+};
+struct About : Kind<VerdictKind> {
+  static VerdictKind none() { return VerdictKind::unknown; }
+};
+}  // namespace kind
 
-struct CollectiveResult {
-  int64_t index = 0;
-  std::string group, op;
-  int64_t bytes = trace::kNull, step = trace::kNull;
-  int64_t start_ns = 0;
-  int ranks = 0, group_size = 0;
-  int64_t culprit_rank = trace::kNull;  ///< last to arrive; kNull: cannot be said
-  int64_t root_rank = trace::kNull;     ///< whom the culprit itself had waited for, else the culprit
-  double wait_us_total = 0, skew_start_us = 0, skew_end_us = 0, transfer_us = 0;
-  double algbw_gbps = kUnknown, busbw_gbps = kUnknown;
-};
-
-struct Blame {
-  int64_t rank = trace::kNull;
-  std::string node;
-  double cost_us = 0;  ///< what others waited for it, rank-µs
-  double lost_us = 0;  ///< of that, with no computation under the wait
-  uint64_t collectives = 0;
-  std::string cause;  ///< compute, data_loading, host, checkpoint, jitter, unknown
-  std::string evidence;
-  double confidence = 0;  ///< 0 … 1
-  bool significant = false;
-  double slowdown = kUnknown;         ///< 1.3: its work takes 1.3 times as long as its peers'
-  int64_t since_step = trace::kNull;  ///< kNull: always
-  double saved_pct = kUnknown;        ///< of the job's time, if it were as fast as the others
-};
-
-struct LinkResult {
-  std::string group;  ///< communicator, or "a→b" where the proxy's transfers say it
-  std::vector<int64_t> ranks;
-  std::vector<std::string> nodes;
-  uint64_t collectives = 0;
-  double slowdown = kUnknown;  ///< transfer against that of its peers, or its own past
-  double busbw_gbps = kUnknown;
-  double cost_us = 0;
-  double confidence = 0;
-  bool significant = false;
-  int64_t since_step = trace::kNull;
-  double saved_pct = kUnknown;
-  std::string compared_with, evidence;
-};
+/// StepResult, Breakdown, CollectiveResult, Blame, LinkResult, Verdict.
+#define STRUCT(Name, doc) struct Name {
+#define FIELD(Struct, Kind, name, doc) kind::Kind::type name = kind::Kind::none();
+#define END_STRUCT(Name) \
+  }                      \
+  ;
+#include "tracesmith/model/verdict.def"
 
 /// The job as it was measured, changed as the replay changes when it is run with the difference.
 struct WhatIf {
@@ -118,18 +97,6 @@ struct LossResult {
   std::string cause, detail;
   int64_t rank = trace::kNull;
   uint64_t count = 0;
-};
-
-enum class VerdictKind { none, rank, link, unknown };
-
-struct Verdict {
-  VerdictKind kind = VerdictKind::unknown;
-  std::string text;
-  int64_t rank = trace::kNull;
-  std::string node, group, cause;
-  double cost_pct = kUnknown, confidence = 0;
-  std::string next;               ///< what to look at; empty: nothing
-  std::vector<std::string> also;  ///< what else stands out, largest cost first
 };
 
 struct MatrixCell {

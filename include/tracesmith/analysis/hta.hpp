@@ -18,7 +18,7 @@ struct HtaOverlap {
 struct HtaKernel {
   int64_t rank;
   std::string type, name;
-  double sum_us, max_us, min_us, mean_us, std_us;
+  double sum_us, max_us, min_us, mean_us, std_us;  ///< NaN: too short for whole µs
 };
 struct HtaIdle {
   int64_t rank, stream, host_wait_us, kernel_wait_us, other_us;

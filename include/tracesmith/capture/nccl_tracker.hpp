@@ -80,7 +80,7 @@ struct NCCLOperation {
 struct NCCLTrackerConfig {
   bool hook_enabled = true;
   bool track_all_comms = true;
-  std::vector<uint64_t> comm_filter;  ///< with track_all_comms false: only these
+  std::vector<uint64_t> comm_filter;  ///< only these; empty: all
   size_t max_operations = 100000;     ///< kept; older ones go, and are counted
   uint32_t poll_interval_ms = 20;
   PlatformType platform = PlatformType::CUDA;

@@ -18,13 +18,15 @@ namespace tracesmith::cluster {
 
 struct NodeConnection {
   std::string node_id;
-  std::string address;  ///< HOST:PORT
+  std::string address;  ///< host
+  uint16_t port = 0;
   bool connected = false;
   bool healthy = false;  ///< heard of within node_timeout_ms
   NodeInfo info;
   int64_t time_offset = 0;        ///< ns; see time_error_bound
   int64_t time_error_bound = -1;  ///< ns; −1: not known
   double silent_seconds = 0;
+  Timestamp last_heartbeat = 0;  ///< Unix ns of the master
 };
 
 struct ClusterMasterConfig {
@@ -35,6 +37,11 @@ struct ClusterMasterConfig {
   std::string data_dir = "tracesmith-data";
   std::string token_file;
   std::string tls_cert, tls_key, tls_ca;  ///< PEM files, as `tracesmith cluster certs` makes them
+  /// The master's own clock is the reference. With NTP or PTP it must agree with that source when the master starts, to
+  /// max_acceptable_offset_ns.
+  TimeSyncConfig time_sync_config;
+  size_t max_events_per_node = 10 * 1024 * 1024;  ///< that buildClusterTimeline() takes into memory
+  bool enable_streaming = true;                   ///< false: subscribeToEvents() is refused
 };
 
 class TRACESMITH_API ClusterMaster {
@@ -46,7 +53,9 @@ class TRACESMITH_API ClusterMaster {
   void stop();
   bool isRunning() const;
   uint16_t port() const;
-  std::string lastError() const;
+  std::string lastError() const { return lastStatus().message(); }
+  /// Why the last call that failed did so.
+  Status lastStatus() const;
 
   /// Dials an agent and takes it in.
   bool registerNode(const std::string& address, uint16_t port);
@@ -60,13 +69,17 @@ class TRACESMITH_API ClusterMaster {
   /// Waits until every node has delivered, at most `wait_seconds`.
   bool stopClusterCapture(double wait_seconds = 30);
 
+  /// Agents compare their clocks all the time: waits until every node that is connected has reported its clock anew,
+  /// and it is known. Whether it is: lastStatus().
+  void synchronizeClusterTime();
   std::map<std::string, int64_t> getNodeTimeOffsets() const;
 
   struct ClusterStatistics {
     uint32_t total_nodes = 0;
     uint32_t total_gpus = 0;
-    uint64_t total_events = 0;  ///< stored
-    uint64_t total_bytes = 0;   ///< stored
+    uint64_t total_events = 0;                          ///< stored
+    uint64_t total_bytes = 0;                           ///< stored
+    uint64_t total_nccl_ops = 0, total_nccl_bytes = 0;  ///< of the last capture that has ended
     std::map<std::string, NodeAggregator::Statistics> per_node_stats;
   };
   ClusterStatistics getClusterStatistics() const;
@@ -80,10 +93,14 @@ class TRACESMITH_API ClusterMaster {
 
   /// The last capture, of all nodes, in a file of its own below the data folder.
   TraceRecord collectAllTraces();
-  /// The last capture in the order of the corrected clock. Empty, with a reason in its lastError(), if it fails.
+  /// The same of these nodes alone.
+  TraceRecord collectTracesFromNodes(const std::vector<std::string>& node_ids);
+  using ClusterTimeline = cluster::ClusterTimeline;
+  /// The last capture in the order of the corrected clock, loaded. Empty, with a reason in its lastError(), if it
+  /// fails.
   ClusterTimeline buildClusterTimeline();
   /// Who sent how much to whom in the last capture.
-  CommAnalysis::CommMatrix getClusterCommMatrix();
+  CommAnalysis::CommMatrix getClusterCommMatrix() const;
 
   /// The last capture, all nodes in one file.
   bool exportToSBT(const std::string& filename);

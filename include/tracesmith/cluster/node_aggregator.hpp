@@ -8,9 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "tracesmith/capture/multi_gpu_profiler.hpp"
+#include "tracesmith/capture/nccl_tracker.hpp"
 #include "tracesmith/cluster/cluster_types.hpp"
+#include "tracesmith/cluster/time_sync.hpp"
 #include "tracesmith/common/export.hpp"
+#include "tracesmith/common/status.hpp"
 #include "tracesmith/common/types.hpp"
+#include "tracesmith/hardware/gpu_topology.hpp"
 
 namespace tracesmith::cluster {
 
@@ -20,6 +25,7 @@ struct NodeInfo {
   std::string ip_address;  ///< as the node listens on it
   uint32_t gpu_count = 0;  ///< 0 until they were found: a driver may take its time
   std::vector<DeviceInfo> gpus;
+  GPUTopologyInfo topology;  ///< how they are connected, with what `tracesmith bench links` measured
 };
 
 struct NodeAggregatorConfig {
@@ -32,6 +38,17 @@ struct NodeAggregatorConfig {
   std::string tls_cert, tls_key, tls_ca;  ///< PEM files, as `tracesmith cluster certs` makes them
   uint32_t sample_interval_ms = 500;      ///< telemetry, where a session does not say
   int simulated_gpus = 0;
+
+  /// With platform Sim its simulated GPUs are those of the node, as with simulated_gpus. An agent records all GPUs.
+  MultiGPUConfig multi_gpu_config;
+  /// Which operations getNCCLOperations() gives: comm_filter, max_operations.
+  NCCLTrackerConfig nccl_config;
+  /// What the node's clock is compared with. NTP and PTP need a master that keeps the same time; any other method is
+  /// the exchange with the master.
+  TimeSyncConfig time_sync_config = {.method = TimeSyncMethod::Custom};
+  size_t aggregation_buffer_size = 10 * 1024 * 1024;  ///< events in a file of the spool, about
+  uint32_t flush_interval_ms = 20;                    ///< how often the rings are emptied; oftener where they fill fast
+  bool enable_compression = true;                     ///< changes nothing: blocks of traces are always compressed
 };
 
 class TRACESMITH_API NodeAggregator {
@@ -42,6 +59,8 @@ class TRACESMITH_API NodeAggregator {
   bool initialize();  ///< false with a reason in lastError()
   void finalize();
   std::string lastError() const;
+  /// Why the last call failed; ok if it did not.
+  Status lastStatus() const;
 
   NodeInfo getNodeInfo() const;
   bool isConnected() const;  ///< to its master
@@ -52,9 +71,16 @@ class TRACESMITH_API NodeAggregator {
   bool stopCapture();
   /// What it recorded, as a trace below the data folder.
   TraceRecord exportTrace();
+  /// The same as the bytes of a trace file (docs/format.md). Its blocks are compressed, whatever `compress` says. Empty
+  /// if it failed.
+  std::vector<uint8_t> serializeEvents(bool compress = true);
+  /// The communication operations of the last capture that has ended, in order of time.
+  std::vector<NCCLOperation> getNCCLOperations() const;
   /// Records taken from rings so far.
   size_t getEventCount() const;
 
+  /// Compares the clock now, besides the comparisons that go on all the time. Whether it could: lastStatus().
+  void synchronizeTime();
   /// Reference (the master's clock) − this machine's raw clock, ns.
   int64_t getTimeOffset() const;
 
@@ -64,6 +90,13 @@ class TRACESMITH_API NodeAggregator {
     uint32_t processes = 0;             ///< under the probe now
     uint64_t spooled_bytes = 0;         ///< that the master does not have yet
     int64_t clock_error_bound_ns = -1;  ///< −1: not known
+
+    /// Of the last capture that has ended; all 0 before.
+    uint64_t events_per_gpu[16] = {};
+    uint64_t nccl_operations = 0;
+    uint64_t nccl_bytes = 0;
+    Timestamp start_time = 0, end_time = 0;  ///< Unix ns
+    double capture_duration_sec = 0;
   };
   Statistics getStatistics() const;
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tracesmith/common/export.hpp"
+#include "tracesmith/common/status.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {
@@ -15,7 +16,7 @@ enum class TimeSyncMethod {
   SystemClock,  ///< CLOCK_REALTIME; its own error as the kernel states it (adjtimex), where it is synchronised
   NTP,          ///< an NTP server, asked by our own SNTP client
   PTP,          ///< the hardware clock of a network interface, or of the hypervisor
-  CUDA,         ///< fails: the probe compares GPU clocks inside the recorded process, its records are on ours
+  CUDA,         ///< the clock of a GPU, read by a kernel of one thread
   Custom        ///< our own exchange with a TraceSmith master
 };
 
@@ -27,11 +28,12 @@ struct TimeSyncConfig {
   std::string token_file = "";              ///< Custom: for a master that asks for one
   uint32_t sync_interval_ms = 1000;
   int64_t max_acceptable_offset_ns = 1'000'000;  ///< a larger uncertainty is no success
+  uint32_t gpu_id = 0;                           ///< CUDA: the driver's number of the GPU
 };
 
 struct SyncResult {
   bool success = false;
-  int64_t offset_ns = 0;       ///< reference − local clock (CLOCK_MONOTONIC_RAW)
+  int64_t offset_ns = 0;       ///< reference − this machine's raw clock (CLOCK_MONOTONIC_RAW)
   int64_t round_trip_ns = 0;   ///< of network methods
   double uncertainty_ns = -1;  ///< the error is at most this; −1: not known
   Timestamp sync_time = 0;     ///< local clock
@@ -47,10 +49,14 @@ class TRACESMITH_API TimeSync {
   /// Opens what the method needs. With sync_interval_ms > 0 a thread synchronises from then on.
   bool initialize();
   void finalize();
+  /// Why the last call failed; ok if it did not.
+  Status lastStatus() const;
+  std::string lastError() const { return lastStatus().message(); }
 
   SyncResult synchronize();
-  /// Against the master at HOST:PORT, whatever the method.
-  SyncResult synchronizeWithNode(const std::string& node_address);
+  /// Whatever the method: against the master at HOST:PORT; or, given the name of a node, against that node's raw clock,
+  /// as the master of the configuration knows it.
+  SyncResult synchronizeWithNode(const std::string& node_id);
 
   Timestamp toSynchronizedTime(Timestamp local_time) const;
   Timestamp toLocalTime(Timestamp sync_time) const;
@@ -58,6 +64,11 @@ class TRACESMITH_API TimeSync {
   int64_t getCurrentOffset() const;
   /// From now on this offset holds, whatever is measured.
   void setManualOffset(int64_t offset_ns);
+
+  /// Reads the clock of a GPU (CUDA's number of it). It makes a context on the GPU, which takes memory there.
+  void correlateGPUTimestamps(uint32_t gpu_id);
+  /// GPU's clock − this machine's raw clock, ns, as last correlated; 0 for a GPU that was not.
+  int64_t getGPUOffset(uint32_t gpu_id) const;
 
   /// Over the results that succeeded.
   double getAverageOffset() const;

@@ -55,7 +55,7 @@ class TRACESMITH_API GPUTopology {
   /// Of hardware that was discovered already.
   explicit GPUTopology(const hardware::Inventory& inventory);
 
-  /// Looks at this node; false if it has no GPU.
+  /// Looks at this node, and at what `tracesmith bench links` measured on it; false if it has no GPU.
   bool discover();
 
   GPUTopologyInfo getTopology() const { return topology_; }

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,10 +28,15 @@ struct WriterOptions {
 
 class Appender;
 
+/// Takes the bytes of a trace: the file's header first, then one whole block a call. Calls do not overlap.
+using TraceSink = std::function<Status(std::string_view bytes)>;
+
 /// One trace being written. Thread safe.
 class TRACESMITH_API Writer {
  public:
   static Result<std::unique_ptr<Writer>> create(const std::string& path, const WriterOptions& options = {});
+  /// A trace that goes elsewhere than into a file: into memory, to another process.
+  static Result<std::unique_ptr<Writer>> create(TraceSink sink, const WriterOptions& options = {});
   /// Without close() the file is left as it is: readable, but marked as not closed (or removed, with whole_or_absent).
   ~Writer();
   Writer(const Writer&) = delete;
@@ -48,7 +54,7 @@ class TRACESMITH_API Writer {
   Status commit(std::string block);
   /// Writes the strings that no block has brought along yet: bounds their memory where blocks are held back.
   Status flushStrings();
-  /// Everything committed so far survives a power cut when it returns.
+  /// Everything committed so far survives a power cut when it returns, if it went into a file.
   Status sync();
   /// Writes the end mark. All appenders must be flushed or gone.
   Status close();
@@ -60,6 +66,7 @@ class TRACESMITH_API Writer {
   friend class Appender;
   struct TRACESMITH_LOCAL Impl;
   explicit Writer(std::unique_ptr<Impl> impl);
+  static Result<std::unique_ptr<Writer>> begin(std::unique_ptr<Impl> impl, const WriterOptions& options);
   std::unique_ptr<Impl> impl_;
 };
 

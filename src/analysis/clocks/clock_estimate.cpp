@@ -4,6 +4,7 @@
 #include <set>
 
 #include "analysis/collectives/collective_parts.hpp"
+#include "base/statistics.hpp"
 
 namespace tracesmith::analysis {
 namespace {
@@ -27,10 +28,6 @@ ClockModel fitClock(std::vector<ClockSample> samples) {
   ClockModel model;
   model.at_ns = samples.front().raw;
   model.method = "collectives";
-  auto median = [](std::vector<double>& v) {
-    std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-    return v[v.size() / 2];
-  };
   auto difference = [](const ClockSample& s) { return static_cast<double>(s.reference - s.raw); };
   const double base = difference(samples.front());
   const auto span = static_cast<double>(samples.back().raw - samples.front().raw);
@@ -39,7 +36,7 @@ ClockModel fitClock(std::vector<ClockSample> samples) {
     for (size_t k = i + 1; k < samples.size(); ++k)
       if (const auto dt = static_cast<double>(samples[k].raw - samples[i].raw); dt > span / 4)
         slopes.push_back((difference(samples[k]) - difference(samples[i])) / dt);
-  const double slope = slopes.size() < 10 ? 0 : median(slopes);
+  const double slope = slopes.size() < 10 ? 0 : median(std::move(slopes));
   for (const ClockSample& s : samples)
     rest.push_back(difference(s) - base - slope * static_cast<double>(s.raw - model.at_ns));
   const double offset = median(rest);
@@ -86,8 +83,8 @@ std::vector<std::string> estimateClocks(const PartTable& table, sync::Clocks& cl
           raw.try_emplace(d, p.end);
       }
       if (ends.empty() || raw.empty()) continue;
-      std::nth_element(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(ends.size() / 2), ends.end());
-      for (const auto& [d, end] : raw) samples[d].push_back({end, ends[ends.size() / 2]});
+      const int64_t reference = median(std::move(ends));
+      for (const auto& [d, end] : raw) samples[d].push_back({end, reference});
     }
     for (auto& [d, list] : samples) {
       clocks[table.domains[d]].add(fitClock(std::move(list)));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/statistics.hpp"
 #include "sync/clock_limits.hpp"
 
 namespace tracesmith::analysis {
@@ -40,12 +41,6 @@ struct Line {
   double at(double t) const { return offset + slope * t; }
 };
 
-double median(std::vector<double>& v) {
-  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  return *middle;
-}
-
 /// Median slope, median offset.
 Line robustLine(const std::vector<std::pair<double, double>>& all, double span) {
   std::vector<std::pair<double, double>> points;
@@ -57,9 +52,9 @@ Line robustLine(const std::vector<std::pair<double, double>>& all, double span) 
       if (const double dt = points[k].first - points[i].first; dt > span / 4)
         slopes.push_back((points[k].second - points[i].second) / dt);
   Line line;
-  if (slopes.size() >= 10 && span >= kShort) line.slope = median(slopes);
+  if (slopes.size() >= 10 && span >= kShort) line.slope = median(std::move(slopes));
   for (const auto& [t, value] : points) rest.push_back(value - line.slope * t);
-  line.offset = median(rest);
+  line.offset = median(std::move(rest));
   return line;
 }
 
@@ -88,12 +83,7 @@ std::vector<Observation> observe(const PartTable& table, const sync::Clocks& clo
       ends[d].push_back(p.end);
     }
     if (o.seen.size() < 2) continue;
-    for (Seen& s : o.seen) {
-      std::vector<int64_t>& e = ends[s.domain];
-      const auto middle = e.begin() + static_cast<std::ptrdiff_t>(e.size() / 2);
-      std::nth_element(e.begin(), middle, e.end());
-      s.median_end = *middle;
-    }
+    for (Seen& s : o.seen) s.median_end = median(ends[s.domain]);
     o.reference = clockOf(clocks, table.domains[o.seen[0].domain]).toReference(o.seen[0].median_end);
     out.push_back(std::move(o));
   }
@@ -252,8 +242,7 @@ void Window::estimate(std::span<const Observation> seen) {
         const double t = base_[s.domain].at(s.median_end);
         ends.push_back(t + lines_[s.domain].at(t));
       }
-      std::vector<double> sorted = ends;
-      const double together = median(sorted);
+      const double together = median(ends);
       for (size_t i = 0; i < o.seen.size(); ++i)
         rest[o.seen[i].domain].push_back({base_[o.seen[i].domain].at(o.seen[i].median_end), together - ends[i]});
     }
@@ -286,7 +275,7 @@ std::optional<Differences> Window::differences(double t, std::vector<std::string
     const std::optional<Range> range = limits.at(t, kMaxSlope);
     if (!range) {
       faults.push_back("the collectives of " + table_.domains[a] + " and " + table_.domains[b] +
-                       " contradict each other whatever their clocks: one of them was set in between");
+                       " contradict each other for any clocks: one of the clocks was set in between");
       return false;
     }
     all.atMost(a, b, range->high);
@@ -301,9 +290,10 @@ std::optional<Differences> Window::differences(double t, std::vector<std::string
     const Range both = *limits.at(t, kMaxSlope);
     const double over = std::max(both.low - (b.high - a.low), (b.low - a.high) - both.high);
     if (over <= 0) return true;
-    faults.push_back("the clocks of " + table_.domains[i] + " and " + table_.domains[k] + " are at least " +
-                     std::to_string(std::llround(over / 1000)) +
-                     " µs farther off than their bounds allow: a rank would leave a collective before the last came");
+    faults.push_back(
+        "the clocks of " + table_.domains[i] + " and " + table_.domains[k] + " are at least " +
+        std::to_string(std::llround(over / 1000)) +
+        " µs further apart than their bounds allow: a rank would leave a collective before the last one arrived");
     return false;
   });
   if (faults.size() == faults_before) faults.push_back("the clocks of the trace contradict its collectives");

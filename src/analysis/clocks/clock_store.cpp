@@ -16,9 +16,13 @@ using namespace trace;
 
 namespace {
 
-/// Writes a trace of its own at `path`, with the rows of the refined clocks.
-Status writeRows(const std::string& path, const sync::Clocks& clocks, const std::string& reference) {
-  Result<std::unique_ptr<Writer>> writer = Writer::create(path, {});
+/// The blocks of a trace that has the rows of the refined clocks, and nothing else.
+Result<std::vector<std::string>> clockBlocks(const sync::Clocks& clocks, const std::string& reference) {
+  std::vector<std::string> blocks;
+  Result<std::unique_ptr<Writer>> writer = Writer::create([&](std::string_view bytes) {
+    blocks.emplace_back(bytes);
+    return Status();
+  });
   if (!writer) return writer.status();
   auto out = (*writer)->appender();
   for (const auto& [node, clock] : clocks) {
@@ -39,22 +43,13 @@ Status writeRows(const std::string& path, const sync::Clocks& clocks, const std:
     }
   }
   TS_TRY(out->flush());
-  return (*writer)->flushStrings();
+  TS_TRY((*writer)->flushStrings());
+  blocks.erase(blocks.begin());  // the header of the file
+  return blocks;
 }
 
-Result<std::string> wholeFile(const std::string& path) {
-  Result<File> file = File::openRead(path);
-  if (!file) return file.status();
-  Result<uint64_t> size = file->size();
-  if (!size) return size.status();
-  std::string bytes(*size, '\0');
-  size_t got;
-  TS_TRY(file->readAt(0, bytes.data(), bytes.size(), got));
-  return bytes;
-}
-
-/// Puts the blocks of one trace before the end mark of another, as a stream of its own.
-Status addBlocks(const std::string& path, std::string_view blocks, uint32_t stream) {
+/// Puts blocks before the end mark of a trace, as a stream of their own.
+Status addBlocks(const std::string& path, std::vector<std::string> blocks, uint32_t stream) {
   const size_t end_size = endBlock(0).size();
   Result<File> file = File::openAppend(path);
   if (!file) return file.status();
@@ -72,13 +67,9 @@ Status addBlocks(const std::string& path, std::string_view blocks, uint32_t stre
   if (!end || end->header.table != kEndTable) return Status::invalid(path + " is not closed");
   uint64_t sequence = end->header.sequence;
   if (::ftruncate(file->fd(), static_cast<off_t>(*size - end_size)) != 0) return errnoStatus("change", path);
-  while (!blocks.empty()) {
-    Result<BlockBytes> block = blockAt(blocks);
-    if (!block) return block.status();
-    std::string bytes(block->bytes);
-    seal(bytes, sequence++, stream);
-    TS_TRY(file->write(bytes));
-    blocks.remove_prefix(block->bytes.size());
+  for (std::string& block : blocks) {
+    seal(block, sequence++, stream);
+    TS_TRY(file->write(block));
   }
   TS_TRY(file->write(endBlock(sequence)));
   return file->close();
@@ -108,12 +99,9 @@ Result<Refinement> storeRefinedClocks(const std::string& path) {
     for (const Block& b : (*reader)->blocks()) stream = std::max(stream, b.stream);
   }
   if (!refinement.used) return refinement;
-  const std::string part = path + ".clocks.part" + std::to_string(::getpid());
-  Status status = writeRows(part, clocks, refinement.reference);
-  Result<std::string> bytes = status ? wholeFile(part) : Result<std::string>(status);
-  ::unlink(part.c_str());
-  if (!bytes) return bytes.status();
-  TS_TRY(addBlocks(path, std::string_view(*bytes).substr(sizeof(FileHeader)), stream + 1));
+  Result<std::vector<std::string>> blocks = clockBlocks(clocks, refinement.reference);
+  if (!blocks) return blocks.status();
+  TS_TRY(addBlocks(path, std::move(*blocks), stream + 1));
   return refinement;
 }
 

@@ -7,6 +7,7 @@
 
 #include "analysis/collectives/comm_edges.hpp"
 #include "analysis/rows/trends.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 
 namespace tracesmith::analysis {

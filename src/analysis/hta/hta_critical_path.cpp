@@ -7,7 +7,7 @@
 #include "analysis/hta/hta.hpp"
 #include "analysis/rows/phases.hpp"
 #include "base/text.hpp"
-#include "tracesmith/trace/scan.hpp"
+#include "trace/rows.hpp"
 
 namespace tracesmith::analysis {
 
@@ -65,9 +65,7 @@ class Graph {
   }
 
  private:
-  bool mine(const ColumnData& rank, uint32_t r) const {
-    return out_.rank == kNull ? !rank.valid(r) : rank.valid(r) && rank.data<int32_t>()[r] == out_.rank;
-  }
+  bool mine(const EventRow& row) const { return row.dur != kNull && row.rank == out_.rank; }
 
   Status findRange() {
     if (out_.rank == kNull)
@@ -77,19 +75,18 @@ class Graph {
     Selection selection;
     selection.types = 1ull << static_cast<int>(EventType::annotation) | 1ull << static_cast<int>(EventType::cpu_op);
     if (out_.rank != kNull) selection.ranks = {out_.rank};
-    Scan scan(reader_, tableOf<EventRow>(), selection, {events::ts, events::dur, events::name, events::rank});
+    RowCursor<EventRow> rows(reader_, {events::ts, events::dur, events::name, events::rank}, std::move(selection));
     std::vector<std::pair<int64_t, int64_t>> ranges;
     std::vector<std::string> labels;
-    while (scan.next())
-      for (uint32_t r : scan.rows()) {
-        if (!scan.column(events::dur).valid(r) || !mine(scan.column(events::rank), r)) continue;
-        const std::string_view name =
-            names_.text(names_.of(scan.block().stream, slotAt(scan.column(events::name), Kind::Str, r)));
-        if (options_.range.empty() ? !name.starts_with("ProfilerStep#") : name != options_.range) continue;
-        const int64_t ts = scan.column(events::ts).data<int64_t>()[r];
-        ranges.emplace_back(ts, ts + scan.column(events::dur).data<int64_t>()[r]);
-        labels.emplace_back(name);
-      }
+    while (rows.next()) {
+      const EventRow& row = rows.row();
+      const std::string_view name = rows.text(events::name);
+      if (!mine(row) || row.ts == kNull) continue;
+      if (options_.range.empty() ? !name.starts_with("ProfilerStep#") : name != options_.range) continue;
+      ranges.emplace_back(row.ts, row.ts + row.dur);
+      labels.emplace_back(name);
+    }
+    TS_TRY(rows.status());
     std::vector<size_t> order(ranges.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ranges[a] < ranges[b]; });
@@ -97,8 +94,8 @@ class Graph {
     if (at >= ranges.size())
       return Status::notFound(
           ranges.empty()
-              ? (options_.range.empty() ? "there is no ProfilerStep range on this rank: name a range"
-                                        : "there is no range '" + options_.range + "' on this rank")
+              ? (options_.range.empty() ? "no ProfilerStep range on this rank: choose one with --range"
+                                        : "no range '" + options_.range + "' on this rank")
               : "range '" + options_.range + "' occurs only " + std::to_string(ranges.size()) + " times on this rank");
     from_ns_ = ranges[order[at]].first;
     from_ = htaStart(from_ns_);
@@ -116,39 +113,36 @@ class Graph {
       selection.from = from_ns_;
       if (!on_device) selection.to = (to_ + 1) * 1000;
       if (out_.rank != kNull) selection.ranks = {out_.rank};
-      Scan scan(reader_, tableOf<EventRow>(), selection,
-                {events::ts, events::dur, events::type, events::name, events::rank, events::tid, events::stream,
-                 events::correlation, events::args});
-      while (scan.next())
-        for (uint32_t r : scan.rows()) {
-          auto slot = [&](int c, Kind kind) {
-            const ColumnData& data = scan.column(c);
-            return data.allNull() || !data.valid(r) ? kNull : slotAt(data, kind, r);
-          };
-          if (!scan.column(events::dur).valid(r) || !mine(scan.column(events::rank), r)) continue;
-          const auto type = static_cast<EventType>(scan.column(events::type).data<uint8_t>()[r]);
-          const int64_t ts = slot(events::ts, Kind::Int), dur = slot(events::dur, Kind::Int);
-          Event e{htaStart(ts),
-                  htaEnd(ts, ts + dur),
-                  names_.of(scan.block().stream, slot(events::name, Kind::Str)),
-                  type,
-                  slot(events::tid, Kind::Int),
-                  slot(events::stream, Kind::Int),
-                  slot(events::correlation, Kind::Int)};
-          const bool device = e.stream != kNull && type != EventType::gpu_annotation;
-          if (device != on_device) continue;
-          if (!device) {
-            const bool call = type == EventType::cpu_op || type == EventType::runtime || type == EventType::driver ||
-                              type == EventType::sync;
-            if (!call || e.ts < from_ || e.ts > to_ || e.end <= e.ts || isRange(e)) continue;
-            if (e.correlation != kNull) launched.insert(e.correlation);
-          } else {
-            if (e.correlation == kNull || !launched.contains(e.correlation)) continue;
-            if (type == EventType::sync && !scan.column(events::args).allNull() && scan.column(events::args).valid(r))
-              e.wait_stream = numberAfter(scan.column(events::args).textAt(r), "\"wait_on_stream\"");
-          }
-          (device ? device_ : host_).push_back(e);
+      RowCursor<EventRow> rows(reader_,
+                               {events::ts, events::dur, events::type, events::name, events::rank, events::tid,
+                                events::stream, events::correlation, events::args},
+                               std::move(selection), &names_);
+      while (rows.next()) {
+        const EventRow& row = rows.row();
+        if (!mine(row) || row.ts == kNull) continue;
+        const auto type = static_cast<EventType>(row.type);
+        Event e{htaStart(row.ts),
+                htaEnd(row.ts, row.ts + row.dur),
+                row.name == kNull ? kNoName : static_cast<uint32_t>(row.name),
+                type,
+                row.tid,
+                row.stream,
+                row.correlation};
+        const bool device = e.stream != kNull && type != EventType::gpu_annotation;
+        if (device != on_device) continue;
+        if (!device) {
+          const bool call = type == EventType::cpu_op || type == EventType::runtime || type == EventType::driver ||
+                            type == EventType::sync;
+          if (!call || e.ts < from_ || e.ts > to_ || e.end <= e.ts || isRange(e)) continue;
+          if (e.correlation != kNull) launched.insert(e.correlation);
+        } else {
+          if (e.correlation == kNull || !launched.contains(e.correlation)) continue;
+          if (const std::string_view args = rows.text(events::args); type == EventType::sync && args.data())
+            e.wait_stream = numberAfter(args, "\"wait_on_stream\"");
         }
+        (device ? device_ : host_).push_back(e);
+      }
+      TS_TRY(rows.status());
     }
     // Hosts first, then devices: a node is 2 × index, and one more for its end.
     for (size_t i = 0; i < host_.size(); ++i)

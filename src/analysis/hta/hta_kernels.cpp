@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "analysis/hta/hta.hpp"
+#include "base/statistics.hpp"
 
 namespace tracesmith::analysis {
 
@@ -26,13 +27,6 @@ struct Sums {
   double std() const { return count < 2 ? 0 : std::sqrt(std::max(0.0, (squares - sum * sum / count) / (count - 1))); }
 };
 
-/// Linear quantile of ascending values.
-double quantile(const std::vector<double>& values, double q) {
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  return low + 1 < values.size() ? values[low] + (at - std::floor(at)) * (values[low + 1] - values[low]) : values[low];
-}
-
 }  // namespace
 
 void HtaAnalysis::kernels(int64_t rank, const std::vector<HtaRow>& kept, Hta& out) const {
@@ -44,9 +38,11 @@ void HtaAnalysis::kernels(int64_t rank, const std::vector<HtaRow>& kept, Hta& ou
     std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
       return a.second.sum != b.second.sum ? a.second.sum > b.second.sum : a.first < b.first;
     });
+    // A kernel that lasts less than a µs may end, in whole µs, before it began: how long it took is not known then.
+    auto known = [](double us) { return us < 0 ? std::nan("") : us; };
     auto emit = [&](const std::string& name, const Sums& s) {
-      out.kernels.push_back(
-          {rank, htaTypeName(HtaType(t)), name, s.sum, s.max, s.min, s.count > 0 ? s.sum / s.count : 0, s.std()});
+      out.kernels.push_back({rank, htaTypeName(HtaType(t)), name, known(s.sum), known(s.max), known(s.min),
+                             known(s.count > 0 ? s.sum / s.count : 0), s.std()});
     };
     if (list.size() <= kNumKernels) {
       for (const auto& [name, s] : list) emit(std::string(names_.text(name)), s);
@@ -56,7 +52,7 @@ void HtaAnalysis::kernels(int64_t rank, const std::vector<HtaRow>& kept, Hta& ou
     std::vector<double> cumulative;
     double total = 0;
     for (const auto& [name, s] : list) cumulative.push_back(total += s.sum);
-    const double limit = quantile(cumulative, 0.8);
+    const double limit = quantileOfSorted(cumulative, 0.8);
     Sums others;
     for (size_t i = 0; i < list.size(); ++i) {
       if (cumulative[i] > limit || i >= kNumKernels) {

@@ -44,7 +44,7 @@ HangVerdict HangDetector::look(int64_t now_ns) {
   graph.build();
   HangVerdict verdict;
   verdict.state = graph.ranks().empty() ? HangState::unknown : HangState::ok;
-  verdict.text = graph.ranks().empty() ? "no process of a job is seen" : "no rank waits for long";
+  verdict.verdict = graph.ranks().empty() ? "no process of a job found" : "no rank has been waiting for long";
   const int64_t threshold = thresholdNs();
   int64_t waits = 0;
   for (const WaitGraph::Op& op : graph.ops()) waits = std::max(waits, op.waited_ns);

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "analysis/live/report.hpp"
-#include "analysis/live/verdict.hpp"
 
 namespace tracesmith::analysis::live {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/count.hpp"
 #include "base/text.hpp"
 
 namespace tracesmith::analysis::live {
@@ -98,10 +99,10 @@ Roots findRoots(const WaitGraph& graph, const std::vector<const Op*>& stuck) {
 std::string stepText(const ProcessReport& p) {
   std::string text;
   if (p.step && p.step_age_ns)
-    text = "in step " + std::to_string(*p.step) + " since " + humanNs(static_cast<double>(*p.step_age_ns));
+    text = "in step " + std::to_string(*p.step) + " for " + humanNs(static_cast<double>(*p.step_age_ns));
   if (p.quiet_ns) {
     if (!text.empty()) text += ", ";
-    text += "its GPU idle since " + humanNs(static_cast<double>(*p.quiet_ns));
+    text += "its GPU idle for " + humanNs(static_cast<double>(*p.quiet_ns));
   }
   return text;
 }
@@ -125,19 +126,19 @@ Culprit blame(const WaitGraph& graph, size_t rank) {
     c.reason = "its process is stopped, by a signal or a debugger";
     c.confidence = 0.99;
   } else if (busy(r)) {
-    c.reason = "it is still at work";
+    c.reason = "it is still working";
     if (r.process->step && r.process->step_age_ns)
-      c.reason += " in step " + std::to_string(*r.process->step) + ", which began " +
+      c.reason += " in step " + std::to_string(*r.process->step) + ", which started " +
                   humanNs(static_cast<double>(*r.process->step_age_ns)) + " ago";
     c.confidence = 0.7;
   } else if (atFiles(r)) {
     const std::string at = stepText(*r.process);
     c.reason = "its process reads or writes files (" + humanBytes(static_cast<uint64_t>(*r.process->io_bytes_per_s)) +
-               "/s) and launches nothing, as when it saves a checkpoint" + (at.empty() ? "" : ": " + at);
+               "/s) and launches nothing, as if it saved a checkpoint" + (at.empty() ? "" : ": " + at);
     c.confidence = 0.8;
   } else if (busyHost(r)) {
     const std::string at = stepText(*r.process);
-    c.reason = "its process works on the CPU and launches nothing" + (at.empty() ? "" : ": " + at);
+    c.reason = "its process is busy on the CPU and launches nothing" + (at.empty() ? "" : ": " + at);
     c.confidence = 0.8;
   } else {
     const std::string at = stepText(*r.process);
@@ -221,7 +222,7 @@ std::string mismatchText(const WaitGraph& graph, const Op& op) {
     size_t named = 0;
     for (const auto& [bytes, ranks] : op.by_bytes) {
       if (++named > kMostNamed) break;
-      text += " " + humanBytes(static_cast<uint64_t>(bytes)) + " on " + std::to_string(ranks.size()) + " ranks";
+      text += " " + humanBytes(static_cast<uint64_t>(bytes)) + " on " + counted(ranks.size(), "rank");
     }
     return text;
   }
@@ -284,8 +285,8 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
                   (busyHost(graph.ranks()[r]) && ops.front()->waited_ns < context.host_ns);
     }
     if (all_busy) verdict.state = HangState::slow;
-    verdict.text = culpritsText(graph, roots.ranks) + (roots.ranks.size() == 1 ? " holds" : " hold") +
-                   " up the job: " + verdict.culprits.front().reason + "; " + held + for_ns;
+    verdict.verdict = culpritsText(graph, roots.ranks) + (roots.ranks.size() == 1 ? " holds" : " hold") +
+                      " up the job: " + verdict.culprits.front().reason + "; " + held + for_ns;
   } else if (!roots.unfinished.empty()) {
     const Op* op = *roots.unfinished.begin();
     for (const Op* u : roots.unfinished)
@@ -297,21 +298,21 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
     }
     if (op->by_bytes.size() > 1) {
       blameSizes(graph, *op, context, verdict);
-      verdict.text = "ranks do not agree about the size of " + opText(graph, *op) + ": " + mismatchText(graph, *op) +
-                     "; " + held + for_ns;
+      verdict.verdict = "ranks disagree about the size of " + opText(graph, *op) + ": " + mismatchText(graph, *op) +
+                        "; " + held + for_ns;
     } else {
-      verdict.text =
-          "all ranks are in " + opText(graph, *op) + ", which does not end: a GPU or a link; " + held + for_ns;
+      verdict.verdict =
+          "all ranks are in " + opText(graph, *op) + ", which does not end: suspect a GPU or a link; " + held + for_ns;
       verdict.confidence = 0.5;
     }
   } else {
     blameCircle(graph, roots.reached, context, verdict);
-    verdict.text = "ranks wait for each other: " +
-                   (verdict.culprits.empty()
-                        ? held
-                        : "rank " + std::to_string(verdict.culprits.front().rank) + " on " +
-                              verdict.culprits.front().node + ": " + verdict.culprits.front().reason + "; " + held) +
-                   for_ns;
+    verdict.verdict = "ranks wait for each other: " +
+                      (verdict.culprits.empty()
+                           ? held
+                           : "rank " + std::to_string(verdict.culprits.front().rank) + " on " +
+                                 verdict.culprits.front().node + ": " + verdict.culprits.front().reason + "; " + held) +
+                      for_ns;
   }
   for (const Culprit& c : verdict.culprits) verdict.confidence = std::max(verdict.confidence, c.confidence);
   for (const Op* op : ops) {

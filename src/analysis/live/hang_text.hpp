@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/live/verdict.hpp"
+#include "analysis/live/report.hpp"
 #include "analysis/live/wait_graph.hpp"
 
 namespace tracesmith::analysis::live {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <tuple>
 
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 
 namespace tracesmith::analysis::live {
@@ -17,15 +18,6 @@ constexpr int64_t kRepeatNs = 60 * kS;   // slow steps are told once in a while
 constexpr double kWorse = 2;             // and those by one rank again if it is so much worse
 constexpr size_t kLeastSteps = 3;        // in a bucket
 constexpr size_t kMostSteps = 100'000, kMostComms = 200'000;
-
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  auto at = values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size()));
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-
-double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 std::string percent(double part) {
   char text[32];
@@ -140,9 +132,9 @@ std::string SlowDetector::gpuText(const RankKey& key, const Rank& rank) const {
     for (const Metric& m : gpu.metrics) {
       if (m.name != "gpu_throttle_reasons" || !m.value) continue;
       const auto bits = static_cast<uint64_t>(*m.value);
-      if (bits & (32 | 64)) return "; its GPU is throttled by heat";
-      if (bits & (4 | 128)) return "; its GPU is throttled by power";
-      if (bits & 8) return "; its GPU is slowed down by hardware";
+      if (bits & (32 | 64)) return "; its GPU is throttled because of heat";
+      if (bits & (4 | 128)) return "; its GPU is throttled because of power";
+      if (bits & 8) return "; its GPU is slowed down by the hardware";
     }
   }
   return {};
@@ -155,7 +147,7 @@ void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_
     waits.push_back(sum.comm_ns);
   }
   const double duration = median(durations), wait = median(waits);
-  if (duration <= 0) return;
+  if (!(duration > 0)) return;
   const RankKey* latest = nullptr;
   double most = 0;
   for (const auto& [key, sum] : step.ranks) {
@@ -178,9 +170,10 @@ void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_
   if (most < kWorse * rank.told_ns) return;  // as before: it saves checkpoints, say
   rank.told_ns = most;
   job.quiet_until_ns = now_ns + kRepeatNs;
-  alerts.push_back({now_ns, "slow_step", "info",
-                    "step " + std::to_string(number) + " took " + humanNs(duration) + " instead of " +
-                        humanNs(job.usual_ns) + ": " + rankText(*latest, rank) + " came " + humanNs(most) + " late"});
+  alerts.push_back(alertOf(now_ns, AlertKind::slow_step,
+                           "step " + std::to_string(number) + " took " + humanNs(duration) + " instead of " +
+                               humanNs(job.usual_ns) + ": " + rankText(*latest, rank) + " arrived " + humanNs(most) +
+                               " late"));
 }
 
 void SlowDetector::finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& alerts) {
@@ -204,16 +197,16 @@ void SlowDetector::finishBucket(Job& job, int64_t now_ns, std::vector<Alert>& al
   for (const Found& f : found) most = std::max(most, f.change.after - f.change.before);
   for (const Found& f : found)
     if (f.change.after - f.change.before > most / 2)
-      alerts.push_back({now_ns, "slow_rank", "warning",
-                        rankText(*f.key, *f.rank) + " became slower: it comes " +
-                            humanNs((f.change.after - f.change.before) * duration) +
-                            " later than before in every step (" + percent(f.change.after - f.change.before) + ")" +
-                            gpuText(*f.key, *f.rank)});
+      alerts.push_back(alertOf(now_ns, AlertKind::slow_rank,
+                               rankText(*f.key, *f.rank) + " became slower: it arrives " +
+                                   humanNs((f.change.after - f.change.before) * duration) +
+                                   " later than before in each step (" + percent(f.change.after - f.change.before) +
+                                   ")" + gpuText(*f.key, *f.rank)));
   // The quicker steps are looked at: pauses of single ranks hold up many steps of a large job, but not all.
   if (std::optional<Change> c = job.change.add(quantile(job.durations, 0.25), start))
-    job.slower = {now_ns, "slow_job", "warning",
-                  "the whole job became slower: a step takes " + humanNs(c->after) + " instead of " +
-                      humanNs(c->before) + " (" + percent(c->after / c->before - 1) + ")"};
+    job.slower = alertOf(now_ns, AlertKind::slow_job,
+                         "the whole job became slower: a step takes " + humanNs(c->after) + " instead of " +
+                             humanNs(c->before) + " (" + percent(c->after / c->before - 1) + ")");
   if (!found.empty()) job.slower.reset();
   job.durations.clear();
   job.bucket_start_ns = now_ns;
@@ -264,11 +257,11 @@ void SlowDetector::lookAtLinks(int64_t now_ns, std::vector<Alert>& alerts) {
       const double factor = c->after / c->before;
       auto& worst = slow[{key.comm, std::min(key.from, key.to), std::max(key.from, key.to)}];
       if (factor > worst.first)
-        worst = {factor,
-                 {now_ns, "slow_link", "warning",
-                  linkText(key, link) + " of " + humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, key.bytes))) +
-                      " takes " + humanNs(c->after) + " instead of " + humanNs(c->before) + " (" + percent(factor - 1) +
-                      ")"}};
+        worst = {factor, alertOf(now_ns, AlertKind::slow_link,
+                                 linkText(key, link) + " of " +
+                                     humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, key.bytes))) + " takes " +
+                                     humanNs(c->after) + " instead of " + humanNs(c->before) + " (" +
+                                     percent(factor - 1) + ")")};
     }
     for (Link::End& end : link.ends) end.shortest_ns = 0;
     link.bucket_start_ns = now_ns;

@@ -14,7 +14,6 @@
 
 #include "analysis/live/change.hpp"
 #include "analysis/live/report.hpp"
-#include "analysis/live/verdict.hpp"
 
 namespace tracesmith::analysis::live {
 

@@ -2,6 +2,8 @@
 // caller gives the time with everything, so that hours can be played through in a moment.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "analysis/live/hang.hpp"
@@ -12,13 +14,23 @@ namespace tracesmith::analysis::live {
 /// Not thread safe.
 class Watcher {
  public:
+  /// A node that says nothing for longer than `silent_ns` is told of, once until it speaks again.
+  explicit Watcher(int64_t silent_ns = 30'000'000'000) : silent_ns_(silent_ns) {}
   /// A report and when it came, ns of one clock that does not jump.
   void take(const NodeReport& report, int64_t now_ns);
+  /// A node that left the cluster is not missed.
+  void forget(const std::string& node) { heard_.erase(node); }
   /// What is new. Call it twice a second or so.
   std::vector<Alert> look(int64_t now_ns);
   const HangVerdict& verdict() const { return verdict_; }
 
  private:
+  struct Heard {
+    int64_t at_ns = 0;
+    bool missed = false;
+  };
+  const int64_t silent_ns_;
+  std::map<std::string, Heard> heard_;  // by node
   HangDetector hang_;
   SlowDetector slow_;
   HangVerdict verdict_;

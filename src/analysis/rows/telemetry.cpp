@@ -6,6 +6,7 @@
 
 #include "analysis/rows/each_row.hpp"
 #include "analysis/rows/trends.hpp"
+#include "base/statistics.hpp"
 
 namespace tracesmith::analysis {
 
@@ -83,8 +84,8 @@ Finding Telemetry::explain(const std::string& node, int64_t device_number, int64
   if (it == samples_.end()) return {};
   const Device& device = it->second;
   Finding out;
-  auto say = [&](const std::string& cause, const std::string& sentence) {
-    if (out.cause.empty()) out.cause = cause;
+  auto say = [&](Cause cause, const std::string& sentence) {
+    if (!out.cause) out.cause = cause;
     out.sentence += (out.sentence.empty() ? "" : ", ") + sentence;
   };
   // Counters that grow: errors and faults.
@@ -95,9 +96,8 @@ Finding Telemetry::explain(const std::string& node, int64_t device_number, int64
       if (std::isnan(first)) first = s.value;
       last = s.value;
     }
-    if (last > first)
-      say(kind == kEcc ? "ecc" : "page_faults",
-          format(kind == kEcc ? "%.0f memory errors more" : "%.0f page faults more", last - first, 0));
+    const Cause cause = kind == kEcc ? Cause::ecc : Cause::page_faults;
+    if (last > first) say(cause, sentenceOf(cause, last - first));
   }
   for (const auto& [reason, samples] : device.reasons) {
     double on = 0, count = 0;
@@ -108,15 +108,17 @@ Finding Telemetry::explain(const std::string& node, int64_t device_number, int64
       }
     if (count == 0 || on / count < 0.2) continue;
     const bool power = has(reason, "power"), heat = has(reason, "therm") || has(reason, "temp");
-    say("throttled", std::string("GPU throttled") + (power ? " by power" : heat ? " by heat" : " (" + reason + ")"));
+    say(Cause::throttled, std::string("GPU throttled") + (power  ? " because of power"
+                                                          : heat ? " because of heat"
+                                                                 : " (" + reason + ")"));
   }
   const double clock = meanSince(device, kClock, from), others = peers(kClock, &device);
   if (clock < 0.97 * others) {
-    say("clock", format("SM clock %.0f MHz, others %.0f", clock, others));
+    say(Cause::clock, sentenceOf(Cause::clock, clock, others));
     const double heat = meanSince(device, kTemperature, from), usual = peers(kTemperature, &device);
-    if (heat > usual + 10) say("clock", format("%.0f °C, others %.0f", heat, usual));
+    if (heat > usual + 10) say(Cause::clock, format("%.0f °C, others %.0f", heat, usual));
     const double power = meanSince(device, kPower, from), normal = peers(kPower, &device);
-    if (power < 0.9 * normal || power > 1.1 * normal) say("clock", format("%.0f W, others %.0f", power, normal));
+    if (power < 0.9 * normal || power > 1.1 * normal) say(Cause::clock, format("%.0f W, others %.0f", power, normal));
   }
   return out;
 }

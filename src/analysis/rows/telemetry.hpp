@@ -3,17 +3,19 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/rows/names.hpp"
+#include "tracesmith/model/cause.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
 
 struct Finding {
-  std::string cause;     ///< throttled, ecc, page_faults, clock; empty: nothing stands out
-  std::string sentence;  ///< "SM clock 1380 MHz, others 1980"
+  std::optional<Cause> cause;  ///< nothing: nothing stands out
+  std::string sentence;        ///< "SM clock 1380 MHz, others 1980"
 };
 
 class Telemetry {

@@ -26,21 +26,15 @@ Status addRanges(const Reader& reader, const Names& names, TraceSteps& out) {
   for (uint32_t n = 0; n < names.size(); ++n) numbers.push_back(stepNumber(names.text(n)));
   Selection selection;
   selection.types = 1ull << static_cast<int>(EventType::annotation);
-  const std::vector<int> columns = {events::ts, events::dur, events::name, events::rank, events::pid};
-  Scan scan(reader, tableOf<EventRow>(), selection, columns);
-  while (scan.next())
-    for (uint32_t r : scan.rows()) {
-      auto slot = [&](int c, Kind kind) {
-        const ColumnData& data = scan.column(c);
-        return data.allNull() || !data.valid(r) ? kNull : slotAt(data, kind, r);
-      };
-      const int64_t ts = slot(events::ts, Kind::Int), dur = slot(events::dur, Kind::Int);
-      const uint32_t name = names.of(scan.block().stream, slot(events::name, Kind::Str));
-      if (ts == kNull || dur == kNull || name == kNoName || numbers[name] == kNull) continue;
-      out.by_process[processOf(slot(events::rank, Kind::Int32), slot(events::pid, Kind::Int))].push_back(
-          {ts, ts + dur, numbers[name]});
-    }
-  return {};
+  RowCursor<EventRow> rows(reader, {events::ts, events::dur, events::name, events::rank, events::pid},
+                           std::move(selection), &names);
+  while (rows.next()) {
+    const EventRow& row = rows.row();
+    if (row.ts == kNull || row.dur == kNull || row.name == kNull) continue;
+    const int64_t number = numbers[static_cast<size_t>(row.name)];
+    if (number != kNull) out.by_process[processOf(row.rank, row.pid)].push_back({row.ts, row.ts + row.dur, number});
+  }
+  return rows.status();
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/statistics.hpp"
+
 namespace tracesmith::analysis {
 namespace {
 
@@ -11,15 +13,6 @@ constexpr double kLeastChange = 0.015;  // of a value to count as another level
 constexpr double kSureChange = 6;       // standard errors
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  std::erase_if(values, [](double v) { return std::isnan(v); });
-  if (values.empty()) return std::nan("");
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
 
 double noiseOf(const std::vector<std::vector<double>>& rows) {
   // Differences of neighbours: levels and slow changes do not count as noise.

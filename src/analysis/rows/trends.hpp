@@ -6,8 +6,6 @@
 
 namespace tracesmith::analysis {
 
-double median(std::vector<double> values);
-
 /// Values of a row per subject (rank, link) and a column per step; NaN: not measured.
 struct Series {
   std::vector<std::vector<double>> rows;

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <type_traits>
 
 #include "base/text.hpp"
 #include "tracesmith/analysis/analysis.hpp"
@@ -94,6 +95,35 @@ const char* kindName(VerdictKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
+template <typename Kind>
+void write(JsonWriter& w, const typename Kind::type& value) {
+  using namespace kind;
+  if constexpr (std::is_same_v<Kind, Note>)
+    value.empty() ? w.null() : w.value(value);
+  else if constexpr (std::is_same_v<Kind, Id>)
+    value == kNull ? w.null() : w.value(value);
+  else if constexpr (std::is_same_v<typename Kind::type, double>)  // µs to the ns
+    std::isfinite(value) ? w.value(std::round(value * 1000) / 1000) : w.null();
+  else if constexpr (std::is_same_v<Kind, Why>)
+    w.value(nameOf(value));
+  else if constexpr (std::is_same_v<Kind, MaybeWhy>)
+    value ? w.value(nameOf(*value)) : w.null();
+  else if constexpr (std::is_same_v<Kind, About>)
+    w.value(kindName(value));
+  else if constexpr (std::is_same_v<Kind, Notes> || std::is_same_v<Kind, Ids>) {
+    w.beginArray();
+    for (const auto& item : value) write<std::conditional_t<std::is_same_v<Kind, Ids>, Id, Text>>(w, item);
+    w.endArray();
+  } else {
+    w.value(value);
+  }
+}
+
+#define STRUCT(Name, doc) void writeFields(JsonWriter& w, const Name& s) {
+#define FIELD(Struct, Kind, name, doc) write<kind::Kind>(w.key(#name), s.name);
+#define END_STRUCT(Name) }
+#include "tracesmith/model/verdict.def"
+
 void writeCriticalPath(Json& j, const std::optional<CriticalPath>& p) {
   j.writer().key("critical_path");
   if (!p) {
@@ -125,55 +155,18 @@ std::string toJson(const Analysis& a, const std::string& file) {
       .field("nodes", a.nodes);
   j.id("world_size", a.world_size > 0 ? a.world_size : kNull).real("duration_us", a.duration_us);
   j.writer().key("verdict").beginObject();
-  j.field("kind", kindName(a.verdict.kind)).field("text", a.verdict.text).id("rank", a.verdict.rank);
-  j.text("node", a.verdict.node).text("group", a.verdict.group).text("cause", a.verdict.cause);
-  j.real("cost_pct", a.verdict.cost_pct).real("confidence", a.verdict.confidence);
-  j.text("next", a.verdict.next);
-  j.writer().key("also").beginArray();
-  for (const std::string& s : a.verdict.also) j.writer().value(s);
-  j.writer().endArray().endObject();
+  writeFields(j.writer(), a.verdict);
+  j.writer().endObject();
   j.writer().key("unknowns").beginArray();
   for (const std::string& s : a.unknowns) j.writer().value(s);
   j.writer().endArray();
   writeHta(j, a.hta);
-  j.array("steps", a.steps, [&](const StepResult& s) {
-    j.id("step", s.step)
-        .field("start_ns", s.start_ns)
-        .real("duration_us", s.duration_us)
-        .real("slowest_us", s.slowest_us);
-    j.id("slowest_rank", s.slowest_rank).field("ranks", s.ranks);
-  });
-  j.array("breakdown", a.breakdown, [&](const Breakdown& b) {
-    j.id("rank", b.rank).id("step", b.step).real("forward_us", b.forward_us).real("backward_us", b.backward_us);
-    j.real("optimizer_us", b.optimizer_us).real("data_us", b.data_us).real("exposed_comm_us", b.exposed_comm_us);
-    j.real("hidden_comm_us", b.hidden_comm_us).real("idle_us", b.idle_us).real("compute_us", b.compute_us);
-    j.real("other_us", b.other_us).real("kernel_ratio", b.kernel_ratio);
-  });
-  j.array("collectives", a.collectives, [&](const CollectiveResult& c) {
-    j.field("index", c.index).field("group", c.group).field("op", c.op).id("bytes", c.bytes).id("step", c.step);
-    j.field("start_ns", c.start_ns).field("ranks", c.ranks).field("group_size", c.group_size);
-    j.id("culprit_rank", c.culprit_rank).id("root_rank", c.root_rank).real("wait_us_total", c.wait_us_total);
-    j.real("skew_start_us", c.skew_start_us).real("skew_end_us", c.skew_end_us).real("transfer_us", c.transfer_us);
-    j.real("algbw_gbps", c.algbw_gbps).real("busbw_gbps", c.busbw_gbps);
-  });
-  j.array("blame", a.blame, [&](const Blame& b) {
-    j.id("rank", b.rank).text("node", b.node).real("cost_us", b.cost_us).real("lost_us", b.lost_us);
-    j.field("collectives", b.collectives).field("cause", b.cause).text("evidence", b.evidence);
-    j.real("confidence", b.confidence).field("significant", b.significant).real("slowdown", b.slowdown);
-    j.id("since_step", b.since_step).real("saved_pct", b.saved_pct);
-  });
-  j.array("links", a.links, [&](const LinkResult& l) {
-    j.field("group", l.group);
-    j.writer().key("ranks").beginArray();
-    for (int64_t r : l.ranks) r == kNull ? j.writer().null() : j.writer().value(r);
-    j.writer().endArray().key("nodes").beginArray();
-    for (const std::string& n : l.nodes) j.writer().value(n);
-    j.writer().endArray();
-    j.field("collectives", l.collectives).real("slowdown", l.slowdown).real("busbw_gbps", l.busbw_gbps);
-    j.real("cost_us", l.cost_us).field("significant", l.significant).real("confidence", l.confidence);
-    j.id("since_step", l.since_step).real("saved_pct", l.saved_pct).text("compared_with", l.compared_with);
-    j.text("evidence", l.evidence);
-  });
+  auto fields = [&](const auto& s) { writeFields(j.writer(), s); };
+  j.array("steps", a.steps, fields);
+  j.array("breakdown", a.breakdown, fields);
+  j.array("collectives", a.collectives, fields);
+  j.array("blame", a.blame, fields);
+  j.array("links", a.links, fields);
   j.writer().key("matrix").beginObject();
   j.text("pattern", a.pattern).text("note", a.matrix_note);
   j.array("cells", a.matrix, [&](const MatrixCell& c) {

@@ -8,6 +8,7 @@
 #include "analysis/rows/each_row.hpp"
 #include "analysis/verdict/job_data.hpp"
 #include "analysis/verdict/unfinished.hpp"
+#include "base/statistics.hpp"
 #include "sync/recording_span.hpp"
 #include "tracesmith/trace/scan.hpp"
 
@@ -59,7 +60,7 @@ class Analyzer {
     if (const auto unfinished = findUnfinished(reader_, *names, job_, out_.world_size))
       sayHang(*unfinished, job_, out_.verdict);
     if (options_.excerpt) {
-      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, *names, rules, job_, roots_, out_.verdict.rank);
+      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, rules, job_, roots_, out_.verdict.rank);
       if (!excerpt) return excerpt.status();
       out_.excerpt = std::move(*excerpt);
     }
@@ -129,12 +130,12 @@ class Analyzer {
     const std::vector<std::string> lost = estimateClocks(job_.table, job_.clocks);
     job_.clocks_known = lost.empty();
     if (job_.table.domains.size() > 1 && !missing.empty())
-      out_.unknowns.push_back("the clocks of " + std::to_string(missing.size()) + " of " +
-                              std::to_string(job_.table.domains.size()) + " nodes or ranks are not in the trace: " +
-                              (lost.empty() ? "they were found from collectives that end together"
-                                            : "for " + std::to_string(lost.size()) +
-                                                  " of them there is no collective to tell, so nobody "
-                                                  "can say who was late there"));
+      out_.unknowns.push_back(
+          "the clocks of " + std::to_string(missing.size()) + " of " + std::to_string(job_.table.domains.size()) +
+          " nodes or ranks are not in the trace; " +
+          (lost.empty() ? "they were estimated from collectives that end together"
+                        : "for " + std::to_string(lost.size()) +
+                              " of them there are no collectives to estimate from, so who was late there is unknown"));
     const Contradictions found = contradictions(job_.table, job_.clocks);
     if (found.wrong * 20 > found.checked) {
       // What the trace says about its clocks cannot be: ranks would leave collectives before the last came.
@@ -142,7 +143,7 @@ class Analyzer {
       job_.clocks_known = estimateClocks(job_.table, job_.clocks).empty();
       out_.unknowns.push_back("the clocks in the trace contradict the collectives (" + std::to_string(found.wrong) +
                               " of " + std::to_string(found.checked) +
-                              " looked at): they were found from collectives that end together");
+                              " checked); they were estimated from collectives that end together");
     }
     const Refinement refined = refineClocks(job_.table, job_.clocks);
     for (const std::string& fault : refined.faults) out_.unknowns.push_back("clock fault: " + fault);
@@ -211,28 +212,27 @@ class Analyzer {
     auto add = [&](std::string s) { out_.unknowns.push_back(std::move(s)); };
     if (out_.world_size > out_.ranks && out_.ranks > 0)
       add(std::to_string(out_.ranks) + " of " + std::to_string(out_.world_size) +
-          " ranks are in the trace: a rank that is missing cannot be blamed, and may be the one");
+          " ranks are in the trace: the culprit may be one of the missing ranks");
     if (out_.incomplete > 0)
       add(std::to_string(out_.incomplete) + " of " + std::to_string(job_.table.instances.size()) +
-          " collectives lack some of their ranks: their transfer time is not known");
+          " collectives lack some of their ranks: their transfer time is unknown");
     if (out_.inconsistent > 0)
       add(std::to_string(out_.inconsistent) +
-          " collectives contradict the clocks (a rank left before the last came) "
-          "and were left out");
+          " collectives contradict the clocks (a rank left before the last one arrived) and were left out");
     if (out_.unmatched > 0)
-      add(std::to_string(out_.unmatched) + " parts of collectives have ids that do not fit together and were left out");
-    if (job_.table.parts.empty()) add("no collectives were found: nobody can be said to have waited for anybody");
+      add(std::to_string(out_.unmatched) + " parts of collectives have ids that do not match and were left out");
+    if (job_.table.parts.empty()) add("cannot tell who waited: the trace has no collectives");
     if (windows_)
-      add("no training steps are marked: the trace was cut by its collectives into " +
-          std::to_string(job_.steps.size()) + " stretches, which count as steps");
+      add("no training steps are marked: the trace was divided by its collectives into " +
+          std::to_string(job_.steps.size()) + " intervals, which count as steps");
     else if (job_.step_ns == 0)
-      add("no training steps are marked: the whole trace counts as one, and nothing can be said about when it began");
+      add("no training steps are marked: the whole trace counts as one step, so when a problem started is unknown");
     uint64_t lost = 0;
     for (const LossResult& l : out_.losses) lost += l.count;
-    if (lost > 0) add(std::to_string(lost) + " records were lost (see losses): figures of those ranks are too low");
+    if (lost > 0) add(std::to_string(lost) + " records were lost (see losses): the figures of those ranks are too low");
     if (const std::string damage = reader_.damageSummary(); !damage.empty())
-      add(damage + ": what was in them is not counted");
-    if (out_.ranks == 1) add("one rank only: nothing can be said about waiting for others");
+      add(damage + ": their contents are not counted");
+    if (out_.ranks == 1) add("only one rank: whether it waited for others is unknown");
   }
 
   const Reader& reader_;

@@ -5,6 +5,7 @@
 
 #include "analysis/rows/trends.hpp"
 #include "analysis/verdict/job_data.hpp"
+#include "base/statistics.hpp"
 
 namespace tracesmith::analysis {
 
@@ -136,11 +137,11 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
       b.confidence = std::min(b.confidence, 0.99);
     } else if (s.count > 0) {
       const double mean_wait_ns = 1000 * s.cost / static_cast<double>(s.count);
-      b.evidence = "last to arrive in " + std::to_string(s.count) + " collectives; nothing in its own work explains it";
+      b.evidence = "last to arrive in " + std::to_string(s.count) + " collectives; its own work does not explain it";
       if (pipeline) b.evidence += ": stages of a pipeline wait for each other by design";
       b.confidence = !job.clocks_known || static_cast<double>(bound) > mean_wait_ns ? 0.1 : 0.3;
     }
-    if (e.significant && (e.cause == "compute" || e.cause == "jitter")) {
+    if (e.significant && (e.cause == Cause::compute || e.cause == Cause::jitter)) {
       auto device = job.device_of.find(process);
       int64_t from = INT64_MIN;
       for (const StepFigures& f : job.ranks[r].steps)
@@ -148,7 +149,7 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
       if (device != job.device_of.end()) {
         const Finding finding = job.telemetry.explain(b.node, device->second, from);
         if (!finding.sentence.empty()) b.evidence += "; " + finding.sentence;
-        if (!finding.cause.empty()) b.cause = finding.cause;
+        if (finding.cause) b.cause = *finding.cause;
       }
     }
     out.push_back(std::move(b));

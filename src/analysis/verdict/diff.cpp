@@ -148,7 +148,7 @@ std::string signedPercent(double v) {
 }
 
 std::string verdictOf(const Diff& d) {
-  if (d.parts.empty()) return "nothing can be compared: one of the traces has no device events";
+  if (d.parts.empty()) return "nothing to compare: one of the traces has no device events";
   const DiffPart& step = d.parts.front();
   std::string text = step.significant ? std::string("a step takes ") + signedPercent(step.change_pct)
                                       : "a step takes as long as before (" + signedPercent(step.change_pct) + ")";
@@ -159,7 +159,7 @@ std::string verdictOf(const Diff& d) {
     if (p.rank == kNull && (!most || std::abs(p.change_pct) > std::abs(most->change_pct))) most = &p;
     if (p.rank != kNull && p.what == "compute") ranks.insert(p.rank);
   }
-  if (most) text += ", most of it " + most->what + " (" + signedPercent(most->change_pct) + " of a step)";
+  if (most) text += ", mostly " + most->what + " (" + signedPercent(most->change_pct) + " of a step)";
   if (!ranks.empty()) {
     text += "; computation changed on rank ";
     size_t shown = 0;
@@ -251,9 +251,9 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
   if (out.names.size() > kNames) out.names.resize(kNames);
   if (first->ranks != second->ranks)
     out.unknowns.push_back("the traces have " + std::to_string(first->ranks) + " and " + std::to_string(second->ranks) +
-                           " ranks: figures of all ranks compare different jobs");
+                           " ranks: figures over all ranks compare different jobs");
   if (before->steps.size() < 6 || after->steps.size() < 6)
-    out.unknowns.push_back("there are fewer than six steps: a change cannot be told from chance");
+    out.unknowns.push_back("there are fewer than six steps: changes cannot be distinguished from chance");
   out.verdict = verdictOf(out);
   return out;
 }

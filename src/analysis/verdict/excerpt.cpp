@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "analysis/verdict/job_data.hpp"
-#include "tracesmith/trace/scan.hpp"
+#include "trace/rows.hpp"
 
 namespace tracesmith::analysis {
 
@@ -32,8 +32,8 @@ std::vector<uint32_t> chooseParts(const PartTable& t, const Instance& in) {
 
 }  // namespace
 
-Result<std::optional<Excerpt>> worstCollective(const Reader& reader, const Names& names, const model::CommRules& rules,
-                                               const JobData& job, const std::vector<int32_t>& roots, int64_t culprit) {
+Result<std::optional<Excerpt>> worstCollective(const Reader& reader, const model::CommRules& rules, const JobData& job,
+                                               const std::vector<int32_t>& roots, int64_t culprit) {
   const PartTable& t = job.table;
   const Instance* worst = nullptr;
   // One that shows what the verdict says, where there is one.
@@ -72,30 +72,25 @@ Result<std::optional<Excerpt>> worstCollective(const Reader& reader, const Names
     if (lane.rank != kNull) selection.ranks = {lane.rank};
     selection.types = 1ull << static_cast<int>(EventType::kernel) | 1ull << static_cast<int>(EventType::memcpy) |
                       1ull << static_cast<int>(EventType::memset);
-    Scan scan(reader, tableOf<EventRow>(), selection,
-              {events::ts, events::dur, events::type, events::name, events::correlation});
-    while (scan.next()) {
-      for (uint32_t r : scan.rows()) {
-        const ColumnData &ts = scan.column(events::ts), &dur = scan.column(events::dur);
-        if (!ts.valid(r) || !dur.valid(r) || lane.bars.size() >= kBars) continue;
-        const int64_t raw = ts.data<int64_t>()[r];
-        const int64_t start = clock.toReference(raw), end = start + dur.data<int64_t>()[r];
-        const uint32_t name = names.of(scan.block().stream, slotAt(scan.column(events::name), Kind::Str, r));
-        const auto type = static_cast<EventType>(scan.column(events::type).data<uint8_t>()[r]);
-        const ColumnData& correlation = scan.column(events::correlation);
-        const bool is_part = start == part.ts || (part.correlation != kNull && correlation.valid(r) &&
-                                                  correlation.data<int64_t>()[r] == part.correlation);
-        Excerpt::Bar bar;
-        bar.from_us = std::max(0.0, us(start - from));
-        bar.to_us = std::min(out.length_us, us(end - from));
-        bar.name = names.text(name);
-        bar.kind = is_part                         ? Excerpt::Bar::this_one
-                   : type != EventType::kernel     ? Excerpt::Bar::copy
-                   : rules.match(names.text(name)) ? Excerpt::Bar::communication
-                                                   : Excerpt::Bar::compute;
-        if (bar.to_us > bar.from_us) lane.bars.push_back(std::move(bar));
-      }
+    RowCursor<EventRow> rows(reader, {events::ts, events::dur, events::type, events::name, events::correlation},
+                             std::move(selection));
+    while (lane.bars.size() < kBars && rows.next()) {
+      const EventRow& row = rows.row();
+      if (row.ts == kNull || row.dur == kNull) continue;
+      const int64_t start = clock.toReference(row.ts), end = start + row.dur;
+      const std::string_view name = rows.text(events::name);
+      const bool is_part = start == part.ts || (part.correlation != kNull && row.correlation == part.correlation);
+      Excerpt::Bar bar;
+      bar.from_us = std::max(0.0, us(start - from));
+      bar.to_us = std::min(out.length_us, us(end - from));
+      bar.name = name;
+      bar.kind = is_part                                                 ? Excerpt::Bar::this_one
+                 : static_cast<EventType>(row.type) != EventType::kernel ? Excerpt::Bar::copy
+                 : rules.match(name)                                     ? Excerpt::Bar::communication
+                                                                         : Excerpt::Bar::compute;
+      if (bar.to_us > bar.from_us) lane.bars.push_back(std::move(bar));
     }
+    TS_TRY(rows.status());
     out.lanes.push_back(std::move(lane));
   }
   return std::optional<Excerpt>(std::move(out));

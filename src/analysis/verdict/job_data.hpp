@@ -38,7 +38,7 @@ struct JobData {
 
 /// What sets a rank apart, found without comparing clocks.
 struct RankEvidence {
-  std::string cause = "unknown";
+  Cause cause = Cause::unknown;
   std::string sentence;
   double excess = 0;    ///< part of its work (compute) or of a step (host, data)
   double sureness = 0;  ///< standard errors
@@ -76,9 +76,8 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
 
 /// The collective others waited for longest (in which `culprit` came last, if it ever did), and what its ranks did
 /// around it; nothing where nobody waited.
-Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, const Names& names,
-                                               const model::CommRules& rules, const JobData& job,
-                                               const std::vector<int32_t>& roots, int64_t culprit);
+Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, const model::CommRules& rules,
+                                               const JobData& job, const std::vector<int32_t>& roots, int64_t culprit);
 
 constexpr int32_t kNobody = INT32_MIN;
 constexpr double kLeastCostPct = 0.1;  ///< of the job's time; less is none

@@ -8,6 +8,7 @@
 #include "analysis/rows/each_row.hpp"
 #include "analysis/rows/trends.hpp"
 #include "analysis/verdict/job_data.hpp"
+#include "base/statistics.hpp"
 
 namespace tracesmith::analysis {
 

@@ -5,6 +5,7 @@
 
 #include "analysis/rows/trends.hpp"
 #include "analysis/verdict/job_data.hpp"
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 
 namespace tracesmith::analysis {
@@ -19,12 +20,6 @@ constexpr double kLeastHost = 0.015;
 constexpr double kLeastWork = 0.05;
 constexpr double kSure = 5;       // standard errors
 constexpr double kJittery = 2.5;  // times the usual variation from step to step
-
-std::string text(const char* format, double value) {
-  char buffer[160];
-  std::snprintf(buffer, sizeof buffer, format, value);
-  return buffer;
-}
 
 template <typename Value>
 Series seriesOf(const JobData& job, Value value) {
@@ -113,8 +108,8 @@ std::string pauseText(const JobData& job, const Pauses& p) {
   if (p.columns.size() > 3) steps += ", …";
   std::string out = "its host launches nothing for " + humanNs(p.ns / static_cast<double>(p.columns.size())) +
                     (p.columns.size() > 1 ? " in each of the steps " : " in step ") + steps;
-  if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps, as when it saves a checkpoint for all";
-  return out + "; in the others it is as fast as its peers";
+  if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps, as if it saved a checkpoint for all ranks";
+  return out + "; in the other steps it is as fast as its peers";
 }
 
 }  // namespace
@@ -140,7 +135,8 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
     RankEvidence& e = out[r];
     const bool slow = compute[r].excess >= kLeastCompute && compute[r].sureness >= kSure;
     const bool tardy = host[r].excess >= kLeastHost && host[r].sureness >= kSure;
-    auto take = [&](const char* cause, const Trend& t, std::string sentence) {
+    auto take = [&](Cause cause, const Trend& t, double measured) {
+      std::string sentence = sentenceOf(cause, measured);
       e.cause = cause;
       e.excess = t.excess;
       e.sureness = t.sureness;
@@ -154,25 +150,16 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
     const bool uneven = work[r].excess >= kLeastWork && work[r].sureness >= kSure &&
                         ownPart(job.ranks[r]) >= work[r].excess / (1 + work[r].excess) / 2;
     if (uneven && work[r].excess > std::max(compute[r].excess, host[r].excess)) {
-      take("uneven_work", work[r],
-           text("it computes %.2f × as long, in kernels of a shape no other rank launches: more work than theirs, or "
-                "less of a GPU (MPS, MIG)",
-                1 + work[r].excess));
+      take(Cause::uneven_work, work[r], 1 + work[r].excess);
     } else if (slow && (!tardy || compute[r].excess >= host[r].excess)) {
       const bool jittery = compute[r].spread > kJittery && !compute[r].changed;
-      take(jittery ? "jitter" : "compute", compute[r],
-           text(jittery ? "its kernels take %.2f × as long on average, by fits and starts"
-                        : "its kernels run %.2f × longer",
-                1 + compute[r].excess));
+      take(jittery ? Cause::jitter : Cause::compute, compute[r], 1 + compute[r].excess);
     } else if (tardy) {
       const bool loading = loader[r].excess >= host[r].excess / 2;
-      take(loading ? "data_loading" : "host", host[r],
-           text(loading ? "it waits for its data loader for %.1f %% of a step more than the others"
-                        : "its host launches late: the GPU idles %.1f %% of a step more than the others'",
-                100 * host[r].excess));
+      take(loading ? Cause::data_loading : Cause::host, host[r], 100 * host[r].excess);
     } else if (pauses[r].share >= kLeastHost) {
       const Pauses& p = pauses[r];
-      e.cause = p.every > 0 ? "checkpoint" : "host";
+      e.cause = p.every > 0 ? Cause::checkpoint : Cause::host;
       e.excess = p.share;
       e.sureness = p.every > 0 ? kSureRegular : kSure;
       e.significant = true;

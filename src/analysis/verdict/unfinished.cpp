@@ -165,18 +165,17 @@ void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict) {
   verdict.rank = op.missing.size() == 1 ? op.missing[0] : kNull;
   verdict.node = op.missing.size() == 1 ? job.nodeOf(op.missing[0]) : "";
   verdict.group = op.comm;
-  verdict.cause = "hang";
+  verdict.cause = Cause::hang;
   verdict.cost_pct = kUnknown;
   verdict.confidence = seen ? 0.9 : 0.5;
   const std::string peer =
       op.peer == kNull ? "" : (op.op == "send" ? " to rank " : " from rank ") + std::to_string(op.peer);
-  verdict.text = "the job hangs: " + (op.missing.empty() ? "somebody" : list(op.missing, true)) + " never came to " +
+  verdict.text = "the job hangs: " + (op.missing.empty() ? "somebody" : list(op.missing, true)) + " never arrived at " +
                  op.op + " " + std::to_string(op.seq) + peer + " of " + op.comm +
                  (seen ? "" : ", or was not recorded") + "; " + list(op.entered, false) +
                  (op.entered.size() == 1 ? " waits" : " wait") + " in it for " +
-                 humanNs(static_cast<double>(op.waited_ns)) + " when the recording ends";
-  verdict.next =
-      "what its process does: its stack (py-spy dump, gdb), whether it is stopped (/proc/PID/status), its log";
+                 humanNs(static_cast<double>(op.waited_ns)) + " at the end of the recording";
+  verdict.next = adviceOf(Cause::hang);
 }
 
 }  // namespace tracesmith::analysis

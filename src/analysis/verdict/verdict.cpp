@@ -35,40 +35,22 @@ std::string alone(const Analysis& a) {
     data += b.data_us;
   }
   if (wall <= 0) return "";
-  return ": the GPU computes " + percent(100 * compute / wall) + " of the time, communicates alone " +
-         percent(100 * comm / wall) + ", copies or waits for data " + percent(100 * data / wall) + ", idles " +
-         percent(100 * idle / wall);
+  return ": the GPU computes for " + percent(100 * compute / wall) + " of the time, only communicates for " +
+         percent(100 * comm / wall) + ", copies or waits for data for " + percent(100 * data / wall) +
+         ", is idle for " + percent(100 * idle / wall);
 }
 
 std::string linkText(const LinkResult& link) {
   const std::string where = link.group.find("→") != std::string::npos && link.compared_with == "other pairs of ranks"
-                                ? "the link of ranks " + link.group
+                                ? "the link between ranks " + link.group
                                 : "communicator " + link.group;
   return link.nodes.size() == 1 ? where + " on " + link.nodes[0] : where;
 }
 
 std::string costText(double pct) {
   return pct >= kLeastCostPct ? " cost the job " + percent(pct) + " of its time: "
-         : std::isnan(pct)    ? " is slower than its peers, at a cost that is not known: "
-                              : " is slower than its peers, at no cost to the job so far: ";
-}
-
-/// Where to look first, by cause. `gpu`: "GPU 3 of node1", or "its GPU".
-std::string nextOf(const std::string& cause, const std::string& gpu) {
-  if (cause == "throttled" || cause == "clock")
-    return "clocks, power limit and temperature of " + gpu + " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE)";
-  if (cause == "ecc") return "memory errors of " + gpu + " (nvidia-smi -q -d ECC): drain the node";
-  if (cause == "page_faults") return "managed memory that does not fit " + gpu;
-  if (cause == "compute")
-    return "whether " + gpu + " is shared, clocked lower or given more work than the others (tracesmith top, devices)";
-  if (cause == "jitter") return "who else uses " + gpu + " or its host by fits and starts";
-  if (cause == "data_loading") return "its data loader: number of workers, storage, decoding on the CPU";
-  if (cause == "host")
-    return "what its process does on the CPU then: garbage collection, logging, other processes, CPU limits";
-  if (cause == "checkpoint") return "saving asynchronously, or by all ranks, each its own part";
-  if (cause == "slow_link")
-    return "the links between these ranks (tracesmith topo; NVLink and InfiniBand error counters)";
-  return {};
+         : std::isnan(pct)    ? " is slower than its peers, at an unknown cost: "
+                              : " is slower than its peers, but the job does not wait for it yet: ";
 }
 
 double weightOf(double saved_pct) { return std::isnan(saved_pct) ? 0 : saved_pct; }
@@ -87,7 +69,8 @@ std::vector<std::string> alsoFound(const JobData& job, const Analysis& a, const 
   std::vector<std::pair<double, std::string>> found;
   auto add = [&](const std::string& what, double cost, double hidden, const std::string& evidence) {
     if (cost < kLeastCostPct && hidden >= kLeastCostPct)
-      found.emplace_back(0, what + " would cost the job " + percent(hidden) + " of its time then: " + evidence);
+      found.emplace_back(
+          0, what + " would cost the job " + percent(hidden) + " of its time once that is fixed: " + evidence);
     else
       found.emplace_back(weightOf(cost), what + costText(cost) + evidence);
   };
@@ -145,36 +128,35 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     v.confidence = rank->confidence;
     v.text = rankText(rank->rank, rank->node) + costText(v.cost_pct) + rank->evidence;
     auto device = job.device_of.find(rank->rank);
-    v.next = nextOf(v.cause, device == job.device_of.end() || v.node.empty()
-                                 ? "its GPU"
-                                 : "GPU " + std::to_string(device->second) + " of " + v.node);
+    v.next = adviceOf(rank->cause, device == job.device_of.end() || v.node.empty()
+                                       ? ""
+                                       : "GPU " + std::to_string(device->second) + " of " + v.node);
     return v;
   }
   if (link) {
     v.kind = VerdictKind::link;
     v.group = link->group;
-    v.cause = "slow_link";
+    v.cause = Cause::slow_link;
     if (link->nodes.size() == 1) v.node = link->nodes[0];
     v.cost_pct = link->saved_pct;
     v.confidence = link->confidence;
     v.text = linkText(*link) + costText(v.cost_pct) + link->evidence;
-    v.next = nextOf(v.cause, "");
+    v.next = adviceOf(Cause::slow_link);
     return v;
   }
   if (a.ranks == 0) {
     v.text = a.events == 0 ? "no events in this trace"
-                           : "no work of a GPU in this trace: its " + humanCount(a.events) +
-                                 " events are of hosts only, so nothing can be said about who waited";
+                           : "no GPU activity in this trace: its " + humanCount(a.events) +
+                                 " events are from hosts only, so who waited is unknown";
     return v;
   }
   if (a.ranks == 1) {
-    v.text = "one rank only: nobody to compare it with" + alone(a);
+    v.text = "only one rank: nothing to compare it with" + alone(a);
     return v;
   }
   if (job.table.instances.empty()) {
     v.kind = VerdictKind::none;
-    v.text = "no collectives between the " + std::to_string(a.ranks) + " ranks: who waited for whom cannot be said" +
-             alone(a);
+    v.text = "cannot tell who waited: no collectives between the " + std::to_string(a.ranks) + " ranks" + alone(a);
     return v;
   }
   v.kind = VerdictKind::none;

@@ -58,11 +58,11 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
     for (size_t r = 0; r < job.ranks.size(); ++r) {
       if (job.rankOf(job.ranks[r].process) != b->rank) continue;
       const RankEvidence& e = evidence[r];
-      const bool host = e.cause == "host" || e.cause == "data_loading" || e.cause == "checkpoint";
+      const bool pause = info(e.cause).what_if == CauseWhatIf::pause;
       Change change;
-      change.work[static_cast<int32_t>(job.ranks[r].process)] = host ? 1 - e.excess : 1 / (1 + e.excess);
+      change.work[static_cast<int32_t>(job.ranks[r].process)] = pause ? 1 - e.excess : 1 / (1 + e.excess);
       b->saved_pct = ask("rank " + std::to_string(b->rank) +
-                             (e.cause == "checkpoint" ? " did not pause" : " were as fast as the others"),
+                             (e.cause == Cause::checkpoint ? " did not pause" : " were as fast as the others"),
                          change);
       asked.push_back({change, b->saved_pct, &job.hidden_ranks[b->rank]});
     }

@@ -1,8 +1,8 @@
 #include "capture/api/cuda_devices.hpp"
 
-#include <dlfcn.h>
-
 #include <cctype>
+
+#include "base/library.hpp"
 
 namespace tracesmith::capture {
 namespace {
@@ -18,11 +18,9 @@ struct Driver {
   int (*GetPciBusId)(char*, int, int) = nullptr;
 
   Driver() {
-    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    Result<SharedLibrary> library = SharedLibrary::load({"libcuda.so.1"});
     if (!library) return;
-    auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
-    };
+    auto find = [&](auto& function, const char* name) { library->find(function, name); };
     find(Init, "cuInit");
     find(GetCount, "cuDeviceGetCount");
     find(Get, "cuDeviceGet");

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -11,8 +10,8 @@
 
 #include "capture/api/ring_source.hpp"
 #include "capture/collect/nccl_join.hpp"
-#include "capture/probe/nccl_abi.hpp"
 #include "model/operation.hpp"
+#include "model/ring/nccl_names.hpp"
 
 namespace tracesmith::cluster {
 
@@ -79,35 +78,32 @@ struct NCCLTracker::Impl {
   bool stop = false;
 
   bool wanted(uint64_t comm) const {
-    return config.track_all_comms || std::ranges::count(config.comm_filter, comm) > 0;
+    return config.comm_filter.empty() ? config.track_all_comms : std::ranges::count(config.comm_filter, comm) > 0;
   }
 
-  NCCLOperation operation(size_t ring, const Record& r, const Record* kernel) const {
+  NCCLOperation operation(size_t ring, const ring::OperationRecord& r, const ring::KernelRecord* kernel) const {
     NCCLOperation o;
-    ring::CollectiveInfo info;
-    std::memcpy(&info, &r.arg[3], sizeof info);
-    o.op_id = r.arg[1];
-    const OpKind kind = model::opKindOf(source->string(ring, r.name));
+    const OpKind kind = model::opKindOf(source->string(ring, r.function));
+    o.op_id = r.sequence;
     o.op_type = opType(kind);
-    o.comm_id = r.arg[0];
-    o.rank = r.stream ? r.stream - 1 : 0;
-    o.world_size = r.correlation;
-    o.count = r.arg[2];
-    o.data_size =
-        static_cast<size_t>(model::messageBytes(kind, capture::ncclBytes(r.arg[2], info.datatype), r.correlation));
+    o.comm_id = r.comm;
+    o.rank = r.rank < 0 ? 0 : static_cast<uint32_t>(r.rank);
+    o.world_size = r.ranks;
+    o.count = r.elements;
+    o.data_size = static_cast<size_t>(model::messageBytes(kind, nccl::bytesOf(r), r.ranks));
     // The ring's list begins with "unknown" and then has our order.
-    o.data_type = info.datatype == 0 || info.datatype > static_cast<uint16_t>(NCCLDataType::Unknown)
+    o.data_type = r.datatype == 0 || r.datatype > static_cast<uint16_t>(NCCLDataType::Unknown)
                       ? NCCLDataType::Unknown
-                      : static_cast<NCCLDataType>(info.datatype - 1);
-    if (info.algo > 0 && info.algo < std::size(nccl::kAlgos))
-      for (const char* c = nccl::kAlgos[info.algo]; *c; ++c)
+                      : static_cast<NCCLDataType>(r.datatype - 1);
+    if (r.algo > 0 && r.algo < std::size(nccl::kAlgos))
+      for (const char* c = nccl::kAlgos[r.algo]; *c; ++c)
         o.algo += static_cast<char>(*c >= 'A' && *c <= 'Z' ? *c | 32 : *c);
     o.enqueue_time = r.start;
     o.simulated = source->simulated();
-    if (r.kind == Kind::p2p)
-      o.peer_rank = static_cast<int16_t>(r.device);
+    if (r.pair)
+      o.peer_rank = r.peer;
     else if (isRooted(kind))
-      o.peer_rank = info.root;
+      o.peer_rank = r.root;
     if (!kernel) return o;
     o.start_time = kernel->start;
     o.end_time = kernel->end;
@@ -131,20 +127,20 @@ struct NCCLTracker::Impl {
       std::lock_guard reading(poll_mutex);
       if (!source) return;
       source->poll([&](size_t ring, uint32_t lane, const Record& r) {
-        auto finished = [&](const NcclJoin::Operation& o, const Record* kernel) {
+        auto finished = [&](const NcclJoin::Operation& o, const ring::KernelRecord* kernel) {
           // Without a kernel (a graph replay, a lost record) nothing is known of when it ran: it is done, and not kept.
-          if (kernel && wanted(o.record.arg[0])) fresh.push_back(operation(ring, o.record, kernel));
+          if (kernel && wanted(o.record.comm)) fresh.push_back(operation(ring, o.record, kernel));
         };
         NcclJoin& join = joins[ring];
         if (r.kind == Kind::nccl_launch)
-          join.launch(lane, r);
-        else if (r.kind == Kind::collective || r.kind == Kind::p2p)
-          join.operation(lane, r, 0, finished);
+          join.launch(lane, launchOf(r));
+        else if (isOperation(r.kind))
+          join.operation(lane, operationOf(r), 0, finished);
         else if (r.kind == Kind::gpu_on)
           join.gpu_on_ns = r.start;
         else if (r.kind == Kind::kernel)
           join.kernel(
-              r, [&](uint32_t id) { return source->string(ring, id); }, finished);
+              kernelOf(r), [&](uint32_t id) { return source->string(ring, id); }, finished);
       });
       std::lock_guard lock(mutex);
       for (const NCCLOperation& o : fresh) {
@@ -259,7 +255,7 @@ std::vector<NCCLOperation> NCCLTracker::getInFlight() const {
     for (const auto& [stream, queue] : impl_->joins[ring].launches)
       for (const NcclJoin::Launch& launch : queue)
         for (const NcclJoin::Operation& o : launch.operations) {
-          if (!impl_->wanted(o.record.arg[0])) continue;
+          if (!impl_->wanted(o.record.comm)) continue;
           all.push_back(impl_->operation(ring, o.record, nullptr));
           all.back().in_flight = true;
           all.back().cuda_stream = stream;

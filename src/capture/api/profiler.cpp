@@ -10,7 +10,7 @@
 
 #include "capture/api/cuda_devices.hpp"
 #include "capture/api/ring_source.hpp"
-#include "tracesmith/trace/schema.hpp"
+#include "model/event/trace_event.hpp"
 
 namespace tracesmith {
 
@@ -57,38 +57,6 @@ class NameTable {
  private:
   std::unordered_map<uint32_t, std::string> names_;
 };
-
-EventType copyType(std::string_view name) {
-  if (name.find("HtoD") != std::string_view::npos) return EventType::MemcpyH2D;
-  if (name.find("DtoH") != std::string_view::npos) return EventType::MemcpyD2H;
-  return EventType::MemcpyD2D;
-}
-
-/// Runtime and driver calls have no type of their own but for these.
-EventType callType(std::string_view name) {
-  if (name.find("LaunchKernel") != std::string_view::npos || name.find("GraphLaunch") != std::string_view::npos)
-    return EventType::KernelLaunch;
-  if (name.find("StreamSynchronize") != std::string_view::npos) return EventType::StreamSync;
-  if (name.find("DeviceSynchronize") != std::string_view::npos) return EventType::DeviceSync;
-  if (name.find("EventRecord") != std::string_view::npos) return EventType::EventRecord;
-  if (name.find("EventSynchronize") != std::string_view::npos) return EventType::EventSync;
-  if (name.find("Malloc") != std::string_view::npos || name.find("MemAlloc") != std::string_view::npos)
-    return EventType::MemAlloc;
-  if (name.find("Free") != std::string_view::npos) return EventType::MemFree;
-  return EventType::Custom;
-}
-
-KernelParams kernelParams(std::string_view text) {
-  const trace::LaunchShape s = trace::LaunchShape::parse(text);
-  KernelParams p;
-  auto whole = [](int32_t v) { return static_cast<uint32_t>(std::max(v, 0)); };
-  p.grid_x = whole(s.grid_x), p.grid_y = whole(s.grid_y), p.grid_z = whole(s.grid_z);
-  p.block_x = whole(s.block_x), p.block_y = whole(s.block_y), p.block_z = whole(s.block_z);
-  if (s.registers >= 0) p.registers_per_thread = whole(s.registers);
-  if (s.shared_static >= 0 && s.shared_dynamic >= 0)
-    p.shared_mem_bytes = whole(s.shared_static) + whole(s.shared_dynamic);
-  return p;
-}
 
 class RingProfiler : public IPlatformProfiler {
  public:
@@ -188,53 +156,58 @@ class RingProfiler : public IPlatformProfiler {
   }
 
   void take(size_t ring, uint32_t lane, const Record& r) {
+    using RowType = trace::EventType;
     auto text = [&](uint32_t id) { return source_->string(ring, id); };
+    auto typed = [&](RowType type) { return model::publicType(type, text(r.name)); };
     TraceEvent e;
     e.timestamp = r.start;
     e.duration = r.end > r.start ? r.end - r.start : 0;
     e.device_id = r.device;
     e.stream_id = r.stream;
     e.correlation_id = r.correlation;
+    ring::Name name{r.name};
     switch (r.kind) {
       case Kind::thread:
-        lane_tids_[ring][lane] = static_cast<uint32_t>(r.arg[0]);
+        lane_tids_[ring][lane] = static_cast<uint32_t>(threadOf(r).thread);
         return;
       case Kind::kernel:
-        e.type = EventType::KernelComplete;
-        if (std::string_view shape = text(static_cast<uint32_t>(r.arg[0])); !shape.empty())
-          e.kernel_params = kernelParams(shape);
+        e.type = typed(RowType::kernel);
+        e.kernel_params = model::kernelParams(text(kernelOf(r).launch));
         break;
       case Kind::memcpy:
-        e.type = copyType(text(r.name));
-        e.memory_params = MemoryParams{r.arg[0], {}, {}};
-        if (r.arg[3]) {
-          e.memory_params->src_device = static_cast<uint32_t>((r.arg[3] >> 32) - 1);
-          e.memory_params->dst_device = static_cast<uint32_t>((r.arg[3] & UINT32_MAX) - 1);
+      case Kind::memset: {
+        const ring::CopyRecord c = copyOf(r);
+        e.type = typed(c.set ? RowType::memset : RowType::memcpy);
+        e.memory_params = MemoryParams{c.bytes, {}, {}};
+        if (c.from != ring::kNoDevice) {
+          e.memory_params->src_device = c.from;
+          e.memory_params->dst_device = c.to;
         }
         break;
-      case Kind::memset:
-        e.type = EventType::MemsetDevice;
-        e.memory_params = MemoryParams{r.arg[0], {}, {}};
-        break;
+      }
       case Kind::runtime:
       case Kind::driver:
-        e.type = callType(text(r.name));
-        e.thread_id = static_cast<uint32_t>(r.arg[3]);
+        e.type = typed(RowType::runtime);
+        e.thread_id = callOf(r).thread;
         e.device_id = e.stream_id = 0;
         break;
       case Kind::sync:
-        e.type = text(r.name).find("tream") != std::string_view::npos ? EventType::StreamSync : EventType::DeviceSync;
+        e.type = typed(RowType::sync);
+        if (syncOf(r).stream == ring::kNoStream) e.stream_id = 0;
         break;
       case Kind::range:
-      case Kind::mark:
-        e.type = r.kind == Kind::range ? EventType::RangeStart : EventType::Marker;
-        e.thread_id = static_cast<uint32_t>(r.arg[3] ? r.arg[3] : lane_tids_[ring][lane]);
+      case Kind::mark: {
+        const ring::RangeRecord range = rangeOf(r);
+        e.type = typed(range.mark ? RowType::marker : RowType::annotation);
+        e.thread_id = range.thread ? range.thread : lane_tids_[ring][lane];
         e.device_id = e.stream_id = 0;
+        name = range.name;
         break;
+      }
       default:
         return;  // NCCL's own records are NCCLTracker's
     }
-    e.name = r.flags & ring::kNumbered ? source_->name(ring, r) : names_[ring].get(r.name, text(r.name));
+    e.name = name.numbered ? source_->text(ring, name) : names_[ring].get(name.id, text(name.id));
     if (source_->simulated()) e.metadata["simulated"] = "true";
     if (int32_t rank = source_->header(ring).rank.load(); rank >= 0) e.metadata["rank"] = std::to_string(rank);
     if (waiting_.size() < kMostWaiting)

@@ -1,21 +1,18 @@
 #include "capture/api/ring_source.hpp"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <mutex>
 #include <thread>
 
+#include "base/library.hpp"
 #include "capture/collect/collector.hpp"
 #include "capture/sim/live.hpp"
 
 namespace tracesmith::capture {
-
-namespace fs = std::filesystem;
 
 /// What all sources of a platform in this process have in common.
 struct RingSource::Shared {
@@ -33,17 +30,9 @@ struct RingSource::Shared {
 
 Result<std::string> findProbe() {
   if (const char* set = std::getenv("TRACESMITH_PROBE"); set && *set) return std::string(set);
-  std::vector<fs::path> folders;
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (fs::path p = program; p.has_relative_path() && folders.size() < 4; p = p.parent_path())
-    folders.push_back(p / "lib");  // build/bin/tracesmith, build/bin/examples/…
-  Dl_info self{};
-  if (::dladdr(reinterpret_cast<void*>(&findProbe), &self) && self.dli_fname)
-    folders.push_back(fs::path(self.dli_fname).parent_path());
-  for (const fs::path& folder : folders)
-    if (fs::path probe = folder / "libtracesmith_probe.so"; fs::exists(probe, error)) return probe.string();
-  return Status::notFound("libtracesmith_probe.so not found: set TRACESMITH_PROBE to its path");
+  Result<std::string> found = installedFile("libtracesmith_probe.so");
+  if (found) return found;
+  return Status::notFound("recording needs " + found.status().message() + ": set TRACESMITH_PROBE to its path");
 }
 
 namespace {
@@ -74,14 +63,14 @@ Status loadProbe(const ProfilerConfig& config) {
   ::setenv("TRACESMITH_MODE", config.mode.c_str(), 0);
   if (!std::getenv("TRACESMITH_READER")) ::setenv("TRACESMITH_PAUSED", "1", 0);  // else `tracesmith run` records
   ::setenv("TRACESMITH_RING_MB", std::to_string(std::max<size_t>(1, config.buffer_size >> 14)).c_str(), 0);
-  void* library = ::dlopen(probe->c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) return Status::io(std::string("cannot load the probe: ") + ::dlerror());
+  Result<SharedLibrary> library = SharedLibrary::load({*probe});
+  if (!library) return Status::io("cannot load the probe: " + library.status().message());
   // Where CUDA is not up yet the driver calls the probe itself, early enough to see everything.
   if (!taken("CUDA_INJECTION64_PATH", *probe)) ::setenv("CUDA_INJECTION64_PATH", probe->c_str(), 1);
   if (!taken("NVTX_INJECTION64_PATH", *probe)) ::setenv("NVTX_INJECTION64_PATH", probe->c_str(), 1);
-  void* start = ::dlsym(library, "InitializeInjection");
-  if (!start) return Status::io(*probe + " is no probe of TraceSmith");
-  reinterpret_cast<int (*)()>(start)();
+  int (*start)() = nullptr;
+  if (!library->find(start, "InitializeInjection")) return Status::io(*probe + " is not a probe of TraceSmith");
+  start();
   return {};
 }
 

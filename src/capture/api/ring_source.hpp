@@ -28,7 +28,7 @@ class RingSource {
   /// New records of the time this source records, in the order of each lane.
   size_t poll(const Visit& visit);
   std::string_view string(size_t ring, uint32_t id) const { return rings_[ring].reader->string(id); }
-  std::string name(size_t ring, const ring::Record& record) const { return rings_[ring].reader->name(record); }
+  std::string text(size_t ring, const ring::Name& name) const { return rings_[ring].reader->text(name); }
   const ring::RingHeader& header(size_t ring) const { return rings_[ring].reader->header(); }
   size_t rings() const { return rings_.size(); }
   bool simulated() const { return platform_ == PlatformType::Sim; }
@@ -52,7 +52,7 @@ class RingSource {
   uint64_t from_ns_ = 0, to_ns_ = 0;  // what it records, raw clock; 0…0: nothing yet
 };
 
-/// Path of libtracesmith_probe.so: $TRACESMITH_PROBE, or ../lib beside the program, or beside this library.
+/// Path of libtracesmith_probe.so: $TRACESMITH_PROBE, or as installedFile() finds it.
 Result<std::string> findProbe();
 
 }  // namespace tracesmith::capture

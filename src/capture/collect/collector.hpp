@@ -88,9 +88,14 @@ class Collector {
   size_t takeSince(Process& p, uint32_t lane, const ring::Record& record);
   void takeBefore(Process& p, uint32_t lane, const ring::Record& record);
   void take(Process& p, uint32_t lane, const ring::Record& record);
-  void event(Process& p, const ring::Record& r, trace::EventType type);
-  void kernel(Process& p, const ring::Record& r);
-  void collectiveRow(Process& p, const ring::Record& operation, const ring::Record* kernel);
+  trace::EventRow eventRow(Process& p, const ring::Record& record, trace::EventType type);
+  void deviceRow(const ring::Record& record, uint32_t context, trace::EventRow& row);
+  void copyRow(Process& p, const ring::Record& record);
+  void rangeRow(Process& p, const ring::RangeRecord& range, int64_t lane_tid);
+  void stepRow(Process& p, const ring::StepRecord& step);
+  void proxyRow(Process& p, const ring::ProxyRecord& op);
+  void kernel(Process& p, const ring::Record& record);
+  void collectiveRow(Process& p, const ring::OperationRecord& operation, const ring::KernelRecord* kernel);
   int64_t name(Process& p, uint32_t id);
   template <typename Row>
   void append(const Row& row);
@@ -111,7 +116,5 @@ class Collector {
 
 /// This machine's name: the host name.
 std::string hostName();
-/// CLOCK_MONOTONIC_RAW, the clock of the rings, ns.
-uint64_t rawNow();
 
 }  // namespace tracesmith::capture

@@ -9,6 +9,7 @@
 
 #include "capture/collect/nccl_join.hpp"
 #include "model/operation.hpp"
+#include "model/ring/nccl_names.hpp"
 
 namespace tracesmith::capture {
 
@@ -25,8 +26,6 @@ namespace {
 
 /// Communicator, operation, number; of a send also from whom to whom.
 using Operation = std::tuple<std::string, std::string, uint64_t, int32_t, int32_t>;
-
-int32_t groupRank(const Record& r) { return r.stream ? static_cast<int32_t>(r.stream - 1) : -1; }
 
 bool isStopped(int64_t pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
@@ -52,45 +51,43 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
   // Of operations older than what the GPU's lane still holds nobody knows whether they ended.
   if (!reader.wrapped(0)) oldest_gpu = 0;
   NcclJoin join;
-  auto done = [&](const NcclJoin::Operation& o, const Record* kernel) {
-    const Record& r = o.record;
-    const std::string op = model::opNameOf(reader.string(r.name));
-    if (kernel && r.kind == Kind::collective && endsTogether(model::opKind(op)))
-      ended.insert({ncclCommName(r.arg[0]), op, r.arg[1], -1, -1});
-    if (kernel && op == "recv") ended.insert({ncclCommName(r.arg[0]), "send", r.arg[1], peerOf(r), groupRank(r)});
+  auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord* kernel) {
+    const ring::OperationRecord& r = o.record;
+    const std::string op = model::opNameOf(reader.string(r.function));
+    if (kernel && !r.pair && endsTogether(model::opKind(op)))
+      ended.insert({ncclCommName(r.comm), op, r.sequence, -1, -1});
+    if (kernel && op == "recv") ended.insert({ncclCommName(r.comm), "send", r.sequence, r.peer, r.rank});
   };
   for (const Seen& s : records) {
     const Record& r = s.record;
     if (r.kind == Kind::nccl_launch && r.start >= oldest_gpu)
-      join.launch(s.lane, r);
-    else if ((r.kind == Kind::collective || r.kind == Kind::p2p) && r.start >= oldest_gpu)
-      join.operation(s.lane, r, 0, done);
+      join.launch(s.lane, launchOf(r));
+    else if (isOperation(r.kind) && r.start >= oldest_gpu)
+      join.operation(s.lane, operationOf(r), 0, done);
     else if (r.kind == Kind::gpu_on)
       join.gpu_on_ns = r.start;
     else if (r.kind == Kind::kernel)
       join.kernel(
-          r, [&](uint32_t id) { return reader.string(id); }, done);
+          kernelOf(r), [&](uint32_t id) { return reader.string(id); }, done);
   }
   const ring::RingHeader& h = reader.header();
   const bool stopped = isStopped(h.writer_pid);
   for (const auto& [stream, queue] : join.launches)
     for (const NcclJoin::Launch& launch : queue)
       for (const NcclJoin::Operation& o : launch.operations) {
-        const Record& r = o.record;
+        const ring::OperationRecord& r = o.record;
         if (launch.end < join.gpu_on_ns) continue;  // launched while nobody recorded
-        ring::CollectiveInfo info;
-        std::memcpy(&info, &r.arg[3], sizeof info);
         InFlight f;
         f.node.assign(h.host, ::strnlen(h.host, sizeof h.host));
         f.pid = h.pid;
         f.rank = h.rank.load();
-        f.op = model::opNameOf(reader.string(r.name));
-        f.comm = ncclCommName(r.arg[0]);
-        f.seq = r.arg[1];
-        f.group_rank = groupRank(r);
-        f.group_size = r.correlation ? static_cast<int32_t>(r.correlation) : -1;
-        f.peer = peerOf(r);
-        f.bytes = model::messageBytes(model::opKind(f.op), ncclBytes(r.arg[2], info.datatype), f.group_size);
+        f.op = model::opNameOf(reader.string(r.function));
+        f.comm = ncclCommName(r.comm);
+        f.seq = r.sequence;
+        f.group_rank = r.rank;
+        f.group_size = r.ranks ? static_cast<int32_t>(r.ranks) : -1;
+        f.peer = r.peer;
+        f.bytes = model::messageBytes(model::opKind(f.op), nccl::bytesOf(r), f.group_size);
         f.stream = stream;
         f.enqueue_ns = r.start;
         f.simulated = h.simulated;

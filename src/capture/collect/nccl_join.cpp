@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "capture/probe/nccl_abi.hpp"
 #include "model/communication.hpp"
 #include "model/operation.hpp"
 
 namespace tracesmith::capture {
 
 using model::OpKind;
-using ring::Kind;
-using ring::Record;
+using ring::KernelRecord;
+using ring::LaunchRecord;
+using ring::OperationRecord;
 
 namespace {
 
@@ -21,7 +21,7 @@ bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoi
   const OpKind op = model::opKindOf(model::kernelWords(kernel).function);
   if (op == OpKind::other || launch.operations.empty()) return true;
   return std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
-    const OpKind called = o.record.kind == Kind::p2p ? OpKind::send_recv : model::opKindOf(text(o.record.name));
+    const OpKind called = o.record.pair ? OpKind::send_recv : model::opKindOf(text(o.record.function));
     // What NCCL has no kernel for it runs as sends and receives.
     const bool as_pairs = called == OpKind::all_to_all || called == OpKind::gather || called == OpKind::scatter;
     return op == (as_pairs ? OpKind::send_recv : called);
@@ -29,11 +29,11 @@ bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoi
 }
 
 /// Hands out the operations of the first launch of a queue and forgets it.
-void settle(std::deque<NcclJoin::Launch>& queue, const Record* kernel, const NcclJoin::Done& done) {
+void settle(std::deque<NcclJoin::Launch>& queue, const KernelRecord* kernel, const NcclJoin::Done& done) {
   std::vector<NcclJoin::Operation>& operations = queue.front().operations;
   auto differs = [&](const NcclJoin::Operation& o) {
-    const Record &a = o.record, &b = operations.front().record;
-    return a.kind != b.kind || a.arg[0] != b.arg[0] || (a.kind == Kind::p2p && a.device != b.device);
+    const OperationRecord &a = o.record, &b = operations.front().record;
+    return a.pair != b.pair || a.comm != b.comm || a.peer != b.peer;
   };
   const bool mixed = std::any_of(operations.begin(), operations.end(), differs);
   for (NcclJoin::Operation& o : operations) {
@@ -45,17 +45,12 @@ void settle(std::deque<NcclJoin::Launch>& queue, const Record* kernel, const Ncc
 
 }  // namespace
 
-int64_t ncclBytes(uint64_t elements, uint16_t datatype) {
-  return static_cast<int64_t>(elements) *
-         (datatype < std::size(nccl::kDatatypeBytes) ? nccl::kDatatypeBytes[datatype] : 1);
-}
-
-void NcclJoin::launch(uint32_t lane, const Record& r) {
+void NcclJoin::launch(uint32_t lane, const LaunchRecord& r) {
   lane_stream[lane] = r.stream;
   launches[r.stream].push_back({r.start, r.end, {}});
 }
 
-void NcclJoin::operation(uint32_t lane, const Record& r, int64_t tid, const Done& done) {
+void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, const Done& done) {
   // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
   auto stream = lane_stream.find(lane);
   std::deque<Launch>& queue = launches[stream == lane_stream.end() ? 0 : stream->second];
@@ -64,7 +59,7 @@ void NcclJoin::operation(uint32_t lane, const Record& r, int64_t tid, const Done
   if (queue.size() > kMostWaiting) settle(queue, nullptr, done);
 }
 
-void NcclJoin::kernel(const Record& r, const Text& text, const Done& done) {
+void NcclJoin::kernel(const KernelRecord& r, const Text& text, const Done& done) {
   auto [known, fresh] = is_nccl.try_emplace(r.name, false);
   if (fresh) known->second = model::isNcclKernel(text(r.name));
   if (!known->second) return;

@@ -9,13 +9,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "capture/ring/layout.hpp"
+#include "model/ring/records.hpp"
 
 namespace tracesmith::capture {
 
 struct NcclJoin {
   struct Operation {
-    ring::Record record;
+    ring::OperationRecord record;
     int64_t tid = 0;     // thread that called it
     bool mixed = false;  // its kernel works for other communicators or peers too; known when it is done
   };
@@ -25,12 +25,12 @@ struct NcclJoin {
     std::vector<Operation> operations;
   };
   /// Called for each operation whose kernel was found, or (nullptr) will not be found any more.
-  using Done = std::function<void(const Operation&, const ring::Record* kernel)>;
+  using Done = std::function<void(const Operation&, const ring::KernelRecord* kernel)>;
   using Text = std::function<std::string_view(uint32_t)>;  // of a string id of the ring
 
-  void launch(uint32_t lane, const ring::Record& record);
-  void operation(uint32_t lane, const ring::Record& record, int64_t tid, const Done& done);
-  void kernel(const ring::Record& record, const Text& text, const Done& done);
+  void launch(uint32_t lane, const ring::LaunchRecord& record);
+  void operation(uint32_t lane, const ring::OperationRecord& record, int64_t tid, const Done& done);
+  void kernel(const ring::KernelRecord& record, const Text& text, const Done& done);
   /// What still waits: in flight, or its kernel will never come.
   void giveUp(const Done& done) const;
 
@@ -39,10 +39,5 @@ struct NcclJoin {
   uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded
   std::unordered_map<uint32_t, bool> is_nccl;       // by string id: a kernel of NCCL
 };
-
-/// Of a send or receive: the other's rank in the communicator; −1 of a collective.
-inline int32_t peerOf(const ring::Record& r) { return r.kind == ring::Kind::p2p ? static_cast<int16_t>(r.device) : -1; }
-/// Elements of an operation → bytes; datatype: index in the ring's list.
-int64_t ncclBytes(uint64_t elements, uint16_t datatype);
 
 }  // namespace tracesmith::capture

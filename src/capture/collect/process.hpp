@@ -49,4 +49,9 @@ struct Collector::Process {
   mutable int64_t last_rank = -1, last_pid = 0;
 };
 
+template <typename Row>
+void Collector::append(const Row& row) {
+  if (status_) status_ = out_->append(row);
+}
+
 }  // namespace tracesmith::capture

@@ -10,6 +10,14 @@ namespace {
 
 constexpr uint32_t kStateVersion = 2;
 
+/// An operation as it lies in the state.
+struct StoredOperation {
+  ring::Record record;
+  int64_t tid;
+  bool mixed;
+};
+static_assert(sizeof(StoredOperation) == 128);
+
 class Out {
  public:
   template <typename T>
@@ -97,7 +105,13 @@ std::string Collector::state() const {
         out.put(launch.start);
         out.put(launch.end);
         out.put<uint64_t>(launch.operations.size());
-        for (const NcclJoin::Operation& o : launch.operations) out.put(o);
+        for (const NcclJoin::Operation& o : launch.operations) {
+          StoredOperation stored{};
+          stored.record = encode(o.record);
+          stored.tid = o.tid;
+          stored.mixed = o.mixed;
+          out.put(stored);
+        }
       }
     }
   }
@@ -132,8 +146,10 @@ void Collector::restore(std::string_view state) {
         NcclJoin::Launch launch;
         launch.start = in.get<uint64_t>();
         launch.end = in.get<uint64_t>();
-        for (uint64_t k = in.count(sizeof(NcclJoin::Operation)); k > 0; --k)
-          launch.operations.push_back(in.get<NcclJoin::Operation>());
+        for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k) {
+          const auto stored = in.get<StoredOperation>();
+          launch.operations.push_back({operationOf(stored.record), stored.tid, stored.mixed});
+        }
         queue.push_back(std::move(launch));
       }
     }
@@ -185,7 +201,8 @@ std::vector<std::string> Collector::dropEnded() {
       p->ended = !p->ring->alive();  // what it wrote last is taken once more after it was seen dead
       return false;
     }
-    p->nccl.giveUp([&](const NcclJoin::Operation& o, const ring::Record*) { collectiveRow(*p, o.record, nullptr); });
+    p->nccl.giveUp(
+        [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { collectiveRow(*p, o.record, nullptr); });
     describe(*p);  // what it lost since the last time, too
     dropped.push_back(p->ring->path());
     return true;

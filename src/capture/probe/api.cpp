@@ -1,6 +1,5 @@
 // tracesmith.h's functions, and NVTX.
 #include <atomic>
-#include <bit>
 #include <cstddef>
 
 #include "capture/probe/probe.hpp"
@@ -29,12 +28,7 @@ void stepEnd() {
   const uint64_t start = g_step.start.exchange(0);
   RingWriter* r = ringOrNull();
   if (!r || start == 0 || !recording(*r)) return;
-  Record record{};
-  record.kind = ring::Kind::step;
-  record.start = start;
-  record.end = ring::nowNs();
-  record.arg[0] = static_cast<uint64_t>(g_step.step.load());
-  r->write(record);
+  r->write(encode(ring::StepRecord{.step = g_step.step.load(), .start = start, .end = ring::nowNs()}));
 }
 void stepBegin(int64_t step) {
   stepEnd();  // one that was left open ends where the next begins
@@ -43,11 +37,7 @@ void stepBegin(int64_t step) {
   g_step.step = step;
   g_step.start = now;
   if (!r || !recording(*r)) return;
-  Record record{};
-  record.kind = ring::Kind::step;
-  record.start = now;
-  record.arg[0] = static_cast<uint64_t>(step);
-  r->write(record);
+  r->write(encode(ring::StepRecord{.step = step, .start = now}));
 }
 
 /// Frameworks call their steps "ProfilerStep#12", "step 12", "iteration_12", …: the number, or -1.
@@ -69,22 +59,12 @@ int64_t stepNumber(const char* name) {
 void counter(const char* name, double value) {
   RingWriter* r = ringOrNull();
   if (!r || !recording(*r)) return;
-  Record record{};
-  record.kind = ring::Kind::counter;
-  record.name = r->intern(name);
-  record.start = ring::nowNs();
-  record.arg[0] = std::bit_cast<uint64_t>(value);
-  r->write(record);
+  r->write(encode(ring::CounterRecord{.name = r->intern(name), .start = ring::nowNs(), .value = value}));
 }
 void metadata(const char* key, const char* value) {
   RingWriter* r = ringOrNull();
   if (!r) return;
-  Record record{};
-  record.kind = ring::Kind::metadata;
-  record.name = r->intern(key);
-  record.start = ring::nowNs();
-  record.arg[0] = r->intern(value);
-  r->write(record);
+  r->write(encode(ring::MetadataRecord{.key = r->intern(key), .value = r->intern(value), .start = ring::nowNs()}));
 }
 
 // ---- NVTX: each library with a copy of NVTX asks once for its functions to be filled in.
@@ -120,13 +100,11 @@ bool nvtxOn(RingWriter& r) { return mode(r) != Mode::light; }
 
 void markNamed(RingWriter& r, const Name& name, uint32_t domain) {
   if (!recording(r)) return;
-  Record record{};
-  record.kind = ring::Kind::mark;
-  name.writeTo(record);
-  record.start = ring::nowNs();
-  record.arg[0] = domain;
-  record.arg[3] = static_cast<uint64_t>(ring::threadId());
-  r.write(record);
+  r.write(encode(ring::RangeRecord{.mark = true,
+                                   .name = name,
+                                   .start = ring::nowNs(),
+                                   .domain = domain,
+                                   .thread = static_cast<uint32_t>(ring::threadId())}));
 }
 
 // Ranges that start on one thread and may end on another: a table of open ones.
@@ -152,17 +130,15 @@ uint64_t startRange(RingWriter&, const Name& name, uint32_t domain) {
 
 void endRange(RingWriter& r, uint64_t id) {
   OpenRange& slot = g_ranges[id % 4096];
-  Record record{};
-  record.kind = ring::Kind::range;
-  record.flags = ring::kNotNested;
-  slot.name.writeTo(record);
-  record.start = slot.start;
-  record.end = ring::nowNs();
-  record.arg[0] = slot.domain;
-  record.arg[3] = static_cast<uint64_t>(ring::threadId());
+  const ring::RangeRecord range{.nested = false,
+                                .name = slot.name,
+                                .start = slot.start,
+                                .end = ring::nowNs(),
+                                .domain = slot.domain,
+                                .thread = static_cast<uint32_t>(ring::threadId())};
   // Ends once; 0 is what a range that was not recorded got.
   if (id == 0 || !slot.id.compare_exchange_strong(id, 0, std::memory_order_acq_rel) || !recording(r)) return;
-  r.write(record);
+  r.write(encode(range));
 }
 
 RingWriter* nvtxRing() {

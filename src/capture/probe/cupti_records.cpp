@@ -7,7 +7,6 @@ namespace tracesmith::probe {
 namespace {
 
 using namespace cupti;
-using ring::Kind;
 using ring::Record;
 using ring::RingWriter;
 
@@ -99,82 +98,83 @@ void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
   switch (*static_cast<const uint32_t*>(record)) {
     case kConcurrentKernel: {
       const auto& k = *static_cast<const KernelRecord*>(record);
-      out.kind = Kind::kernel;
-      out.device = static_cast<uint16_t>(k.device);
-      out.name = r.intern(k.name);
-      out.start = k.start;
-      out.end = k.end;
-      out.correlation = k.correlation;
-      out.stream = k.stream;
-      out.arg[0] = launchShape(r, k) | (has_graph ? static_cast<uint64_t>(k.graph) << 32 : 0);
-      out.arg[1] = has_node ? k.graph_node : 0;
-      out.arg[2] = k.context;
+      out = encode(ring::KernelRecord{.name = r.intern(k.name),
+                                      .launch = launchShape(r, k),
+                                      .start = k.start,
+                                      .end = k.end,
+                                      .device = static_cast<uint16_t>(k.device),
+                                      .stream = k.stream,
+                                      .correlation = k.correlation,
+                                      .context = k.context,
+                                      .graph = has_graph ? k.graph : 0,
+                                      .graph_node = has_node ? k.graph_node : 0});
       break;
     }
     case kMemcpy: {
       const auto& m = *static_cast<const MemcpyRecord*>(record);
-      out.kind = Kind::memcpy;
-      out.device = static_cast<uint16_t>(m.device);
-      out.name = copyName(r, m.copy_kind, m.src_kind, m.dst_kind);
-      out.start = m.start;
-      out.end = m.end;
-      out.correlation = m.correlation;
-      out.stream = m.stream;
-      out.arg[0] = m.bytes;
-      out.arg[1] = has_node ? m.graph_node : 0;
-      out.arg[2] = m.context | (has_graph ? static_cast<uint64_t>(m.graph) << 32 : 0);
+      out = encode(ring::CopyRecord{.name = copyName(r, m.copy_kind, m.src_kind, m.dst_kind),
+                                    .start = m.start,
+                                    .end = m.end,
+                                    .bytes = m.bytes,
+                                    .device = static_cast<uint16_t>(m.device),
+                                    .stream = m.stream,
+                                    .correlation = m.correlation,
+                                    .context = m.context,
+                                    .graph = has_graph ? m.graph : 0,
+                                    .graph_node = has_node ? m.graph_node : 0});
       break;
     }
     case kMemcpy2: {
       const auto& m = *static_cast<const PeerCopyRecord*>(record);
-      out.kind = Kind::memcpy;
-      out.device = static_cast<uint16_t>(m.src_device);
-      out.name = copyName(r, 10, m.src_kind, m.dst_kind);
-      out.start = m.start;
-      out.end = m.end;
-      out.correlation = m.correlation;
-      out.stream = m.stream;
-      out.arg[0] = m.bytes;
-      out.arg[2] = m.context;
-      out.arg[3] = (m.dst_device + 1ull) | (m.src_device + 1ull) << 32;
+      out = encode(ring::CopyRecord{.name = copyName(r, 10, m.src_kind, m.dst_kind),
+                                    .start = m.start,
+                                    .end = m.end,
+                                    .bytes = m.bytes,
+                                    .device = static_cast<uint16_t>(m.src_device),
+                                    .stream = m.stream,
+                                    .correlation = m.correlation,
+                                    .context = m.context,
+                                    .from = m.src_device,
+                                    .to = m.dst_device});
       break;
     }
     case kMemset: {
       const auto& m = *static_cast<const MemsetRecord*>(record);
-      out.kind = Kind::memset;
-      out.device = static_cast<uint16_t>(m.device);
-      out.name = r.intern("Memset (Device)");
-      out.start = m.start;
-      out.end = m.end;
-      out.correlation = m.correlation;
-      out.stream = m.stream;
-      out.arg[0] = m.bytes;
-      out.arg[1] = has_node ? m.graph_node : 0;
-      out.arg[2] = m.context | (has_graph ? static_cast<uint64_t>(m.graph) << 32 : 0);
+      out = encode(ring::CopyRecord{.set = true,
+                                    .name = r.intern("Memset (Device)"),
+                                    .start = m.start,
+                                    .end = m.end,
+                                    .bytes = m.bytes,
+                                    .device = static_cast<uint16_t>(m.device),
+                                    .stream = m.stream,
+                                    .correlation = m.correlation,
+                                    .context = m.context,
+                                    .graph = has_graph ? m.graph : 0,
+                                    .graph_node = has_node ? m.graph_node : 0});
       break;
     }
     case kRuntime:
     case kDriver: {
       const auto& a = *static_cast<const ApiRecord*>(record);
-      out.kind = a.kind == kRuntime ? Kind::runtime : Kind::driver;
-      out.name = apiName(r, source.functions, a.kind == kRuntime ? 2 : 1, a.cbid);
-      out.start = a.start;
-      out.end = a.end;
-      out.correlation = a.correlation;
-      out.arg[3] = a.thread;
+      const bool driver = a.kind == kDriver;
+      out = encode(ring::CallRecord{.driver = driver,
+                                    .name = apiName(r, source.functions, driver ? 1 : 2, a.cbid),
+                                    .start = a.start,
+                                    .end = a.end,
+                                    .correlation = a.correlation,
+                                    .thread = a.thread});
       break;
     }
     case kSynchronization: {
       const auto& s = *static_cast<const SyncRecord*>(record);
       static const char* const kNames[] = {"Synchronization", "Event Sync", "Stream Wait Event", "Stream Sync",
                                            "Context Sync"};
-      out.kind = Kind::sync;
-      out.name = r.intern(kNames[s.type < 5 ? s.type : 0]);
-      out.start = s.start;
-      out.end = s.end;
-      out.correlation = s.correlation;
-      out.stream = s.stream;
-      out.arg[2] = s.context;
+      out = encode(ring::SyncRecord{.name = r.intern(kNames[s.type < 5 ? s.type : 0]),
+                                    .start = s.start,
+                                    .end = s.end,
+                                    .stream = s.stream,
+                                    .correlation = s.correlation,
+                                    .context = s.context});
       break;
     }
     case kOverhead: {
@@ -183,24 +183,20 @@ void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
           "Driver Compiler",       "Buffer Flush",        "Instrumentation",         "Resource", "Module Loading",
           "Lazy Function Loading", "Command Buffer Full", "Activity Buffer Request", "UVM Init"};
       const uint32_t i = o.overhead >> 16;
-      out.kind = Kind::overhead;
-      out.name = r.intern(kNames[i < 9 ? i : 0]);
-      out.start = o.start;
-      out.end = o.end;
-      out.arg[3] = o.object_thread;
+      out = encode(ring::OverheadRecord{
+          .name = r.intern(kNames[i < 9 ? i : 0]), .start = o.start, .end = o.end, .thread = o.object_thread});
       break;
     }
     case kGraphTrace: {
       const auto& g = *static_cast<const GraphRecord*>(record);
-      out.kind = Kind::graph;
-      out.device = static_cast<uint16_t>(g.device);
-      out.name = r.intern("CUDA graph");
-      out.start = g.start;
-      out.end = g.end;
-      out.correlation = g.correlation;
-      out.stream = g.stream;
-      out.arg[0] = static_cast<uint64_t>(g.graph) << 32;
-      out.arg[2] = g.context;
+      out = encode(ring::GraphRecord{.name = r.intern("CUDA graph"),
+                                     .start = g.start,
+                                     .end = g.end,
+                                     .device = static_cast<uint16_t>(g.device),
+                                     .stream = g.stream,
+                                     .correlation = g.correlation,
+                                     .context = g.context,
+                                     .graph = g.graph});
       break;
     }
     default:

@@ -2,11 +2,10 @@
 // pass through here. It takes the activity API for itself; we step aside and come back when it lets go.
 #include <dlfcn.h>
 
-#include "capture/probe/cupti_abi.hpp"
+#include "capture/probe/cupti_library.hpp"
 #include "capture/probe/probe.hpp"
 
 namespace tracesmith::probe {
-void* loadedCupti();
 void stepAside(cupti::BufferCompleted other);
 void otherIsDone();
 }  // namespace tracesmith::probe

@@ -9,13 +9,15 @@
 #include <type_traits>
 
 #include "capture/probe/nccl_abi.hpp"
+#include "capture/probe/nccl_open.hpp"
+#include "capture/probe/nccl_proxy.hpp"
 #include "capture/probe/probe.hpp"
+#include "model/ring/nccl_names.hpp"
 
 namespace tracesmith::probe {
 namespace {
 
 using namespace nccl;
-using ring::Kind;
 
 /// One communicator of this process. Never freed: callbacks may come late. One that was finalized is used again when
 /// there is no other left.
@@ -56,71 +58,20 @@ void startNumbers(Comm& comm) {
 
 /// The n-th send to a peer is its n-th receive from us, whoever records since when: so all are counted.
 uint64_t numberOf(Comm& comm, const char* function, int peer) {
-  if (peer < 0 || peer >= comm.peers) return ring::kNoNumber;
+  if (peer < 0 || peer >= comm.peers) return ring::kUnknown;
   const bool send = function && *function == 'S';
   return comm.numbers[2 * peer + send].fetch_add(1, std::memory_order_relaxed);
 }
-
-// Handles are numbers: what it is, its slot, and a count that tells it from those that had the slot before. NCCL only
-// hands them back, sometimes long after.
-enum HandleKind : uint64_t { kPlain = 1, kLaunchHandle = 2, kProxyHandle = 3 };
-constexpr int kKindBits = 2, kSlotBits = 14;
-
-void* asHandle(uint64_t h) { return reinterpret_cast<void*>(static_cast<uintptr_t>(h)); }
-
-/// Things that have begun and not ended.
-template <typename T, uint32_t kSlots, HandleKind kKind>
-class Open {
-  static_assert(kSlots <= 1u << kSlotBits);
-
- public:
-  /// 0 if there is no slot left.
-  uint64_t begin(const T& value) {
-    uint32_t i = next_.fetch_add(1, std::memory_order_relaxed);
-    for (uint32_t n = 0; n < kSlots; ++n, ++i) {
-      Slot& slot = slots_[i % kSlots];
-      uint64_t free = 0;
-      if (slot.handle.load(std::memory_order_relaxed) != 0 ||
-          !slot.handle.compare_exchange_strong(free, kBusy, std::memory_order_acquire))
-        continue;
-      slot.value = value;
-      const uint64_t handle =
-          ++slot.count << (kKindBits + kSlotBits) | static_cast<uint64_t>(i % kSlots) << kKindBits | kKind;
-      slot.handle.store(handle, std::memory_order_release);
-      return handle;
-    }
-    return 0;
-  }
-  /// False if it ended already, or never was.
-  bool end(uint64_t handle, T& value) {
-    Slot& slot = slots_[(handle >> kKindBits & ((1u << kSlotBits) - 1)) % kSlots];
-    if (!slot.handle.compare_exchange_strong(handle, kBusy, std::memory_order_acquire)) return false;
-    value = slot.value;
-    slot.handle.store(0, std::memory_order_release);
-    return true;
-  }
-
- private:
-  static constexpr uint64_t kBusy = ~0ull;
-  struct Slot {
-    std::atomic<uint64_t> handle{0};
-    uint64_t count = 0;
-    T value{};
-  };
-  Slot slots_[kSlots];
-  std::atomic<uint32_t> next_{0};
-};
 
 struct Launch {
   uint64_t start;
   uint32_t stream;
 };
 Open<Launch, 256, kLaunchHandle> g_launches;
-Open<Record, 4096, kProxyHandle> g_proxy;
 
 int eventMask() {
   int mask = static_cast<int>(kColl | kP2p | kGroupApi | kCollApi | kP2pApi | kKernelLaunch);
-  if (wantsProxy()) mask |= static_cast<int>(kProxyOp);
+  if (wantsProxy()) mask |= static_cast<int>(kProxyOp | kProxyStep);
   return mask;
 }
 
@@ -145,14 +96,8 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
   startNumbers(*comm);
   *context = comm;
   if (hash == 0) return 0;  // v1–v3 tell with each operation
-  Record record{};
-  record.kind = Kind::comm;
-  record.name = r->intern(name);
-  record.start = ring::nowNs();
-  record.arg[0] = hash;
-  record.arg[1] = static_cast<uint32_t>(rank) | static_cast<uint64_t>(ranks) << 32;
-  record.arg[2] = static_cast<uint64_t>(nodes);
-  r->write(record);
+  r->write(encode(ring::CommRecord{
+      .hash = hash, .name = r->intern(name), .start = ring::nowNs(), .rank = rank, .ranks = ranks, .nodes = nodes}));
   return 0;
 }
 
@@ -171,44 +116,15 @@ uint8_t indexOf(const char* const (&list)[N], const char* name) {
   return 0;
 }
 
-uint64_t packed(uint8_t datatype, uint8_t algo, uint8_t proto, int channels, int root) {
-  ring::CollectiveInfo info{};
-  info.datatype = datatype;
-  info.algo = algo;
-  info.proto = proto;
-  info.channels = static_cast<uint16_t>(channels);
-  info.root = static_cast<int16_t>(root);
-  uint64_t word;
-  memcpy(&word, &info, sizeof word);
-  return word;
-}
-uint64_t packed(const char* datatype, const char* algo, const char* proto, int channels, int root) {
-  return packed(indexOf(kDatatypes, datatype), indexOf(kAlgos, algo), indexOf(kProtos, proto), channels, root);
-}
-
 struct Operation {
-  Kind kind = Kind::collective;
-  uint64_t hash = 0, sequence = 0;
-  int rank = -1, ranks = 0;
   const char* function = nullptr;
-  size_t count = 0;
-  uint64_t info = 0;
-  int peer = -1;
+  ring::OperationRecord record;
 };
 
-void write(RingWriter& r, const Operation& o) {
-  Record record{};
-  record.kind = o.kind;
-  if (o.kind == Kind::p2p) record.device = static_cast<uint16_t>(o.peer);
-  record.name = r.intern(o.function);
-  record.start = ring::nowNs();
-  record.stream = static_cast<uint32_t>(o.rank + 1);
-  record.correlation = static_cast<uint32_t>(o.ranks);
-  record.arg[0] = o.hash;
-  record.arg[1] = o.sequence;
-  record.arg[2] = o.count;
-  record.arg[3] = o.info;
-  r.write(record);
+void write(RingWriter& r, Operation o) {
+  o.record.function = r.intern(o.function);
+  o.record.start = ring::nowNs();
+  r.write(encode(o.record));
 }
 
 const char* functionV1(uint8_t function) {
@@ -218,56 +134,58 @@ uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
 
 template <int kVersion>
 Operation collective(const Comm& comm, const Descriptor& d) {
+  using Coll =
+      std::conditional_t<kVersion >= 4, CollV4,
+                         std::conditional_t<kVersion == 3, CollV3, std::conditional_t<kVersion == 2, CollV2, CollV1>>>;
+  const auto& c = reinterpret_cast<const Coll&>(d.coll);
+  Operation o{
+      .record = {
+          .sequence = c.sequence, .elements = c.count, .channels = c.channels, .root = static_cast<int16_t>(c.root)}};
   if constexpr (kVersion >= 4) {
-    const CollV4& c = d.coll;
-    return {Kind::collective, comm.hash,  c.sequence, comm.rank,
-            comm.ranks,       c.function, c.count,    packed(c.datatype, c.algo, c.proto, c.channels, c.root)};
-  } else if constexpr (kVersion == 1) {
-    const auto& c = reinterpret_cast<const CollV1&>(d.coll);
-    const uint64_t info = packed(plusOne(c.datatype), plusOne(c.algo), plusOne(c.proto), c.channels, c.root);
-    return {Kind::collective, c.hash, c.sequence, d.rank, 0, functionV1(c.function), c.count, info};
+    o.record.comm = comm.hash;
+    o.record.rank = comm.rank;
+    o.record.ranks = static_cast<uint32_t>(comm.ranks);
   } else {
-    const auto& c = reinterpret_cast<const std::conditional_t<kVersion == 2, CollV2, CollV3>&>(d.coll);
-    return {Kind::collective,
-            c.hash,
-            c.sequence,
-            d.rank,
-            0,
-            c.function,
-            c.count,
-            packed(c.datatype, c.algo, c.proto, c.channels, c.root)};
+    o.record.comm = c.hash;
+    o.record.rank = d.rank;
   }
+  if constexpr (kVersion == 1) {
+    o.function = functionV1(c.function);
+    o.record.datatype = plusOne(c.datatype);
+    o.record.algo = plusOne(c.algo);
+    o.record.proto = plusOne(c.proto);
+  } else {
+    o.function = c.function;
+    o.record.datatype = indexOf(kDatatypes, c.datatype);
+    o.record.algo = indexOf(kAlgos, c.algo);
+    o.record.proto = indexOf(kProtos, c.proto);
+  }
+  return o;
 }
 
 template <int kVersion>
 Operation p2p(Comm& comm, const Descriptor& d) {
-  Operation o;
+  using P2p = std::conditional_t<kVersion >= 4, P2pV4, std::conditional_t<kVersion == 1, P2pV1, P2pV2>>;
+  const auto& p = reinterpret_cast<const P2p&>(d.p2p);
+  Operation o{.record = {.pair = true, .elements = p.count, .peer = static_cast<int16_t>(p.peer)}};
   if constexpr (kVersion >= 4) {
-    const P2pV4& p = d.p2p;
-    o = {Kind::p2p,  comm.hash,  0,       comm.rank,
-         comm.ranks, p.function, p.count, packed(p.datatype, nullptr, nullptr, p.channels, -1),
-         p.peer};
-  } else if constexpr (kVersion == 1) {
-    const auto& p = reinterpret_cast<const P2pV1&>(d.p2p);
-    o = {Kind::p2p, p.hash, 0, d.rank, 0, functionV1(p.function), p.count, packed(plusOne(p.datatype), 0, 0, 0, -1),
-         p.peer};
+    o.record.comm = comm.hash;
+    o.record.rank = comm.rank;
+    o.record.ranks = static_cast<uint32_t>(comm.ranks);
+    o.record.channels = p.channels;
   } else {
-    const auto& p = reinterpret_cast<const P2pV2&>(d.p2p);
-    o = {Kind::p2p, p.hash, 0, d.rank, 0, p.function, p.count, packed(p.datatype, nullptr, nullptr, 0, -1), p.peer};
+    o.record.comm = p.hash;
+    o.record.rank = d.rank;
   }
-  o.sequence = numberOf(comm, o.function, o.peer);
+  if constexpr (kVersion == 1) {
+    o.function = functionV1(p.function);
+    o.record.datatype = plusOne(p.datatype);
+  } else {
+    o.function = p.function;
+    o.record.datatype = indexOf(kDatatypes, p.datatype);
+  }
+  o.record.sequence = numberOf(comm, o.function, p.peer);
   return o;
-}
-
-Record proxyRecord(const Comm& comm, const ProxyOp& op) {
-  Record record{};
-  record.kind = Kind::proxy_op;
-  record.start = ring::nowNs();
-  record.arg[0] = comm.hash;
-  record.arg[1] = op.channel | static_cast<uint64_t>(static_cast<uint32_t>(op.peer)) << 32;
-  record.arg[2] = static_cast<uint64_t>(op.chunk_bytes) * static_cast<uint64_t>(op.steps);
-  record.arg[3] = static_cast<uint32_t>(op.steps) | static_cast<uint64_t>(op.is_send != 0) << 32;
-  return record;
 }
 
 template <int kVersion>
@@ -293,34 +211,41 @@ int startEvent(void* context, void** handle, void* descriptor) {
   } else if (kVersion >= 5 && type == kKernelLaunch) {
     *handle = asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream)}));
   } else if (type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {
-    *handle = asHandle(g_proxy.begin(proxyRecord(comm, d.proxy_op)));
+    *handle = asHandle(beginProxyOp(comm.hash, d.proxy_op));
+  } else if (type == kProxyStep) {
+    *handle = asHandle(beginProxyStep(fromHandle(d.parent), d.proxy_step.step));
   }
   return 0;
 }
 
 int stopEvent(void* handle) {
   RingWriter* r = ring::g_ring.load(std::memory_order_acquire);
-  const auto h = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(handle));
+  const uint64_t h = fromHandle(handle);
   if (!r) return 0;
-  if ((h & 3) == kLaunchHandle) {
-    Launch launch;
-    if (!g_launches.end(h, launch)) return 0;
-    Record record{};
-    record.kind = Kind::nccl_launch;
-    record.start = launch.start;
-    record.end = ring::nowNs();
-    record.stream = launch.stream;
-    r->write(record);
-  } else if ((h & 3) == kProxyHandle) {
-    Record record;
-    if (!g_proxy.end(h, record)) return 0;
-    record.end = ring::nowNs();
-    r->write(record);
+  switch (kindOf(h)) {
+    case kLaunchHandle:
+      if (Launch launch; g_launches.end(h, launch))
+        r->write(encode(ring::LaunchRecord{.start = launch.start, .end = ring::nowNs(), .stream = launch.stream}));
+      break;
+    case kStepHandle:
+      endProxyStep(h);
+      break;
+    case kProxyHandle:
+      endProxyOp(*r, h);
+      break;
+    default:
+      break;
   }
   return 0;
 }
 
-int recordEventState(void*, int, void*) { return 0; }
+template <int kVersion>
+int recordEventState(void* handle, int state, void* args) {
+  const auto* step = kVersion >= 4 ? static_cast<const ProxyStepArgs*>(args) : nullptr;
+  setProxyStep(fromHandle(handle), state, step ? &step->bytes : nullptr);
+  return 0;
+}
+
 int finalize(void* context) {
   if (context && context != &g_any_comm) static_cast<Comm*>(context)->state.store(Comm::kFinal);
   return 0;
@@ -331,10 +256,10 @@ int finalize(void* context) {
 
 using namespace tracesmith::probe;
 
-#define TS_PLUGIN(version, init, kind)                        \
-  TS_EXPORT tracesmith::nccl::Plugin ncclProfiler_v##version; \
-  tracesmith::nccl::Plugin ncclProfiler_v##version = {        \
-      "TraceSmith", reinterpret_cast<void*>(init), startEvent<kind>, stopEvent, recordEventState, finalize}
+#define TS_PLUGIN(version, init, kind)                                                                               \
+  TS_EXPORT tracesmith::nccl::Plugin ncclProfiler_v##version;                                                        \
+  tracesmith::nccl::Plugin ncclProfiler_v##version = {"TraceSmith", reinterpret_cast<void*>(init), startEvent<kind>, \
+                                                      stopEvent,    recordEventState<kind>,        finalize}
 TS_PLUGIN(1, initV1, 1);
 TS_PLUGIN(2, initV1, 2);
 TS_PLUGIN(3, initV1, 3);

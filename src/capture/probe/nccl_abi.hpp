@@ -22,6 +22,20 @@ enum EventType : uint64_t {
   kKernelLaunch = 1 << 11
 };
 
+/// What a proxy step waits for from now on, until the next state or its end.
+enum ProxyStepState : int {
+  kSendGpuWait = 8,
+  kSendWait = 9,
+  kRecvWait = 10,
+  kRecvFlushWait = 11,
+  kRecvGpuWait = 12,
+  kSendPeerWait = 20,  // since v4
+};
+/// What comes with it, since v4; NCCL before told nothing.
+struct ProxyStepArgs {
+  size_t bytes;
+};
+
 using Log = void (*)(int level, unsigned long flags, const char* file, int line, const char* format, ...);
 using InitV1 = int (*)(void** context, int* mask);
 using InitV4 = int (*)(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank,
@@ -71,6 +85,9 @@ struct Descriptor {
     CollV4 coll;
     P2pV4 p2p;
     ProxyOp proxy_op;
+    struct {
+      int step;
+    } proxy_step;
     struct {
       void* stream;
     } kernel_launch;
@@ -148,16 +165,9 @@ struct P2pV2 {
 // Whole descriptors have 120, 128, 120 and 104 bytes; 24 of them are the head.
 static_assert(sizeof(CollV1) == 96 && sizeof(CollV2) == 104 && sizeof(CollV3) == 96 && sizeof(CollV4) == 80);
 
-/// What v1's numbers stand for; datatypes, algorithms and protocols are in the order of the lists below.
+/// What v1's numbers stand for; datatypes, algorithms and protocols are in the order of
+/// the lists of nccl_names.hpp.
 constexpr const char* kFunctionsV1[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
                                         "AllReduce", "SendRecv", "Send",      "Recv"};
-
-/// Names whose indexes go into a record; the same lists serve the reader.
-constexpr const char* kDatatypes[] = {"unknown",      "ncclInt8",       "ncclUint8",     "ncclInt32",   "ncclUint32",
-                                      "ncclInt64",    "ncclUint64",     "ncclFloat16",   "ncclFloat32", "ncclFloat64",
-                                      "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
-constexpr int kDatatypeBytes[] = {1, 1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-constexpr const char* kAlgos[] = {"", "TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
-constexpr const char* kProtos[] = {"", "LL", "LL128", "SIMPLE"};
 
 }  // namespace tracesmith::nccl

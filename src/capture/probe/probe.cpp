@@ -195,14 +195,11 @@ int popRange(RingWriter& r, uint32_t domain) {
   --s->depth;
   for (int i = at; i < s->depth; ++i) s->open[i] = s->open[i + 1];
   if (!recording(r)) return s->depth;
-  Record record{};
-  record.kind = ring::Kind::range;
-  range.name.writeTo(record);
-  record.start = range.start;
-  record.end = ring::nowNs();
-  record.arg[0] = range.domain;
-  record.arg[3] = static_cast<uint64_t>(s->tid);
-  r.write(record);
+  r.write(encode(ring::RangeRecord{.name = range.name,
+                                   .start = range.start,
+                                   .end = ring::nowNs(),
+                                   .domain = range.domain,
+                                   .thread = static_cast<uint32_t>(s->tid)}));
   return s->depth;
 }
 

@@ -217,16 +217,14 @@ std::string_view RingReader::string(uint32_t id) const {
   return {base_ + strings_offset_ + id + 4, length};
 }
 
-std::string RingReader::name(const Record& r) const {
-  const std::string_view text = string(r.name);
-  if (!(r.flags & kNumbered)) return std::string(text);
-  uint32_t numbers[kMostNumbers];
-  std::memcpy(numbers, &r.arg[1], sizeof numbers);
+std::string RingReader::text(const Name& name) const {
+  const std::string_view text = string(name.id);
+  if (!name.numbered) return std::string(text);
   std::string out;
   int next = 0;
   for (char c : text)
     if (c == kNumber && next < kMostNumbers)
-      out += std::to_string(numbers[next++]);
+      out += std::to_string(name.numbers[next++]);
     else
       out += c;
   return out;

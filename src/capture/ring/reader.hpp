@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "capture/ring/layout.hpp"
 #include "capture/ring/mapping_guard.hpp"
+#include "model/ring/records.hpp"
 #include "tracesmith/common/status.hpp"
 
 namespace tracesmith::ring {
@@ -66,8 +66,8 @@ class RingReader {
 
   /// Empty for an id that is no string.
   std::string_view string(uint32_t id) const;
-  /// What a record is called, with its numbers.
-  std::string name(const Record& record) const;
+  /// The text of a name, with its numbers.
+  std::string text(const Name& name) const;
 
   /// Whether the process that wrote it still runs.
   bool alive() const;

@@ -55,28 +55,6 @@ uint64_t roundUp(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 std::atomic<RingWriter*> g_ring{nullptr};
 
-uint64_t nowNs() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(t.tv_nsec);
-}
-
-int64_t unixMinusRawNs() {
-  constexpr uint64_t kGood = 500;
-  uint64_t best = UINT64_MAX;
-  int64_t difference = 0;
-  for (int i = 0; i < 8 && best > kGood; ++i) {  // who was interrupted between the readings tries again
-    timespec t;
-    const uint64_t before = nowNs();
-    clock_gettime(CLOCK_REALTIME, &t);
-    const uint64_t after = nowNs();
-    if (after - before >= best) continue;
-    best = after - before;
-    difference = t.tv_sec * 1'000'000'000ll + t.tv_nsec - static_cast<int64_t>(before + best / 2);
-  }
-  return difference;
-}
-
 int64_t threadId() {
   if (t_state.tid == 0) t_state.tid = static_cast<int32_t>(syscall(SYS_gettid));
   return t_state.tid;
@@ -152,7 +130,7 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o, void* mem
   h.pid = h.writer_pid = getpid();
   h.parent_pid = getppid();
   h.start_ns = nowNs();
-  h.start_unix_ns = h.start_ns + static_cast<uint64_t>(unixMinusRawNs());
+  h.start_unix_ns = h.start_ns + static_cast<uint64_t>(unixMinusRaw());
   h.rank = h.world_size = h.local_rank = -1;
   h.lanes_used = 1;
   std::atomic_thread_fence(std::memory_order_release);
@@ -203,11 +181,7 @@ LaneHeader* RingWriter::takeLane(int64_t tid) {
     uint32_t used = header_->lanes_used.load();
     while (used < i + 1 && !header_->lanes_used.compare_exchange_weak(used, i + 1)) {
     }
-    Record hello{};
-    hello.kind = Kind::thread;
-    hello.start = nowNs();
-    hello.arg[0] = static_cast<uint64_t>(tid);
-    writeTo(lane, hello);
+    writeTo(lane, encode(ThreadRecord{.thread = tid, .start = nowNs()}));
     errno = saved;
     return &lane;
   }
@@ -240,7 +214,7 @@ Name RingWriter::name(const char* s) {
   }
   if (!numbers || marks || length > sizeof text) return {intern(s, length)};
   Name name;
-  name.flags = kNumbered;
+  name.numbered = true;
   size_t n = 0;
   int count = 0;
   for (const char *p = s, *last = s + length; p < last;) {

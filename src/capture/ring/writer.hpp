@@ -2,13 +2,13 @@
 // create().
 #pragma once
 
-#include "capture/ring/layout.hpp"
+#include "base/clock.hpp"
+#include "model/ring/records.hpp"
 
 namespace tracesmith::ring {
 
-uint64_t nowNs();          ///< CLOCK_MONOTONIC_RAW
-int64_t unixMinusRawNs();  ///< CLOCK_REALTIME − CLOCK_MONOTONIC_RAW, as if read at one moment
-int64_t threadId();        ///< gettid(), asked once a thread
+inline uint64_t nowNs() { return static_cast<uint64_t>(rawClock()); }
+int64_t threadId();  ///< gettid(), asked once a thread
 
 struct RingOptions {
   uint32_t lane0_records = 1u << 19;  ///< of the lane that takes the GPU's records: 32 MB
@@ -16,20 +16,6 @@ struct RingOptions {
   uint32_t lanes = 64;
   uint64_t strings_bytes = 16u << 20;
   uint32_t string_slots = 1u << 17;  ///< of the table that finds a string's id, a power of two
-};
-
-/// What a record is called. "step 12" and "step 13" are one string: a job that runs for weeks would fill the strings
-/// with its numbers.
-struct Name {
-  uint32_t id = 0;
-  uint8_t flags = 0;
-  uint32_t numbers[kMostNumbers] = {};
-
-  void writeTo(Record& record) const {
-    record.name = id;
-    record.flags |= flags;
-    __builtin_memcpy(&record.arg[1], numbers, sizeof numbers);
-  }
 };
 
 /// One ring. The process's own is never unmapped, so that late callbacks find it.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "base/file.hpp"
 #include "capture/ring/reader.hpp"
 #include "capture/sim/rows.hpp"
@@ -20,12 +21,13 @@ using trace::EventType;
 namespace {
 
 constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next two
-constexpr uint32_t kHostLane = 1;
+constexpr uint32_t kHostLane = 1, kContext = 1;
 constexpr auto kPeriod = std::chrono::milliseconds(2);
 constexpr double kSavedPerNs = 0.3;  // bytes of a checkpoint: a good disk
 
-/// Where in NCCL's lists (nccl_abi.hpp) the simulated collectives stand.
-constexpr ring::CollectiveInfo kInfo{.datatype = 10, .algo = 2, .proto = 1, .channels = 24, .root = -1};
+/// bfloat16, RING, LL: where they stand in NCCL's lists (nccl_names.hpp).
+constexpr uint16_t kDatatype = 10, kChannels = 24;
+constexpr uint8_t kAlgo = 2, kProto = 1;
 
 const char* functionOf(const CollectiveModel& model) {
   if (model.pair()) return model.sends() ? "Send" : "Recv";
@@ -138,7 +140,7 @@ Status LiveJob::makeRing(int r, const std::string& folder) {
   h.cuda_state = 1;
   h.reader = config_.reader;
   h.start_ns = raw(*rank, 0);
-  h.start_unix_ns = start_ns_ + static_cast<uint64_t>(ring::unixMinusRawNs());
+  h.start_unix_ns = start_ns_ + static_cast<uint64_t>(unixMinusRaw());
   std::strncpy(h.command, "python3 train.py (simulated)", sizeof h.command - 1);
   const std::string host = config_.host.empty() ? "node" + std::to_string(job_.nodeOf(r)) : config_.host;
   std::strncpy(h.host, host.c_str(), sizeof h.host - 1);
@@ -156,15 +158,15 @@ Status LiveJob::makeRing(int r, const std::string& folder) {
     const bool used = job_.config().laidOut() ? group == Group::world || place.size > 1 : g < 2;
     if (!used) continue;
     static const char* const kNames[kGroups] = {"world", "tp", "dp", "pp"};
-    Record record{};
-    record.kind = Kind::comm;
-    record.name = rank->ring->intern(group == Group::node && !job_.config().laidOut() ? "node" : kNames[g]);
-    record.start = raw(*rank, 0);
-    record.arg[0] = commHash(group, place.id);
-    record.arg[1] = static_cast<uint32_t>(place.rank) | static_cast<uint64_t>(place.size) << 32;
-    record.arg[2] = static_cast<uint64_t>(1 + job_.nodeOf(job_.member(group, place.id, place.size - 1)) -
-                                          job_.nodeOf(job_.member(group, place.id, 0)));
-    rank->ring->writeLane(kHostLane, record);
+    const char* name = group == Group::node && !job_.config().laidOut() ? "node" : kNames[g];
+    const int last = job_.member(group, place.id, place.size - 1), first = job_.member(group, place.id, 0);
+    const ring::CommRecord comm{.hash = commHash(group, place.id),
+                                .name = rank->ring->intern(name),
+                                .start = raw(*rank, 0),
+                                .rank = place.rank,
+                                .ranks = place.size,
+                                .nodes = 1 + job_.nodeOf(last) - job_.nodeOf(first)};
+    rank->ring->writeLane(kHostLane, encode(comm));
   }
   h.state = ring::State::alive;
   ranks_.push_back(std::move(rank));
@@ -194,11 +196,11 @@ void LiveJob::simulate(int step) {
     begin[static_cast<size_t>(r)] = states_[static_cast<size_t>(r)].host;
     random_[static_cast<size_t>(r)] = job_.stepRandom(r, step);
   }
-  job_.simulateStep(step, states_, times_, [&](int which, int first, int last, auto work) {
+  job_.simulateStep(step, states_, times_, [&](int which, int first, int last, const RankPart& work) {
     for (int r = first; r < last; ++r) {
       const auto i = static_cast<size_t>(r);
       Rank* rank = here(r) && !ranks_.empty() ? &local(r) : nullptr;
-      auto sink = [&](const SimEvent& e) {
+      const Sink sink = [&](const SimEvent& e) {
         if (rank) take(*rank, e, static_cast<Part>(which));
       };
       work(r, states_[i], &times_[i * collectives], random_[i], sink);
@@ -214,9 +216,7 @@ void LiveJob::simulate(int step) {
       rank->save_to = static_cast<double>(times[collectives - 1].enqueue) * scale_;
       rank->save_from = rank->save_to - config_.job.faults.checkpoint_ms * 1e6;
     }
-    Record record{};
-    record.kind = Kind::step;
-    record.arg[0] = static_cast<uint64_t>(step);
+    const Record record = encode(ring::StepRecord{.step = step});
     rank->entries.push_back({begin[i], kHostLane, 0, begin[i], begin[i], Part::compute, false, record});
     rank->entries.push_back({states_[i].host, kHostLane, 0, begin[i], states_[i].host, Part::end, false, record});
     if (hang) cutAtHang(*rank, times);
@@ -229,44 +229,48 @@ void LiveJob::simulate(int step) {
 
 void LiveJob::take(Rank& rank, const SimEvent& e, Part part) {
   Entry entry{e.end, 0, e.correlation, e.start, e.end, part, e.collective, {}};
-  Record& r = entry.record;
-  r.device = static_cast<uint16_t>(rank.rank % job_.config().gpus_per_node);
-  if (e.correlation != trace::kNull) r.correlation = static_cast<uint32_t>(e.correlation);
-  const auto tid = static_cast<uint64_t>(rank.ring->header().pid + (e.backward_thread ? 64 : 0));
+  const auto device = static_cast<uint16_t>(rank.rank % job_.config().gpus_per_node);
+  const uint32_t correlation = e.correlation == trace::kNull ? 0 : static_cast<uint32_t>(e.correlation);
+  const auto thread = static_cast<uint32_t>(rank.ring->header().pid + (e.backward_thread ? 64 : 0));
+  auto kernelName = [&] {
+    return e.collective ? rank.id(rank.collective_kernels, e.name, job_.collectiveKernels()[e.name])
+                        : rank.id(rank.kernels, e.name, job_.kernels()[e.name].name);
+  };
+  auto shape = [&] {
+    return e.collective ? rank.id(rank.shapes, static_cast<uint32_t>(job_.kernels().size()), kCollectiveShape.text())
+                        : rank.id(rank.shapes, e.name, job_.kernels()[e.name].shape.text());
+  };
   switch (e.type) {
     case EventType::kernel:
-      r.kind = Kind::kernel;
-      r.name = e.collective ? rank.id(rank.collective_kernels, e.name, job_.collectiveKernels()[e.name])
-                            : rank.id(rank.kernels, e.name, job_.kernels()[e.name].name);
-      r.stream = e.collective ? kCommStream + static_cast<uint32_t>(e.stream) : kComputeStream;
-      r.arg[0] = e.collective
-                     ? rank.id(rank.shapes, static_cast<uint32_t>(job_.kernels().size()), kCollectiveShape.text())
-                     : rank.id(rank.shapes, e.name, job_.kernels()[e.name].shape.text());
-      r.arg[2] = 1;
+      entry.record = encode(
+          ring::KernelRecord{.name = kernelName(),
+                             .launch = shape(),
+                             .device = device,
+                             .stream = e.collective ? kCommStream + static_cast<uint32_t>(e.stream) : kComputeStream,
+                             .correlation = correlation,
+                             .context = kContext});
       break;
     case EventType::memcpy:
     case EventType::memset:
-      r.kind = e.type == EventType::memcpy ? Kind::memcpy : Kind::memset;
-      r.name = e.type == EventType::memcpy ? rank.memcpy : rank.memset;
-      r.stream = kCopyStream;
-      r.arg[0] = static_cast<uint64_t>(e.bytes);
-      r.arg[2] = 1;
+      entry.record = encode(ring::CopyRecord{.set = e.type == EventType::memset,
+                                             .name = e.type == EventType::memcpy ? rank.memcpy : rank.memset,
+                                             .bytes = static_cast<uint64_t>(e.bytes),
+                                             .device = device,
+                                             .stream = kCopyStream,
+                                             .correlation = correlation,
+                                             .context = kContext});
       break;
     case EventType::runtime:
-      r.kind = Kind::runtime;
-      r.name = rank.id(rank.apis, e.name, kApiNames[e.name]);
-      r.arg[3] = tid;
+      entry.record = encode(ring::CallRecord{
+          .name = rank.id(rank.apis, e.name, kApiNames[e.name]), .correlation = correlation, .thread = thread});
       break;
     case EventType::sync:
-      r.kind = Kind::sync;
-      r.name = rank.id(rank.apis, e.name, kApiNames[e.name]);
-      r.stream = UINT32_MAX;
-      r.arg[2] = 1;
+      entry.record = encode(ring::SyncRecord{
+          .name = rank.id(rank.apis, e.name, kApiNames[e.name]), .correlation = correlation, .context = kContext});
       break;
     case EventType::annotation:
-      r.kind = Kind::range;
-      r.name = rank.id(rank.ranges, e.name, kRangeNames[e.name]);
-      r.arg[3] = tid;
+      entry.record =
+          encode(ring::RangeRecord{.name = {rank.id(rank.ranges, e.name, kRangeNames[e.name])}, .thread = thread});
       entry.lane = kHostLane;
       break;
     default:
@@ -281,23 +285,24 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
     if (!job_.takesPart(rank.rank, models[k])) continue;
     const CollectiveModel& model = models[k];
     const CollectiveTime& t = times[k];
-    Record launch{};
-    launch.kind = Kind::nccl_launch;
-    launch.stream = kCommStream + static_cast<uint32_t>(Job::streamOf(model));
+    const ring::LaunchRecord launch{.stream = kCommStream + static_cast<uint32_t>(Job::streamOf(model))};
     rank.entries.push_back(
-        {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, Part::compute, true, launch});
-    Record c{};
+        {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, Part::compute, true, encode(launch)});
     const GroupPlace place = job_.place(rank.rank, model.group);
-    c.kind = model.pair() ? Kind::p2p : Kind::collective;
-    if (model.pair()) c.device = static_cast<uint16_t>(job_.peerOf(rank.rank, model));
-    c.name = rank.ring->intern(functionOf(model));
-    c.stream = static_cast<uint32_t>(place.rank) + 1;
-    c.correlation = static_cast<uint32_t>(place.size);
-    c.arg[0] = commHash(model.group, place.id);
-    c.arg[1] = static_cast<uint64_t>(job_.numberOf(model, step));
-    c.arg[2] = static_cast<uint64_t>(model.bytes / 2);
-    std::memcpy(&c.arg[3], &kInfo, sizeof kInfo);
-    rank.entries.push_back({t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue, Part::compute, true, c});
+    ring::OperationRecord o{.pair = model.pair(),
+                            .function = rank.ring->intern(functionOf(model)),
+                            .comm = commHash(model.group, place.id),
+                            .sequence = static_cast<uint64_t>(job_.numberOf(model, step)),
+                            .elements = static_cast<uint64_t>(model.bytes / 2),
+                            .rank = place.rank,
+                            .ranks = static_cast<uint32_t>(place.size),
+                            .datatype = kDatatype,
+                            .algo = kAlgo,
+                            .proto = kProto,
+                            .channels = kChannels};
+    if (model.pair()) o.peer = static_cast<int16_t>(job_.peerOf(rank.rank, model));
+    rank.entries.push_back(
+        {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue, Part::compute, true, encode(o)});
   }
 }
 
@@ -337,8 +342,7 @@ bool LiveJob::write(const std::atomic<bool>& stop) {
         if (config_.speed > 0 ? static_cast<double>(e.at) * scale_ > elapsed : rank->ring->fullLane(e.lane)) break;
         e.record.start = raw(*rank, e.start);
         e.record.end = raw(*rank, e.end);
-        if (e.record.kind == Kind::collective || e.record.kind == Kind::p2p || e.end == e.start)
-          e.record.end = 0;  // begins
+        if (isOperation(e.record.kind) || e.end == e.start) e.record.end = 0;  // begins
         if (rank->ring->header().recording.load(std::memory_order_relaxed)) rank->ring->writeLane(e.lane, e.record);
         ++rank->written;
       }

@@ -77,7 +77,7 @@ bool JobRows::nextWindow(size_t threads) {
   times_.assign(static_cast<size_t>(window_steps_), {});
   step_start_.resize(static_cast<size_t>(window_steps_) * ranks);
   step_end_.resize(step_start_.size());
-  auto nothing = [](const SimEvent&) {};
+  const Sink nothing = [](const SimEvent&) {};
   std::vector<Random> random(ranks, Random(0));
   for (int step = first_step_; step < lastStep(); ++step) {
     std::vector<CollectiveTime>& times = times_[static_cast<size_t>(step - first_step_)];
@@ -86,7 +86,7 @@ bool JobRows::nextWindow(size_t threads) {
       step_start_[index(step, static_cast<int>(r))] = states_[r].host;
       random[r] = job_.stepRandom(static_cast<int>(r), step);
     }
-    job_.simulateStep(step, states_, times, [&](int, int first, int last, auto part) {
+    job_.simulateStep(step, states_, times, [&](int, int first, int last, const RankPart& part) {
       parallelFor(static_cast<size_t>(last - first), threads, [&](size_t i, size_t) {
         const size_t r = static_cast<size_t>(first) + i;
         part(static_cast<int>(r), states_[r], &times[r * collectives], random[r], nothing);
@@ -95,6 +95,18 @@ bool JobRows::nextWindow(size_t threads) {
     for (size_t r = 0; r < ranks; ++r) step_end_[index(step, static_cast<int>(r))] = states_[r].host;
   }
   return true;
+}
+
+void JobRows::events(int rank, const std::function<void(const SimEvent&, int)>& sink) const {
+  RankState state = window_states_[static_cast<size_t>(rank)];
+  for (int step = first_step_; step < lastStep(); ++step) {
+    uint64_t left = quota(step, rank);
+    job_.replayStep(rank, step, state, &collective(step, rank, 0), [&](const SimEvent& e) {
+      if (left == 0) return;
+      --left;
+      sink(e, step);
+    });
+  }
 }
 
 uint64_t JobRows::quota(int step, int rank) const {

@@ -36,20 +36,8 @@ class JobRows {
   /// Events this rank may still give in this step, so that the whole trace has exactly as many as were asked for.
   uint64_t quota(int step, int rank) const;
 
-  /// Calls sink(SimEvent, step) for every event of the window on this rank, except the step's own range.
-  template <typename Sink>
-  void events(int rank, Sink&& sink) const {
-    RankState state = window_states_[static_cast<size_t>(rank)];
-    for (int step = first_step_; step < lastStep(); ++step) {
-      uint64_t left = quota(step, rank);
-      auto limited = [&](const SimEvent& e) {
-        if (left == 0) return;
-        --left;
-        sink(e, step);
-      };
-      job_.replayStep(rank, step, state, &collective(step, rank, 0), limited);
-    }
-  }
+  /// Calls sink(event, step) for every event of the window on this rank, except the step's own range.
+  void events(int rank, const std::function<void(const SimEvent&, int step)>& sink) const;
 
  private:
   size_t index(int step, int rank) const {

@@ -11,9 +11,11 @@
 #include <thread>
 
 #include "access/guard.hpp"
+#include "base/clock.hpp"
 #include "capture/ring/reader.hpp"
 #include "cluster/agent/agent_link.hpp"
 #include "cluster/agent/hardware_source.hpp"
+#include "cluster/agent/node_hardware.hpp"
 #include "cluster/agent/sim_source.hpp"
 #include "cluster/rpc/rpc.hpp"
 #include "cluster/wire/merge.hpp"
@@ -57,6 +59,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   Status startCapture() override;
   Status stopCapture() override;
   Status exportTrace(const std::string& path) override;
+  Status synchronizeTime() override { return clock_->synchronize(); }
 
  private:
   grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
@@ -93,7 +96,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   /// What the node has, found by a thread of its own.
   struct Inventory {
     std::mutex mutex;  // guards what follows
-    std::vector<DeviceStatus> gpus;
+    model::NodeDescription hardware;
     bool ended = false;
   };
   const std::shared_ptr<Inventory> inventory_ = std::make_shared<Inventory>();  // shared with that thread
@@ -116,8 +119,9 @@ NodeStatus AgentServer::status() const {
   s.hostname = capture::hostName();
   {
     std::lock_guard lock(inventory_->mutex);
-    s.gpus = inventory_->gpus;
+    copyHardware(inventory_->hardware, s);
   }
+  s.simulated = simulation_ != nullptr;
   s.connected = link_->connected();
   const RecorderStats recorded = recorder_->stats();
   s.processes = recorded.processes;
@@ -125,41 +129,38 @@ NodeStatus AgentServer::status() const {
   s.records = recorded.records;
   s.losses = recorded.losses;
   s.problem = recorded.problem.empty() ? link_->problem() : recorded.problem;
+  if (s.problem.empty()) s.problem = clock_->problem();
   s.spool_bytes = spool_->unacknowledged();
   const ClockReport clock = clock_->now();
-  s.clock_known = clock.model.valid();
-  s.clock_method = clock.model.method;
-  s.clock_offset_ns = clock.model.offset_ns;
-  s.clock_bound_ns = clock.model.bound_ns;
-  s.clock_drift_ppm = clock.model.drift_ppm;
+  s.clock = clock.status();
   return s;
 }
 
 Status AgentServer::startCapture() {
   std::lock_guard lock(capture_mutex_);
-  if (!capture_.id.empty() && capture_.end_ns == 0) return Status::invalid("a capture of this node is under way");
+  if (!capture_.id.empty() && capture_.end_ns == 0) return Status::invalid("this node is already being captured");
   spool_->hold(true);  // until it was exported, or the next one begins
-  capture_ = {"local-" + access::randomHex(8), clock_->toReference(sync::rawClock()), 0, 0};
+  capture_ = {"local-" + access::randomHex(8), clock_->toReference(rawClock()), 0, 0};
   recorder_->setLocalCapture(capture_);
   return {};
 }
 
 Status AgentServer::stopCapture() {
   std::lock_guard lock(capture_mutex_);
-  if (capture_.id.empty() || capture_.end_ns != 0) return Status::invalid("this node captures nothing of its own");
-  capture_.end_ns = clock_->toReference(sync::rawClock());
+  if (capture_.id.empty() || capture_.end_ns != 0) return Status::invalid("this node has no capture of its own");
+  capture_.end_ns = clock_->toReference(rawClock());
   recorder_->setLocalCapture(capture_);
   return {};
 }
 
 Status AgentServer::exportTrace(const std::string& path) {
   std::lock_guard lock(capture_mutex_);
-  if (capture_.id.empty()) return Status::invalid("this node has captured nothing of its own");
-  if (capture_.end_ns == 0) return Status::invalid("the capture is under way: stop it first");
+  if (capture_.id.empty()) return Status::invalid("this node has no capture of its own");
+  if (capture_.end_ns == 0) return Status::invalid("the capture is still running: stop it first");
   const auto deadline = std::chrono::steady_clock::now() + kDeliverAtMost;
   while (!recorder_->done(capture_)) {
     if (std::chrono::steady_clock::now() > deadline)
-      return Status::io("not all of the capture is on disk: " + recorder_->stats().problem);
+      return Status::io("the capture is not completely on disk: " + recorder_->stats().problem);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   SessionRecord session;
@@ -201,7 +202,7 @@ Status AgentServer::start(AgentOptions options) {
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_ < 0) return errnoStatus("create", lock);
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
-    return Status::invalid("another agent uses " + options.data_dir + ": give this one its own --data-dir");
+    return Status::invalid("another agent is using " + options.data_dir + ": give this one its own --data-dir");
   TS_TRY(guard_.open(options.security, folder_ + "/audit.log"));
   Result<std::string> agent_id = keptWord(folder_ + "/id", access::randomHex(16));
   if (!agent_id) return agent_id.status();
@@ -228,7 +229,9 @@ Status AgentServer::start(AgentOptions options) {
   Result<std::unique_ptr<Spool>> spool = Spool::open(folder_ + "/spool");
   if (!spool) return spool.status();
   spool_ = std::move(*spool);
-  clock_ = std::make_unique<ClockKeeper>(folder_ + "/clock");
+  const bool own_source = options.clock.kind != sync::Source::Kind::exchange;
+  clock_ = std::make_unique<ClockKeeper>(
+      folder_ + (own_source ? std::string("/clock-") + sync::sourceName(options.clock.kind) : "/clock"), options.clock);
 
   NodeRegistration info;
   info.node = node_;
@@ -236,6 +239,7 @@ Status AgentServer::start(AgentOptions options) {
   info.agent_id = *agent_id;
   info.boot_id = access::kernelBootId();
   info.version = TRACESMITH_VERSION;
+  info.simulated = options.sim_gpus > 0;
   hardware::Places places = hardware::Places::fromEnvironment();
   places.node = node_;
   if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
@@ -252,6 +256,7 @@ Status AgentServer::start(AgentOptions options) {
   recording.ring_roots = RingFolders::rootsFromEnvironment();
   recording.keep_dead_ns = static_cast<int64_t>(options.keep_rings_s * 1e9);
   recording.segment_bytes = options.segment_bytes;
+  recording.tick_ms = options.tick_ms;
   recorder_ =
       std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places, latest_));
   port_ = options.port;
@@ -267,13 +272,10 @@ Status AgentServer::start(AgentOptions options) {
   link_->dial(options.master);
   // A driver may take long to answer, or for ever: nobody waits for it. Shared: it may outlive us.
   std::thread([state = inventory_, places, link = link_.get()] {
-    std::vector<DeviceStatus> gpus;
-    for (const hardware::Gpu& gpu : hardware::discover(places).gpus)
-      gpus.push_back({static_cast<uint32_t>(gpu.index), gpu.name,
-                      gpu.memory_bytes == hardware::kUnknown ? 0 : static_cast<uint64_t>(gpu.memory_bytes)});
+    model::NodeDescription found = describeHardware(places);
     std::lock_guard guard(state->mutex);
-    state->gpus = gpus;
-    if (!state->ended) link->setGpus(std::move(gpus));
+    state->hardware = found;
+    if (!state->ended) link->setHardware(std::move(found));
   }).detach();
   return {};
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "access/guard.hpp"
+#include "base/clock.hpp"
 #include "cluster/rpc/rpc.hpp"
 #include "cluster/wire/live_convert.hpp"
 
@@ -22,27 +23,19 @@ constexpr auto kDiscovery = 1s;        // what finding the GPUs takes, usually m
 constexpr auto kSilence = 30s;         // a master that says nothing for so long is not there
 constexpr auto kRefusedPause = 500ms;  // before a piece is offered again that the master had no room for
 
-pb::HeartbeatRequest heartbeatOf(const std::string& node, const ClockKeeper& clock, const Recorder& recorder,
-                                 const Spool& spool) {
-  pb::HeartbeatRequest h;
-  h.set_node_id(node);
-  const ClockReport report = clock.now();
-  pb::ClockState& c = *h.mutable_clock();
-  c.set_at_ns(report.model.at_ns);
-  c.set_offset_ns(report.model.offset_ns);
-  c.set_drift_ppm(report.model.drift_ppm);
-  c.set_bound_ns(report.model.valid() ? report.model.bound_ns : -1);
-  c.set_method(report.model.method);
-  c.set_faults(report.faults);
-  c.set_delay_ns(report.delay_ns);
+/// What this side knows of the node's state.
+NodeStatus stateOf(const std::string& node, const ClockKeeper& clock, const Recorder& recorder, const Spool& spool) {
+  NodeStatus s;
+  s.node = node;
+  s.clock = clock.now().status();
   const RecorderStats stats = recorder.stats();
-  h.set_processes(stats.processes);
-  h.set_records(stats.records);
-  h.set_losses(stats.losses);
-  h.set_captures(stats.captures);
-  h.set_problem(stats.problem);
-  h.set_spool_bytes(spool.unacknowledged());
-  return h;
+  s.processes = stats.processes;
+  s.captures = stats.captures;
+  s.records = stats.records;
+  s.losses = stats.losses;
+  s.problem = stats.problem.empty() ? clock.problem() : stats.problem;
+  s.spool_bytes = spool.unacknowledged();
+  return s;
 }
 
 }  // namespace
@@ -86,10 +79,10 @@ void MasterLink::dial(const std::string& address) {
   changed_.notify_all();
 }
 
-void MasterLink::setGpus(std::vector<DeviceStatus> gpus) {
+void MasterLink::setHardware(model::NodeDescription hardware) {
   std::lock_guard lock(mutex_);
-  gpus_ = std::move(gpus);
-  gpus_known_ = true;
+  hardware_ = std::move(hardware);
+  hardware_known_ = true;
   if (call_) call_->context.TryCancel();  // it registers again, with them
   changed_.notify_all();
 }
@@ -102,7 +95,7 @@ std::string MasterLink::problem() const {
 void MasterLink::loop() {
   auto pause = kLeastPause;
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kDiscovery, [&] { return stop_ || gpus_known_; });  // else the node registers twice
+  changed_.wait_for(lock, kDiscovery, [&] { return stop_ || hardware_known_; });  // else the node registers twice
   while (!stop_) {
     const std::string address = address_;
     if (address.empty()) {
@@ -131,24 +124,13 @@ Status MasterLink::talk(const std::string& address) {
   if (!channel) return channel.status();
   auto stub = pb::ClusterService::NewStub(*channel);
   pb::RegisterNodeRequest request;
-  request.set_node_id(info_.node);
-  request.set_hostname(info_.hostname);
-  request.set_agent_id(info_.agent_id);
-  request.set_boot_id(info_.boot_id);
-  request.set_version(info_.version);
-  request.set_port(agent_port_);
-  std::vector<DeviceStatus> gpus;
+  NodeRegistration info = info_;
   {
     std::lock_guard lock(mutex_);
-    gpus = gpus_;
+    copyHardware(hardware_, info);
   }
-  request.set_gpu_count(static_cast<uint32_t>(gpus.size()));
-  for (const DeviceStatus& gpu : gpus) {
-    pb::DeviceInfo& d = *request.add_gpus();
-    d.set_device_index(gpu.index);
-    d.set_name(gpu.name);
-    d.set_total_memory(gpu.memory_bytes);
-  }
+  toMessage(info, request);
+  request.set_port(agent_port_);
   pb::RegisterNodeResponse answer;
   {
     grpc::ClientContext context;
@@ -167,10 +149,10 @@ Status MasterLink::talk(const std::string& address) {
       addToken(context, *token);
       pb::SyncTimeRequest ask;
       pb::SyncTimeResponse reply;
-      ask.set_t1(sync::rawClock());
+      ask.set_t1(rawClock());
       const grpc::Status status = stub->SyncTime(&context, ask, &reply);
       if (!status.ok()) break;
-      burst.push_back({ask.t1(), reply.t2(), reply.t3(), sync::rawClock()});
+      burst.push_back({ask.t1(), reply.t2(), reply.t3(), rawClock()});
     }
     clock_.add(burst);
   };
@@ -217,7 +199,7 @@ Status MasterLink::talk(const std::string& address) {
     if (Clock::now() >= next_heartbeat) {
       if (!datagrams) exchangeOverCalls();
       pb::AgentMessage message;
-      *message.mutable_heartbeat() = heartbeatOf(info_.node, clock_, recorder_, spool_);
+      toMessage(stateOf(info_.node, clock_, recorder_, spool_), *message.mutable_heartbeat()->mutable_state());
       if (!stream->Write(message)) break;
       next_heartbeat = Clock::now() + period;
     }

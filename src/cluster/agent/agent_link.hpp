@@ -12,7 +12,7 @@
 #include "cluster/agent/live_report.hpp"
 #include "cluster/agent/recorder.hpp"
 #include "cluster/agent/spool.hpp"
-#include "cluster/wire/registration.hpp"
+#include "cluster/api.hpp"
 
 namespace tracesmith::cluster {
 
@@ -26,7 +26,7 @@ class MasterLink {
   /// HOST:PORT to keep a connection to; takes the place of the one before. Empty: none.
   void dial(const std::string& address);
   /// What the node has, once it is known: the master is told.
-  void setGpus(std::vector<DeviceStatus> gpus);
+  void setHardware(model::NodeDescription hardware);
   bool connected() const { return connected_; }
   /// Why there is no connection; empty if there is one.
   std::string problem() const;
@@ -48,8 +48,8 @@ class MasterLink {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::string address_, problem_;
-  std::vector<DeviceStatus> gpus_;
-  bool gpus_known_ = false;
+  model::NodeDescription hardware_;  // what was found of GPUs, links, versions
+  bool hardware_known_ = false;
   Call* call_ = nullptr;  // of the connection there is
   std::thread thread_;
 };

@@ -117,7 +117,7 @@ Result<size_t> HardwareSource::take(Writer& writer, Appender& out) {
     return out.append(row);
   };
   for (const hardware::Gap& g : gaps) TS_TRY(loss(g.cause, g.source + ": " + g.detail, g.missed));
-  if (dropped > 0) TS_TRY(loss("telemetry dropped", "samples that found no room", dropped));
+  if (dropped > 0) TS_TRY(loss("telemetry dropped", "samples dropped because the buffer was full", dropped));
   return rows + gaps.size();
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "base/clock.hpp"
 #include "cluster/wire/live_convert.hpp"
 
 namespace tracesmith::cluster {
@@ -67,7 +68,7 @@ std::vector<GpuState> LiveReporter::gpus() const {
   const hardware::Latest::State state = latest_.state();
   std::vector<GpuState> all;
   if (!state.found) return all;
-  const int64_t now = hardware::rawNowNs();
+  const int64_t now = rawClock();
   for (const hardware::Gpu& gpu : state.inventory.gpus) {
     GpuState& g = all.emplace_back();
     g.index = static_cast<uint32_t>(gpu.index);

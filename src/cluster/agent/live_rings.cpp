@@ -9,17 +9,20 @@
 #include <set>
 #include <sstream>
 
+#include "base/clock.hpp"
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
 #include "model/communication.hpp"
 #include "model/operation.hpp"
+#include "model/ring/nccl_names.hpp"
 
 namespace tracesmith::cluster {
 
 using namespace analysis::live;
 using capture::NcclJoin;
-using capture::peerOf;
+using ring::KernelRecord;
 using ring::Kind;
+using ring::OperationRecord;
 using ring::Record;
 
 namespace {
@@ -96,20 +99,19 @@ bool RingFollower::wanted(const Record& r) {
   }
 }
 
-RingFollower::Comm& RingFollower::comm(const Record& r) {
-  Comm& c = comms_[r.arg[0]];
-  c.state.comm = r.arg[0];
-  if (r.stream) c.state.group_rank = static_cast<int32_t>(r.stream - 1);
-  if (r.correlation) c.state.size = static_cast<int32_t>(r.correlation);
+RingFollower::Comm& RingFollower::comm(const OperationRecord& r) {
+  Comm& c = comms_[r.comm];
+  c.state.comm = r.comm;
+  if (r.rank >= 0) c.state.group_rank = r.rank;
+  if (r.ranks) c.state.size = static_cast<int32_t>(r.ranks);
   return c;
 }
 
-OpProgress& RingFollower::progress(Comm& c, const Record& r) {
-  const int32_t peer = peerOf(r);
-  Progress& p = c.progress[{r.name, peer}];
+OpProgress& RingFollower::progress(Comm& c, const OperationRecord& r) {
+  Progress& p = c.progress[{r.function, r.peer}];
   if (p.touched == 0) {
-    p.state.op = model::opNameOf(ring_->string(r.name));
-    p.state.peer = peer;
+    p.state.op = model::opNameOf(ring_->string(r.function));
+    p.state.peer = r.peer;
   }
   p.touched = ++touched_;
   return p.state;
@@ -128,72 +130,69 @@ void RingFollower::addProgress(const Comm& c, CommState& state) {
   for (const Progress* p : pairs) state.ops.push_back(p->state);
 }
 
-void RingFollower::ended(const NcclJoin::Operation& o, const Record* kernel) {
+void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kernel) {
   if (!kernel) return;
-  const Record& r = o.record;
+  const OperationRecord& r = o.record;
   Comm& c = comm(r);
   OpProgress& p = progress(c, r);
-  p.completed = std::max(p.completed.value_or(0), r.arg[1]);
-  const int32_t peer = peerOf(r);
+  p.completed = std::max(p.completed.value_or(0), r.sequence);
   // A kernel that sends to several at once says nothing about one of them.
-  if (again_ || kernel->end <= kernel->start || (r.kind == Kind::p2p && (peer < 0 || o.mixed))) return;
-  ring::CollectiveInfo info;
-  std::memcpy(&info, &r.arg[3], sizeof info);
-  const int64_t bytes =
-      model::messageBytes(model::opKind(p.op), capture::ncclBytes(r.arg[2], info.datatype), c.state.size);
+  if (again_ || kernel->end <= kernel->start || (r.pair && (r.peer < 0 || o.mixed))) return;
+  const int64_t bytes = model::messageBytes(model::opKind(p.op), nccl::bytesOf(r), c.state.size);
   const auto ns = static_cast<int64_t>(kernel->end - kernel->start);
-  Transfers& t = c.transfers[{p.op, bytes, peer}];
+  Transfers& t = c.transfers[{p.op, bytes, r.peer}];
   t.op = p.op;
   t.bytes = bytes;
-  t.peer = peer;
+  t.peer = r.peer;
   t.shortest_ns = t.count == 0 ? ns : std::min(t.shortest_ns, ns);
   t.total_ns += ns;
   ++t.count;
 }
 
-void RingFollower::takeStep(const Record& r) {
-  const auto step = static_cast<int64_t>(r.arg[0]);
+void RingFollower::takeStep(const ring::StepRecord& r) {
   if (r.end == 0) {
-    step_ = step;
+    step_ = r.step;
     step_start_ = r.start;
     return;
   }
-  if (step == step_) step_start_ = 0;
+  if (r.step == step_) step_start_ = 0;
   if (again_) return;
-  steps_.push_back({step, r.start, r.end, 0});
+  steps_.push_back({r.step, r.start, r.end, 0});
   if (steps_.size() > 4 * kMostSteps) steps_.pop_front();
 }
 
 void RingFollower::take(uint32_t lane, const Record& r) {
-  auto done = [this](const NcclJoin::Operation& o, const Record* kernel) { ended(o, kernel); };
+  auto done = [this](const NcclJoin::Operation& o, const KernelRecord* kernel) { ended(o, kernel); };
   switch (r.kind) {
     case Kind::step:
-      return takeStep(r);
+      return takeStep(stepOf(r));
     case Kind::comm: {
-      Comm& c = comms_[r.arg[0]];
-      c.state.comm = r.arg[0];
-      c.state.name = ring_->string(r.name);
-      c.state.group_rank = static_cast<int32_t>(r.arg[1] & 0xffffffff);
-      c.state.size = static_cast<int32_t>(r.arg[1] >> 32);
+      const ring::CommRecord comm = commOf(r);
+      Comm& c = comms_[comm.hash];
+      c.state.comm = comm.hash;
+      c.state.name = ring_->string(comm.name);
+      c.state.group_rank = comm.rank;
+      c.state.size = comm.ranks;
       return;
     }
     case Kind::gpu_on:
       join_.gpu_on_ns = r.start;
       return;
     case Kind::nccl_launch:
-      if (r.start >= oldest_gpu_ns_) join_.launch(lane, r);
+      if (r.start >= oldest_gpu_ns_) join_.launch(lane, launchOf(r));
       return;
     case Kind::collective:
     case Kind::p2p: {
-      if (r.arg[1] == ring::kNoNumber) return;  // of a communicator that nobody knows
-      OpProgress& p = progress(comm(r), r);
-      p.entered = std::max(p.entered, r.arg[1]);
-      if (r.start >= oldest_gpu_ns_) join_.operation(lane, r, 0, done);
+      const OperationRecord o = operationOf(r);
+      if (o.sequence == ring::kUnknown) return;  // of a communicator that nobody knows
+      OpProgress& p = progress(comm(o), o);
+      p.entered = std::max(p.entered, o.sequence);
+      if (o.start >= oldest_gpu_ns_) join_.operation(lane, o, 0, done);
       return;
     }
     default: {  // a kernel of NCCL
       join_.kernel(
-          r, [this](uint32_t id) { return ring_->string(id); }, done);
+          kernelOf(r), [this](uint32_t id) { return ring_->string(id); }, done);
       uint64_t& end = stream_end_[r.stream];
       end = std::max(end, r.end);
       if (again_) return;
@@ -214,21 +213,18 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
     for (const NcclJoin::Launch& launch : queue) {
       if (launch.end < join_.gpu_on_ns || launch.operations.empty()) continue;
       for (const NcclJoin::Operation& o : launch.operations) {
-        const Record& r = o.record;
+        const OperationRecord& r = o.record;
         CommState* state = nullptr;
         for (CommState& c : report.comms)
-          if (c.comm == r.arg[0]) state = &c;
+          if (c.comm == r.comm) state = &c;
         if (state) ++state->in_flight;
         if (++told > kMostPerStream) continue;
-        ring::CollectiveInfo info;
-        std::memcpy(&info, &r.arg[3], sizeof info);
         InFlight f;
-        f.op = model::opNameOf(ring_->string(r.name));
-        f.comm = r.arg[0];
-        f.seq = r.arg[1];
-        f.peer = peerOf(r);
-        f.bytes = model::messageBytes(model::opKind(f.op), capture::ncclBytes(r.arg[2], info.datatype),
-                                      state ? state->size : -1);
+        f.op = model::opNameOf(ring_->string(r.function));
+        f.comm = r.comm;
+        f.seq = r.sequence;
+        f.peer = r.peer;
+        f.bytes = model::messageBytes(model::opKind(f.op), nccl::bytesOf(r), state ? state->size : -1);
         f.stream = stream;
         f.before = before;
         f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);
@@ -369,7 +365,7 @@ void RingWatch::look(uint64_t now) {
 }
 
 std::vector<ProcessReport> RingWatch::report() {
-  const uint64_t now = capture::rawNow();
+  const uint64_t now = rawClock();
   look(now);
   std::vector<ProcessReport> all;
   for (auto& [path, follower] : rings_)

@@ -48,12 +48,12 @@ class RingFollower {
   void read();
   void readAnew();
   void take(uint32_t lane, const ring::Record& record);
-  void ended(const capture::NcclJoin::Operation& operation, const ring::Record* kernel);
-  void takeStep(const ring::Record& record);
+  void ended(const capture::NcclJoin::Operation& operation, const ring::KernelRecord* kernel);
+  void takeStep(const ring::StepRecord& step);
   void addInFlight(uint64_t now_ns, analysis::live::ProcessReport& report) const;
   void addProcess(uint64_t now_ns, analysis::live::ProcessReport& report);
-  Comm& comm(const ring::Record& operation);
-  analysis::live::OpProgress& progress(Comm& comm, const ring::Record& operation);
+  Comm& comm(const ring::OperationRecord& operation);
+  analysis::live::OpProgress& progress(Comm& comm, const ring::OperationRecord& operation);
   static void addProgress(const Comm& comm, analysis::live::CommState& state);
 
   std::unique_ptr<ring::RingReader> ring_;

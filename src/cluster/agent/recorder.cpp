@@ -6,7 +6,9 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/clock.hpp"
 #include "base/file.hpp"
+#include "model/travel_lines.hpp"
 
 namespace tracesmith::cluster {
 
@@ -133,7 +135,7 @@ bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended, bool& las
 }
 
 Status Recorder::tick() {
-  const int64_t now = sync::rawClock();
+  const int64_t now = rawClock();
   if (now < retry_raw_) return {};
   int64_t since;
   bool ended, last;
@@ -214,7 +216,7 @@ Status Recorder::beginSegment(const std::string& state) {
   node_id_ = writer.string(options_.node);
   if (source_) source_->newSegment();
   clockRow(true);
-  segment_raw_ = sync::rawClock();
+  segment_raw_ = rawClock();
   return checkpoint();
 }
 
@@ -249,7 +251,7 @@ Status Recorder::checkpoint() {
   TS_TRY(spool_.checkpoint(c));
   collector_->release();
   state_ = std::move(c.state);
-  checkpoint_raw_ = sync::rawClock();
+  checkpoint_raw_ = rawClock();
   dirty_ = false;
   // Their records are in the spool now; nobody else would remove them.
   for (const std::string& ring : ended_rings_) folders_.remove(ring);
@@ -283,7 +285,7 @@ void Recorder::fail(const Status& status) {
     drop();
   }
   spool_.abandonSegment();
-  retry_raw_ = sync::rawClock() + kRetryNs;
+  retry_raw_ = rawClock() + kRetryNs;
   std::lock_guard lock(mutex_);
   stats_.problem = status.message();
 }
@@ -307,16 +309,14 @@ void Recorder::saveCaptures() const {
   Result<OutputFile> out = OutputFile::create(options_.captures_file);
   if (!out) return;
   std::string text;
-  for (const CaptureSpan& c : captures_)
-    text += c.id + " " + std::to_string(c.start_ns) + " " + std::to_string(c.end_ns) + " " + std::to_string(c.freq_ms) +
-            "\n";
+  for (const CaptureSpan& c : captures_) text += model::toLine(c) + "\n";
   if (out->write(text)) (void)out->commit();
 }
 
 void Recorder::loadCaptures() {
   std::ifstream in(options_.captures_file);
-  CaptureSpan c;
-  while (in >> c.id >> c.start_ns >> c.end_ns >> c.freq_ms) captures_.push_back(c);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) model::fromLine(line, captures_.emplace_back());
 }
 
 }  // namespace tracesmith::cluster

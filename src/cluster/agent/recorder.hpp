@@ -16,9 +16,11 @@
 #include "cluster/agent/clock_keeper.hpp"
 #include "cluster/agent/ring_folders.hpp"
 #include "cluster/agent/spool.hpp"
-#include "cluster/wire/capture_span.hpp"
+#include "model/travel.hpp"
 
 namespace tracesmith::cluster {
+
+using model::CaptureSpan;
 
 /// What else a node has to tell: its devices, and telemetry. Called by the recorder's thread only.
 struct NodeSource {

@@ -43,9 +43,9 @@ std::vector<std::string> RingFolders::rootsFromEnvironment() {
 bool RingFolders::good(const std::string& folder, uint32_t owner) {
   struct stat st;
   if (::lstat(folder.c_str(), &st) != 0) return false;
-  const char* why = !S_ISDIR(st.st_mode)      ? "it is no folder"
-                    : st.st_uid != owner      ? "it belongs to somebody else"
-                    : (st.st_mode & 022) != 0 ? "others may write to it"
+  const char* why = !S_ISDIR(st.st_mode)      ? "it is not a folder"
+                    : st.st_uid != owner      ? "it belongs to another user"
+                    : (st.st_mode & 022) != 0 ? "other users can write to it"
                                               : nullptr;
   if (!why) return true;
   if (refused_.insert(folder).second)

@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include "base/clock.hpp"
+
 namespace tracesmith::cluster {
 
 Result<std::unique_ptr<SimulatedNode>> SimulatedNode::start(const AgentOptions& options, const std::string& node) {
@@ -16,10 +18,11 @@ Result<std::unique_ptr<SimulatedNode>> SimulatedNode::start(const AgentOptions& 
   for (const std::string& fault : options.sim_faults) TS_TRY(sim::addFault(config.job.faults, fault));
   if (options.sim_start > 0) {
     const auto now = static_cast<int64_t>(ring::nowNs());
-    const int64_t start = static_cast<int64_t>(options.sim_start) * 1'000'000'000 - ring::unixMinusRawNs();
+    const int64_t start = static_cast<int64_t>(options.sim_start) * 1'000'000'000 - unixMinusRaw();
     const int64_t since = now - start;
     if (since < -60'000'000'000 || since > 600'000'000'000)
-      return Status::invalid("the simulated job begins more than a minute from now, or began more than 10 minutes ago");
+      return Status::invalid(
+          "the simulated job starts more than a minute from now, or started more than 10 minutes ago");
     config.start_ns = static_cast<uint64_t>(start);
   }
   Result<std::unique_ptr<sim::LiveJob>> job = sim::LiveJob::create(config);

@@ -90,11 +90,11 @@ EventStream::~EventStream() {
 Result<std::shared_ptr<Subscription>> EventStream::subscribe(const EventFilter& filter, std::function<void()> ready) {
   for (const std::string& type : filter.types)
     if (typeBit(type) == 0)
-      return Status::invalid("there are no events of type '" + type.substr(0, 64) +
+      return Status::invalid("no events of type '" + type.substr(0, 64) +
                              "': kernel, memcpy, memset, runtime, driver, sync, graph, annotation, marker, collective");
   auto subscription = std::make_shared<Subscription>(filter, std::move(ready));
   std::lock_guard lock(mutex_);
-  if (subscribers_.size() >= kMostSubscribers) return Status::busy("64 clients follow events already");
+  if (subscribers_.size() >= kMostSubscribers) return Status::busy("too many clients follow events (limit 64)");
   subscribers_.push_back(subscription);
   any_ = true;
   if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "cluster/api.hpp"
-#include "trace/export/row_source.hpp"
+#include "trace/rows.hpp"
 
 namespace tracesmith::cluster {
 

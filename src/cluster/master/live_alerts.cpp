@@ -10,14 +10,14 @@
 #include <cstring>
 #include <sstream>
 
-#include "analysis/live/json.hpp"
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 
 extern char** environ;
 
 namespace tracesmith::cluster {
 
-using namespace analysis::live;
+using namespace model;
 using namespace std::chrono_literals;
 
 namespace {
@@ -60,12 +60,12 @@ Status runCommand(const std::vector<std::string>& command, const std::string& in
     if (std::chrono::steady_clock::now() > deadline) {
       ::kill(-child, SIGKILL);
       ::waitpid(child, &status, 0);
-      return Status::io(command[0] + " did not end and was killed");
+      return Status::io(command[0] + " did not finish in time and was killed");
     }
     std::this_thread::sleep_for(10ms);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return Status::io(command[0] + (WIFEXITED(status) ? " ended with " + std::to_string(WEXITSTATUS(status))
+  return Status::io(command[0] + (WIFEXITED(status) ? " exited with " + std::to_string(WEXITSTATUS(status))
                                                     : " was killed by signal " + std::to_string(WTERMSIG(status))));
 }
 
@@ -106,10 +106,10 @@ void AlertSender::send(const Alert& alert, const HangVerdict& verdict) {
   last->second = alert.t_ns;
   std::string json;
   JsonWriter w(json);
-  w.beginObject().key("alert").raw(alertJson(alert)).field("left_out", left_out_);
+  w.beginObject().key("alert").raw(toJson(alert)).field("left_out", left_out_);
   w.key("hang").raw(hangJson(verdict, {})).endObject();
   left_out_ = 0;
-  queue_.push_back({alert.kind, std::move(json)});
+  queue_.push_back({nameOf(alert.kind), std::move(json)});
   changed_.notify_all();
 }
 

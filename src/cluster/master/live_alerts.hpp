@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/live/verdict.hpp"
 #include "base/http_post.hpp"
+#include "model/travel.hpp"
 
 namespace tracesmith::cluster {
 
@@ -29,7 +29,7 @@ class AlertSender {
                                                      Audit audit);
   ~AlertSender();
 
-  void send(const analysis::live::Alert& alert, const analysis::live::HangVerdict& verdict);
+  void send(const model::Alert& alert, const model::HangVerdict& verdict);
 
  private:
   struct Message {
@@ -45,7 +45,7 @@ class AlertSender {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<Message> queue_;
-  std::map<std::string, int64_t> last_ns_;  // sent, by kind of alert
+  std::map<AlertKind, int64_t> last_ns_;  // sent, by kind of alert
   uint64_t left_out_ = 0;
   bool stop_ = false;
   std::thread thread_;

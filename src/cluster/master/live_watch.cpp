@@ -16,7 +16,7 @@ constexpr size_t kMostAlerts = 200;
 
 }  // namespace
 
-LiveWatch::LiveWatch(std::function<int64_t()> now) : now_(std::move(now)) {
+LiveWatch::LiveWatch(std::function<int64_t()> now, int64_t silent_ns) : now_(std::move(now)), watcher_(silent_ns) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -35,6 +35,12 @@ void LiveWatch::take(const std::string& node, NodeReport report) {
   report.node = node;  // the connection says who it is
   watcher_.take(report, now);
   nodes_[node] = {std::move(report), now};
+}
+
+void LiveWatch::forget(const std::string& node) {
+  std::lock_guard lock(mutex_);
+  watcher_.forget(node);
+  nodes_.erase(node);
 }
 
 LiveStatus LiveWatch::live() const {

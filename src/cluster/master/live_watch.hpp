@@ -18,13 +18,15 @@ namespace tracesmith::cluster {
 class LiveWatch {
  public:
   /// Called for every alert, by the watcher's thread, without a lock.
-  using Sink = std::function<void(const analysis::live::Alert&, const analysis::live::HangVerdict&)>;
+  using Sink = std::function<void(const Alert&, const analysis::live::HangVerdict&)>;
 
-  /// `now`: the reference clock.
-  explicit LiveWatch(std::function<int64_t()> now);
+  /// `now`: the reference clock. A node that is silent for longer than `silent_ns` is told of.
+  LiveWatch(std::function<int64_t()> now, int64_t silent_ns);
   ~LiveWatch();
 
   void take(const std::string& node, analysis::live::NodeReport report);
+  /// A node that left the cluster.
+  void forget(const std::string& node);
   LiveStatus live() const;
   HangStatus hang() const;
   void setSink(Sink sink);
@@ -41,7 +43,7 @@ class LiveWatch {
   std::condition_variable stopped_;
   std::map<std::string, Node> nodes_;
   analysis::live::Watcher watcher_;
-  std::deque<analysis::live::Alert> alerts_;  // the last ones
+  std::deque<Alert> alerts_;  // the last ones
   Sink sink_;
   bool stop_ = false;
   std::thread thread_;

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "base/file.hpp"
 #include "cluster/master/live_watch.hpp"
 #include "sync/exchange.hpp"
@@ -56,23 +57,26 @@ class LocalClient final : public Client {
   Result<std::vector<sync::Exchange>> syncTime(int count) override {
     std::vector<sync::Exchange> burst;
     for (int i = 0; i < count; ++i) {
-      const int64_t now = sync::rawClock(), reference = master_.referenceNow();
-      burst.push_back({now, reference, reference, sync::rawClock()});
+      const int64_t now = rawClock(), reference = master_.referenceNow();
+      burst.push_back({now, reference, reference, rawClock()});
     }
     return burst;
   }
 
-  Status fetch(const std::string& name_or_id, const std::string& path,
-               const std::function<void(uint64_t)>& progress) override {
+  Status fetch(const std::string& name_or_id, const std::string& path, const std::function<void(uint64_t)>& progress,
+               const std::vector<std::string>& nodes) override {
     Result<OutputFile> out = OutputFile::create(path);
     if (!out) return out.status();
     uint64_t bytes = 0;
-    const Status fetched = master_.fetch(name_or_id, [&](std::string_view data, uint64_t) -> Status {
-      TS_TRY(out->write(data));
-      bytes += data.size();
-      if (progress) progress(bytes);
-      return {};
-    });
+    const Status fetched = master_.fetch(
+        name_or_id,
+        [&](std::string_view data, uint64_t) -> Status {
+          TS_TRY(out->write(data));
+          bytes += data.size();
+          if (progress) progress(bytes);
+          return {};
+        },
+        nodes);
     return fetched ? out->commit() : fetched;
   }
 

@@ -16,9 +16,7 @@
 #include "cluster/master/live_watch.hpp"
 #include "cluster/master/sessions.hpp"
 #include "cluster/master/store.hpp"
-#include "cluster/wire/capture_span.hpp"
 #include "cluster/wire/merge.hpp"
-#include "cluster/wire/registration.hpp"
 
 namespace tracesmith::cluster {
 
@@ -60,7 +58,8 @@ class Master {
   std::vector<SessionInfo> sessions();
   std::vector<CaptureSpan> captures();
   /// Empty: all that is stored.
-  Status fetch(const std::string& name_or_id, const TraceSink& sink);
+  /// Of these nodes alone; empty: of all.
+  Status fetch(const std::string& name_or_id, const TraceSink& sink, const std::vector<std::string>& nodes = {});
   /// Of a session that records: what has come since the last call with this one.
   Status fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink);
   ClusterStatus status();

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "cluster/wire/segment.hpp"
-#include "cluster/wire/session_record.hpp"
+#include "model/travel.hpp"
 
 namespace tracesmith::cluster {
+
+using model::SessionRecord;
 
 /// Whether data of a segment may belong to a session.
 bool touches(const SessionRecord& session, const SegmentInfo& segment);

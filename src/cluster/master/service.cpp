@@ -42,7 +42,7 @@ class MasterServer final : public Server {
   uint16_t port() const override { return port_; }
   std::string name() const override { return "master"; }
   NodeStatus status() const override { return {}; }
-  Status startCapture() override { return Status::unsupported("a master captures by sessions"); }
+  Status startCapture() override { return Status::unsupported("a master captures with sessions"); }
   Status stopCapture() override { return startCapture(); }
   Status exportTrace(const std::string&) override { return startCapture(); }
   std::unique_ptr<Client> client() override {
@@ -66,9 +66,9 @@ class MasterServer final : public Server {
     Result<std::unique_ptr<AlertSender>> sender = AlertSender::create(options.webhook, options.on_alert, audit);
     if (!sender) return sender;
     master_->watch().setSink([audit, master = master_.get(), out = sender->get(), freeze_s = options.freeze_s](
-                                 const analysis::live::Alert& alert, const analysis::live::HangVerdict& verdict) {
-      audit("alert", alert.kind + ": " + alert.text.substr(0, 1024), {});
-      if (alert.kind == "hang" && freeze_s > 0) {
+                                 const Alert& alert, const analysis::live::HangVerdict& verdict) {
+      audit("alert", nameOf(alert.kind) + std::string(": ") + alert.text.substr(0, 1024), {});
+      if (alert.kind == AlertKind::hang && freeze_s > 0) {
         Result<SessionInfo> session = freeze(*master, freeze_s);
         audit("freeze", session ? session->name : "", session.status());
       }

@@ -58,14 +58,8 @@ class Service final : public Callbacks, public MasterService {
                             pb::RegisterNodeResponse* response) override {
     access::Role role;
     if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
-    NodeRegistration info;
-    info.node = request->node_id();
-    info.hostname = request->hostname();
-    info.agent_id = request->agent_id();
-    info.boot_id = request->boot_id();
-    info.version = request->version();
+    NodeRegistration info = fromMessage(*request);
     info.address = access::Address{peerHost(context->peer()), static_cast<uint16_t>(request->port())}.text();
-    for (const pb::DeviceInfo& d : request->gpus()) info.gpus.push_back({d.device_index(), d.name(), d.total_memory()});
     const Status status = master_.registerNode(info);
     guard_.audit(context->peer(), role, "register", info.node.substr(0, 64), status);
     response->set_success(status.ok());
@@ -81,7 +75,7 @@ class Service final : public Callbacks, public MasterService {
                          pb::HeartbeatResponse* response) override {
     access::Role role;
     if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
-    master_.heartbeat(fromMessage(*request));
+    master_.heartbeat(fromMessage(request->state()));
     for (const CaptureSpan& span : master_.captures()) toMessage(span, *response->add_captures());
     return grpc::Status::OK;
   }
@@ -90,13 +84,7 @@ class Service final : public Callbacks, public MasterService {
                             pb::StartCaptureResponse* response) override {
     access::Role role;
     if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
-    StartOptions options;
-    options.name = request->name();
-    options.last_s = request->last_s();
-    options.duration_s = request->duration_s();
-    options.freq_ms = request->freq_ms();
-    options.max_bytes = request->max_bytes();
-    options.max_age_s = request->max_age_s();
+    const StartOptions options = fromMessage(*request);
     Result<SessionInfo> session = master_.start(options);
     guard_.audit(context->peer(), role, "start", session ? session->name : options.name, session.status());
     return answer(session, *response);
@@ -137,21 +125,22 @@ class Service final : public Callbacks, public MasterService {
     if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
     // Each holds a thread for as long as its client likes.
     const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --fetching_; });
-    if (++fetching_ > kMostFetches) return toGrpc(Status::busy("many traces are being fetched: try again later"));
+    if (++fetching_ > kMostFetches) return toGrpc(Status::busy("too many traces are being fetched: try again later"));
     pb::TraceChunk chunk;
     uint64_t next = 0;
     auto send = [&](bool last) -> Status {
       chunk.set_chunk_id(next++);
       chunk.set_is_last(last);
-      if (!writer->Write(chunk)) return Status::io("the client went away");
+      if (!writer->Write(chunk)) return Status::io("the client disconnected");
       chunk.Clear();
       return {};
     };
-    Status status = master_.fetch(request->session(), [&](std::string_view bytes, uint64_t events) -> Status {
+    auto take = [&](std::string_view bytes, uint64_t events) -> Status {
       chunk.mutable_compressed_data()->append(bytes);
       chunk.set_event_count(chunk.event_count() + events);
       return chunk.compressed_data().size() >= kFetchBytes ? send(false) : Status();
-    });
+    };
+    Status status = master_.fetch(request->session(), take, {request->node_ids().begin(), request->node_ids().end()});
     if (status) status = send(true);
     return toGrpc(status);
   }
@@ -175,14 +164,7 @@ class Service final : public Callbacks, public MasterService {
                          pb::GetStatusResponse* response) override {
     access::Role role;
     if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
-    const ClusterStatus status = master_.status();
-    for (const NodeStatus& node : status.nodes) toMessage(node, *response->add_nodes());
-    for (const SessionInfo& session : status.sessions) toMessage(session, *response->add_sessions());
-    response->set_now_ns(status.now_ns);
-    response->set_problem(status.problem);
-    response->set_stored_bytes(status.stored_bytes);
-    response->set_version(status.version);
-    response->set_memory_bytes(status.memory_bytes);
+    toMessage(master_.status(), *response);
     return grpc::Status::OK;
   }
 
@@ -190,13 +172,7 @@ class Service final : public Callbacks, public MasterService {
                        pb::GetLiveResponse* response) override {
     access::Role role;
     if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
-    const LiveStatus live = master_.watch().live();
-    for (const LiveNode& node : live.nodes) {
-      pb::LiveEntry& entry = *response->add_nodes();
-      toMessage(node.report, *entry.mutable_report());
-      entry.set_age_s(node.age_s);
-    }
-    response->set_now_ns(live.now_ns);
+    toMessage(master_.watch().live(), *response);
     return grpc::Status::OK;
   }
 

@@ -66,7 +66,7 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     }
     void end() override {
       std::lock_guard lock(mutex_);
-      if (reactor_) reactor_->finish({grpc::StatusCode::ABORTED, "another connection of this node took its place"});
+      if (reactor_) reactor_->finish({grpc::StatusCode::ABORTED, "replaced by another connection from this node"});
     }
     void forget() {
       std::lock_guard lock(mutex_);
@@ -89,7 +89,7 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     if (!ok) return finish(grpc::Status::OK);
     Status status;
     if (incoming_.has_heartbeat()) {
-      NodeStatus heartbeat = fromMessage(incoming_.heartbeat());
+      NodeStatus heartbeat = fromMessage(incoming_.heartbeat().state());
       heartbeat.node = node_;
       master_.heartbeat(heartbeat);
       putCaptures(master_.captures());
@@ -97,7 +97,7 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
       const pb::SpoolChunk& chunk = incoming_.chunk();
       status = master_.take(node_, chunk.epoch(), chunk.segment(), chunk.offset(), chunk.data());
     } else if (incoming_.has_live()) {
-      master_.watch().take(node_, fromMessage(incoming_.live()));
+      master_.watch().take(node_, takeReport(incoming_.live()));
     }
     if (!status) return finish(toGrpc(status));
     StartRead(&incoming_);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "access/names.hpp"
 #include "base/file.hpp"
+#include "model/travel_lines.hpp"
 
 namespace tracesmith::cluster {
 
@@ -28,41 +28,18 @@ Status Sessions::open(const std::string& folder) {
 
 Result<SessionRecord> Sessions::read(const std::string& path) {
   std::ifstream in(path);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
   SessionRecord s;
-  std::string line, key;
-  while (std::getline(in, line)) {
-    std::istringstream words(line);
-    words >> key;
-    if (key == "id") words >> s.id;
-    if (key == "name") words >> s.name;
-    if (key == "start_ns") words >> s.start_ns;
-    if (key == "end_ns") words >> s.end_ns;
-    if (key == "freq_ms") words >> s.freq_ms;
-    if (key == "max_bytes") words >> s.max_bytes;
-    if (key == "max_age_s") words >> s.max_age_s;
-    if (key == "removed_rows") words >> s.removed_rows;
-    if (key == "complete") words >> s.complete;
-    if (key == "node") words >> s.nodes.emplace_back();
-    if (key == "pause") {
-      auto& pause = s.pauses.emplace_back();
-      words >> pause.first >> pause.second;
-    }
-  }
+  model::fromLines(text, s);
   if (!access::checkName("session id", s.id) || !access::checkName("session", s.name) || s.start_ns == 0)
     return Status::corrupt(path + " is damaged: remove it, or restore it from a backup");
   return s;
 }
 
 Status Sessions::write(const SessionRecord& s) const {
-  std::ostringstream text;
-  text << "id " << s.id << "\nname " << s.name << "\nstart_ns " << s.start_ns << "\nend_ns " << s.end_ns << "\nfreq_ms "
-       << s.freq_ms << "\nmax_bytes " << s.max_bytes << "\nmax_age_s " << s.max_age_s << "\nremoved_rows "
-       << s.removed_rows << "\ncomplete " << s.complete << "\n";
-  for (const std::string& node : s.nodes) text << "node " << node << "\n";
-  for (const auto& [from, to] : s.pauses) text << "pause " << from << " " << to << "\n";
   Result<OutputFile> out = OutputFile::create(folder_ + "/" + s.id);
   if (!out) return out.status();
-  TS_TRY(out->write(text.str()));
+  TS_TRY(out->write(model::toLines(s)));
   TS_TRY(out->file().sync());
   return out->commit();
 }
@@ -82,7 +59,7 @@ Result<SessionRecord> Sessions::start(const StartOptions& options, int64_t start
   std::lock_guard lock(mutex_);
   for (const auto& [id, other] : sessions_)
     if (other.name == s.name && other.end_ns == 0)
-      return Status::invalid("session " + s.name + " is recording already");
+      return Status::invalid("session " + s.name + " is already recording");
   TS_TRY(write(s));
   sessions_[s.id] = s;
   return s;
@@ -115,7 +92,7 @@ Result<SessionRecord> Sessions::resume(const std::string& name_or_id, int64_t no
   std::lock_guard lock(mutex_);
   SessionRecord& s = sessions_[found->id];
   SessionRecord changed = s;
-  changed.pauses.emplace_back(s.end_ns, now_ns);
+  changed.pauses.push_back({s.end_ns, now_ns});
   changed.end_ns = 0;
   changed.complete = false;
   TS_TRY(write(changed));

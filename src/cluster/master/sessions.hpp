@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cluster/api.hpp"
-#include "cluster/wire/session_record.hpp"
 
 namespace tracesmith::cluster {
 

@@ -153,7 +153,7 @@ Result<Store::Taken> Store::append(const std::string& name, const std::string& e
   std::string parsed_epoch;
   uint32_t parsed;
   const std::string file = segmentFile(epoch, number);
-  if (!parseSegmentFile(file, parsed_epoch, parsed)) return Status::invalid("this is no segment of a spool");
+  if (!parseSegmentFile(file, parsed_epoch, parsed)) return Status::invalid("this is not a spool segment");
   Result<Node*> node = findOrMake(name);
   if (!node) return node.status();
   std::lock_guard lock((*node)->mutex);
@@ -176,7 +176,7 @@ Result<Store::Taken> Store::append(const std::string& name, const std::string& e
   }
   while (!blocks.empty()) {
     Result<trace::BlockBytes> block = trace::blockAt(blocks, true);
-    if (!block) return Status::invalid("node " + name + " sent what is no whole block: " + block.status().message());
+    if (!block) return Status::invalid("node " + name + " sent an incomplete block: " + block.status().message());
     blocks.remove_prefix(block->header.block_size);
     absorb(after, *block);
   }

@@ -38,7 +38,7 @@ struct BioFree {
 using Bio = std::unique_ptr<BIO, BioFree>;
 
 Status opensslStatus(const std::string& what) {
-  char text[256] = "no reason given";
+  char text[256] = "unknown reason";
   if (const unsigned long code = ::ERR_get_error()) ::ERR_error_string_n(code, text, sizeof text);
   ::ERR_clear_error();
   return Status::io("cannot " + what + ": " + text);
@@ -69,7 +69,7 @@ bool extend(X509* certificate, X509* issuer, int id, const std::string& text) {
 Result<Signed> makeOne(const Holder& holder, const Signed* authority, const CertificateOptions& o) {
   Signed made{Certificate(::X509_new()), Key(::EVP_EC_gen("P-256"))};
   X509* c = made.certificate.get();
-  const Status failed = Status::io("cannot make a certificate for " + holder.name);
+  const Status failed = Status::io("cannot create a certificate for " + holder.name);
   unsigned char serial[16];
   if (!c || !made.key || ::RAND_bytes(serial, sizeof serial) != 1) return failed;
   serial[0] &= 0x7f;
@@ -119,7 +119,7 @@ Result<Certificate> readCertificate(const std::string& path) {
   Certificate certificate(::PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr));
   if (!certificate) {
     ::ERR_clear_error();
-    return Status::invalid(path + " is no certificate in PEM form");
+    return Status::invalid(path + " is not a PEM certificate");
   }
   return certificate;
 }
@@ -140,13 +140,13 @@ Result<Signed> readAuthority(const std::string& folder) {
 
 std::string dateText(const ASN1_TIME* time) {
   std::tm tm{};
-  char text[32] = "an unknown day";
+  char text[32] = "an unknown date";
   if (::ASN1_TIME_to_tm(time, &tm) == 1) std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &tm);
   return text;
 }
 
 Result<std::string> alternativeNames(std::vector<std::string> hosts) {
-  if (hosts.size() > kMostHosts) return Status::invalid("a certificate is for at most 4096 hosts");
+  if (hosts.size() > kMostHosts) return Status::invalid("a certificate can name at most 4096 hosts");
   hosts.insert(hosts.begin(), {"localhost", "127.0.0.1", "::1"});
   std::string names;
   for (const std::string& host : hosts) {
@@ -177,7 +177,7 @@ Result<std::vector<std::string>> makeCertificates(const CertificateOptions& o) {
   for (const std::string& name : names)
     for (const char* ending : {".pem", "-key.pem"})
       if (const std::string path = o.folder + "/" + name + ending; fs::exists(fs::symlink_status(path, error)))
-        return Status::invalid(path + " is there already: nothing was overwritten");
+        return Status::invalid(path + " already exists: nothing was overwritten");
 
   Result<Signed> ca = o.authority.empty() ? makeOne({"TraceSmith cluster authority", true, "", ""}, nullptr, o)
                                           : readAuthority(o.authority);

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "access/guard.hpp"
+#include "base/clock.hpp"
 #include "base/file.hpp"
 #include "cluster/rpc/rpc.hpp"
 #include "cluster/wire/convert.hpp"
@@ -32,15 +33,7 @@ class RpcClient final : public Client {
   Result<ClusterStatus> status() override {
     pb::GetStatusResponse response;
     TS_TRY(call(&pb::ClusterService::Stub::GetStatus, pb::GetStatusRequest(), response));
-    ClusterStatus status;
-    for (const pb::NodeState& node : response.nodes()) status.nodes.push_back(fromMessage(node));
-    for (const pb::Session& session : response.sessions()) status.sessions.push_back(fromMessage(session));
-    status.now_ns = response.now_ns();
-    status.problem = response.problem();
-    status.stored_bytes = response.stored_bytes();
-    status.memory_bytes = response.memory_bytes();
-    status.version = response.version();
-    return status;
+    return fromMessage(response);
   }
 
   Result<std::string> addNode(const std::string& address) override {
@@ -60,12 +53,7 @@ class RpcClient final : public Client {
 
   Result<SessionInfo> start(const StartOptions& options) override {
     pb::StartCaptureRequest request;
-    request.set_name(options.name);
-    request.set_last_s(options.last_s);
-    request.set_duration_s(options.duration_s);
-    request.set_freq_ms(options.freq_ms);
-    request.set_max_bytes(options.max_bytes);
-    request.set_max_age_s(options.max_age_s);
+    toMessage(options, request);
     pb::StartCaptureResponse response;
     TS_TRY(call(&pb::ClusterService::Stub::StartCapture, request, response));
     return fromMessage(response.session());
@@ -100,11 +88,7 @@ class RpcClient final : public Client {
   Result<LiveStatus> live() override {
     pb::GetLiveResponse response;
     TS_TRY(call(&pb::ClusterService::Stub::GetLive, pb::GetLiveRequest(), response));
-    LiveStatus live;
-    live.now_ns = response.now_ns();
-    for (const pb::LiveEntry& entry : response.nodes())
-      live.nodes.push_back({fromMessage(entry.report()), entry.age_s()});
-    return live;
+    return fromMessage(response);
   }
 
   Result<HangStatus> hang() override {
@@ -118,21 +102,22 @@ class RpcClient final : public Client {
     for (int i = 0; i < count; ++i) {
       pb::SyncTimeRequest request;
       pb::SyncTimeResponse response;
-      request.set_t1(sync::rawClock());
+      request.set_t1(rawClock());
       TS_TRY(call(&pb::ClusterService::Stub::SyncTime, request, response));
-      burst.push_back({request.t1(), response.t2(), response.t3(), sync::rawClock()});
+      burst.push_back({request.t1(), response.t2(), response.t3(), rawClock()});
     }
     return burst;
   }
 
-  Status fetch(const std::string& name_or_id, const std::string& path,
-               const std::function<void(uint64_t)>& progress) override {
+  Status fetch(const std::string& name_or_id, const std::string& path, const std::function<void(uint64_t)>& progress,
+               const std::vector<std::string>& nodes) override {
     Result<OutputFile> out = OutputFile::create(path);
     if (!out) return out.status();
     grpc::ClientContext context;
     addToken(context, token_);
     pb::CollectTraceRequest request;
     request.set_session(name_or_id);
+    for (const std::string& node : nodes) request.add_node_ids(node);
     auto reader = stub_->CollectTrace(&context, request);
     pb::TraceChunk chunk;
     uint64_t bytes = 0;
@@ -151,7 +136,7 @@ class RpcClient final : public Client {
     const grpc::Status status = reader->Finish();
     TS_TRY(writing);
     TS_TRY(fromGrpc(status, what_));
-    if (!last) return Status::io("the master ended in the middle of the trace");
+    if (!last) return Status::io("the master closed the connection in the middle of the trace");
     return out->commit();
   }
 

@@ -38,13 +38,13 @@ Result<Pem> readPem(const access::SecurityOptions& s) {
 std::string readableReason(const std::string& text) {
   auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
   if (has("CERTIFICATE_VERIFY_FAILED") || has("certificate verify failed"))
-    return "its certificate is not of the authority in --tls-ca, or has expired";
+    return "its certificate is not signed by the authority in --tls-ca, or has expired";
   if (has("Hostname Verification Check failed"))
     return "its certificate is for other hosts (tracesmith cluster certs --host)";
   if (has("WRONG_VERSION_NUMBER") || has("wrong version number")) return "it does not speak TLS";
   if (has("failed to connect") && (has("Socket closed") || has("Broken pipe") || has("reset by peer")))
-    return "it hung up: it wants TLS, with a certificate it knows (--tls-ca, --tls-cert, --tls-key)";
-  if (has("Received http2 header")) return "what listens there does not know this request";
+    return "it closed the connection: it requires TLS with a certificate it accepts (--tls-ca, --tls-cert, --tls-key)";
+  if (has("Received http2 header")) return "the server there does not know this request";
   return text;
 }
 
@@ -69,7 +69,7 @@ static_assert(std::size(kGrpcCodes) == kCodes);
 
 Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const access::SecurityOptions& s) {
   if (s.tls_cert.empty() && s.tls_key.empty() && s.tls_ca.empty()) return grpc::InsecureServerCredentials();
-  if (s.tls_cert.empty()) return Status::invalid("a server that speaks TLS needs --tls-cert and --tls-key");
+  if (s.tls_cert.empty()) return Status::invalid("a TLS server needs --tls-cert and --tls-key");
   Result<Pem> pem = readPem(s);
   if (!pem) return pem.status();
   grpc::SslServerCredentialsOptions options(s.tls_ca.empty()
@@ -122,7 +122,7 @@ Status fromGrpc(const grpc::Status& status, const std::string& what) {
   for (const auto& [ours, theirs] : kGrpcCodes)
     if (theirs == status.error_code()) code = ours;
   if (code == Code::kUnsupported && status.error_message().empty())
-    return {code, what + ": what listens there does not know this request"};
+    return {code, what + ": the server there does not know this request"};
   const bool unheard = code == Code::kUnavailable || code == Code::kTimeout || code == Code::kUnsupported;
   return {code, unheard ? what + ": " + readableReason(status.error_message()) : status.error_message()};
 }
@@ -156,7 +156,7 @@ Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const 
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (!server || got == 0)
     return Status::io("cannot listen on " + address.text() +
-                      ": the port is in use, or the address is not this machine's");
+                      ": the port is in use, or the address does not belong to this machine");
   port = static_cast<uint16_t>(got);
   return server;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/statistics.hpp"
+
 namespace tracesmith::cluster {
 namespace {
 
@@ -68,10 +70,6 @@ ClockCorrelator::DriftModel ClockCorrelator::modelLocked(const std::vector<Corre
     if (const double dx = all[i + half].first - all[i].first; dx != 0)
       slopes.push_back((all[i + half].second - all[i].second) / dx);
   if (slopes.empty()) return model;
-  auto median = [](std::vector<double> v) {
-    std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-    return v[v.size() / 2];
-  };
   const double slope = median(slopes);
   for (auto [x, y] : all) rest.push_back(y - slope * x);
   const double level = median(rest);

@@ -1,51 +1,35 @@
 #include "tracesmith/cluster/cluster_master.hpp"
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <cstdio>
+#include <cmath>
 #include <future>
-#include <mutex>
-#include <thread>
 
-#include "access/names.hpp"
-#include "base/file.hpp"
-#include "base/progress.hpp"
+#include "base/clock.hpp"
+#include "base/text.hpp"
 #include "cluster/master/service.hpp"
 #include "cluster/rpc/client.hpp"
+#include "cluster/sdk/cluster_master_impl.hpp"
 #include "cluster/sdk/node_info.hpp"
-#include "sync/clock_table.hpp"
-#include "trace/export/export.hpp"
-#include "tracesmith/analysis/analysis.hpp"
-#include "tracesmith/trace/reader.hpp"
+#include "sync/exchange.hpp"
 
 namespace tracesmith::cluster {
 
-struct ClusterMaster::Impl {
-  ClusterMasterConfig config;
-  std::unique_ptr<Server> server;
-  mutable std::mutex mutex;  // guards what follows: a client is for one thread at a time
-  std::unique_ptr<Client> client;
-  std::string session;  // of the last capture
-  mutable std::string error;
-  ClientOptions own;                 // to this master
-  std::unique_ptr<Client> follower;  // of the subscription
-  std::thread following;
-  std::atomic<uint64_t> lost{0};
+namespace {
 
-  bool note(const Status& status) const {
-    if (!status) error = status.message();
-    return status.ok();
-  }
-  ClusterStatus status() const {
-    if (!client) return {};
-    Result<ClusterStatus> s = client->status();
-    if (!s) (void)note(s.status());
-    return s ? *s : ClusterStatus{};
-  }
-  bool exportTo(const std::string& filename);
-  bool exportAs(Status (*format)(trace::Export&), const std::string& filename);
-};
+/// The master's Unix clock is everybody's reference: where the user names a source, the two must agree.
+Status checkReference(const TimeSyncConfig& config) {
+  if (config.method != TimeSyncMethod::NTP && config.method != TimeSyncMethod::PTP) return {};
+  TimeSync source(config);
+  const SyncResult told = source.synchronize();
+  if (!told.success) return source.lastStatus();
+  const int64_t raw = rawClock();
+  const int64_t off = unixClock() - raw - told.offset_ns;
+  if (std::abs(off) <= config.max_acceptable_offset_ns) return {};
+  return Status::invalid("this machine's clock is off by " + humanNs(static_cast<double>(off)) +
+                         " from the source it is to follow: set it right, with chrony for example");
+}
+
+}  // namespace
 
 ClusterMaster::ClusterMaster(const ClusterMasterConfig& config) : impl_(std::make_unique<Impl>()) {
   impl_->config = config;
@@ -63,6 +47,7 @@ bool ClusterMaster::start() {
   options.timeout_ms = c.node_timeout_ms;
   options.data_dir = c.data_dir;
   options.security = {c.token_file, c.tls_cert, c.tls_key, c.tls_ca};
+  if (Status right = checkReference(c.time_sync_config); !right) return impl_->note(right);
   Result<std::unique_ptr<Server>> server = startMasterServer(options);
   if (!server) return impl_->note(server.status());
   impl_->server = std::move(*server);
@@ -93,9 +78,9 @@ uint16_t ClusterMaster::port() const {
   return impl_->server ? impl_->server->port() : 0;
 }
 
-std::string ClusterMaster::lastError() const {
+Status ClusterMaster::lastStatus() const {
   std::lock_guard lock(impl_->mutex);
-  return impl_->error;
+  return impl_->last;
 }
 
 bool ClusterMaster::registerNode(const std::string& address, uint16_t port) {
@@ -113,18 +98,25 @@ bool ClusterMaster::unregisterNode(const std::string& node_id) {
 std::vector<NodeConnection> ClusterMaster::getConnectedNodes() const {
   std::lock_guard lock(impl_->mutex);
   std::vector<NodeConnection> all;
-  for (const NodeStatus& n : impl_->status().nodes) {
+  const ClusterStatus status = impl_->status();
+  for (const NodeStatus& n : status.nodes) {
     if (!n.connected) continue;
     NodeConnection c;
     c.node_id = n.node;
-    c.address = n.address;
+    const size_t colon = n.address.rfind(':');
+    c.address = n.address.substr(0, colon);
+    int64_t port = 0;
+    if (colon != std::string::npos && parseInt(n.address.substr(colon + 1), port)) c.port = static_cast<uint16_t>(port);
     c.connected = n.connected;
     c.healthy = n.healthy;
-    c.silent_seconds = n.silent_s;
-    c.time_offset = n.clock_offset_ns;
-    if (n.clock_known) c.time_error_bound = n.clock_bound_ns;
+    c.silent_seconds = n.silent_s.value_or(0);  // a node that is connected was heard
+    if (n.silent_s) c.last_heartbeat = static_cast<Timestamp>(status.now_ns - std::llround(*n.silent_s * 1e9));
+    if (n.clock) {
+      c.time_offset = n.clock->offset_ns;
+      c.time_error_bound = n.clock->bound_ns;
+    }
     c.info = infoOf(n);
-    c.info.ip_address = n.address.substr(0, n.address.rfind(':'));
+    c.info.ip_address = c.address;
     all.push_back(std::move(c));
   }
   return all;
@@ -161,6 +153,28 @@ bool ClusterMaster::stopClusterCapture(double wait_seconds) {
   }
 }
 
+void ClusterMaster::synchronizeClusterTime() {
+  std::lock_guard lock(impl_->mutex);
+  const auto began = std::chrono::steady_clock::now();
+  const auto patience = std::chrono::milliseconds(2 * impl_->config.heartbeat_interval_ms) + std::chrono::seconds(5);
+  for (;;) {
+    const auto waited = std::chrono::steady_clock::now() - began;
+    std::string waiting;
+    for (const NodeStatus& n : impl_->status().nodes)
+      if (n.connected && (!n.clock || n.silent_s.value_or(1e9) > std::chrono::duration<double>(waited).count()))
+        waiting += (waiting.empty() ? "" : ", ") + n.node;
+    if (waiting.empty()) {
+      impl_->last = {};
+      return;
+    }
+    if (waited > patience) {
+      (void)impl_->note(Status::io("the clocks of these nodes are not known: " + waiting));
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 std::map<std::string, int64_t> ClusterMaster::getNodeTimeOffsets() const {
   std::map<std::string, int64_t> offsets;
   for (const NodeConnection& c : getConnectedNodes())
@@ -171,12 +185,20 @@ std::map<std::string, int64_t> ClusterMaster::getNodeTimeOffsets() const {
 ClusterMaster::ClusterStatistics ClusterMaster::getClusterStatistics() const {
   std::lock_guard lock(impl_->mutex);
   ClusterStatistics s;
-  for (const NodeStatus& n : impl_->status().nodes) {
+  const ClusterStatus status = impl_->status();
+  impl_->count(status.sessions);
+  for (const auto& [node, c] : impl_->counts) {
+    s.total_nccl_ops += c.nccl_operations;
+    s.total_nccl_bytes += c.nccl_bytes;
+  }
+  for (const NodeStatus& n : status.nodes) {
     ++s.total_nodes;
     s.total_gpus += static_cast<uint32_t>(n.gpus.size());
     s.total_events += n.stored_events;
     s.total_bytes += n.stored_bytes;
-    s.per_node_stats[n.node] = statisticsOf(n);
+    const auto counts = impl_->counts.find(n.node);
+    s.per_node_stats[n.node] =
+        statisticsOf(n, counts == impl_->counts.end() ? NodeAggregator::Statistics{} : counts->second);
   }
   return s;
 }
@@ -184,7 +206,8 @@ ClusterMaster::ClusterStatistics ClusterMaster::getClusterStatistics() const {
 bool ClusterMaster::subscribeToEvents(EventCallback callback) {
   unsubscribeFromEvents();
   std::lock_guard lock(impl_->mutex);
-  if (!impl_->server) return impl_->note(Status::invalid("the master does not run"));
+  if (!impl_->server) return impl_->note(Status::invalid("the master is not running"));
+  if (!impl_->config.enable_streaming) return impl_->note(Status::invalid("the configuration turns streaming off"));
   Result<std::unique_ptr<Client>> client = connectClient(impl_->own);
   if (!client) return impl_->note(client.status());
   impl_->follower = std::move(*client);
@@ -216,99 +239,5 @@ void ClusterMaster::unsubscribeFromEvents() {
 }
 
 uint64_t ClusterMaster::eventsLost() const { return impl_->lost; }
-
-TraceRecord ClusterMaster::collectAllTraces() {
-  TraceRecord record;
-  const std::string path = impl_->config.data_dir + "/collected-" + access::randomHex(8) + ".sbt";
-  if (!exportToSBT(path)) return record;
-  std::lock_guard lock(impl_->mutex);
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);
-  if (!impl_->note(reader.status())) return record;
-  record.path = path;
-  record.event_count = (*reader)->rows(trace::tableOf<trace::EventRow>());
-  for (const SessionInfo& s : impl_->status().sessions) {
-    if (s.id != impl_->session) continue;
-    record.complete = s.state == "complete";
-    for (const SessionNode& node : s.nodes) record.nodes.push_back(node.node);
-  }
-  return record;
-}
-
-ClusterTimeline ClusterMaster::buildClusterTimeline() {
-  ClusterTimeline timeline;
-  const TraceRecord record = collectAllTraces();
-  if (record.path.empty()) return timeline;
-  const bool opened = timeline.open(record.path);
-  std::remove(record.path.c_str());
-  std::lock_guard lock(impl_->mutex);
-  if (!opened) impl_->error = timeline.lastError();
-  return timeline;
-}
-
-CommAnalysis::CommMatrix ClusterMaster::getClusterCommMatrix() {
-  CommAnalysis::CommMatrix cells;
-  const TraceRecord record = collectAllTraces();
-  if (record.path.empty()) return cells;
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(record.path);
-  Result<analysis::Analysis> result = reader ? analysis::analyze(**reader, {}) : reader.status();
-  std::remove(record.path.c_str());
-  std::lock_guard lock(impl_->mutex);
-  if (!impl_->note(result.status())) return cells;
-  for (const analysis::MatrixCell& c : result->matrix)
-    cells.world_size = std::max({cells.world_size, static_cast<uint32_t>(c.from) + 1, static_cast<uint32_t>(c.to) + 1});
-  const size_t n = cells.world_size;
-  cells.bytes.assign(n, std::vector<uint64_t>(n));
-  cells.count = cells.bytes;
-  cells.avg_latency.assign(n, std::vector<double>(n));
-  for (const analysis::MatrixCell& c : result->matrix) {
-    const auto from = static_cast<size_t>(c.from), to = static_cast<size_t>(c.to);
-    cells.bytes[from][to] = c.bytes;
-    cells.count[from][to] = c.count;
-    cells.avg_latency[from][to] = c.latency_us;
-  }
-  return cells;
-}
-
-namespace {
-
-Status convert(const std::string& sbt, const std::string& filename, Status (*format)(trace::Export&)) {
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(sbt);
-  if (!reader) return reader.status();
-  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
-  if (!clock) return clock.status();
-  trace::Selection all;
-  all.clock = clock->get();
-  Result<OutputFile> out = OutputFile::create(filename);
-  if (!out) return out.status();
-  BufferedWriter writer(out->file());
-  Progress progress("exporting");
-  trace::Export e{**reader, all, writer, progress};
-  TS_TRY(format(e));
-  TS_TRY(writer.flush());
-  return out->commit();
-}
-
-}  // namespace
-
-bool ClusterMaster::Impl::exportTo(const std::string& filename) {
-  std::lock_guard lock(mutex);
-  if (!client || session.empty()) return note(Status::invalid("nothing was captured"));
-  return note(client->fetch(session, filename, {}));
-}
-
-bool ClusterMaster::Impl::exportAs(Status (*format)(trace::Export&), const std::string& filename) {
-  const std::string sbt = filename + ".sbt.part";
-  if (!exportTo(sbt)) return false;
-  const Status status = convert(sbt, filename, format);
-  std::remove(sbt.c_str());
-  std::lock_guard lock(mutex);
-  return note(status);
-}
-
-bool ClusterMaster::exportToSBT(const std::string& filename) { return impl_->exportTo(filename); }
-bool ClusterMaster::exportToPerfetto(const std::string& filename) {
-  return impl_->exportAs(trace::exportPerfetto, filename);
-}
-bool ClusterMaster::exportToJSON(const std::string& filename) { return impl_->exportAs(trace::exportChrome, filename); }
 
 }  // namespace tracesmith::cluster

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <map>
 
+#include "cluster/sdk/trace_contents.hpp"
 #include "cluster/wire/trace_events.hpp"
-#include "sync/clock_table.hpp"
-#include "trace/export/time_order.hpp"
+#include "trace/clocks.hpp"
+#include "trace/time_order.hpp"
 #include "tracesmith/cluster/cluster_types.hpp"
 
 namespace tracesmith::cluster {
@@ -18,10 +20,19 @@ struct ClusterTimeline::Impl {
     bool more;
   };
   std::unique_ptr<Reader> reader;
-  std::unique_ptr<sync::TraceClock> clock;  // of several nodes
-  sync::ClockTable only;                    // of one
+  std::unique_ptr<trace::TraceClock> clock;  // of several nodes
+  trace::ClockTable only;                    // of one
   std::vector<std::unique_ptr<Rows>> tables;
-  std::string error;
+  /// Rows from the first on.
+  std::vector<std::unique_ptr<Rows>> open() const {
+    Selection all;
+    all.clock = clock.get();
+    std::vector<std::unique_ptr<Rows>> opened;
+    for (const TableInfo* table : {&tableOf<EventRow>(), &tableOf<CollectiveRow>()})
+      opened.push_back(std::make_unique<Rows>(*reader, *table, all));
+    return opened;
+  }
+  Status last;
 };
 
 ClusterTimeline::ClusterTimeline() : impl_(std::make_unique<Impl>()) {}
@@ -29,15 +40,15 @@ ClusterTimeline::~ClusterTimeline() = default;
 ClusterTimeline::ClusterTimeline(ClusterTimeline&&) noexcept = default;
 ClusterTimeline& ClusterTimeline::operator=(ClusterTimeline&&) noexcept = default;
 
-std::string ClusterTimeline::lastError() const { return impl_->error; }
+Status ClusterTimeline::lastStatus() const { return impl_->last; }
 
 bool ClusterTimeline::open(const std::string& trace) {
   const Status status = [&]() -> Status {
     Result<std::unique_ptr<Reader>> reader = Reader::open(trace);
     if (!reader) return reader.status();
-    Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
+    Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(**reader);
     if (!clock) return clock.status();
-    Result<sync::Clocks> clocks = sync::readClocks(**reader);
+    Result<trace::Clocks> clocks = trace::readClocks(**reader);
     if (!clocks) return clocks.status();
     impl_->tables.clear();
     impl_->reader = std::move(*reader);
@@ -45,7 +56,7 @@ bool ClusterTimeline::open(const std::string& trace) {
     if (!impl_->clock && !clocks->empty()) impl_->only = clocks->begin()->second;
     return {};
   }();
-  impl_->error = status.message();
+  impl_->last = status;
   if (!status) return false;
   int64_t first = INT64_MAX, last = INT64_MIN;
   event_count = 0;
@@ -56,18 +67,55 @@ bool ClusterTimeline::open(const std::string& trace) {
     tableTimes(*impl_->reader, *table, all.clock, low, high);
     if (low != 0 || high != 0) first = std::min(first, low), last = std::max(last, high);
     event_count += impl_->reader->rows(*table);
-    impl_->tables.push_back(std::make_unique<Impl::Rows>(*impl_->reader, *table, all));
   }
+  impl_->tables = impl_->open();
   start_time = first <= last ? static_cast<Timestamp>(impl_->only.toReference(first)) : 0;
   end_time = first <= last ? static_cast<Timestamp>(impl_->only.toReference(last)) : 0;
   return true;
+}
+
+bool ClusterTimeline::load(uint64_t max_events_per_node) {
+  const Status status = [&]() -> Status {
+    if (!impl_->reader) return Status::invalid("no trace is open");
+    Result<std::vector<NCCLOperation>> operations = ncclOperations(*impl_->reader, impl_->clock.get());
+    if (!operations) return operations.status();
+    Result<GPUTopologyInfo> topology = recordedTopology(*impl_->reader);
+    if (!topology) return topology.status();
+    nccl_ops = std::move(*operations);
+    cluster_topology = std::move(*topology);
+    auto toUnix = [&](Timestamp& t) {
+      if (t != 0) t = static_cast<Timestamp>(impl_->only.toReference(static_cast<int64_t>(t)));
+    };
+    for (NCCLOperation& o : nccl_ops) toUnix(o.start_time), toUnix(o.end_time), toUnix(o.enqueue_time);
+    // With a reading position of its own: next() goes on where it was.
+    impl_->last = {};
+    events.clear();
+    events_left_out = 0;
+    std::vector<std::unique_ptr<Impl::Rows>> reading = impl_->open();
+    reading.swap(impl_->tables);
+    std::map<std::string, uint64_t> taken;
+    std::string node;
+    for (tracesmith::TraceEvent event; next(node, event);) {
+      if (++taken[node] > max_events_per_node) {
+        ++events_left_out;
+        continue;
+      }
+      event.metadata["node"] = node;
+      events.push_back(std::move(event));
+      event = {};
+    }
+    reading.swap(impl_->tables);
+    return impl_->last;
+  }();
+  impl_->last = status;
+  return status.ok();
 }
 
 bool ClusterTimeline::next(std::string& node_id, tracesmith::TraceEvent& event) {
   Impl::Rows* earliest = nullptr;
   for (const auto& rows : impl_->tables) {
     if (!rows->order.status()) {
-      impl_->error = rows->order.status().message();
+      impl_->last = rows->order.status();
       return false;
     }
     if (rows->more && (!earliest || rows->order.ts() < earliest->order.ts())) earliest = rows.get();

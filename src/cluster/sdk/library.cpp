@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/interface_versions.hpp"
+#include "base/library.hpp"
 #include "cluster/agent/agent.hpp"
 #include "cluster/master/service.hpp"
 #include "cluster/rpc/certs.hpp"
@@ -28,8 +30,11 @@ class LibraryImpl final : public Library {
 }  // namespace tracesmith::cluster
 
 extern "C" __attribute__((visibility("default"))) tracesmith::cluster::Library* tracesmithCreateCluster(
-    const char* version) {
-  if (std::strcmp(version, tracesmith::cluster::kLibraryVersion) != 0) return nullptr;
+    const char* version, const char** why) {
+  if (std::strcmp(version, tracesmith::kClusterInterface) != 0) {
+    *why = tracesmith::kOtherVersion;
+    return nullptr;
+  }
   // What goes wrong we tell ourselves, in one line; a port scanner is no reason to write at all.
   if (!std::getenv("GRPC_VERBOSITY")) gpr_set_log_function([](gpr_log_func_args*) {});
   static tracesmith::cluster::LibraryImpl library;

@@ -8,6 +8,7 @@ namespace tracesmith::cluster {
 
 /// Without its address, which each side knows by another name.
 NodeInfo infoOf(const NodeStatus& status);
-NodeAggregator::Statistics statisticsOf(const NodeStatus& status);
+/// What the status says, over what is known of a capture.
+NodeAggregator::Statistics statisticsOf(const NodeStatus& status, NodeAggregator::Statistics capture = {});
 
 }  // namespace tracesmith::cluster

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <thread>
 
-#include "base/text.hpp"
+#include "base/clock.hpp"
 #include "cluster/rpc/client.hpp"
+#include "hardware/nvidia/gpu_clock.hpp"
 #include "sync/clock_fit.hpp"
 #include "sync/exchange.hpp"
 #include "sync/sources.hpp"
@@ -18,40 +20,25 @@ namespace {
 
 constexpr int kBurst = 8;
 constexpr size_t kMostResults = 4096;
-constexpr const char* kChrony = "chrony";
-
-/// A server, or what the chronyd of this machine knows: "chrony", "chrony:PORT".
-Result<sync::Comparison> askNtp(const std::string& server) {
-  if (server == kChrony) return sync::askChrony();
-  const std::string prefix = std::string(kChrony) + ":";
-  int64_t port = 0;
-  if (server.starts_with(prefix) && parseInt(server.substr(prefix.size()), port) && port > 0 && port < 65536)
-    return sync::askChrony(static_cast<uint16_t>(port));
-  return sync::askNtp(server);
-}
-
-SyncResult failed(const Status& status) {
-  SyncResult result;
-  result.message = status.message();
-  result.sync_time = static_cast<Timestamp>(sync::rawClock());
-  return result;
-}
 
 }  // namespace
 
 struct TimeSync::Impl {
   TimeSyncConfig config;
 
-  std::mutex asking;  // one measurement at a time; guards fit and client
+  std::mutex asking;  // one measurement at a time; guards what follows
   sync::ClockFit fit;
   std::unique_ptr<Client> client;
   std::string client_address;
+  std::unique_ptr<cuda::Driver> cuda;
 
   mutable std::mutex mutex;  // guards what follows
   std::condition_variable changed;
   sync::ClockModel model;
   bool manual = false, stop = false;
   std::deque<SyncResult> history;  // that succeeded
+  std::map<uint32_t, int64_t> gpu_offsets;
+  Status last;
   std::thread thread;
 
   Result<sync::Comparison> askMaster(const std::string& address) {
@@ -68,8 +55,37 @@ struct TimeSync::Impl {
     Result<std::vector<sync::Exchange>> burst = client->syncTime(kBurst);
     if (!burst) return burst.status();
     fit.add(*burst);
-    const sync::ClockModel m = fit.at(sync::rawClock());
+    const sync::ClockModel m = fit.at(rawClock());
     return sync::Comparison{m.at_ns, m.offset_ns, m.bound_ns, fit.bestDelay()};
+  }
+
+  /// A node's raw clock: ours and its own against the master's, one after the other.
+  Result<sync::Comparison> askNode(const std::string& node) {
+    Result<sync::Comparison> ours = askMaster(config.master);
+    if (!ours) return ours;
+    Result<ClusterStatus> cluster = client->status();
+    if (!cluster) return cluster.status();
+    for (const NodeStatus& n : cluster->nodes) {
+      if (n.node != node) continue;
+      if (!n.clock) return Status::invalid("the clock of node " + node + " is not known yet");
+      ours->offset_ns -= n.clock->offset_ns;
+      ours->bound_ns += n.clock->bound_ns;
+      return ours;
+    }
+    return Status::notFound("the master at " + config.master + " knows no node " + node);
+  }
+
+  Result<sync::Comparison> askGpu(uint32_t gpu) {
+    if (!cuda) {
+      Result<std::unique_ptr<cuda::Driver>> driver = cuda::Driver::open();
+      if (!driver) return driver.status();
+      cuda = std::move(*driver);
+    }
+    Result<cuda::ClockReading> r = cuda::readGpuClock(*cuda, gpu);
+    if (!r) return r.status();
+    std::lock_guard lock(mutex);
+    gpu_offsets[gpu] = r->offset_ns;
+    return sync::Comparison{r->raw_ns, r->offset_ns, r->bound_ns, r->round_trip_ns};
   }
 
   Result<sync::Comparison> ask() {
@@ -77,17 +93,23 @@ struct TimeSync::Impl {
       case TimeSyncMethod::SystemClock:
         return sync::askSystem();
       case TimeSyncMethod::NTP:
-        return askNtp(config.ntp_server);
+        return sync::ask({sync::Source::Kind::ntp, config.ntp_server});
       case TimeSyncMethod::PTP:
         return sync::askPtp(config.ptp_interface);
       case TimeSyncMethod::Custom:
         return askMaster(config.master);
       case TimeSyncMethod::CUDA:
-        break;
+        return askGpu(config.gpu_id);
     }
-    return Status::unsupported(
-        "a GPU's clock is compared inside the recorded process, by the probe: its records come on "
-        "the host's clock already");
+    return Status::invalid("no such method");
+  }
+
+  SyncResult failed(const Status& status, SyncResult result = {}) {
+    result.message = status.message();
+    if (result.sync_time == 0) result.sync_time = static_cast<Timestamp>(rawClock());
+    std::lock_guard lock(mutex);
+    last = status;
+    return result;
   }
 
   SyncResult take(const Result<sync::Comparison>& measured) {
@@ -97,12 +119,14 @@ struct TimeSync::Impl {
     result.round_trip_ns = measured->round_trip_ns;
     result.uncertainty_ns = static_cast<double>(measured->bound_ns);
     result.sync_time = static_cast<Timestamp>(measured->raw_ns);
-    if (measured->bound_ns > config.max_acceptable_offset_ns) {
-      result.message = "the clock is known to " + std::to_string(measured->bound_ns) + " ns only";
-      return result;
-    }
+    if (measured->bound_ns < 0) return failed(Status::invalid("this machine's clock is not synchronised"), result);
+    if (measured->bound_ns > config.max_acceptable_offset_ns)
+      return failed(Status::invalid("the clock is known only to within " + std::to_string(measured->bound_ns) +
+                                    " ns, which is more than is acceptable"),
+                    result);
     result.success = true;
     std::lock_guard lock(mutex);
+    last = {};
     history.push_back(result);
     if (history.size() > kMostResults) history.pop_front();
     if (manual) return result;
@@ -147,9 +171,28 @@ SyncResult TimeSync::synchronize() {
   return impl_->take(impl_->ask());
 }
 
-SyncResult TimeSync::synchronizeWithNode(const std::string& node_address) {
+SyncResult TimeSync::synchronizeWithNode(const std::string& node_id) {
   std::lock_guard lock(impl_->asking);
-  return impl_->take(impl_->askMaster(node_address));
+  const bool address = node_id.find(':') != std::string::npos;
+  return impl_->take(address ? impl_->askMaster(node_id) : impl_->askNode(node_id));
+}
+
+void TimeSync::correlateGPUTimestamps(uint32_t gpu_id) {
+  std::lock_guard asking(impl_->asking);
+  const Result<sync::Comparison> measured = impl_->askGpu(gpu_id);
+  std::lock_guard lock(impl_->mutex);
+  impl_->last = measured.status();
+}
+
+int64_t TimeSync::getGPUOffset(uint32_t gpu_id) const {
+  std::lock_guard lock(impl_->mutex);
+  const auto found = impl_->gpu_offsets.find(gpu_id);
+  return found == impl_->gpu_offsets.end() ? 0 : found->second;
+}
+
+Status TimeSync::lastStatus() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->last;
 }
 
 Timestamp TimeSync::toSynchronizedTime(Timestamp local_time) const {
@@ -163,7 +206,7 @@ Timestamp TimeSync::toLocalTime(Timestamp sync_time) const {
 }
 
 int64_t TimeSync::getCurrentOffset() const {
-  const int64_t now = sync::rawClock();
+  const int64_t now = rawClock();
   std::lock_guard lock(impl_->mutex);
   return impl_->model.toReference(now) - now;
 }

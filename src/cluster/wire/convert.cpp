@@ -1,110 +1,87 @@
 #include "cluster/wire/convert.hpp"
 
+#include <algorithm>
+#include <type_traits>
+
 namespace tracesmith::cluster {
 
-void toMessage(const SessionInfo& s, Session& m) {
-  m.set_id(s.id);
-  m.set_name(s.name);
-  m.set_start_ns(s.start_ns);
-  m.set_end_ns(s.end_ns);
-  m.set_state(s.state);
-  m.set_freq_ms(s.freq_ms);
-  m.set_bytes(s.bytes);
-  m.set_max_bytes(s.max_bytes);
-  m.set_max_age_s(s.max_age_s);
-  for (const SessionNode& node : s.nodes) {
-    NodeProgress& n = *m.add_nodes();
-    n.set_node_id(node.node);
-    n.set_complete(node.complete);
-    n.set_covered_ns(node.covered_ns);
-    n.set_healthy(node.healthy);
+using namespace model;
+
+namespace {
+
+constexpr size_t kLongestText = 4096;  // of a text from a message
+
+template <typename T>
+T bounded(const T& value) {
+  if constexpr (std::is_same_v<T, std::string>)
+    return value.substr(0, kLongestText);
+  else
+    return value;
+}
+
+template <typename Kind>
+constexpr bool kIsIndex = std::is_same_v<Kind, kind::Index>;
+
+// put: the fields of a struct into a message. An index that is not known is not there.
+#define STRUCT(Name, Message, doc) \
+  template <typename M>            \
+  void put(const Name& s, M& m) {
+#define STRUCT_OF(Name, Message, Base, doc) \
+  STRUCT(Name, Message, doc)                \
+  put(static_cast<const Base&>(s), m);
+#define FIELD(Struct, Kind, name, doc) \
+  if (!kIsIndex<kind::Kind> || s.name != kind::Kind::none()) m.set_##name(s.name);
+#define MAYBE(Struct, Kind, name, doc) \
+  if (s.name) m.set_##name(*s.name);
+#define LIST(Struct, Kind, name, most, doc) \
+  for (const auto& item : s.name) m.add_##name(item);
+#define CHOICE(Struct, Enum, name, doc) m.set_##name(nameOf(s.name));
+#define PART(Struct, Other, name, doc) put(s.name, *m.mutable_##name());
+#define MAYBE_PART(Struct, Other, name, doc) \
+  if (s.name) put(*s.name, *m.mutable_##name());
+#define PARTS(Struct, Other, name, most, doc) \
+  for (const Other& item : s.name) put(item, *m.add_##name());
+#define END_STRUCT(Name) }
+#include "model/travel.def"
+
+// take: the fields of a message into a struct.
+#define STRUCT(Name, Message, doc) \
+  template <typename M>            \
+  void take(const M& m, Name& s) {
+#define STRUCT_OF(Name, Message, Base, doc) \
+  STRUCT(Name, Message, doc)                \
+  take(m, static_cast<Base&>(s));
+#define FIELD(Struct, Kind, name, doc)                       \
+  if constexpr (kIsIndex<kind::Kind>)                        \
+    s.name = m.has_##name() ? m.name() : kind::Kind::none(); \
+  else                                                       \
+    s.name = bounded(m.name());
+#define MAYBE(Struct, Kind, name, doc) \
+  if (m.has_##name()) s.name = m.name();
+#define LIST(Struct, Kind, name, most, doc) \
+  for (int i = 0; i < std::min(most, m.name##_size()); ++i) s.name.push_back(bounded(m.name(i)));
+#define CHOICE(Struct, Enum, name, doc) fromName(m.name(), s.name);
+#define PART(Struct, Other, name, doc) take(m.name(), s.name);
+#define MAYBE_PART(Struct, Other, name, doc) \
+  if (m.has_##name()) take(m.name(), s.name.emplace());
+#define PARTS(Struct, Other, name, most, doc) \
+  for (int i = 0; i < std::min(most, m.name##_size()); ++i) take(m.name(i), s.name.emplace_back());
+#define END_STRUCT(Name) }
+#include "model/travel.def"
+
+}  // namespace
+
+#define STRUCT(Name, Message, doc)                                                        \
+  void toMessage(const model::Name& value, pb::Message& message) { put(value, message); } \
+  model::Name fromMessage(const pb::Message& message) {                                   \
+    model::Name value;                                                                    \
+    take(message, value);                                                                 \
+    return value;                                                                         \
   }
-}
-
-SessionInfo fromMessage(const Session& m) {
-  SessionInfo s;
-  s.id = m.id();
-  s.name = m.name();
-  s.start_ns = m.start_ns();
-  s.end_ns = m.end_ns();
-  s.state = m.state();
-  s.freq_ms = m.freq_ms();
-  s.bytes = m.bytes();
-  s.max_bytes = m.max_bytes();
-  s.max_age_s = m.max_age_s();
-  for (const NodeProgress& n : m.nodes()) s.nodes.push_back({n.node_id(), n.complete(), n.healthy(), n.covered_ns()});
-  return s;
-}
-
-void toMessage(const NodeStatus& s, NodeState& m) {
-  RegisterNodeRequest& info = *m.mutable_info();
-  info.set_node_id(s.node);
-  info.set_hostname(s.hostname);
-  info.set_version(s.version);
-  info.set_boot_id(s.boot_id);
-  info.set_gpu_count(static_cast<uint32_t>(s.gpus.size()));
-  for (const DeviceStatus& gpu : s.gpus) {
-    DeviceInfo& d = *info.add_gpus();
-    d.set_device_index(gpu.index);
-    d.set_name(gpu.name);
-    d.set_total_memory(gpu.memory_bytes);
-  }
-  m.set_address(s.address);
-  m.set_connected(s.connected);
-  m.set_healthy(s.healthy);
-  m.set_silent_s(s.silent_s);
-  m.set_stored_bytes(s.stored_bytes);
-  m.set_stored_events(s.stored_events);
-  HeartbeatRequest& last = *m.mutable_last();
-  ClockState& clock = *last.mutable_clock();
-  clock.set_offset_ns(s.clock_offset_ns);
-  clock.set_drift_ppm(s.clock_drift_ppm);
-  clock.set_bound_ns(s.clock_known ? s.clock_bound_ns : -1);
-  clock.set_method(s.clock_method);
-  clock.set_faults(s.clock_faults);
-  clock.set_delay_ns(s.clock_delay_ns);
-  last.set_processes(s.processes);
-  last.set_captures(s.captures);
-  last.set_records(s.records);
-  last.set_losses(s.losses);
-  last.set_spool_bytes(s.spool_bytes);
-  last.set_problem(s.problem);
-}
-
-NodeStatus fromMessage(const HeartbeatRequest& m) {
-  NodeStatus s;
-  s.node = m.node_id();
-  s.clock_known = m.has_clock() && m.clock().bound_ns() >= 0;
-  s.clock_offset_ns = m.clock().offset_ns();
-  s.clock_drift_ppm = m.clock().drift_ppm();
-  s.clock_bound_ns = m.clock().bound_ns();
-  s.clock_method = m.clock().method().substr(0, 64);
-  s.clock_faults = m.clock().faults();
-  s.clock_delay_ns = m.clock().delay_ns();
-  s.processes = m.processes();
-  s.captures = m.captures();
-  s.records = m.records();
-  s.losses = m.losses();
-  s.spool_bytes = m.spool_bytes();
-  s.problem = m.problem().substr(0, 1024);
-  return s;
-}
-
-NodeStatus fromMessage(const NodeState& m) {
-  NodeStatus s = fromMessage(m.last());
-  s.node = m.info().node_id();
-  s.hostname = m.info().hostname();
-  s.version = m.info().version();
-  s.boot_id = m.info().boot_id();
-  for (const DeviceInfo& d : m.info().gpus()) s.gpus.push_back({d.device_index(), d.name(), d.total_memory()});
-  s.address = m.address();
-  s.connected = m.connected();
-  s.healthy = m.healthy();
-  s.silent_s = m.silent_s();
-  s.stored_bytes = m.stored_bytes();
-  s.stored_events = m.stored_events();
-  return s;
-}
+#define STRUCT_OF(Name, Message, Base, doc) STRUCT(Name, Message, doc)
+#define KEPT(Name, doc)
+#define KEPT_OF(Name, Base, doc)
+#include "model/travel.def"
 
 void toMessage(const LiveEvent& live, pb::TraceEvent& m) {
   const tracesmith::TraceEvent& e = live.event;
@@ -140,13 +117,6 @@ LiveEvent fromMessage(const pb::TraceEvent& m) {
   if (m.has_bytes()) e.memory_params = MemoryParams{m.bytes(), {}, {}};
   e.metadata.insert(m.metadata().begin(), m.metadata().end());
   return live;
-}
-
-void toMessage(const CaptureSpan& span, Capture& m) {
-  m.set_id(span.id);
-  m.set_start_ns(span.start_ns);
-  m.set_end_ns(span.end_ns);
-  m.set_freq_ms(span.freq_ms);
 }
 
 }  // namespace tracesmith::cluster

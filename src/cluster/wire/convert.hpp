@@ -2,21 +2,22 @@
 #pragma once
 
 #include "cluster/api.hpp"
-#include "cluster/wire/capture_span.hpp"
 #include "tracesmith_cluster.pb.h"
 
 namespace tracesmith::cluster {
 
 namespace pb = ::tracesmith::cluster;
 
-void toMessage(const SessionInfo& info, Session& message);
-SessionInfo fromMessage(const Session& message);
-void toMessage(const NodeStatus& status, NodeState& message);
-NodeStatus fromMessage(const NodeState& message);
-/// What a heartbeat says; the rest of the status stays empty.
-NodeStatus fromMessage(const HeartbeatRequest& message);
+/// Everything that travels (model/travel.def). What comes from a message is bounded, whatever the message holds.
+#define STRUCT(Name, Message, doc)                                \
+  void toMessage(const model::Name& value, pb::Message& message); \
+  model::Name fromMessage(const pb::Message& message);
+#define STRUCT_OF(Name, Message, Base, doc) STRUCT(Name, Message, doc)
+#define KEPT(Name, doc)
+#define KEPT_OF(Name, Base, doc)
+#include "model/travel.def"
+
 void toMessage(const LiveEvent& event, pb::TraceEvent& message);
 LiveEvent fromMessage(const pb::TraceEvent& message);
-void toMessage(const CaptureSpan& span, Capture& message);
 
 }  // namespace tracesmith::cluster

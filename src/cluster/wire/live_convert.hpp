@@ -1,18 +1,14 @@
-// Live reports and verdicts, and the messages that carry them.
+// What is special about live reports on their way.
 #pragma once
 
-#include "cluster/api.hpp"
-#include "tracesmith_cluster.pb.h"
+#include "cluster/wire/convert.hpp"
 
 namespace tracesmith::cluster {
 
 /// The metrics of a live report, those of every GPU in this order.
 const std::vector<std::string>& liveMetricNames();
 
-void toMessage(const analysis::live::NodeReport& report, LiveReport& message);
-/// Bounded, whatever the message holds.
-analysis::live::NodeReport fromMessage(const LiveReport& message);
-void toMessage(const HangStatus& status, GetHangResponse& message);
-HangStatus fromMessage(const GetHangResponse& message);
+/// An agent's report: of its metrics those we know, all of them, in our order.
+model::NodeReport takeReport(const LiveReport& message);
 
 }  // namespace tracesmith::cluster

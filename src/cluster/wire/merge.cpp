@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "base/file.hpp"
 #include "cluster/wire/checkpoint.hpp"
@@ -69,60 +70,42 @@ Status Merge::write(std::string block, uint32_t stream, uint64_t events) {
   return sink_(block, events);
 }
 
-/// The file's header and what only the session itself knows: written as a trace of its own, then taken over.
+/// The file's header and what only the session itself knows.
 Status Merge::begin(const std::vector<std::string>& missing) {
-  char path[] = "/tmp/tracesmith-merge-XXXXXX";
-  const int fd = ::mkstemp(path);
-  if (fd < 0) return errnoStatus("create", path);
-  ::close(fd);
-  std::string bytes;
-  Status status = [&]() -> Status {
-    WriterOptions options;
-    options.created_ns = session_.start_ns;
-    Result<std::unique_ptr<Writer>> writer = Writer::create(path, options);
-    if (!writer) return writer.status();
-    auto out = (*writer)->appender();
-    SessionRow row;
-    row.name = (*writer)->string(session_.name);
-    row.id = (*writer)->string(session_.id);
-    row.ts_start = session_.start_ns;
-    if (session_.end_ns != 0) row.ts_end = session_.end_ns;
-    row.source = (*writer)->string("cluster");
-    row.args = out->text("{\"freq_ms\":" + std::to_string(session_.freq_ms) + "}");
-    TS_TRY(out->append(row));
-    if (session_.removed_rows > 0) {
-      LossRow loss;
-      loss.cause = (*writer)->string("retention");
-      loss.count = static_cast<int64_t>(session_.removed_rows);
-      loss.detail = out->text("older data was removed, as --max-age or --max-bytes asked");
-      TS_TRY(out->append(loss));
-    }
-    for (const std::string& node : missing) {
-      LossRow loss;
-      loss.node = (*writer)->string(node);
-      loss.cause = (*writer)->string("not delivered");
-      loss.detail = out->text("the node had not sent all of its data when this trace was made");
-      TS_TRY(out->append(loss));
-    }
-    TS_TRY(out->flush());
-    TS_TRY((*writer)->flushStrings());
-    Result<File> in = File::openRead(path);
-    if (!in) return in.status();
-    bytes.resize((*writer)->bytesWritten());
-    size_t got;
-    return in->readAt(0, bytes.data(), bytes.size(), got);
-  }();
-  ::unlink(path);
-  TS_TRY(status);
-  TS_TRY(sink_(std::string_view(bytes).substr(0, sizeof(FileHeader)), 0));
-  std::string_view rest = std::string_view(bytes).substr(sizeof(FileHeader));
-  while (!rest.empty()) {
-    Result<BlockBytes> block = blockAt(rest);
-    if (!block) return block.status();
-    TS_TRY(write(std::string(block->bytes), 0, 0));
-    rest.remove_prefix(block->bytes.size());
+  WriterOptions options;
+  options.created_ns = session_.start_ns;
+  bool header = true;
+  Result<std::unique_ptr<Writer>> writer = Writer::create(
+      [&](std::string_view bytes) {
+        return std::exchange(header, false) ? sink_(bytes, 0) : write(std::string(bytes), 0, 0);
+      },
+      options);
+  if (!writer) return writer.status();
+  auto out = (*writer)->appender();
+  SessionRow row;
+  row.name = (*writer)->string(session_.name);
+  row.id = (*writer)->string(session_.id);
+  row.ts_start = session_.start_ns;
+  if (session_.end_ns != 0) row.ts_end = session_.end_ns;
+  row.source = (*writer)->string("cluster");
+  row.args = out->text("{\"freq_ms\":" + std::to_string(session_.freq_ms) + "}");
+  TS_TRY(out->append(row));
+  if (session_.removed_rows > 0) {
+    LossRow loss;
+    loss.cause = (*writer)->string("retention");
+    loss.count = static_cast<int64_t>(session_.removed_rows);
+    loss.detail = out->text("older data was removed because of --max-age or --max-bytes");
+    TS_TRY(out->append(loss));
   }
-  return {};
+  for (const std::string& node : missing) {
+    LossRow loss;
+    loss.node = (*writer)->string(node);
+    loss.cause = (*writer)->string("not delivered");
+    loss.detail = out->text("the node had not sent all of its data when this trace was made");
+    TS_TRY(out->append(loss));
+  }
+  TS_TRY(out->flush());
+  return (*writer)->flushStrings();
 }
 
 bool Merge::belongs(int64_t start, int64_t end) const {

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "cluster/wire/segment.hpp"
-#include "cluster/wire/session_record.hpp"
+#include "model/travel.hpp"
 #include "tracesmith/common/status.hpp"
 
 namespace tracesmith::cluster {
+
+using model::SessionRecord;
 
 /// Takes bytes of the trace, in order; `events` says how many rows of `events` are in them.
 using TraceSink = std::function<Status(std::string_view bytes, uint64_t events)>;

@@ -1,6 +1,6 @@
 #include "cluster/wire/trace_events.hpp"
 
-#include <algorithm>
+#include "model/event/trace_event.hpp"
 
 namespace tracesmith::cluster {
 
@@ -12,38 +12,6 @@ using PublicType = tracesmith::EventType;
 using RowType = trace::EventType;
 
 bool isEvents(const TableInfo& table) { return &table == &tableOf<EventRow>(); }
-
-PublicType typeOf(RowType type, std::string_view name) {
-  auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  switch (type) {
-    case RowType::kernel:
-    case RowType::graph:
-      return PublicType::KernelComplete;
-    case RowType::memcpy:
-      return has("HtoD") ? PublicType::MemcpyH2D : has("DtoH") ? PublicType::MemcpyD2H : PublicType::MemcpyD2D;
-    case RowType::memset:
-      return PublicType::MemsetDevice;
-    case RowType::runtime:
-    case RowType::driver:
-      if (has("LaunchKernel") || has("GraphLaunch")) return PublicType::KernelLaunch;
-      if (has("StreamSynchronize")) return PublicType::StreamSync;
-      if (has("DeviceSynchronize")) return PublicType::DeviceSync;
-      if (has("EventRecord")) return PublicType::EventRecord;
-      if (has("EventSynchronize")) return PublicType::EventSync;
-      if (has("Malloc") || has("MemAlloc")) return PublicType::MemAlloc;
-      if (has("Free")) return PublicType::MemFree;
-      return PublicType::Custom;
-    case RowType::sync:
-      return has("tream") ? PublicType::StreamSync : PublicType::DeviceSync;
-    case RowType::annotation:
-    case RowType::gpu_annotation:
-      return PublicType::RangeStart;
-    case RowType::marker:
-      return PublicType::Marker;
-    default:
-      return PublicType::Custom;
-  }
-}
 
 template <typename T>
 T whole(int64_t slot) {
@@ -76,21 +44,11 @@ tracesmith::TraceEvent toTraceEvent(const TableInfo& table, const Row& row) {
   if (isEvents(table)) {
     fill(events::ts, events::dur, events::device, events::stream, events::correlation);
     e.name = row.text(events::name);
-    e.type = typeOf(static_cast<RowType>(row.slot(events::type)), e.name);
+    e.type = model::publicType(static_cast<RowType>(row.slot(events::type)), e.name);
     e.thread_id = whole<uint32_t>(row.slot(events::tid));
     if (row.slot(events::bytes) != kNull)
       e.memory_params = MemoryParams{whole<uint64_t>(row.slot(events::bytes)), {}, {}};
-    if (const std::string_view shape = row.text(events::launch); !shape.empty()) {
-      const LaunchShape s = LaunchShape::parse(shape);
-      auto known = [](int32_t v) { return static_cast<uint32_t>(std::max(v, 0)); };
-      KernelParams p;
-      p.grid_x = known(s.grid_x), p.grid_y = known(s.grid_y), p.grid_z = known(s.grid_z);
-      p.block_x = known(s.block_x), p.block_y = known(s.block_y), p.block_z = known(s.block_z);
-      if (s.registers >= 0) p.registers_per_thread = known(s.registers);
-      if (s.shared_static >= 0 || s.shared_dynamic >= 0)
-        p.shared_mem_bytes = known(s.shared_static) + known(s.shared_dynamic);
-      e.kernel_params = p;
-    }
+    e.kernel_params = model::kernelParams(row.text(events::launch));
     note("rank", row.slot(events::rank));
     return e;
   }

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "trace/export/row_source.hpp"
+#include "trace/rows.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith::cluster {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "hardware/bench/bench.hpp"
 
@@ -84,11 +85,10 @@ Figure figure(std::string name, std::string unit, std::string part, std::vector<
   Figure f{std::move(name), std::move(unit), std::move(part)};
   f.how = std::move(how);
   if (results.empty()) return f;
-  const size_t n = results.size();
-  f.median = n % 2 == 1 ? results[n / 2] : (results[n / 2 - 1] + results[n / 2]) / 2;
+  f.median = quantileOfSorted(results, 0.5);
   f.low = results.front();
   f.high = results.back();
-  f.repetitions = static_cast<int>(n);
+  f.repetitions = static_cast<int>(results.size());
   return f;
 }
 

@@ -43,7 +43,7 @@ void benchDisk(const BenchOptions& o, Capability& out) {
     fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   }
   if (fd < 0) {
-    out.notes.push_back("the disk was not measured: cannot make a file in " + (o.dir.empty() ? "." : o.dir) + ": " +
+    out.notes.push_back("the disk was not measured: cannot create a file in " + (o.dir.empty() ? "." : o.dir) + ": " +
                         std::strerror(errno));
     return;
   }
@@ -69,8 +69,8 @@ void benchDisk(const BenchOptions& o, Capability& out) {
   ::close(fd);
   const std::string how =
       humanBytes(bytes) + " in pieces of 4 MiB, " +
-      (direct ? "past the page cache (O_DIRECT)" : "the file system has no O_DIRECT: cache dropped");
-  if (!writes.empty()) out.set(figure("disk_write_gbps", "GB/s", "", writes, how + ", until it is on the disk"));
+      (direct ? "bypassing the page cache (O_DIRECT)" : "the file system has no O_DIRECT: cache dropped");
+  if (!writes.empty()) out.set(figure("disk_write_gbps", "GB/s", "", writes, how + ", until the data is on disk"));
   if (!reads.empty()) out.set(figure("disk_read_gbps", "GB/s", "", reads, how));
 }
 

@@ -109,7 +109,7 @@ void benchHostCopies(const BenchOptions& o, const cuda::Driver& driver, size_t i
   Buffer a(f, kCopy);
   PinnedBuffer host(f, kCopy);
   if (!a.at() || !host.at()) {
-    out.notes.push_back("copies of " + part + " were not measured: no memory");
+    out.notes.push_back("copies of " + part + " were not measured: out of memory");
     return;
   }
   const std::string how = "copies of " + humanBytes(kCopy) + ", pinned host memory, by the CUDA driver";
@@ -183,7 +183,7 @@ void benchLinks(const BenchOptions& o, const Inventory& inventory, Capability& o
       if (can)
         if (int r = f.enablePeer(driver.gpus()[b].context, 0); r != 0 && r != cuda::kPeerAccessAlready) can = 0;
       if (!here.at() || !there.at()) {
-        out.notes.push_back("link " + pair + " was not measured: no memory");
+        out.notes.push_back("link " + pair + " was not measured: out of memory");
         continue;
       }
       keep(out,
@@ -193,11 +193,11 @@ void benchLinks(const BenchOptions& o, const Inventory& inventory, Capability& o
                                            kCopy, driver.gpus()[a].stream);
                      }),
            kCopy * 1e-9, "link_gbps", "GB/s", pair,
-           "copies of " + humanBytes(kCopy) + (can ? ", peer access" : ", over the host: no peer access"));
+           "copies of " + humanBytes(kCopy) + (can ? ", peer access" : ", through the host: no peer access"));
       (void)driver.use(b);  // memory is freed where it was made
     }
   }
-  if (n < 2) out.notes.push_back("there are no links between GPUs to measure: " + std::to_string(n) + " GPU");
+  if (n < 2) out.notes.push_back("no links between GPUs to measure: " + std::to_string(n) + " GPU");
 }
 
 }  // namespace tracesmith::hardware

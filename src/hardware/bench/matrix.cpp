@@ -78,7 +78,7 @@ class Product {
     if (!r) r = f_.createPreference(&preference_);
     if (!r) r = f_.setPreference(preference_, cublaslt::kPreferWorkspace, &workspace, sizeof workspace);
     if (!r) r = f_.heuristic(handle_, desc_, a_, b_, c_, c_, preference_, 1, &best_, &found);
-    if (r != 0 || found == 0) return Status::unsupported("cuBLASLt has no product for it (" + std::to_string(r) + ")");
+    if (r != 0 || found == 0) return Status::unsupported("cuBLASLt does not support it (" + std::to_string(r) + ")");
     return {};
   }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/statistics.hpp"
 #include "hardware/bench/bench.hpp"
 
 namespace tracesmith::hardware {
@@ -126,12 +127,11 @@ Status measure(const BenchOptions& o, const std::string& host, const std::string
         return Status::io("the connection to " + host + ":" + port + " broke");
       each.push_back(secondsSince(t) * 1e6);
     }
-    std::nth_element(each.begin(), each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2), each.end());
-    trips.push_back(each[each.size() / 2]);
+    trips.push_back(median(std::move(each)));
   }
   out.set(figure("network_gbps", "GB/s", part, rates, "one TCP connection, one direction"));
   out.set(
-      figure("network_round_trip_us", "us", part, trips, "one byte there and back over TCP, median of a repetition"));
+      figure("network_round_trip_us", "us", part, trips, "one byte there and back over TCP, median per repetition"));
   return {};
 }
 

@@ -38,7 +38,7 @@ class SensorSource : public Source {
       out.add(f.metric, kNotSupported, f.part);  // not there, not ours to read, or nonsense: not measured
     }
     if (asked > 0 && failed == asked && !listable())
-      return Status::io("GPU gone: the files of " + name() + " cannot be read any more: " + std::strerror(error));
+      return Status::io("GPU gone: the files of " + name() + " can no longer be read: " + std::strerror(error));
     if (rate == Rate::fast && energy_) readEnergy(out);
     if (rate == Rate::slow) readClients(out);
     return {};

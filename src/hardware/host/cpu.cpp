@@ -45,7 +45,7 @@ class Cpus : public Source {
       c.times = now;
       c.seen = true;
     }
-    if (cpu == 0) return Status::io("nonsense: " + stat_.path() + " does not begin with cpu");
+    if (cpu == 0) return Status::io("nonsense: " + stat_.path() + " does not start with cpu");
     if (!load_.read(text)) return unreadable(load_);
     for (const char* part : {"1m", "5m", "15m"}) {
       const std::string word(nextWord(text));

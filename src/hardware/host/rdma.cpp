@@ -54,7 +54,7 @@ class RdmaPorts : public Source {
           counters_.push_back({SmallFile(path), &k, k.metric == Metric::rdma_errors ? name + " " + k.file : name, {}});
         }
       }
-    if (counters_.empty()) return Status::io("RDMA ports gone: nothing can be read below " + folder_);
+    if (counters_.empty()) return Status::io("RDMA ports gone: cannot read anything below " + folder_);
     return {};
   }
 
@@ -67,7 +67,7 @@ class RdmaPorts : public Source {
         ++failed;
     }
     if (failed == counters_.size())
-      return Status::io("RDMA ports gone: " + counters_[0].file.path() + " and the others cannot be read any more");
+      return Status::io("RDMA ports gone: " + counters_[0].file.path() + " and the others can no longer be read");
     return {};
   }
 

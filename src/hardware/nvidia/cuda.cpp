@@ -1,9 +1,10 @@
 #include "hardware/nvidia/cuda.hpp"
 
-#include <dlfcn.h>
 #include <glob.h>
 
 #include <cstdlib>
+
+#include "base/library.hpp"
 
 namespace tracesmith::cuda {
 namespace {
@@ -26,15 +27,13 @@ std::vector<std::string> filesLike(const std::string& pattern) {
 Result<std::unique_ptr<Driver>> Driver::open() {
   std::unique_ptr<Driver> d(new Driver);
   const char* given = std::getenv("TRACESMITH_CUDA");
-  d->library_ = ::dlopen(given ? given : "libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-  if (!d->library_) return Status::notFound("no CUDA driver: libcuda.so.1 cannot be loaded");
+  Result<SharedLibrary> library = SharedLibrary::load({given ? given : "libcuda.so.1"}, SharedLibrary::Symbols::global);
+  if (!library) return Status::notFound("no CUDA driver: libcuda.so.1 cannot be loaded");
   bool all = true;
-#define FUNCTION(member, symbol, arguments)                                              \
-  d->f_.member = reinterpret_cast<decltype(d->f_.member)>(::dlsym(d->library_, symbol)); \
-  all &= d->f_.member != nullptr;
+#define FUNCTION(member, symbol, arguments) all &= library->find(d->f_.member, symbol);
   TS_CUDA_FUNCTIONS(FUNCTION)
 #undef FUNCTION
-  if (!all) return Status::unsupported("the CUDA driver is too old: a call is missing");
+  if (!all) return Status::unsupported("the CUDA driver is too old: a function is missing");
   if (int r = d->f_.init(0)) return failed("cuInit", r);
   int count = 0;
   if (int r = d->f_.count(&count)) return failed("counting devices", r);
@@ -88,19 +87,14 @@ Result<cublaslt::Functions> loadCublasLt() {
           "/opt/*/lib/python3*/site-packages/nvidia/*/lib/libcublasLt.so.*"})
       for (std::string& file : filesLike(pattern)) names.push_back(std::move(file));
   }
-  void* library = nullptr;
-  for (const std::string& name : names)
-    if (!library) library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    return Status::notFound("cuBLASLt was not found: name its libcublasLt.so in the variable TRACESMITH_CUBLASLT");
+  Result<SharedLibrary> library = SharedLibrary::load(names);
+  if (!library) return Status::notFound("cuBLASLt not found: set TRACESMITH_CUBLASLT to its libcublasLt.so");
   cublaslt::Functions f;
   bool all = true;
-#define FUNCTION(member, symbol, arguments)                                  \
-  f.member = reinterpret_cast<decltype(f.member)>(::dlsym(library, symbol)); \
-  all &= f.member != nullptr;
+#define FUNCTION(member, symbol, arguments) all &= library->find(f.member, symbol);
   TS_CUBLASLT_FUNCTIONS(FUNCTION)
 #undef FUNCTION
-  if (!all) return Status::unsupported("this cuBLASLt lacks a call we need");
+  if (!all) return Status::unsupported("this cuBLASLt lacks a function we need");
   return f;
 }
 

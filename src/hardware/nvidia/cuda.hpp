@@ -32,7 +32,6 @@ class Driver {
 
  private:
   Driver() = default;
-  void* library_ = nullptr;
   Functions f_;
   std::vector<Gpu> gpus_;
 };

@@ -10,6 +10,8 @@ namespace tracesmith::cuda {
 using Context = void*;
 using Stream = void*;
 using Event = void*;
+using Module = void*;
+using Function = void*;
 using Pointer = unsigned long long;
 constexpr int kPeerAccessAlready = 704;
 
@@ -39,7 +41,12 @@ constexpr int kPeerAccessAlready = 704;
   FUNCTION(destroyEvent, "cuEventDestroy_v2", (Event))                                            \
   FUNCTION(record, "cuEventRecord", (Event, Stream))                                              \
   FUNCTION(waitFor, "cuEventSynchronize", (Event))                                                \
-  FUNCTION(elapsedMs, "cuEventElapsedTime", (float*, Event, Event))
+  FUNCTION(elapsedMs, "cuEventElapsedTime", (float*, Event, Event))                               \
+  FUNCTION(loadModule, "cuModuleLoadData", (Module*, const void*))                                \
+  FUNCTION(unloadModule, "cuModuleUnload", (Module))                                              \
+  FUNCTION(function, "cuModuleGetFunction", (Function*, Module, const char*))                     \
+  FUNCTION(launch, "cuLaunchKernel",                                                              \
+           (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**))
 
 struct Functions {
 #define FUNCTION(member, symbol, arguments) int(*member) arguments = nullptr;

@@ -112,7 +112,7 @@ void describe(const Session& s, Device d, Gpu& gpu) {
   const auto begin = std::chrono::steady_clock::now();
   auto hangs = [&] {
     if (std::chrono::steady_clock::now() - begin < std::chrono::seconds(2)) return false;
-    gpu.problem = "it answers too slowly";
+    gpu.problem = "it responds too slowly";
     return true;
   };
   gpu.name = text(s, &Functions::name, d);
@@ -192,7 +192,7 @@ void findNvidia(const nvml::Session& s, Inventory& inventory) {
     inventory.cuda = std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
   uint32_t count = 0;
   if (nvml::Return r = s.call(&Functions::count, &count); r != nvml::kSuccess) {
-    inventory.notes.push_back("NVML does not say how many GPUs there are: " + nvml::returnText(r));
+    inventory.notes.push_back("NVML does not report the number of GPUs: " + nvml::returnText(r));
     return;
   }
   std::vector<Device> handles;
@@ -205,13 +205,13 @@ void findNvidia(const nvml::Session& s, Inventory& inventory) {
     const auto begin = std::chrono::steady_clock::now();
     nvml::Return r = s.call(&Functions::handle, i, &d);
     if (r == nvml::kSuccess && std::chrono::steady_clock::now() - begin > std::chrono::seconds(2))
-      gpu.problem = "it answers too slowly";
+      gpu.problem = "it responds too slowly";
     else if (r == nvml::kSuccess)
       describe(s, d, gpu);
     else
       gpu.problem = nvml::returnText(r);
     if (!gpu.problem.empty())
-      inventory.notes.push_back("GPU " + std::to_string(i) + " does not answer: " + gpu.problem);
+      inventory.notes.push_back("GPU " + std::to_string(i) + " does not respond: " + gpu.problem);
     handles.push_back(d);
     inventory.gpus.push_back(std::move(gpu));
   }

@@ -1,26 +1,23 @@
 #include "hardware/nvidia/nvml.hpp"
 
-#include <dlfcn.h>
-
 namespace tracesmith::nvml {
 
 Result<std::shared_ptr<Session>> Session::open(const std::string& library) {
   const std::string name = library.empty() ? "libnvidia-ml.so.1" : library;
   std::shared_ptr<Session> session(new Session);
-  session->library_ = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
-  if (!session->library_) return Status::notFound("no NVIDIA driver: " + name + " cannot be loaded");
+  Result<SharedLibrary> loaded = SharedLibrary::load({name}, SharedLibrary::Symbols::lazy);
+  if (!loaded) return Status::notFound("no NVIDIA driver: " + name + " cannot be loaded");
+  session->library_ = *loaded;
   auto find = [&](auto& function, const char* symbol, const char* older) {
-    void* address = ::dlsym(session->library_, symbol);
-    if (!address && *older) address = ::dlsym(session->library_, older);
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
+    if (!loaded->find(function, symbol) && *older) loaded->find(function, older);
   };
 #define FUNCTION(member, symbol, older, arguments) find(session->functions_.member, symbol, older);
   TS_NVML_FUNCTIONS(FUNCTION)
 #undef FUNCTION
   Return r = session->call(&Functions::init);
   if (r == kSuccess) return session;
-  ::dlclose(session->library_);
-  session->library_ = nullptr;
+  session->library_->unload();
+  session->library_.reset();
   const std::string text = "NVML cannot be started: " + returnText(r);
   return r == kNoPermission ? Status::io(text) : Status::unsupported(text);
 }
@@ -28,7 +25,7 @@ Result<std::shared_ptr<Session>> Session::open(const std::string& library) {
 Session::~Session() {
   if (!library_) return;
   (void)call(&Functions::shutdown);
-  ::dlclose(library_);
+  library_->unload();  // a new driver brings a new one
 }
 
 std::string returnText(Return r) {
@@ -71,7 +68,7 @@ std::string returnText(Return r) {
       text = "GPU needs a reset";
       break;
     case kLibRmVersionMismatch:
-      text = "driver and library differ in version";
+      text = "driver and library versions differ";
       break;
     case kUnknownError:
       text = "unknown error";

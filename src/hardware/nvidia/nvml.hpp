@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/library.hpp"
 #include "hardware/nvidia/nvml_abi.hpp"
 #include "tracesmith/common/status.hpp"
 
@@ -27,7 +29,7 @@ class Session {
 
  private:
   Session() = default;
-  void* library_ = nullptr;
+  std::optional<SharedLibrary> library_;
   Functions functions_;
 };
 

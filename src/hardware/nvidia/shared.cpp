@@ -15,7 +15,7 @@ Status nvmlFailure(const std::string& gpu, Return r) {
                       : r == nvml::kDriverNotLoaded      ? "driver not loaded"
                       : r == nvml::kLibRmVersionMismatch ? "driver reloaded"
                                                          : "NVML error";
-  return Status::io(std::string(cause) + ": " + gpu + " does not answer: " + nvml::returnText(r));
+  return Status::io(std::string(cause) + ": " + gpu + " does not respond: " + nvml::returnText(r));
 }
 
 Result<std::shared_ptr<nvml::Session>> NvmlPool::get() {

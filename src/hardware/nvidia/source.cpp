@@ -95,7 +95,7 @@ class NvidiaGpu : public Source {
       if (r != nvml::kSuccess) pool_->broken(session_);
       session_.reset();
       if (r != nvml::kSuccess || own != nvml::kSuccess) return nvmlFailure(name(), r != nvml::kSuccess ? r : own);
-      return Status::io("GPU gone: " + name() + " is not among the GPUs of NVML any more");
+      return Status::io("GPU gone: " + name() + " is no longer among NVML's GPUs");
     }
     nvml::GpmSupport support{1, 0};
     gpm_ = session_->call(&Functions::gpmSupport, device_, &support) == nvml::kSuccess && support.supported != 0 &&

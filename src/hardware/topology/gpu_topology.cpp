@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hardware/capability.hpp"
 #include "hardware/inventory.hpp"
 #include "hardware/topology/links.hpp"
 
@@ -122,6 +123,9 @@ GPUTopology::GPUTopology(const hardware::Inventory& inventory)
 bool GPUTopology::discover() {
   inventory_ = std::make_shared<hardware::Inventory>(hardware::discover(hardware::Places::fromEnvironment()));
   build();
+  if (Result<hardware::Capability> record = hardware::loadCapability(hardware::capabilityPath(inventory_->node));
+      record)
+    setMeasured(record->links());
   return topology_.gpu_count > 0;
 }
 

@@ -28,7 +28,7 @@ std::string number(double v) {
 std::string gbps(double v) {
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, v < 10 ? "%.1f GB/s" : "%.0f GB/s", v);
-  return v > 0 ? buffer : "speed not known";
+  return v > 0 ? buffer : "speed unknown";
 }
 
 class Picture {
@@ -142,8 +142,8 @@ std::string withSwitch(const hardware::Inventory& v) {
   p.box(bar_x, bar, bar_w, 44, "#76b900", kGreen);
   p.text(width / 2, bar + 28, "NVSwitch", 16, "#ffffff", "bold");
   p.text(width / 2, 54,
-         v.gpus[0].simulated ? "Simulated. One direction, as a driver would state it."
-                             : "Bandwidth in one direction, as the driver states it.",
+         v.gpus[0].simulated ? "Simulated. Bandwidth in one direction, as a driver would report it."
+                             : "Bandwidth in one direction, as reported by the driver.",
          11, "#7b8794");
   return p.end();
 }
@@ -155,7 +155,7 @@ std::string ring(const GPUTopology& t, const hardware::Inventory& v) {
   const double cx = width / 2, cy = 100 + radius + kBoxH / 2 + 10;
   Picture p(width, height);
   p.text(cx, 32, title(v), 17, "#1f2933", "bold");
-  p.text(cx, 54, "Bandwidth in one direction, as the driver states it.", 11, "#7b8794");
+  p.text(cx, 54, "Bandwidth in one direction, as reported by the driver.", 11, "#7b8794");
   std::map<uint32_t, std::pair<double, double>> at;  // middle of a GPU's box
   for (size_t i = 0; i < n; ++i) {
     const double angle = -std::numbers::pi / 2 +

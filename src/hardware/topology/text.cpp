@@ -80,9 +80,9 @@ std::string GPUTopology::toASCII() const {
   for (const GPULink& l : topology_.links)
     if (l.type != GPULinkType::None)
       ++kinds[{std::string(linkTypeName(l.type)) + " × " + std::to_string(l.link_count), l.bandwidth_gbps}];
-  if (!kinds.empty()) out += "\nBandwidth of a pair, one direction, as stated by the hardware:\n";
+  if (!kinds.empty()) out += "\nBandwidth per pair, in one direction, as reported by the hardware:\n";
   for (const auto& [kind, count] : kinds)
-    out += "  " + kind.first + ": " + (kind.second > 0 ? gbps(kind.second) + " GB/s" : "not known") + " (" +
+    out += "  " + kind.first + ": " + (kind.second > 0 ? gbps(kind.second) + " GB/s" : "unknown") + " (" +
            std::to_string(count) + (count == 1 ? " pair)\n" : " pairs)\n");
   bool measured = false;
   for (const GPULink& l : topology_.links) {

@@ -74,14 +74,14 @@ App::~App() = default;
 bool App::admitOrigin(Request& r, const std::map<std::string, std::string>& headers, Answer& answer) const {
   const std::string host = value(headers, "host"), origin = value(headers, "origin");
   if (!guarded_ && !access::isLoopback(hostOf(host))) {
-    answer = Answer::error(403, "without tokens this server answers only to localhost and 127.0.0.1");
+    answer = Answer::error(403, "without tokens, this server only answers requests to localhost and 127.0.0.1");
     return false;
   }
   const bool own = origin.empty() || origin == "http://" + host || origin == "https://" + host;
   const bool allowed = std::find(options_.origins.begin(), options_.origins.end(), origin) != options_.origins.end();
   if (allowed) r.origin = origin;
   if (!allowed && !own) {
-    answer = Answer::error(403, "pages of " + origin.substr(0, 256) + " may not ask here");
+    answer = Answer::error(403, "pages from " + origin.substr(0, 256) + " may not use this server");
     return false;
   }
   if (!allowed || r.method != "OPTIONS") return true;
@@ -103,7 +103,7 @@ bool App::admitRole(Request& r, const std::map<std::string, std::string>& header
   if (status) return true;
   answer = Answer::error(status);
   if (r.role != access::Role::kNone) return false;
-  if (token.empty()) answer = Answer::error(answer.status, "a token is needed: Authorization: Bearer TOKEN");
+  if (token.empty()) answer = Answer::error(answer.status, "a token is required: Authorization: Bearer TOKEN");
   answer.headers.emplace_back("WWW-Authenticate", "Bearer");
   return false;
 }

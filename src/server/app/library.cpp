@@ -1,6 +1,8 @@
 // The entry of libtracesmith_server.so.
 #include <cstring>
 
+#include "base/interface_versions.hpp"
+#include "base/library.hpp"
 #include "server/app/app.hpp"
 #include "server/http/listener.hpp"
 
@@ -55,8 +57,11 @@ class LibraryImpl final : public Library {
 }  // namespace tracesmith::server
 
 extern "C" __attribute__((visibility("default"))) tracesmith::server::Library* tracesmithCreateServer(
-    const char* version) {
-  if (std::strcmp(version, tracesmith::server::kLibraryVersion) != 0) return nullptr;
+    const char* version, const char** why) {
+  if (std::strcmp(version, tracesmith::kServerInterface) != 0) {
+    *why = tracesmith::kOtherVersion;
+    return nullptr;
+  }
   static tracesmith::server::LibraryImpl library;
   return &library;
 }

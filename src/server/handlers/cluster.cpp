@@ -1,5 +1,6 @@
 // Nodes, sessions, clocks of the cluster.
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 #include "server/handlers/handlers.hpp"
 #include "server/http/fields.hpp"
 #include "server/sources/cluster_json.hpp"
@@ -41,7 +42,7 @@ std::vector<Route> ClusterHandlers::routes() {
        "/api/v1/sessions",
        kOperator,
        "Start a session",
-       {kName, kLast, kDuration, {"freq_ms", "number", false, "telemetry every so many ms"}},
+       {kName, kLast, kDuration, {"freq_ms", "number", false, "interval of telemetry, in ms"}},
        bind(this, &ClusterHandlers::startSession)},
       {"POST",
        "/api/v1/sessions/{id}/stop",
@@ -53,7 +54,7 @@ std::vector<Route> ClusterHandlers::routes() {
 }
 
 Answer ClusterHandlers::nodes(const Request&) {
-  if (!sources_.cluster) return Answer::json("{\"nodes\":[],\"now\":null,\"stored_bytes\":0,\"problem\":\"\"}");
+  if (!sources_.cluster) return Answer::json("{\"nodes\":[],\"now\":null,\"stored_bytes\":0,\"problem\":null}");
   Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();
   if (!status) return Answer::error(status.status());
   std::string text;
@@ -109,7 +110,7 @@ Answer ClusterHandlers::startSession(const Request& r) {
   Result<cluster::SessionInfo> session = sources_.cluster->client().start(options);
   std::string text;
   JsonWriter w(text);
-  if (session) writeSession(w, *session);
+  if (session) writeJson(w, *session);
   return audited(sources_, r, "start", options.name, session.status(),
                  session ? Answer::json(std::move(text), 201) : Answer::error(session.status()));
 }
@@ -119,7 +120,7 @@ Answer ClusterHandlers::stopSession(const Request& r) {
   Result<std::vector<cluster::SessionInfo>> stopped = sources_.cluster->client().stop(r.name("id"));
   std::string text;
   JsonWriter w(text);
-  if (stopped) writeSession(w, stopped->front());
+  if (stopped) writeJson(w, stopped->front());
   return audited(sources_, r, "stop", r.name("id"), stopped.status(),
                  stopped ? Answer::json(std::move(text)) : Answer::error(stopped.status()));
 }

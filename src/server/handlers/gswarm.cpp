@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 #include "server/handlers/handlers.hpp"
 #include "server/http/fields.hpp"
 #include "server/sources/cluster_json.hpp"
@@ -31,8 +32,8 @@ Answer success(const std::string& message, const std::vector<cluster::SessionInf
   return Answer::json(std::move(text));
 }
 
-std::optional<double> metric(const analysis::live::GpuState& gpu, std::string_view name) {
-  for (const analysis::live::Metric& m : gpu.metrics)
+std::optional<double> metric(const model::GpuState& gpu, std::string_view name) {
+  for (const model::Metric& m : gpu.metrics)
     if (m.name == name) return m.value;
   return std::nullopt;
 }
@@ -56,15 +57,15 @@ class GswarmHandlers final : public Handlers {
 
 std::vector<Route> GswarmHandlers::routes() {
   return {
-      {"GET", "/status", kViewer, "State, with the sessions that record", {}, bind(this, &GswarmHandlers::status)},
+      {"GET", "/status", kViewer, "State, with the recording sessions", {}, bind(this, &GswarmHandlers::status)},
       {"GET", "/clients", kViewer, "Nodes and their GPUs", {}, bind(this, &GswarmHandlers::clients)},
-      {"GET", "/metrics/latest", kViewer, "The newest metrics of all nodes", {}, bind(this, &GswarmHandlers::latest)},
+      {"GET", "/metrics/latest", kViewer, "Latest metrics of all nodes", {}, bind(this, &GswarmHandlers::latest)},
       {"GET", "/profiling/sessions", kViewer, "All sessions", {}, bind(this, &GswarmHandlers::profilingSessions)},
       {"POST",
        "/profiling/start",
        kOperator,
        "Start a session",
-       {kName, {"freq", "number", false, "telemetry every so many ms"}},
+       {kName, {"freq", "number", false, "interval of telemetry, in ms"}},
        bind(this, &GswarmHandlers::profilingStart)},
       {"POST",
        "/profiling/stop",
@@ -115,15 +116,14 @@ Answer GswarmHandlers::clients(const Request&) {
   w.beginObject().key("clients").beginArray();
   for (const cluster::NodeStatus& n : (*status)->nodes) {
     w.beginObject().field("client_id", n.node).field("hostname", n.hostname).field("address", n.address);
-    w.field("connected", n.connected).field("healthy", n.healthy).field("last_seen_s", n.silent_s);
+    w.field("connected", n.connected).field("healthy", n.healthy).key("last_seen_s");
+    n.silent_s ? w.value(*n.silent_s) : w.null();
     w.key("gpus").beginArray();
-    for (const cluster::DeviceStatus& gpu : n.gpus)
-      w.beginObject()
-          .field("gpu_id", n.hostname + ":" + std::to_string(gpu.index) + ":" + gpu.name)
-          .field("index", static_cast<int64_t>(gpu.index))
-          .field("name", gpu.name)
-          .field("memory_bytes", gpu.memory_bytes)
-          .endObject();
+    for (const cluster::DeviceStatus& gpu : n.gpus) {
+      w.beginObject().field("gpu_id", n.hostname + ":" + std::to_string(gpu.index) + ":" + gpu.name);
+      writeFields(w, gpu);
+      w.endObject();
+    }
     w.endArray().endObject();
   }
   w.endArray().field("total", static_cast<uint64_t>((*status)->nodes.size())).endObject();
@@ -178,7 +178,7 @@ Answer GswarmHandlers::profilingRecord(const Request& r) {
                    fields->number("duration_s", 0, 1e8, options.duration_s)})
     if (!s) return Answer::error(s);
   if (options.last_s == 0 && options.duration_s == 0)
-    return Answer::error(400, "say how long: duration_s for the next seconds, last_s for those that were");
+    return Answer::error(400, "give duration_s for the next seconds, last_s for the past ones, or both");
   Result<cluster::SessionInfo> session = sources_.cluster->client().start(options);
   return audited(sources_, r, "record", options.name, session.status(),
                  session ? success("recording " + session->name, {*session}) : Answer::error(session.status()));
@@ -193,7 +193,7 @@ Answer GswarmHandlers::latest(const Request&) {
   const cluster::LiveStatus& live = state->live;
   w.beginObject().field("time", static_cast<double>(live.now_ns) / 1e9).key("metrics").beginArray();
   for (const cluster::LiveNode& node : live.nodes)
-    for (const analysis::live::GpuState& gpu : node.report.gpus) {
+    for (const model::GpuState& gpu : node.report.gpus) {
       w.beginObject().field("gpu_id", node.report.node + ":" + std::to_string(gpu.index) + ":" + gpu.name);
       auto field = [&](const char* key, std::optional<double> value, double scale = 1) {
         w.key(key);

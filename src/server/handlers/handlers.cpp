@@ -4,7 +4,7 @@
 
 namespace tracesmith::server {
 
-Answer noCluster() { return Answer::error(404, "this is one recorded trace: there is no cluster behind it"); }
+Answer noCluster() { return Answer::error(404, "not available: this server shows one recorded trace, not a cluster"); }
 
 TracePtr traceOf(Traces& traces, const std::string& id, Answer& instead) {
   double progress = 0;

@@ -26,13 +26,13 @@ std::vector<Route> HardwareHandlers::routes() {
       {"GET",
        "/api/v1/topology",
        kViewer,
-       "GPUs and their links, as a trace has them",
+       "GPUs and their links, as recorded in a trace",
        {kTrace},
        bind(this, &HardwareHandlers::topology)},
       {"GET",
        "/api/v1/topology.svg",
        kViewer,
-       "The same as a picture",
+       "The same as an SVG image",
        {kTrace},
        bind(this, &HardwareHandlers::topologyPicture)},
   };
@@ -69,7 +69,7 @@ Answer HardwareHandlers::devices(const Request& r) {
       d.vendor.empty() ? w.null() : w.value(d.vendor);
       w.key("memory_bytes");
       d.memory == trace::kNull ? w.null() : w.value(d.memory);
-      w.field("simulated", d.name.starts_with("Simulated")).endObject();
+      w.field("simulated", n.simulated).endObject();
     }
   w.endArray().endObject();
   return Answer::json(std::move(text));

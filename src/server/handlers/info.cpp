@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "server/handlers/handlers.hpp"
 #include "server/sources/cluster_json.hpp"
@@ -46,10 +47,15 @@ class InfoHandlers final : public Handlers {
 std::vector<Route> InfoHandlers::routes() {
   return {
       {"GET", "/", kOpen, "The page for a browser, this list for a program", {}, bind(this, &InfoHandlers::root)},
-      {"GET", "/api/v1/health", kOpen, "Whether the server answers", {}, bind(this, &InfoHandlers::health)},
-      {"GET", "/api/v1/ready", kOpen, "Whether it can do its work: 503 if not", {}, bind(this, &InfoHandlers::ready)},
+      {"GET", "/api/v1/health", kOpen, "Whether the server is up", {}, bind(this, &InfoHandlers::health)},
+      {"GET", "/api/v1/ready", kOpen, "Whether the server can work; 503 if not", {}, bind(this, &InfoHandlers::ready)},
       {"GET", "/api/v1/openapi.json", kOpen, "This document", {}, bind(this, &InfoHandlers::openapi)},
-      {"GET", "/api/v1/info", kViewer, "What this server is, and your role", {}, bind(this, &InfoHandlers::info)},
+      {"GET",
+       "/api/v1/info",
+       kViewer,
+       "Version and mode of this server, and your role",
+       {},
+       bind(this, &InfoHandlers::info)},
       {"GET", "/api/v1/schema", kViewer, "Tables and columns, for SQL", {}, bind(this, &InfoHandlers::schema)},
   };
 }
@@ -71,13 +77,14 @@ Answer InfoHandlers::info(const Request& r) {
   std::string text;
   JsonWriter w(text);
   bool simulated = false;
-  int64_t now = sync::unixClock();
+  int64_t now = unixClock();
   std::string title = sources_.cluster ? "cluster" : std::filesystem::path(sources_.trace_path).filename().string();
   if (sources_.cluster) {
     Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();
     if (!status) return Answer::error(status.status());
     now = (*status)->now_ns;
-    simulated = std::any_of((*status)->nodes.begin(), (*status)->nodes.end(), isSimulated);
+    simulated = std::any_of((*status)->nodes.begin(), (*status)->nodes.end(),
+                            [](const cluster::NodeStatus& n) { return n.simulated; });
   } else {
     double progress;
     if (Result<TracePtr> trace = sources_.traces.open("file", progress); trace && *trace)
@@ -86,7 +93,7 @@ Answer InfoHandlers::info(const Request& r) {
   w.beginObject().field("version", TRACESMITH_VERSION).field("mode", sources_.cluster ? "cluster" : "file");
   w.field("title", title).field("simulated", simulated).field("role", access::roleName(r.role));
   timeField(w, "now", now).key("notes").beginArray();
-  if (simulated) w.value("simulated: no measurement");
+  if (simulated) w.value("simulated data, not a measurement");
   w.endArray().endObject();
   return Answer::json(std::move(text));
 }

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <memory>
 
-#include "analysis/live/json.hpp"
+#include "model/travel_json.hpp"
 #include "server/handlers/handlers.hpp"
 #include "server/http/limits.hpp"
 
@@ -28,20 +28,20 @@ std::vector<Route> LiveHandlers::routes() {
       {"GET",
        "/api/v1/hang",
        kViewer,
-       "Whether the job stands still, and who is missing",
+       "Whether the job hangs, and who is missing",
        {},
        bind(this, &LiveHandlers::hang)},
       {"GET",
        "/api/v1/metrics/latest",
        kViewer,
-       "The newest value of every metric",
+       "Latest value of every metric",
        {},
        bind(this, &LiveHandlers::metricsLatest)},
       {"GET",
        "/api/v1/events",
        kViewer,
        "Server-sent events: status and metrics each second, alerts",
-       {{"token", "string", false, "instead of the header, which EventSource cannot send"}},
+       {{"token", "string", false, "token, for EventSource, which cannot send the header"}},
        bind(this, &LiveHandlers::events)},
   };
 }
@@ -73,9 +73,9 @@ Answer LiveHandlers::events(const Request&) {
         out =
             "event: status\ndata: " + state->status_json + "\n\nevent: metrics\ndata: " + state->metrics_json + "\n\n";
         const int64_t told = last_told;
-        for (const analysis::live::Alert& a : state->hang.alerts) {
+        for (const model::Alert& a : state->hang.alerts) {
           last_told = std::max(last_told, a.t_ns);
-          if (!first && a.t_ns > told) out += "event: alert\ndata: " + alertJson(a) + "\n\n";
+          if (!first && a.t_ns > told) out += "event: alert\ndata: " + model::toJson(a) + "\n\n";
         }
         first = false;
       }
@@ -93,12 +93,12 @@ Answer LiveHandlers::metricsLatest(const Request&) {
 
 Answer LiveHandlers::hang(const Request&) {
   if (!sources_.cluster) {
-    analysis::live::HangVerdict none;
-    none.text = "this is a recorded trace: nothing runs";
-    return Answer::json(hangJson(none, {}));
+    model::HangVerdict none;
+    none.verdict = "this is a recorded trace: nothing is running";
+    return Answer::json(model::hangJson(none, {}));
   }
   const auto state = sources_.live.now();
-  return Answer::json(hangJson(state->hang.verdict, state->hang.alerts));
+  return Answer::json(model::hangJson(state->hang.verdict, state->hang.alerts));
 }
 
 }  // namespace

@@ -57,16 +57,16 @@ std::vector<Route> MetricHandlers::routes() {
       {"GET",
        "/api/v1/metrics/names",
        kViewer,
-       "Metrics there are",
+       "Names of the metrics",
        {kTrace},
        bind(this, &MetricHandlers::metricNames)},
       {"GET",
        "/api/v1/metrics/series",
        kViewer,
-       "A metric over time: the last hour, or a trace's",
+       "A metric over time: the last hour, or from a trace",
        {{"metric", "string", true, "name"},
-        {"node", "string", false, "nodes, with commas"},
-        {"gpu", "string", false, "GPU indexes, with commas"},
+        {"node", "string", false, "nodes, separated by commas"},
+        {"gpu", "string", false, "GPU indexes, separated by commas"},
         {"from", "string", false, "Unix ns"},
         {"to", "string", false, "Unix ns"},
         {"points", "integer", false, "at most, 1000"},
@@ -85,8 +85,8 @@ Answer MetricHandlers::metricNames(const Request& r) {
   } else {
     const auto state = sources_.live.now();
     for (const cluster::LiveNode& node : state->live.nodes)
-      for (const analysis::live::GpuState& gpu : node.report.gpus)
-        for (const analysis::live::Metric& m : gpu.metrics) names.insert(m.name);
+      for (const model::GpuState& gpu : node.report.gpus)
+        for (const model::Metric& m : gpu.metrics) names.insert(m.name);
   }
   std::string text;
   JsonWriter w(text);
@@ -99,18 +99,19 @@ Answer MetricHandlers::metricNames(const Request& r) {
 Answer MetricHandlers::metricSeries(const Request& r) {
   SeriesQuery q;
   q.metric = r.get("metric");
-  if (q.metric.empty()) return Answer::error(400, "say which metric: /api/v1/metrics/names lists them");
+  if (q.metric.empty()) return Answer::error(400, "no metric given: /api/v1/metrics/names lists them");
   q.nodes = split(r.get("node"));
   for (const std::string& g : split(r.get("gpu")))
-    if (!parseRange(g, -1, 1 << 20, q.gpus.emplace_back())) return Answer::error(400, "'gpu' is a list of numbers");
+    if (!parseRange(g, -1, 1 << 20, q.gpus.emplace_back()))
+      return Answer::error(400, "'gpu' must be a list of numbers");
   int64_t points = 1000;
   if (r.query.contains("points") && !parseRange(r.get("points"), 2, 100000, points))
-    return Answer::error(400, "'points' is a number from 2 to 100000");
+    return Answer::error(400, "'points' must be a number from 2 to 100000");
   q.points = static_cast<size_t>(points);
   if (r.query.contains("from") && !parseRange(r.get("from"), INT64_MIN, INT64_MAX, q.from))
-    return Answer::error(400, "'from' is a time in ns");
+    return Answer::error(400, "'from' must be a time in ns");
   if (r.query.contains("to") && !parseRange(r.get("to"), INT64_MIN, INT64_MAX, q.to))
-    return Answer::error(400, "'to' is a time in ns");
+    return Answer::error(400, "'to' must be a time in ns");
   MetricSeries series;
   if (!sources_.cluster || !r.get("trace").empty()) {
     Answer instead;

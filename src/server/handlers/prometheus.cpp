@@ -58,7 +58,12 @@ class PrometheusHandlers final : public Handlers {
 
 std::vector<Route> PrometheusHandlers::routes() {
   return {
-      {"GET", "/metrics", kViewer, "The cluster for Prometheus", {}, bind(this, &PrometheusHandlers::prometheus)},
+      {"GET",
+       "/metrics",
+       kViewer,
+       "Metrics of the cluster for Prometheus",
+       {},
+       bind(this, &PrometheusHandlers::prometheus)},
   };
 }
 
@@ -72,38 +77,39 @@ Answer PrometheusHandlers::prometheus(const Request&) {
       t.begin(name, type, help);
       for (const cluster::NodeStatus& n : nodes) t.value(label("node", n.node), static_cast<double>(get(n)));
     };
-    each("tracesmith_node_up", "gauge", "1 while the node is connected and heard of",
+    each("tracesmith_node_up", "gauge", "1 while the node is connected and reporting",
          [](const auto& n) { return n.connected && n.healthy ? 1 : 0; });
-    each("tracesmith_node_silent_seconds", "gauge", "since the node was heard of",
-         [](const auto& n) { return n.silent_s; });
+    t.begin("tracesmith_node_silent_seconds", "gauge", "Seconds since the node last reported");
+    for (const cluster::NodeStatus& n : nodes)
+      if (n.silent_s) t.value(label("node", n.node), *n.silent_s);
     each("tracesmith_node_gpus", "gauge", "GPUs of the node", [](const auto& n) { return n.gpus.size(); });
-    each("tracesmith_node_processes", "gauge", "processes that are recorded",
-         [](const auto& n) { return n.processes; });
+    each("tracesmith_node_processes", "gauge", "recorded processes", [](const auto& n) { return n.processes; });
     each("tracesmith_node_records_total", "counter", "records read on the node",
          [](const auto& n) { return n.records; });
     each("tracesmith_node_lost_records_total", "counter", "records lost on the node",
          [](const auto& n) { return n.losses; });
-    each("tracesmith_node_spool_bytes", "gauge", "not yet at the master", [](const auto& n) { return n.spool_bytes; });
+    each("tracesmith_node_spool_bytes", "gauge", "bytes not yet delivered to the master",
+         [](const auto& n) { return n.spool_bytes; });
     each("tracesmith_node_stored_bytes", "gauge", "at the master", [](const auto& n) { return n.stored_bytes; });
-    t.begin("tracesmith_node_clock_bound_seconds", "gauge", "the node's clock is known to this");
+    t.begin("tracesmith_node_clock_bound_seconds", "gauge", "error bound of the node's clock");
     for (const cluster::NodeStatus& n : nodes)
-      if (n.clock_known) t.value(label("node", n.node), static_cast<double>(n.clock_bound_ns) / 1e9);
+      if (n.clock) t.value(label("node", n.node), static_cast<double>(n.clock->bound_ns) / 1e9);
     t.begin("tracesmith_sessions", "gauge", "sessions by state");
     std::map<std::string, int> states;
     for (const cluster::SessionInfo& s : (*status)->sessions) ++states[s.state];
     for (const auto& [state, count] : states) t.value(label("state", state), count);
-    t.begin("tracesmith_stored_bytes", "gauge", "in the master's store");
+    t.begin("tracesmith_stored_bytes", "gauge", "bytes in the master's store");
     t.value("", static_cast<double>((*status)->stored_bytes));
     t.begin("tracesmith_master_memory_bytes", "gauge", "resident memory of the master");
     t.value("", static_cast<double>((*status)->memory_bytes));
 
     const auto state = sources_.live.now();
-    t.begin("tracesmith_hang", "gauge", "1 while the job stands still");
-    t.value("", state->hang.verdict.state == analysis::live::HangState::hang ? 1 : 0);
+    t.begin("tracesmith_hang", "gauge", "1 while the job hangs");
+    t.value("", state->hang.verdict.state == model::HangState::hang ? 1 : 0);
     std::map<std::string, std::vector<std::pair<std::string, double>>> metrics;
     for (const cluster::LiveNode& node : state->live.nodes)
-      for (const analysis::live::GpuState& gpu : node.report.gpus)
-        for (const analysis::live::Metric& m : gpu.metrics)
+      for (const model::GpuState& gpu : node.report.gpus)
+        for (const model::Metric& m : gpu.metrics)
           if (m.value && node.age_s < 5)
             metrics[m.name].emplace_back(label("node", node.report.node) + "," +
                                              label("gpu", std::to_string(gpu.index)) +
@@ -117,7 +123,7 @@ Answer PrometheusHandlers::prometheus(const Request&) {
   }
   t.begin("tracesmith_http_requests_total", "counter", "requests answered");
   t.value("", static_cast<double>(sources_.requests.load()));
-  t.begin("tracesmith_http_event_streams", "gauge", "pages that listen");
+  t.begin("tracesmith_http_event_streams", "gauge", "open event streams");
   t.value("", static_cast<double>(sources_.live.listeners().load()));
   Answer a;
   a.type = "text/plain; version=0.0.4; charset=utf-8";

@@ -58,7 +58,7 @@ std::vector<Route> QueryHandlers::routes() {
       {"POST",
        "/api/v1/query",
        kViewer,
-       "SQL: one reading statement",
+       "Run one SQL statement that reads",
        {{"sql", "string", true, "DuckDB's dialect"},
         {"trace", "string", false, "id of a session"},
         {"format", "string", false, "json, csv or arrow"},
@@ -77,10 +77,10 @@ Answer QueryHandlers::query(const Request& r) {
        {fields->text("sql", sql), fields->text("trace", id), fields->text("format", format),
         fields->number("max_rows", 1, kMostRows, max_rows), fields->number("timeout_s", 0.01, kMostSeconds, timeout_s)})
     if (!s) return Answer::error(s);
-  if (sql.empty()) return Answer::error(400, "give a statement: sql");
+  if (sql.empty()) return Answer::error(400, "no statement given: set sql");
   if (format != "json" && format != "csv" && format != "arrow")
-    return Answer::error(400, "'format' is json, csv or arrow");
-  if (id.empty()) return Answer::error(400, "say of which session: trace is its id");
+    return Answer::error(400, "'format' must be json, csv or arrow");
+  if (id.empty()) return Answer::error(400, "no session given: set trace to its id");
   Answer instead;
   TracePtr trace = traceOf(sources_.traces, id, instead);
   if (!trace) return instead;
@@ -103,47 +103,48 @@ Answer QueryHandlers::query(const Request& r) {
   const query::Format form = json              ? query::Format::kRows
                              : format == "csv" ? query::Format::kCsv
                                                : query::Format::kArrow;
-  state->thread = std::thread([s = state.get(), trace, sql, json, form, max_rows, timeout_s,
-                               load = sources_.options.load_engine] {
-    query::RunReport report;
-    std::vector<std::string> notes;
-    auto write = [s](std::string_view bytes) -> Status {
-      std::unique_lock lock(s->mutex);
-      s->changed.wait(lock, [&] { return s->held.size() < 4 * kHoldBytes || s->gone; });
-      if (s->gone) return Status::io("the client went away");
-      s->held += bytes;
-      s->changed.notify_all();
-      return {};
-    };
-    Status status = trace->withEngine(load, [&](query::Engine& engine) -> Status {
-      Timer timer(engine, timeout_s);
-      query::RunOptions options;
-      options.format = form;
-      options.limit = static_cast<uint64_t>(max_rows);
-      options.write = write;
-      if (json) TS_TRY(write("{"));
-      Status result = engine.run(sql, options, report);
-      timer.stop();
-      notes = engine.notes();
-      for (std::string& d : engine.damage()) notes.push_back(std::move(d));
-      if (!timer.over()) return result;
-      return Status::timeout("the query took longer than its " + humanNs(timeout_s * 1e9) + ": timeout_s gives more");
-    });
-    std::string tail;
-    if (status && json) {
-      JsonWriter w(tail);
-      w.beginObject().field("row_count", report.rows).field("truncated", report.truncated);
-      w.field("seconds", report.seconds).key("notes").beginArray();
-      for (const std::string& n : notes) w.value(n);
-      w.endArray().endObject();
-      tail[0] = ',';
-    }
-    std::lock_guard lock(s->mutex);
-    s->held += tail;
-    s->status = status;
-    s->done = true;
-    s->changed.notify_all();
-  });
+  state->thread =
+      std::thread([s = state.get(), trace, sql, json, form, max_rows, timeout_s, load = sources_.options.load_engine] {
+        query::RunReport report;
+        std::vector<std::string> notes;
+        auto write = [s](std::string_view bytes) -> Status {
+          std::unique_lock lock(s->mutex);
+          s->changed.wait(lock, [&] { return s->held.size() < 4 * kHoldBytes || s->gone; });
+          if (s->gone) return Status::io("the client disconnected");
+          s->held += bytes;
+          s->changed.notify_all();
+          return {};
+        };
+        Status status = trace->withEngine(load, [&](query::Engine& engine) -> Status {
+          Timer timer(engine, timeout_s);
+          query::RunOptions options;
+          options.format = form;
+          options.limit = static_cast<uint64_t>(max_rows);
+          options.write = write;
+          if (json) TS_TRY(write("{"));
+          Status result = engine.run(sql, options, report);
+          timer.stop();
+          notes = engine.notes();
+          for (std::string& d : engine.damage()) notes.push_back(std::move(d));
+          if (!timer.over()) return result;
+          return Status::timeout("the query took longer than its " + humanNs(timeout_s * 1e9) +
+                                 "; raise timeout_s to allow more");
+        });
+        std::string tail;
+        if (status && json) {
+          JsonWriter w(tail);
+          w.beginObject().field("row_count", report.rows).field("truncated", report.truncated);
+          w.field("seconds", report.seconds).key("notes").beginArray();
+          for (const std::string& n : notes) w.value(n);
+          w.endArray().endObject();
+          tail[0] = ',';
+        }
+        std::lock_guard lock(s->mutex);
+        s->held += tail;
+        s->status = status;
+        s->done = true;
+        s->changed.notify_all();
+      });
   {
     std::unique_lock lock(state->mutex);
     state->changed.wait(lock, [&] { return state->done || state->held.size() >= kHoldBytes; });

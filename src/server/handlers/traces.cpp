@@ -25,12 +25,12 @@ Status parseWindow(const Request& r, const TimelineIndex& index, bool all, TileQ
   q.to = index.duration + 1;
   const std::string from = r.get("from"), to = r.get("to"), tracks = r.get("tracks");
   if (!from.empty() && !parseRange(from, -kMost, kMost, q.from))
-    return Status::invalid("'from' is a whole number of ns after the origin");
+    return Status::invalid("'from' must be a whole number of ns after the origin");
   if (!to.empty() && !parseRange(to, -kMost, kMost, q.to))
-    return Status::invalid("'to' is a whole number of ns after the origin");
-  if (q.to <= q.from) return Status::invalid("'to' comes after 'from'");
+    return Status::invalid("'to' must be a whole number of ns after the origin");
+  if (q.to <= q.from) return Status::invalid("'to' must come after 'from'");
   if (tracks.empty()) {
-    if (!all) return Status::invalid("say which tracks: tracks=1,2,3");
+    if (!all) return Status::invalid("no tracks given: tracks=1,2,3");
     for (uint32_t i = 0; i < index.tracks.size(); ++i) q.tracks.push_back(i);
     return {};
   }
@@ -45,7 +45,7 @@ Status parseWindow(const Request& r, const TimelineIndex& index, bool all, TileQ
   std::vector<uint32_t> sorted = q.tracks;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-    return Status::invalid("a track is asked for twice");
+    return Status::invalid("a track was requested twice");
   return {};
 }
 
@@ -62,7 +62,7 @@ bool sendFile(const std::string& path, const Sink& sink) {
 
 const Parameter kFrom{"from", "integer", false, "ns after the origin"},
     kTo{"to", "integer", false, "ns after the origin"};
-const Parameter kTracks{"tracks", "string", false, "ids with commas; all if it is not given"};
+const Parameter kTracks{"tracks", "string", false, "ids separated by commas (default: all)"};
 
 class TraceHandlers final : public Handlers {
  public:
@@ -93,7 +93,7 @@ std::vector<Route> TraceHandlers::routes() {
       {"GET",
        "/api/v1/traces/{id}/timeline",
        kViewer,
-       "Its tracks; 202 while it is prepared",
+       "Tracks of a timeline; 202 while it is prepared",
        {},
        bind(this, &TraceHandlers::timeline)},
       {"GET",
@@ -103,7 +103,7 @@ std::vector<Route> TraceHandlers::routes() {
        {{"from", "integer", false, "ns after the origin"},
         {"to", "integer", false, "ns after the origin"},
         {"width", "integer", true, "buckets, at most 4096"},
-        {"tracks", "string", true, "ids with commas, at most 256"}},
+        {"tracks", "string", true, "ids separated by commas, at most 256"}},
        bind(this, &TraceHandlers::tiles)},
       {"GET",
        "/api/v1/traces/{id}/events/{row}",
@@ -120,8 +120,8 @@ std::vector<Route> TraceHandlers::routes() {
       {"GET",
        "/api/v1/traces/{id}/search",
        kViewer,
-       "Rows by a part of their name",
-       {{"q", "string", true, "part of a name, any case"}, {"limit", "integer", false, "hits, 200"}},
+       "Search rows by part of their name",
+       {{"q", "string", true, "part of a name, case-insensitive"}, {"limit", "integer", false, "hits, 200"}},
        bind(this, &TraceHandlers::traceSearch)},
       {"GET",
        "/api/v1/traces/{id}/analysis",
@@ -147,7 +147,7 @@ Answer TraceHandlers::traceList(const Request&) {
     if (!status) return Answer::error(status.status());
     std::set<std::string> simulated;
     for (const cluster::NodeStatus& n : (*status)->nodes)
-      if (isSimulated(n)) simulated.insert(n.node);
+      if (n.simulated) simulated.insert(n.node);
     for (const cluster::SessionInfo& s : (*status)->sessions) {
       w.beginObject().field("id", s.id).field("title", s.name).field("kind", "session").field("state", s.state);
       timeField(w, "start", s.start_ns);
@@ -186,9 +186,9 @@ Answer TraceHandlers::tiles(const Request& r) {
   TileQuery q;
   if (Status s = parseWindow(r, trace->timeline().index(), false, q); !s) return Answer::error(s);
   if (static_cast<int64_t>(q.tracks.size()) > kMostTracks)
-    return Answer::error(400, "at most 256 tracks can be asked for at a time");
+    return Answer::error(400, "at most 256 tracks can be requested at a time");
   if (!parseRange(r.get("width"), 1, kMostBuckets, q.width))
-    return Answer::error(400, "'width' is a number of buckets from 1 to 4096");
+    return Answer::error(400, "'width' must be a number of buckets from 1 to 4096");
   return Answer::json(trace->timeline().tiles(q));
 }
 
@@ -214,9 +214,9 @@ Answer TraceHandlers::traceSearch(const Request& r) {
   TracePtr trace = traceOf(sources_.traces, r.name("id"), instead);
   if (!trace) return instead;
   int64_t limit = 200;
-  if (r.get("q").empty()) return Answer::error(400, "say what to look for: q=TEXT");
+  if (r.get("q").empty()) return Answer::error(400, "nothing to search for: q=TEXT");
   if (r.query.contains("limit") && !parseRange(r.get("limit"), 1, 10000, limit))
-    return Answer::error(400, "'limit' is a number from 1 to 10000");
+    return Answer::error(400, "'limit' must be a number from 1 to 10000");
   return Answer::json(trace->timeline().search(r.get("q"), static_cast<size_t>(limit)));
 }
 
@@ -251,12 +251,12 @@ Answer TraceHandlers::traceExport(const Request& r) {
   };
   if (format == "sbt") {
     if (r.query.contains("from") || r.query.contains("to"))
-      return Answer::error(400, "sbt is the whole trace: from and to go with perfetto and chrome");
+      return Answer::error(400, "sbt exports the whole trace: from and to work only with perfetto and chrome");
     download(".sbt");
     answer.stream = [trace](const Sink& sink) { return sendFile(trace->path(), sink); };
     return answer;
   }
-  if (format != "perfetto" && format != "chrome") return Answer::error(400, "'format' is perfetto, chrome or sbt");
+  if (format != "perfetto" && format != "chrome") return Answer::error(400, "'format' must be perfetto, chrome or sbt");
   TileQuery q;
   if (Status s = parseWindow(r, trace->timeline().index(), true, q); !s) return Answer::error(s);
   trace::Selection selection;

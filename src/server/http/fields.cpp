@@ -12,7 +12,7 @@ Result<Fields> Fields::parse(const std::string& body) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   if (parser.parse(body).get_object().get(object) != simdjson::SUCCESS)
-    return Status::invalid("the body is no JSON object");
+    return Status::invalid("the body is not a JSON object");
   for (const auto& [key, value] : object) {
     std::string_view text;
     double number;
@@ -25,17 +25,17 @@ Result<Fields> Fields::parse(const std::string& body) {
 }
 
 Status Fields::text(const std::string& key, std::string& out) const {
-  if (numbers_.contains(key)) return Status::invalid("'" + key + "' is a text");
+  if (numbers_.contains(key)) return Status::invalid("'" + key + "' must be a string");
   if (auto it = texts_.find(key); it != texts_.end()) out = it->second;
   return {};
 }
 
 Status Fields::number(const std::string& key, double low, double high, double& out) const {
-  if (texts_.contains(key)) return Status::invalid("'" + key + "' is a number");
+  if (texts_.contains(key)) return Status::invalid("'" + key + "' must be a number");
   auto it = numbers_.find(key);
   if (it == numbers_.end()) return {};
   if (it->second < low || it->second > high) {
-    std::string range = "'" + key + "' is between ";
+    std::string range = "'" + key + "' must be between ";
     appendJsonNumber(range, low);
     range += " and ";
     appendJsonNumber(range, high);

@@ -87,9 +87,9 @@ class HttpServer final : public httplib::Server {
       if (!response.body.empty()) return;
       t_close = true;  // the library refused it half read
       const char* what = response.status == 413   ? "the body is larger than 1 MB"
-                         : response.status == 414 ? "the address is too long"
-                         : response.status == 400 ? "this is no HTTP request"
-                         : response.status == 404 ? "there is nothing here"
+                         : response.status == 414 ? "the URL is too long"
+                         : response.status == 400 ? "this is not an HTTP request"
+                         : response.status == 404 ? "not found"
                                                   : "the request cannot be answered";
       fill(Answer::error(response.status, what), response);
     }));
@@ -250,7 +250,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const std::string& host, uint16
   const int got = server->open(host, port);
   if (got <= 0)
     return Status::io("cannot listen on " + host + ":" + std::to_string(port) +
-                      ": the port is in use, or the address is not this machine's");
+                      ": the port is in use, or the address does not belong to this machine");
   return std::unique_ptr<Listener>(std::make_unique<HttpListener>(std::move(server), static_cast<uint16_t>(got)));
 }
 

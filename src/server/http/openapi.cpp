@@ -60,10 +60,10 @@ std::string openApi(const std::vector<Route>& routes) {
         w.endObject().endObject().endObject().endObject();
       }
       w.key("responses").beginObject().key("default").beginObject();
-      w.field("description", "an error: one shape for all").key("content").beginObject();
+      w.field("description", "an error; all errors have this shape").key("content").beginObject();
       w.key("application/json").beginObject().key("schema").beginObject();
       w.field("$ref", "#/components/schemas/Error").endObject().endObject().endObject().endObject();
-      w.key("200").beginObject().field("description", "docs/http-api.md says what is in it").endObject().endObject();
+      w.key("200").beginObject().field("description", "see docs/http-api.md").endObject().endObject();
       w.endObject();
     }
     w.endObject();

@@ -13,12 +13,8 @@ namespace tracesmith::server {
 JsonWriter& timeField(JsonWriter& w, std::string_view key, int64_t ns);
 /// null for 0.
 JsonWriter& endField(JsonWriter& w, std::string_view key, int64_t ns);
-void writeNode(JsonWriter& w, const cluster::NodeStatus& node);
-void writeSession(JsonWriter& w, const cluster::SessionInfo& session);
 /// The fields of nodes and sessions of the whole cluster, within an object.
 void writeNodes(JsonWriter& w, const cluster::ClusterStatus& status);
 void writeSessions(JsonWriter& w, const std::vector<cluster::SessionInfo>& sessions);
-/// The name of a GPU says so.
-bool isSimulated(const cluster::NodeStatus& node);
 
 }  // namespace tracesmith::server

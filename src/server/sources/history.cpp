@@ -27,10 +27,10 @@ void MetricHistory::add(const cluster::LiveStatus& live) {
   Frame frame{live.now_ns, std::vector<std::vector<float>>(metrics_.size())};
   for (const cluster::LiveNode& node : live.nodes) {
     if (node.age_s > kFreshSeconds) continue;
-    for (const analysis::live::GpuState& gpu : node.report.gpus) {
+    for (const model::GpuState& gpu : node.report.gpus) {
       auto [it, added] = gpus_.try_emplace({node.report.node, gpu.index}, gpus_.size());
       if (added) gpu_names_.push_back(gpu.name);
-      for (const analysis::live::Metric& m : gpu.metrics) {
+      for (const model::Metric& m : gpu.metrics) {
         if (!m.value) continue;
         const size_t metric = metrics_.try_emplace(m.name, metrics_.size()).first->second;
         if (frame.values.size() <= metric) frame.values.resize(metric + 1);

@@ -19,11 +19,11 @@ std::string latestJson(const cluster::LiveStatus& live) {
   w.beginObject();
   timeField(w, "now", live.now_ns).key("devices").beginArray();
   for (const cluster::LiveNode& node : live.nodes)
-    for (const analysis::live::GpuState& gpu : node.report.gpus) {
+    for (const model::GpuState& gpu : node.report.gpus) {
       w.beginObject().field("node", node.report.node).field("index", static_cast<int64_t>(gpu.index));
       w.field("name", gpu.name).field("simulated", gpu.simulated).field("age_s", node.age_s);
       w.key("metrics").beginObject();
-      for (const analysis::live::Metric& m : gpu.metrics) {
+      for (const model::Metric& m : gpu.metrics) {
         w.key(m.name);
         m.value ? w.value(*m.value) : w.null();
       }
@@ -100,9 +100,9 @@ void LiveFeed::remember(const cluster::ClusterStatus& status) {
   if (status.now_ns - clock_saved_ns_ < kClockPeriodNs) return;
   clock_saved_ns_ = status.now_ns;
   for (const cluster::NodeStatus& n : status.nodes) {
-    if (!n.clock_known) continue;
+    if (!n.clock) continue;
     std::deque<ClockPoint>& points = clocks_[n.node];
-    points.push_back({status.now_ns, n.clock_offset_ns, n.clock_bound_ns, n.clock_drift_ppm});
+    points.push_back({status.now_ns, n.clock->offset_ns, n.clock->bound_ns, n.clock->drift_ppm});
     if (points.size() > kClockPoints) points.pop_front();
   }
 }

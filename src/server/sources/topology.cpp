@@ -62,7 +62,7 @@ Result<Topology> topologyOf(const Timeline& t) {
     TS_TRY(analysis::eachRow<trace::NodeRow>(t.reader(), t.names(), {node, os, args},
                                              [&](const trace::NodeRow& r, const auto& texts) {
                                                NodeTopology& n = all[textOf(r.node)];
-                                               n.simulated |= textOf(r.os).starts_with("simulated");
+                                               n.simulated |= textOf(r.os) == "simulated";
                                                if (const std::string_view own = texts(args); !own.empty())
                                                  n.nics = nicsOf(own);
                                              }));
@@ -96,9 +96,15 @@ Result<Topology> topologyOf(const Timeline& t) {
 Topology topologyOf(const cluster::ClusterStatus& status) {
   Topology all;
   for (const cluster::NodeStatus& n : status.nodes) {
-    all[n.node].simulated = isSimulated(n);
+    all[n.node].simulated = n.simulated;
     for (const cluster::DeviceStatus& gpu : n.gpus)
-      all[n.node].gpus[gpu.index] = {gpu.name, "", static_cast<int64_t>(gpu.memory_bytes)};
+      all[n.node].gpus[gpu.index] = {gpu.name, gpu.vendor,
+                                     gpu.memory_bytes ? static_cast<int64_t>(*gpu.memory_bytes) : trace::kNull};
+    for (const model::LinkStatus& l : n.links) {
+      const std::optional<double> gbps = l.measured_gbps ? l.measured_gbps : l.gbps;
+      all[n.node].links.push_back(
+          {l.gpu_a, l.gpu_b, n.node, l.kind, l.count, gbps.value_or(std::nan("")), l.measured_gbps.has_value()});
+    }
   }
   return all;
 }

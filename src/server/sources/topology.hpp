@@ -42,7 +42,7 @@ using Topology = std::map<std::string, NodeTopology>;  // by node
 
 /// Links and NICs are recorded with a trace.
 Result<Topology> topologyOf(const Timeline& timeline);
-/// A master without a trace knows the GPUs alone.
+/// A master without a trace knows what its nodes told when they registered: GPUs and links, no NICs.
 Topology topologyOf(const cluster::ClusterStatus& status);
 
 std::string topologyJson(const Topology& topology);

@@ -49,7 +49,7 @@ std::vector<Shape> shapesOf(const Topology& topology) {
 }
 
 std::string speed(const Link& l) {
-  if (std::isnan(l.gbps)) return "speed not known";
+  if (std::isnan(l.gbps)) return "speed unknown";
   char text[48];
   std::snprintf(text, sizeof text, "%.4g GB/s%s", l.gbps, l.measured ? " measured" : "");
   return text;
@@ -72,13 +72,13 @@ std::vector<std::string> captions(const NodeTopology& n, bool recorded) {
   std::map<std::string, int> models, links;
   for (const auto& [index, device] : n.gpus) ++models[device.name.empty() ? "unnamed GPU" : device.name];
   for (const auto& [model, count] : models) lines.push_back(std::to_string(count) + " × " + model);
-  if (n.gpus.empty()) lines.emplace_back("no GPU was reported");
+  if (n.gpus.empty()) lines.emplace_back("no GPU reported");
   for (const Link& l : n.links) ++links[describe(l)];
   for (const auto& [what, pairs] : links)
     lines.push_back(what + ": " + std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs"));
-  if (recorded && n.links.empty() && n.gpus.size() > 1) lines.emplace_back("no links between its GPUs were reported");
-  if (recorded && n.nics.empty()) lines.emplace_back("no network cards were reported");
-  if (n.simulated) lines.emplace_back("simulated: no measurement");
+  if (recorded && n.links.empty() && n.gpus.size() > 1) lines.emplace_back("no links between its GPUs reported");
+  if (recorded && n.nics.empty()) lines.emplace_back("no network cards reported");
+  if (n.simulated) lines.emplace_back("simulated data");
   return lines;
 }
 
@@ -180,15 +180,15 @@ std::string topologySvg(const Topology& topology, bool recorded) {
   auto counted = [](size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); };
   p.text(kPad, 30, counted(topology.size(), "node") + ", " + counted(gpus, "GPU"), 18, kInk, true);
   p.text(kPad, 50,
-         recorded ? "GB/s in one direction, as drivers state it unless it says measured."
-                  : "Links and network cards are known from recordings: ask with trace=ID of a session.",
+         recorded ? "GB/s in one direction, as reported by the driver unless marked as measured."
+                  : "Links and network cards are known from recordings only: add trace=ID of a session.",
          11, kFine);
   for (size_t i = 0; i < shapes.size(); ++i)
     drawNode(p, shapes[i], kPad + static_cast<double>(i % columns) * kPanelW,
              64 + static_cast<double>(i / columns) * height, height, recorded);
   const double last = 64 + static_cast<double>(rows) * height + 18;
-  if (shapes.empty()) p.text(kPad, last, "No node has said what it is made of.", 12, kFine);
-  if (hidden > 0) p.text(kPad, last, std::to_string(hidden) + " more kinds of nodes are not drawn.", 12, kFine);
+  if (shapes.empty()) p.text(kPad, last, "No node has reported its hardware.", 12, kFine);
+  if (hidden > 0) p.text(kPad, last, std::to_string(hidden) + " more kinds of nodes are not shown.", 12, kFine);
   return p.out + "</svg>\n";
 }
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "server/timeline/natural_order.hpp"
-#include "tracesmith/trace/scan.hpp"
+#include "trace/rows.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -16,10 +16,6 @@ namespace col = trace::metrics;
 
 constexpr size_t kKept = 6;  // metrics: 512 GPUs × 1 h at 1 Hz take 30 MB each
 
-uint32_t nameAt(const analysis::Names& names, const trace::Block& block, const trace::ColumnData& data, size_t row) {
-  return data.allNull() ? analysis::kNoName : names.of(block.stream, trace::slotAt(data, trace::Kind::Str, row));
-}
-
 }  // namespace
 
 std::set<std::string> TraceMetrics::names() {
@@ -27,13 +23,9 @@ std::set<std::string> TraceMetrics::names() {
   if (names_known_) return names_;
   const analysis::Names& names = timeline_.names();
   std::vector<bool> seen(names.size());
-  trace::BlockDecoder decoder(timeline_.reader());
-  trace::ColumnData data;
-  for (const trace::Block* block : timeline_.reader().blocks(trace::tableOf<trace::MetricRow>())) {
-    if (!decoder.decode(*block, col::name, data)) continue;
-    for (size_t r = 0; r < block->rows; ++r)
-      if (const uint32_t n = nameAt(names, *block, data, r); n < seen.size()) seen[n] = true;
-  }
+  trace::RowCursor<trace::MetricRow> rows(timeline_.reader(), {col::name}, {}, &names);
+  while (rows.next())
+    if (rows.row().name != kNull) seen[static_cast<size_t>(rows.row().name)] = true;
   for (uint32_t n = 0; n < seen.size(); ++n)
     if (seen[n]) names_.insert(std::string(names.text(n)));
   names_known_ = true;
@@ -57,31 +49,23 @@ Result<TraceMetrics::MetricPtr> TraceMetrics::load(const std::string& wanted) co
   };
   std::unordered_map<Key, size_t, Hash> line_of;
   std::vector<const sync::ClockTable*> clocks;
-  trace::Scan scan(timeline_.reader(), trace::tableOf<trace::MetricRow>(), {},
-                   {col::ts, col::node, col::device, col::name, col::value, col::part});
-  while (scan.next()) {
-    const trace::Block& block = scan.block();
-    const trace::ColumnData &ts = scan.column(col::ts), &value = scan.column(col::value),
-                            &device = scan.column(col::device), &name = scan.column(col::name);
-    if (ts.allNull() || value.allNull() || name.allNull()) continue;
-    const std::vector<uint32_t>& numbers = names.stream(block.stream);
-    std::vector<bool> is(numbers.size());
-    for (size_t i = 0; i < is.size(); ++i) is[i] = names.text(numbers[i]) == wanted;
-    const auto* name_slots = name.data<uint32_t>();
-    for (uint32_t r : scan.rows()) {
-      if (!name.valid(r) || name_slots[r] >= is.size() || !is[name_slots[r]] || !ts.valid(r) || !value.valid(r))
-        continue;
-      const int64_t gpu = device.allNull() ? kNull : trace::slotAt(device, trace::Kind::Int32, r);
-      const Key key{nameAt(names, block, scan.column(col::node), r), nameAt(names, block, scan.column(col::part), r),
-                    gpu == kNull ? -1 : gpu};
-      auto [it, added] = line_of.try_emplace(key, metric->lines.size());
-      if (added) {
-        metric->lines.push_back({std::string(names.text(key.node)), std::string(names.text(key.part)), key.gpu, {}});
-        clocks.push_back(&clockOf(timeline_.clocks(), metric->lines.back().node));
-      }
-      metric->lines[it->second].samples.push_back(
-          {clocks[it->second]->toReference(ts.data<int64_t>()[r]), value.realAt(r)});
+  int64_t wanted_name = kNull;
+  for (uint32_t n = 0; n < names.size() && wanted_name == kNull; ++n)
+    if (names.text(n) == wanted) wanted_name = n;
+  trace::RowCursor<trace::MetricRow> rows(
+      timeline_.reader(), {col::ts, col::node, col::device, col::name, col::value, col::part}, {}, &names);
+  auto number = [](int64_t slot) { return slot == kNull ? trace::kNoName : static_cast<uint32_t>(slot); };
+  while (wanted_name != kNull && rows.next()) {
+    const trace::MetricRow& row = rows.row();
+    if (row.name != wanted_name || row.ts == kNull || row.value == kNull) continue;
+    const Key key{number(row.node), number(row.part), row.device == kNull ? -1 : row.device};
+    auto [it, added] = line_of.try_emplace(key, metric->lines.size());
+    if (added) {
+      metric->lines.push_back({std::string(names.text(key.node)), std::string(names.text(key.part)), key.gpu, {}});
+      clocks.push_back(&clockOf(timeline_.clocks(), metric->lines.back().node));
     }
+    metric->lines[it->second].samples.push_back(
+        {clocks[it->second]->toReference(row.ts), std::bit_cast<double>(row.value)});
   }
   auto earlier = [](const Sample& a, const Sample& b) { return a.t < b.t; };
   for (Line& line : metric->lines)

@@ -34,7 +34,7 @@ TemporaryFile::~TemporaryFile() {
 
 Status OpenTrace::withEngine(const LoadEngine& load, const std::function<Status(query::Engine&)>& use) {
   std::unique_lock lock(engine_mutex_, kEngineWait);
-  if (!lock) return Status::busy("another query on this trace is still at work");
+  if (!lock) return Status::busy("another query on this trace is still running");
   if (!engine_) {
     if (!load) return Status::unsupported("this server was built without SQL");
     Result<std::unique_ptr<query::Engine>> engine = load();
@@ -98,7 +98,7 @@ Result<TracePtr> Traces::open(const std::string& id, double& progress) {
     changes = true;
   } else {
     if (id != "file")
-      return Status::notFound("there is no trace " + id.substr(0, 64) + ": the one here is called file");
+      return Status::notFound("there is no trace " + id.substr(0, 64) + ": the one here is called 'file'");
     job.title = fs::path(file_).filename().string();
   }
   std::unique_lock lock(mutex_);

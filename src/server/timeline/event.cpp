@@ -26,7 +26,7 @@ bool parseRowId(std::string_view id, char& table, int64_t& block, int64_t& row) 
 }  // namespace
 
 Result<std::string> Timeline::event(const std::string& id) {
-  const Status unknown = Status::notFound("there is no row " + id.substr(0, 64) + " in this trace");
+  const Status unknown = Status::notFound("no row " + id.substr(0, 64) + " in this trace");
   char table_letter;
   int64_t block_number, row_number;
   if (!parseRowId(id, table_letter, block_number, row_number)) return unknown;
@@ -103,13 +103,19 @@ Status Timeline::writeColumns(JsonWriter& w, const trace::Block& block, size_t r
         break;
       case Kind::Launch: {
         const trace::LaunchShape s = trace::LaunchShape::parse((*strings)->at(slot));
+        auto one = [&](const char* k, int v) { v < 0 ? w.key(k).null() : w.field(k, v); };
         auto triple = [&](const char* k, int x, int y, int z) {
-          w.key(k).beginArray().value(x).value(y).value(z).endArray();
+          w.key(k);
+          if (x < 0 || y < 0 || z < 0)
+            w.null();
+          else
+            w.beginArray().value(x).value(y).value(z).endArray();
         };
         triple("grid", s.grid_x, s.grid_y, s.grid_z);
         triple("block", s.block_x, s.block_y, s.block_z);
-        w.field("registers", s.registers).field("shared_static", s.shared_static);
-        w.field("shared_dynamic", s.shared_dynamic);
+        one("registers", s.registers);
+        one("shared_static", s.shared_static);
+        one("shared_dynamic", s.shared_dynamic);
         break;
       }
       case Kind::Real:

@@ -1,7 +1,6 @@
 #include "server/timeline/rows.hpp"
 
 #include <algorithm>
-#include <span>
 
 #include "analysis/rows/each_row.hpp"
 #include "trace/layout.hpp"
@@ -48,34 +47,6 @@ class Values {
   const T* values_ = nullptr;
   const uint8_t* valid_ = nullptr;
   size_t mask_ = 0;
-};
-
-/// The model of a clock that is in force, kept from row to row: ClockTable::toReference() without the search.
-class RowClock {
- public:
-  RowClock() = default;
-  explicit RowClock(const sync::ClockTable& clock) : models_(clock.models()) {}
-  int64_t toReference(int64_t raw) {
-    if (models_.empty()) return raw;
-    if (raw < low_ || raw >= high_) seek(raw);
-    const double drift = slope_ * static_cast<double>(raw - from_);
-    return raw + offset_ + static_cast<int64_t>(drift < 0 ? drift - 0.5 : drift + 0.5);
-  }
-
- private:
-  void seek(int64_t raw) {
-    auto next = std::upper_bound(models_.begin(), models_.end(), raw,
-                                 [](int64_t t, const sync::ClockModel& m) { return t < m.at_ns; });
-    const auto& m = next == models_.begin() ? *next : *std::prev(next);
-    low_ = next == models_.begin() ? INT64_MIN : m.at_ns;
-    high_ = next == models_.end() ? INT64_MAX : next->at_ns;
-    from_ = m.at_ns;
-    offset_ = m.offset_ns;
-    slope_ = m.drift_ppm * 1e-6;
-  }
-  std::span<const sync::ClockModel> models_;
-  int64_t low_ = 0, high_ = 0, from_ = 0, offset_ = 0;  // in force from low_ to high_
-  double slope_ = 0;
 };
 
 int64_t addClamped(int64_t a, int64_t b) {
@@ -149,12 +120,12 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
   out.track.resize(rows);
   out.type.resize(rows);
   TrackKey key;
-  RowClock clock;
+  trace::RowClock clock;
   const bool one_node = nodes.same();
   for (size_t r = 0; r < rows; ++r) {
     if (r == 0 || !one_node) {
       const uint32_t n = nameOf(nodes.at(r));
-      if (r == 0 || n != key.node) clock = RowClock(clockOf(n));
+      if (r == 0 || n != key.node) clock = trace::RowClock(clockOf(n));
       key.node = n;
     }
     const int64_t raw = ts.at(r);

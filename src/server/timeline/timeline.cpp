@@ -184,7 +184,7 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
     w.beginObject().field("node", what.first).field("cause", what.second).field("count", count).endObject();
   w.endArray().key("notes").beginArray();
   if (std::string damage = reader_->damageSummary(); !damage.empty()) w.value(damage);
-  if (trace::isSimulated(*reader_)) w.value("simulated: no measurement");
+  if (trace::isSimulated(*reader_)) w.value("simulated data, not a measurement");
   w.endArray().key("tracks").beginArray();
   for (size_t i = 0; i < index_->tracks.size(); ++i) {
     const TrackKey& k = index_->tracks[i].key;

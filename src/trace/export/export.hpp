@@ -5,7 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
-#include "trace/export/row_source.hpp"
+#include "trace/rows.hpp"
 #include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::trace {

@@ -1,6 +1,6 @@
 #include "trace/export/names.hpp"
 
-#include "trace/export/row_source.hpp"
+#include "trace/rows.hpp"
 
 namespace tracesmith::trace {
 

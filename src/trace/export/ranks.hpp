@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "trace/export/time_order.hpp"
+#include "trace/time_order.hpp"
 
 namespace tracesmith::trace {
 

@@ -3,7 +3,7 @@
 
 #include "base/text.hpp"
 #include "trace/export/export.hpp"
-#include "trace/export/row_source.hpp"
+#include "trace/rows.hpp"
 
 namespace tracesmith::trace {
 namespace {

@@ -29,7 +29,8 @@ EXPORT int cuDeviceGetPCIBusId(char* out, int size, int d) {
 }
 EXPORT int cuDevicePrimaryCtxRetain(Context* out, int d) { return *out = reinterpret_cast<Context>(d + 1l), 0; }
 EXPORT int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
-EXPORT int cuCtxSetCurrent(Context) { return 0; }
+static thread_local long current = 0;  // GPU + 1, as of its context
+EXPORT int cuCtxSetCurrent(Context c) { return current = reinterpret_cast<long>(c), 0; }
 EXPORT int cuMemAlloc_v2(Pointer* out, size_t bytes) {
   *out = reinterpret_cast<uintptr_t>(std::malloc(bytes));
   return *out ? 0 : 2;
@@ -58,5 +59,22 @@ EXPORT int cuEventRecord(Event e, Stream) { return *static_cast<double*>(e) = no
 EXPORT int cuEventSynchronize(Event) { return 0; }
 EXPORT int cuEventElapsedTime(float* out, Event a, Event b) {
   *out = static_cast<float>((*static_cast<double*>(b) - *static_cast<double*>(a)) * 1e3);
+  return 0;
+}
+// The one kernel we launch reads the GPU's clock: each GPU's is ahead of the host's raw clock by a second more.
+EXPORT int cuModuleLoadData(Module* out, const void* ptx) {
+  if (!std::strstr(static_cast<const char*>(ptx), "%globaltimer")) return 218;
+  return *out = new int, 0;
+}
+EXPORT int cuModuleUnload(Module m) { return delete static_cast<int*>(m), 0; }
+EXPORT int cuModuleGetFunction(Function* out, Module m, const char* name) {
+  return *out = m, std::strcmp(name, "tracesmith_read_clock") == 0 ? 0 : 500;
+}
+EXPORT int cuLaunchKernel(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
+                          void** arguments, void**) {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+  const long long raw = static_cast<long long>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+  *static_cast<volatile long long*>(at(*static_cast<Pointer*>(arguments[0]))) = raw + current * 1'000'000'000ll;
   return 0;
 }

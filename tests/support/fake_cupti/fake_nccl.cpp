@@ -182,6 +182,59 @@ void proxy() {
   }
 }
 
+/// Until the clock of the records has moved on by so much.
+void pass(uint64_t ns) {
+  for (const uint64_t start = cuda().now(); cuda().now() < start + ns;) {
+  }
+}
+
+enum : int {
+  kSendGpuWait = 8,
+  kSendWait = 9,
+  kRecvWait = 10,
+  kRecvFlushWait = 11,
+  kRecvGpuWait = 12,
+  kSendPeerWait = 20
+};
+
+/// A send of two steps that overlap and a receive of one, each told through all its states; and a send that says
+/// nothing of its steps.
+void proxySteps(int version) {
+  Nccl nccl(version);
+  Communicator world;
+  nccl.init(world);
+  constexpr uint64_t kMs = 1'000'000;
+  void* send = nccl.startProxyOp(world, ::getpid(), 1, 2, true);
+  void* first = nccl.startProxyStep(world, send, 0);
+  nccl.stepState(first, kSendGpuWait, 0);
+  pass(4 * kMs);  // the GPU
+  if (version >= 4) nccl.stepState(first, kSendPeerWait, 0);
+  if (version >= 4) nccl.stepState(first, kSendPeerWait, 0);  // it tries again
+  void* second = nccl.startProxyStep(world, send, 2);
+  nccl.stepState(second, kSendGpuWait, 0);
+  pass(2 * kMs);  // the peer, while the other waits for the GPU
+  nccl.stepState(first, kSendWait, 1000);
+  pass(8 * kMs);  // the network
+  nccl.stepState(second, kSendWait, 500);
+  nccl.stop(first);
+  nccl.stop(second);
+  nccl.stepState(second, kSendGpuWait, 0);  // too late: it has ended
+  nccl.stop(send);
+  nccl.stepState(first, kSendGpuWait, 7);
+  nccl.stop(first);
+  void* receive = nccl.startProxyOp(world, ::getpid(), 1, 3, false);
+  void* step = nccl.startProxyStep(world, receive, 0);
+  nccl.stepState(step, kRecvWait, 0);
+  pass(3 * kMs);
+  nccl.stepState(step, kRecvFlushWait, 2000);
+  nccl.stepState(step, kRecvGpuWait, 2000);
+  pass(1 * kMs);
+  nccl.stop(step);
+  nccl.stop(receive);
+  nccl.stop(nccl.startProxyOp(world, ::getpid(), 1, 2, true));
+  if (nccl.startProxyStep(world, reinterpret_cast<void*>(0x123456), 0)) die("a step of nothing was taken");
+}
+
 /// NCCL unloads the plugin with its last communicator and loads it again for the next.
 void reload() {
   Nccl nccl(6);
@@ -333,6 +386,7 @@ int main(int argc, char** argv) {
                                                                   {"stale", stale},
                                                                   {"graph", graph},
                                                                   {"proxy", proxy},
+                                                                  {"steps", [&] { proxySteps(version); }},
                                                                   {"reload", reload},
                                                                   {"many", many},
                                                                   {"ranks", ranks},

@@ -178,6 +178,10 @@ struct ProxyOp {
   uint8_t channel;
   int peer, steps, chunk_bytes, is_send;
 };
+struct ProxyStep {
+  Head head;
+  int step;
+};
 static_assert(sizeof(CollV1) == 120 && sizeof(CollV2) == 128 && sizeof(CollV3) == 120 && sizeof(CollV5) == 112);
 
 inline void log(int, unsigned long, const char*, int, const char*, ...) {}
@@ -333,7 +337,15 @@ class Nccl {
 
   void* startProxyOp(const Communicator& c, int32_t pid, uint8_t channel, int peer, bool send) {
     ProxyOp d{{kProxyOp, nullptr, c.rank}, pid, channel, peer, 4, 65536, send};
-    return start(c.context, &d, kProxyOp);
+    return start(c.context, &d, kProxyOp | kProxyStep);
+  }
+  void* startProxyStep(const Communicator& c, void* op, int step) {
+    ProxyStep d{{kProxyStep, op, c.rank}, step};
+    return start(c.context, &d, kProxyStep);
+  }
+  /// A proxy step waits for something from now on. NCCL before 2.27 tells no size.
+  void stepState(void* step, int state, size_t bytes) {
+    if (step && table_->state(step, state, version_ >= 4 ? &bytes : nullptr) != 0) die("recordEventState failed");
   }
 
  private:

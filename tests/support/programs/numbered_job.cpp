@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -43,12 +42,7 @@ static Both readBoth() {
 static volatile std::sig_atomic_t g_stop = 0;
 
 static Record numbered(uint64_t k, uint32_t name, uint64_t time) {
-  Record r{};
-  r.kind = Kind::counter;
-  r.name = name;
-  r.start = r.end = time;
-  r.arg[0] = std::bit_cast<uint64_t>(static_cast<double>(k));
-  return r;
+  return encode(CounterRecord{.name = name, .start = time, .value = static_cast<double>(k)});
 }
 
 static void writeWhenRead(RingWriter& ring, uint64_t count, uint32_t name) {

@@ -134,7 +134,7 @@ function EventPanel({ info, picked, onDetail, onGo }: EventProps) {
         <div class="dock-list collective">
           <h3>
             {c.op} {c.seq ?? ""} of {c.group}: {bytes(c.bytes)}, {plural(c.arrivals.length, "rank")}
-            {c.busbw_gbps !== null && `, ${c.busbw_gbps.toFixed(1)} GB/s on the bus`}
+            {c.busbw_gbps !== null && `, ${c.busbw_gbps.toFixed(1)} GB/s bus bandwidth`}
           </h3>
           <ul>
             {[...c.arrivals]
@@ -146,7 +146,7 @@ function EventPanel({ info, picked, onDetail, onGo }: EventProps) {
                   </button>
                   {a.rank === c.culprit_rank ? (
                     <span style={{ color: culprit }}>
-                      <b>came last</b>
+                      <b>arrived last</b>
                     </span>
                   ) : (
                     <span class="fine">waited {duration(a.wait_ns)}</span>
@@ -206,14 +206,14 @@ function AreaPanel({ info, area }: { info: TimelineInfo; area: Area }) {
             },
             { title: "count", number: true, cell: (n) => count(n.count) },
             { title: "total", number: true, cell: (n) => duration(n.total_ns) },
-            { title: "share", number: true, hint: "of the time of the names listed", cell: (n) => percent(total ? n.total_ns / total : null, 1) },
+            { title: "share", number: true, hint: "of the time of the listed names", cell: (n) => percent(total ? n.total_ns / total : null, 1) },
             { title: "mean", number: true, cell: (n) => duration(n.mean_ns) },
             { title: "min", number: true, cell: (n) => duration(n.min_ns) },
             { title: "max", number: true, cell: (n) => duration(n.max_ns) },
           ]}
         />
       ) : (
-        <p class="fine pad">{load.loading ? "Counting …" : "Nothing happened here."}</p>
+        <p class="fine pad">{load.loading ? "Counting …" : "No events here."}</p>
       )}
     </div>
   );

@@ -81,7 +81,7 @@ export function arrange(tracks: Track[], toggled: ReadonlySet<string>, unit: num
         mains.forEach((track, i) => lanes.push({ track, y: u(3) + i * h, height: Math.max(2, h - 1), depth: 1 }));
       }
       const height = closed ? Math.max(u(30), (lanes.at(-1)?.y ?? 0) + (lanes.at(-1)?.height ?? 0) + u(3)) : u(20);
-      parent = put({ kind: "node", key, label: node || "node not known", lanes, all: ofNode, y, height, closed, parent: null });
+      parent = put({ kind: "node", key, label: node || "node unknown", lanes, all: ofNode, y, height, closed, parent: null });
       if (closed) {
         group += groups.size;
         continue;

@@ -121,7 +121,7 @@ function collective(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
     g.fillRect(left - 1, spot.top - 2, late ? 3 : 2, spot.height + 3);
     if (late) {
       const waited = c.arrivals.reduce((sum, b) => sum + (b.wait_ns ?? 0), 0);
-      const text = `rank ${a.rank} came last; the others waited ${duration(waited)} in all`;
+      const text = `rank ${a.rank} arrived last; the others waited ${duration(waited)} in total`;
       g.font = `600 ${Math.round(10.5 * unit)}px ${getComputedStyle(document.body).fontFamily}`;
       const w = g.measureText(text).width + 8 * unit;
       const at = Math.min(Math.max(0, left + 4 * unit), scene.width - w);

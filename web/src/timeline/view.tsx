@@ -34,7 +34,7 @@ export function TimelineView() {
         <div class="tools">
           <TracePicker chosen={chosen} />
         </div>
-        <Empty title={running ? "Nothing has come in yet" : "There is no event in this trace"} command="tracesmith run -- torchrun train.py">
+        <Empty title={running ? "No data yet" : "This trace has no events"} command="tracesmith run -- torchrun train.py">
           Events come from processes under the probe. Start the job with:
         </Empty>
       </div>
@@ -233,10 +233,10 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
         <button type="button" onClick={() => engine.current?.moveTo(0, info.duration_ns)} title="Show the whole trace (0)">
           Whole trace
         </button>
-        <button type="button" onClick={share} title="Copy the address of exactly this view">
+        <button type="button" onClick={share} title="Copy a link to this view">
           {copied ? "Copied" : "Copy link"}
         </button>
-        <button type="button" onClick={save} title={part ? `Download the ${duration(report.to - report.from)} in sight, of all tracks, for ui.perfetto.dev. For the whole trace zoom out (0)` : "Download the whole trace for ui.perfetto.dev"}>
+        <button type="button" onClick={save} title={part ? `Download the ${duration(report.to - report.from)} shown, of all tracks, for ui.perfetto.dev. Zoom out (0) to download the whole trace` : "Download the whole trace for ui.perfetto.dev"}>
           Perfetto file
         </button>
       </div>
@@ -245,7 +245,7 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
           <b>{duration(report ? report.to - report.from : info.duration_ns)}</b>
           <span class="fine">of {duration(info.duration_ns)}</span>
         </div>
-        <canvas ref={minimap} class="minimap" aria-label="The whole trace; click to go there" role="img" />
+        <canvas ref={minimap} class="minimap" aria-label="The whole trace; click to go to a position" role="img" />
         <canvas ref={ruler} class="ruler" aria-hidden="true" />
       </div>
       <div ref={scroller} class="scroller" tabIndex={0} role="application" aria-label={`Timeline of ${info.title}: ${plural(info.tracks.length, "track")}. W, A, S, D move; question mark shows all keys`}>
@@ -279,7 +279,7 @@ function Tip({ tip }: { tip: { under: Under; x: number; y: number } }) {
         <>
           <b>{plural(under.count, "event")}</b> in {duration(under.to - under.from)}, busy {percent(under.busy)}
           <div>most: {under.name}</div>
-          <div class="fine">click to come closer</div>
+          <div class="fine">click to zoom in</div>
         </>
       )}
     </div>
@@ -347,7 +347,7 @@ function Search(props: {
       <span class="search-says" role="status">
         {!q ? "" : load.error ? load.error.message : !found || load.loading ? "…" : `${at >= 0 ? `${at + 1} of ` : ""}${count(found.total)} hits${found.truncated ? `, the first ${found.hits.length} shown` : ""}`}
       </span>
-      <button type="button" onClick={() => step(-1)} disabled={!found?.hits.length} aria-label="Hit before">
+      <button type="button" onClick={() => step(-1)} disabled={!found?.hits.length} aria-label="Previous hit">
         ↑
       </button>
       <button type="submit" disabled={!found?.hits.length} aria-label="Next hit">

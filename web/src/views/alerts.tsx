@@ -15,7 +15,7 @@ export function Alerts({ state }: { state: Live }) {
       class="alerts"
       aside={hang && <a href={link("hang")}>{hang.state === "hang" ? <Chip kind="bad">the job hangs</Chip> : hang.state === "slow" ? <Chip kind="warn">slow</Chip> : "watch"}</a>}
     >
-      {alerts.length ? <AlertList alerts={alerts} /> : <Empty title="No alert">Collectives that wait too long, lost nodes and bad clocks are named here.</Empty>}
+      {alerts.length ? <AlertList alerts={alerts} /> : <Empty title="No alert">Collectives that wait too long, lost nodes and bad clocks appear here.</Empty>}
     </Panel>
   );
 }

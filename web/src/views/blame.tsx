@@ -1,4 +1,5 @@
 import { none, percent, us } from "../format";
+import { causeTitles } from "../model";
 import { link } from "../route";
 import type { Analysis, Blame, TraceInfo } from "../types";
 import { Chip, Empty, Panel, Table } from "../ui";
@@ -24,7 +25,7 @@ export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }
         {
           title: "cost",
           number: true,
-          hint: "Time the other ranks waited for it in collectives, added up",
+          hint: "Total time the other ranks waited for it in collectives",
           cell: (b) => (
             <span class="bar-cell">
               <i style={{ width: `${Math.max(0, ((b.cost_us ?? 0) / most) * 100)}%` }} class={b.significant ? "bad" : ""} />
@@ -32,9 +33,9 @@ export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }
             </span>
           ),
         },
-        { title: "of it lost", number: true, hint: "Waits with no computation under them", cell: (b) => us(b.lost_us) },
-        { title: "would save", number: true, hint: "What the job would gain if this rank were like the others", cell: (b) => (b.saved_pct === null ? none : `${b.saved_pct.toFixed(1)} %`) },
-        { title: "cause", cell: (b) => (b.cause ? <Chip kind={b.significant ? "bad" : "plain"}>{b.cause.replace(/_/g, " ")}</Chip> : none) },
+        { title: "lost", number: true, hint: "Waits that no computation hides", cell: (b) => us(b.lost_us) },
+        { title: "would save", number: true, hint: "What the job would gain if this rank were as fast as the others", cell: (b) => (b.saved_pct === null ? none : `${b.saved_pct.toFixed(1)} %`) },
+        { title: "cause", cell: (b) => (b.cause ? <Chip kind={b.significant ? "bad" : "plain"}>{causeTitles[b.cause]}</Chip> : none) },
         { title: "sure", number: true, cell: (b) => percent(b.confidence) },
         { title: "evidence", wide: true, cell: (b) => b.evidence ?? "" },
       ]}
@@ -53,12 +54,12 @@ export function LinkTable({ data }: { data: Analysis }) {
           columns={[
             { title: "group", cell: (l) => l.group },
             { title: "ranks", number: true, cell: (l) => l.ranks.length },
-            { title: "bus", number: true, hint: "Bandwidth on the bus", cell: (l) => (l.busbw_gbps === null ? none : `${l.busbw_gbps.toFixed(1)} GB/s`) },
+            { title: "bus", number: true, hint: "Bus bandwidth", cell: (l) => (l.busbw_gbps === null ? none : `${l.busbw_gbps.toFixed(1)} GB/s`) },
             { title: "slower by", number: true, cell: (l) => (l.slowdown === null ? none : <span class={l.significant ? "lost" : ""}>{l.slowdown.toFixed(2)} ×</span>) },
           ]}
         />
       ) : (
-        <Empty title="No collective was recorded">With NCCL's events in the trace, slow links are named here.</Empty>
+        <Empty title="No collectives recorded">If the trace has NCCL events, slow links appear here.</Empty>
       )}
     </Panel>
   );
@@ -67,7 +68,7 @@ export function LinkTable({ data }: { data: Analysis }) {
 export function WhatIf({ data }: { data: Analysis }) {
   const c = data.critical_path;
   return (
-    <Panel title="What would be if" aside={c ? `job: ${us(c.total_us)}` : undefined}>
+    <Panel title="What if" aside={c ? `job: ${us(c.total_us)}` : undefined}>
       {c && c.what_if.length ? (
         <ul class="what-if">
           {[...c.what_if].sort((a, b) => b.saved_us - a.saved_us).map((w) => (

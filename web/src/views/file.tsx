@@ -45,7 +45,7 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
     ["nodes", count(nodes.size)],
     ["ranks", ranks.size ? count(ranks.size) : none],
     ["tracks", count(info.tracks.length)],
-    ["clocks agree within", info.clock_bound_ns === null ? "not known" : duration(info.clock_bound_ns)],
+    ["clock difference within", info.clock_bound_ns === null ? "not known" : duration(info.clock_bound_ns)],
     ["lost records", count(lost)],
   ];
   return (
@@ -89,11 +89,11 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
         </div>
         <Panel title="Where GPU time goes" aside={top.data ? plural(top.data.rows.length, "name") : undefined}>
           {top.error ? (
-            <Empty title="Not known">{top.error.message}</Empty>
+            <Empty title="Unknown">{top.error.message}</Empty>
           ) : !top.data ? (
             <Loading what="Counting" />
           ) : top.data.rows.length === 0 ? (
-            <Empty title="No kernel was recorded" />
+            <Empty title="No kernels recorded" />
           ) : (
             <ol class="bars" aria-label="Kernels by time">
               {top.data.rows.map((r) => {

@@ -7,7 +7,7 @@ import type { Live } from "../live";
 import { defaultMetric, spanOf, unitOf, useMetricNames } from "../metricnames";
 import { link, setParams, useRoute } from "../route";
 import { ScaleLegend } from "../scale";
-import type { NodeInfo } from "../types";
+import { stateOf, type NodeInfo } from "../types";
 import { Chip, Panel, Select } from "../ui";
 
 const staleAfter = 10;
@@ -26,7 +26,7 @@ export function ClusterGrid({ state }: { state: Live }) {
   const unit = unitOf(metric, names);
   const byDevice = new Map(devices.map((d) => [`${d.node}\n${d.index}`, d]));
   const span = spanOf(unit, devices.map((d) => d.metrics[metric] ?? null));
-  const healthy = nodes.filter((n) => n.state === "healthy").length;
+  const healthy = nodes.filter((n) => stateOf(n) === "healthy").length;
   const gpus = nodes.reduce((sum, n) => sum + n.gpus.length, 0);
   const widest = Math.max(1, ...nodes.map((n) => n.gpus.length));
   return (
@@ -54,22 +54,22 @@ export function ClusterGrid({ state }: { state: Live }) {
         <div class="grid-row grid-head" role="row">
           <span role="columnheader">node</span>
           <span role="columnheader">{metricTitle(metric)} of each GPU{unit && `, ${unit.replace(/^B/, "GiB")}`}</span>
-          <span role="columnheader" class="number" title="The farthest its clock can be from the master's">
+          <span role="columnheader" class="number" title="Error bound of its clock against the master's">
             clock ±
           </span>
-          <span role="columnheader" class="number" title="Records lost on their way, by any cause">
+          <span role="columnheader" class="number" title="Records lost, for any reason">
             lost
           </span>
         </div>
         {nodes.map((node) => (
-          <div class={`grid-row ${node.state}`} role="row" key={node.node}>
+          <div class={`grid-row ${stateOf(node)}`} role="row" key={node.node}>
             <NodeName node={node} />
             <span class="cells" role="cell" style={{ gridTemplateColumns: `repeat(${widest}, minmax(0, 1fr))` }}>
               {node.gpus.length === 0 && <span class="no-gpu">no GPU found</span>}
               {node.gpus.map((gpu) => {
                 const device = byDevice.get(`${node.node}\n${gpu.index}`);
                 const value = device?.metrics[metric] ?? null;
-                const old = node.state === "disconnected" || (device?.age_s ?? 0) > staleAfter;
+                const old = stateOf(node) === "disconnected" || (device?.age_s ?? 0) > staleAfter;
                 const color = value === null ? null : heat((value - span[0]) / (span[1] - span[0] || 1));
                 const text = `${node.node}, GPU ${gpu.index} (${gpu.name}): ${metricTitle(metric)} ${withUnit(value, unit)}${old ? `, ${seconds(device?.age_s ?? null)} old` : ""}`;
                 return (
@@ -113,14 +113,14 @@ function cellText(value: number, unit: string): string {
 
 function NodeName({ node }: { node: NodeInfo }) {
   const says =
-    node.state === "healthy" ? "healthy" : node.state === "disconnected" ? `disconnected, silent for ${seconds(node.silent_s)}` : (node.problem ?? "unhealthy");
+    stateOf(node) === "healthy" ? "healthy" : stateOf(node) === "disconnected" ? `disconnected, silent for ${seconds(node.silent_s)}` : (node.problem ?? "unhealthy");
   return (
     <span role="rowheader" class="node-name">
-      <i class={`dot ${node.state}`} aria-hidden="true" />
+      <i class={`dot ${stateOf(node)}`} aria-hidden="true" />
       <a href={link("nodes", { node: node.node })} title={says}>
         {node.node}
       </a>
-      {node.state !== "healthy" && <span class="says">{says}</span>}
+      {stateOf(node) !== "healthy" && <span class="says">{says}</span>}
     </span>
   );
 }

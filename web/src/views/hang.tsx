@@ -8,13 +8,13 @@ import type { Hang as HangState } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, Table, useLoad } from "../ui";
 import { AlertList, merge } from "./alerts";
 
-const titles: Record<HangState["state"], string> = { ok: "The job moves", hang: "The job hangs", slow: "The job is slow", unknown: "Not known" };
+const titles: Record<HangState["state"], string> = { ok: "The job is running", hang: "The job hangs", slow: "The job is slow", unknown: "Unknown" };
 
 export function Hang() {
   const load = useLoad("hang", (signal) => get<HangState>("/api/v1/hang", signal), 1000);
   const { alerts } = useStore(live);
   const h = load.data;
-  if (!h) return load.error ? <Failed what="The verdict" error={load.error} retry={load.reload} /> : <Loading what="Asking who waits for whom" />;
+  if (!h) return load.error ? <Failed what="The verdict" error={load.error} retry={load.reload} /> : <Loading what="Checking who waits for whom" />;
   const kind = h.state === "ok" ? "good" : h.state === "hang" ? "bad" : "warn";
   return (
     <div class="hang">
@@ -24,7 +24,7 @@ export function Hang() {
         </p>
         <div class="verdict-facts">
           {h.since && <Chip kind={kind}>since {dateTime(h.since)}</Chip>}
-          {load.error && <Chip kind="warn">old: the server does not answer</Chip>}
+          {load.error && <Chip kind="warn">outdated: the server does not answer</Chip>}
           {h.culprits.map((c, i) => (
             <Chip key={i} kind="bad" title={c.reason}>
               {c.rank === null ? "" : `rank ${c.rank} `}
@@ -33,10 +33,10 @@ export function Hang() {
           ))}
         </div>
       </div>
-      <Panel title="Collectives at work" aside={`${h.communicators.length}`}>
+      <Panel title="Collectives in flight" aside={`${h.communicators.length}`}>
         {h.communicators.length ? (
           <Table
-            label="Collectives at work"
+            label="Collectives in flight"
             rows={h.communicators}
             id={(c) => `${c.comm} ${c.seq}`}
             columns={[
@@ -49,8 +49,8 @@ export function Hang() {
             ]}
           />
         ) : (
-          <Empty title="No collective waits" command={h.state === "unknown" ? "tracesmith run --flight 30 -- torchrun train.py" : undefined}>
-            {h.state === "unknown" ? "The watch needs a job under the probe:" : "Ranks that wait in a collective are listed here with those that are missing."}
+          <Empty title="No collective is waiting" command={h.state === "unknown" ? "tracesmith run --flight 30 -- torchrun train.py" : undefined}>
+            {h.state === "unknown" ? "Watching needs a job that runs under the probe:" : "Ranks that wait in a collective are listed here, with the ranks that are missing."}
           </Empty>
         )}
       </Panel>
@@ -61,8 +61,10 @@ export function Hang() {
   );
 }
 
-function RankDots({ entered, missing }: { entered: number[]; missing: number[] }) {
-  const all = [...entered.map((r) => ({ r, here: true })), ...missing.map((r) => ({ r, here: false }))].sort((a, b) => a.r - b.r);
+/** Ranks that nobody knows the number of are "?". */
+function RankDots(props: { entered: (number | null)[]; missing: (number | null)[] }) {
+  const [entered, missing] = [props.entered, props.missing].map((ranks) => ranks.map((r) => r ?? "?"));
+  const all = [...entered.map((r) => ({ r, here: true })), ...missing.map((r) => ({ r, here: false }))].sort((a, b) => Number(a.r) - Number(b.r));
   return (
     <span class="rank-dots" aria-label={`${entered.length} entered; missing: ${missing.join(", ") || "none"}`}>
       {all.slice(0, 512).map(({ r, here }) => (

@@ -50,7 +50,7 @@ export function CommMatrix({ data }: { data: Analysis }) {
           <p class="fine">Pattern: {data.matrix!.pattern}. Follows from the algorithm each collective names; one that names none is taken to be a ring.</p>
         </div>
       ) : (
-        <Empty title="No communication was recorded" />
+        <Empty title="No communication recorded" />
       )}
     </Panel>
   );

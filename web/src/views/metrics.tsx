@@ -86,7 +86,7 @@ export function Metrics() {
         />
       </div>
       {names && !names.length && (
-        <Empty title="No metric has come in yet" command={file ? "tracesmith run -o job.sbt -- torchrun train.py" : `tracesmith cluster agent --master ${location.hostname}:50051`}>
+        <Empty title="No metrics yet" command={file ? "tracesmith run -o job.sbt -- torchrun train.py" : `tracesmith cluster agent --master ${location.hostname}:50051`}>
           {file ? "This trace has no telemetry. A trace recorded by this command has it:" : "Telemetry comes from the agents. Start one on each node:"}
         </Empty>
       )}
@@ -142,7 +142,7 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
   );
   const aside = (
     <>
-      {data && <span>{data.series.every((s) => s.index !== null) ? plural(n, "GPU") : `${n} series`}{load.error ? ", old: the server does not answer" : ""}</span>}
+      {data && <span>{data.series.every((s) => s.index !== null) ? plural(n, "GPU") : `${n} series`}{load.error ? ", outdated: the server does not answer" : ""}</span>}
       {props.removable && (
         <button type="button" class="quiet" onClick={props.onRemove} aria-label={`Remove ${metricTitle(props.metric)}`}>
           ✕
@@ -157,9 +157,9 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
         load.error ? (
           <Failed what="This metric" error={load.error} retry={load.reload} />
         ) : !data ? (
-          <Loading what="Asking for the values" />
+          <Loading what="Loading the values" />
         ) : (
-          <Empty title="Nothing was measured in this stretch of time">{info?.mode === "file" ? "" : "Choose a longer one above."}</Empty>
+          <Empty title="Nothing was measured in this time range">{info?.mode === "file" ? "" : "Choose a longer range above."}</Empty>
         )
       ) : drawn === "heat" ? (
         <HeatChart data={data} unit={unit} x={x} onZoom={zoom} />

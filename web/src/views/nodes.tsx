@@ -7,7 +7,7 @@ import { live } from "../live";
 import { Plot } from "../plot";
 import { link, setParams, useRoute } from "../route";
 import { useStore } from "../store";
-import type { NodeInfo } from "../types";
+import { stateOf, type NodeInfo } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, Table, useLoad } from "../ui";
 import { useMemo } from "preact/hooks";
 
@@ -25,7 +25,7 @@ export function Nodes() {
   const chosen = nodes.find((n) => n.node === params.get("node")) ?? nodes[0];
   return (
     <div class="nodes">
-      <Panel title={plural(nodes.length, "node")} aside={`${count(nodes.filter((n) => n.state === "healthy").length)} healthy`} class="node-list">
+      <Panel title={plural(nodes.length, "node")} aside={`${count(nodes.filter((n) => stateOf(n) === "healthy").length)} healthy`} class="node-list">
         <Table<NodeInfo>
           label="Nodes"
           rows={nodes}
@@ -38,19 +38,19 @@ export function Nodes() {
               title: "state",
               cell: (n) => (
                 <>
-                  <Chip kind={n.state === "healthy" ? "good" : n.state === "unhealthy" ? "warn" : "bad"}>{n.state}</Chip> {n.simulated && <Chip kind="warn">simulated</Chip>}
+                  <Chip kind={stateOf(n) === "healthy" ? "good" : stateOf(n) === "unhealthy" ? "warn" : "bad"}>{stateOf(n)}</Chip> {n.simulated && <Chip kind="warn">simulated</Chip>}
                 </>
               ),
             },
-            { title: "heard", number: true, hint: "Since it was last heard of", cell: (n) => `${seconds(n.silent_s)} ago` },
+            { title: "heard", number: true, hint: "Since its last report", cell: (n) => `${seconds(n.silent_s)} ago` },
             { title: "GPUs", number: true, cell: (n) => n.gpus.length },
             { title: "processes", number: true, hint: "Under the probe", cell: (n) => count(n.processes) },
-            { title: "records", number: true, hint: "Taken from the rings since its agent started", cell: (n) => count(n.records) },
+            { title: "records", number: true, hint: "Read from the rings since its agent started", cell: (n) => count(n.records) },
             { title: "lost", number: true, cell: (n) => <span class={n.losses ? "lost" : ""}>{count(n.losses)}</span> },
-            { title: "spool", number: true, hint: "On its disk, not yet acknowledged by the master", cell: (n) => bytes(n.spool_bytes) },
+            { title: "spool", number: true, hint: "On its disk, not yet stored by the master", cell: (n) => bytes(n.spool_bytes) },
             { title: "stored", number: true, hint: "On the master's disk", cell: (n) => bytes(n.stored_bytes) },
             { title: "drift", number: true, cell: (n) => (n.clock ? `${n.clock.drift_ppm.toFixed(2)} ppm` : none) },
-            { title: "±", number: true, hint: "The farthest its clock can be from the master's", cell: (n) => duration(n.clock?.bound_ns) },
+            { title: "±", number: true, hint: "Error bound of its clock against the master's", cell: (n) => duration(n.clock?.bound_ns) },
             { title: "problem", wide: true, cell: (n) => <span class="bad-text">{n.problem ?? ""}</span> },
           ]}
         />
@@ -91,7 +91,7 @@ function Details({ node }: { node: NodeInfo }) {
     ["GPU memory", node.gpus[0] ? bytes(node.gpus[0].memory_bytes) : none],
     ["captures", count(node.captures)],
     ["stored events", count(node.stored_events)],
-    ["clock found by", node.clock?.method ?? none],
+    ["clock method", node.clock?.method ?? none],
     ["round trip", duration(node.clock?.delay_ns)],
     ["clock faults", count(node.clock?.faults)],
   ];
@@ -107,13 +107,13 @@ function Details({ node }: { node: NodeInfo }) {
           ))}
         </dl>
       </Panel>
-      <Panel title="Its clock against the master's" aside="offset, relative to now, with its bound">
+      <Panel title="Clock against the master's" aside="offset, relative to now, with its bound">
         {load.error && !data ? (
           <Failed what="The history of the clock" error={load.error} />
         ) : !data ? (
-          <Loading what="Asking for the history" />
+          <Loading what="Loading the history" />
         ) : data.length < 2 ? (
-          <Empty title="No history yet">A point comes every five seconds.</Empty>
+          <Empty title="No history yet">A point is added every five seconds.</Empty>
         ) : (
           <div class="clock-charts">
             <Plot label="Clock offset with bound" x={x} lines={offset} unit="ns" height={15} time sync="clock" />

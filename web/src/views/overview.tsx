@@ -15,8 +15,8 @@ export function Overview() {
   if (state.info?.mode === "file") return <FileOverview />;
   if (!state.nodes) {
     if (state.connection === "down") return <Failed what="The overview" error={new ApiError(0, "offline", state.problem)} />;
-    if (state.connection === "locked") return <Empty title="A token is needed to see this cluster" />;
-    return <Loading what="Asking the master for its nodes" />;
+    if (state.connection === "locked") return <Empty title="A token is required to see this cluster" />;
+    return <Loading what="Loading the nodes" />;
   }
   if (!state.nodes.nodes.length)
     return (

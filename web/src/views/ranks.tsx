@@ -3,6 +3,7 @@
 import { useEffect } from "preact/hooks";
 import { ApiError, get, trace } from "../api";
 import { percent } from "../format";
+import { causeTitles } from "../model";
 import { link } from "../route";
 import { traceState } from "../statusbar";
 import { TracePicker, useTrace } from "../traces";
@@ -36,7 +37,7 @@ export function Ranks() {
       </div>
       {error ? (
         error instanceof ApiError && error.status === 400 ? (
-          <Empty title="There is nothing to compare in this trace">{error.message}</Empty>
+          <Empty title="Nothing to compare in this trace">{error.message}</Empty>
         ) : (
           <Failed what="The analysis" error={error} retry={reload} />
         )
@@ -55,8 +56,20 @@ export function Verdict({ data }: { data: Analysis }) {
   return (
     <div class={`verdict ${kind}`} role="status">
       <p>{v.text}</p>
+      {v.next && (
+        <p class="verdict-next">
+          <b>What to do:</b> {v.next}
+        </p>
+      )}
+      {v.also.length > 0 && (
+        <ul class="verdict-also" aria-label="What else stands out">
+          {v.also.map((text) => (
+            <li key={text}>{text}</li>
+          ))}
+        </ul>
+      )}
       <div class="verdict-facts">
-        {v.cause && <Chip kind={kind}>cause: {v.cause.replace(/_/g, " ")}</Chip>}
+        {v.cause && <Chip kind={kind}>cause: {causeTitles[v.cause]}</Chip>}
         {v.confidence !== null && v.kind !== "none" && <Chip>{percent(v.confidence)} sure</Chip>}
         {data.unknowns.map((u, i) => (
           <span class="fine" key={i}>
@@ -74,8 +87,8 @@ function Findings({ data, trace: t }: { data: Analysis; trace: TraceInfo }) {
       <Verdict data={data} />
       <StepHeat data={data} trace={t} />
       <div class="two">
-        <Panel title="What each rank cost the others" aside="cost: time the other ranks waited for it, added up">
-          {data.blame.length ? <BlameTable data={data} trace={t} /> : <Empty title="No rank made another one wait" />}
+        <Panel title="What each rank cost the others" aside="cost: total time the other ranks waited for it">
+          {data.blame.length ? <BlameTable data={data} trace={t} /> : <Empty title="No rank made another rank wait" />}
         </Panel>
         <div class="stack">
           <WhatIf data={data} />

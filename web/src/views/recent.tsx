@@ -34,7 +34,7 @@ export function RecentSpread({ state }: { state: Live }) {
       {drawn ? (
         <Plot label={`${metricTitle(metric)}: lowest, median and highest of all GPUs`} {...drawn} unit={data!.unit || unitOf(metric, names)} height={17} time fromZero />
       ) : (
-        <Empty title={load.error ? "Not known" : offered.length ? "Asking …" : "No telemetry yet"}>{load.error?.message}</Empty>
+        <Empty title={load.error ? "Unknown" : offered.length ? "Asking …" : "No telemetry yet"}>{load.error?.message}</Empty>
       )}
     </Panel>
   );

@@ -70,8 +70,8 @@ function StartForm({ may }: { may: boolean }) {
         min="0"
         step="any"
         placeholder="last … s"
-        aria-label="Begin so many seconds in the past"
-        title="Begin so many seconds in the past: rings keep the last seconds"
+        aria-label="Start this many seconds in the past"
+        title="Start this many seconds in the past (the rings keep the last seconds)"
         value={last}
         disabled={!may}
         onInput={(e) => setLast(e.currentTarget.value)}
@@ -82,17 +82,17 @@ function StartForm({ may }: { may: boolean }) {
         min="0"
         step="any"
         placeholder="for … s"
-        aria-label="Stop by itself after so many seconds"
-        title="Stop by itself after so many seconds; empty: until stopped"
+        aria-label="Stop automatically after this many seconds"
+        title="Stop automatically after this many seconds; empty: until stopped"
         value={length}
         disabled={!may}
         onInput={(e) => setLength(e.currentTarget.value)}
       />
-      <button type="submit" class="main" disabled={!may || busy} title={may ? "" : "Starting needs the role operator"}>
+      <button type="submit" class="main" disabled={!may || busy} title={may ? "" : "Starting a session needs the role operator"}>
         Start
       </button>
       <p class="form-says" role={error ? "alert" : undefined}>
-        {error || (may ? "" : "You are a viewer: starting and stopping needs a token of an operator.")}
+        {error || (may ? "" : "You are a viewer: starting and stopping sessions needs an operator's token.")}
       </p>
     </form>
   );
@@ -120,7 +120,7 @@ function SessionLine({ session: s, now, may }: { session: Session; now: string |
     <li class="session">
       <div class="session-line">
         <b title={s.name}>{s.name}</b>
-        <Chip kind={kind} title={missing.length ? `not yet from: ${missing.map((n) => n.node).join(", ")}` : undefined}>
+        <Chip kind={kind} title={missing.length ? `still missing: ${missing.map((n) => n.node).join(", ")}` : undefined}>
           {s.state}
         </Chip>
       </div>

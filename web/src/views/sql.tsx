@@ -173,13 +173,13 @@ export function Sql() {
               {error}
             </pre>
           ) : !result && nothing ? (
-            <Empty title="Nothing was recorded yet" command="tracesmith cluster start --name my-session">
+            <Empty title="Nothing recorded yet" command="tracesmith cluster start --name my-session">
               SQL asks the rows of a session. Start one on the <a href="#/overview">overview</a>, or type:
             </Empty>
           ) : !result ? (
-            <Empty title={busy ? "Running …" : "Ask something"}>Ctrl + Enter runs the query. Only reading statements are allowed.</Empty>
+            <Empty title={busy ? "Running …" : "Write a query"}>Ctrl + Enter runs the query. Statements can only read.</Empty>
           ) : result.columns.length === 0 || result.rows.length === 0 ? (
-            <Empty title="The answer has no rows" />
+            <Empty title="The result has no rows" />
           ) : look === "chart" ? (
             <ResultChart result={result} />
           ) : (

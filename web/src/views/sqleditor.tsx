@@ -62,7 +62,7 @@ export function SqlEditor(props: { value: string; onInput: (sql: string) => void
       <textarea
         ref={area}
         class="code"
-        aria-label="SQL. Control and Enter runs it, Control and Space completes; Escape, then Tab leaves the editor"
+        aria-label="SQL editor. Control and Enter runs the query, Control and Space completes; Escape, then Tab leaves the editor"
         aria-autocomplete="list"
         aria-controls="completions"
         spellcheck={false}

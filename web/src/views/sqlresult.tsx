@@ -102,7 +102,7 @@ export function ResultChart({ result }: { result: QueryResult }) {
     const labels = order.map((i) => text(result.rows[i][xi]));
     return { bars, x, lines, labels, xName: names[xi] };
   }, [result, xColumn, yColumn]);
-  if (!numeric.some(Boolean) || !chart.lines.length) return <Empty title="There is no column of numbers to draw">Choose other columns in the query.</Empty>;
+  if (!numeric.some(Boolean) || !chart.lines.length) return <Empty title="No numeric column to plot">Choose other columns in the query.</Empty>;
   return (
     <div class="result-chart">
       <div class="tools">

@@ -35,7 +35,7 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
   const absolute = params.get("as") === "time";
   const table = useMemo(() => {
     const ranks = [...new Set(data.breakdown.map((b) => b.rank ?? -1))].sort((a, b) => a - b);
-    const steps = [...new Set(data.breakdown.map((b) => b.step))].sort((a, b) => a - b);
+    const steps = [...new Set(data.breakdown.map((b) => b.step))].sort((a, b) => (a ?? -1) - (b ?? -1));
     const row = new Map(ranks.map((r, i) => [r, i]));
     const column = new Map(steps.map((s, i) => [s, i]));
     const values: (number | null)[][] = ranks.map(() => new Array<number | null>(steps.length).fill(null));
@@ -59,7 +59,7 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
     },
     [table, absolute, isDark],
   );
-  const rows = useMemo(() => table.ranks.map((r) => (r < 0 ? "rank not known" : `rank ${r}`)), [table]);
+  const rows = useMemo(() => table.ranks.map((r) => (r < 0 ? "rank unknown" : `rank ${r}`)), [table]);
   const open = (r: number, c: number) => {
     const step = data.steps.find((s) => s.step === table.steps[c]);
     if (!step) return go("timeline", { trace: trace.id, rank: table.ranks[r] });
@@ -77,12 +77,12 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
             label="Colours show"
             value={absolute ? "time" : "difference"}
             options={[
-              { value: "difference", text: "against the median" },
+              { value: "difference", text: "compared with the median" },
               { value: "time", text: "time" },
             ]}
             onChange={(v) => setParams({ as: v === "time" ? "time" : null })}
           />
-          <Select label="Part of a step" hideLabel value={part} options={parts} onChange={(v) => setParams({ part: v === "own" ? null : v })} />
+          <Select label="Share of a step" hideLabel value={part} options={parts} onChange={(v) => setParams({ part: v === "own" ? null : v })} />
         </>
       }
     >
@@ -100,7 +100,7 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
               return (
                 <>
                   <b>{rows[r]}</b>, step {table.steps[c]}: {us(v)}
-                  <div>{d === null ? "not measured" : `${d >= 0 ? "+" : ""}${us(d)} against the median of the ranks`}</div>
+                  <div>{d === null ? "not measured" : `${d >= 0 ? "+" : ""}${us(d)} compared with the median rank`}</div>
                   <div class="fine">click to see it in the timeline</div>
                 </>
               );
@@ -111,7 +111,7 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
           />
         </div>
       ) : (
-        <Empty title="This trace has no steps">Mark them in the program with tracesmith.h or torch.profiler's step(), and they are compared here.</Empty>
+        <Empty title="This trace has no steps">Mark them in the program with tracesmith.h or torch.profiler's step() to compare them here.</Empty>
       )}
     </Panel>
   );

@@ -18,7 +18,7 @@ const lookOf = (kind: string) => kinds.find(([test]) => test.test(kind))!;
 const shown = 6;
 
 const describe = (l: Link): string =>
-  `${l.kind}${l.count ? ` × ${l.count}` : ""}, ${l.bandwidth_gbps ? `${l.bandwidth_gbps} GB/s${l.measured ? " measured" : ""}` : "speed not known"}`;
+  `${l.kind}${l.count ? ` × ${l.count}` : ""}, ${l.bandwidth_gbps ? `${l.bandwidth_gbps} GB/s${l.measured ? " measured" : ""}` : "speed unknown"}`;
 
 /** Nodes that look alike are drawn once. */
 function shapesOf(nodes: Shape[]): { nodes: string[]; shape: Shape }[] {
@@ -58,9 +58,9 @@ export function TopologyPicture({ trace }: { trace: TraceInfo | null }) {
       {load.error ? (
         <Failed what="The topology" error={load.error} />
       ) : !load.data ? (
-        <Loading what="Asking for the topology" />
+        <Loading what="Loading the topology" />
       ) : shapes.length === 0 ? (
-        <Empty title="Links between GPUs are not known here" command="tracesmith topo">
+        <Empty title="Links between GPUs are unknown here" command="tracesmith topo">
           On a node, this shows them:
         </Empty>
       ) : (
@@ -115,13 +115,13 @@ function Circle({ nodes, shape }: { nodes: string[]; shape: Shape }) {
       </svg>
       <figcaption>
         <b>{nodes.length > 3 ? `${nodes[0]} and ${nodes.length - 1} like it` : nodes.join(", ")}</b>
-        <span>{[...new Set(shape.gpus.map((g) => g.name))].join(", ") || "no GPU was reported"}</span>
+        <span>{[...new Set(shape.gpus.map((g) => g.name))].join(", ") || "no GPU reported"}</span>
         {[...used].map(([what, pairs]) => (
           <span class="fine" key={what}>
             {what}: {plural(pairs, "pair")}
           </span>
         ))}
-        {!used.size && n > 1 && <span class="fine">no links between its GPUs were reported</span>}
+        {!used.size && n > 1 && <span class="fine">no links between its GPUs reported</span>}
         {shape.nics.map((nic) => (
           <span class="fine" key={nic.name}>
             {nic.name} ({nic.kind}
@@ -129,7 +129,7 @@ function Circle({ nodes, shape }: { nodes: string[]; shape: Shape }) {
             {near(nic).length ? `, near GPU ${near(nic).join(" ")}` : ""}
           </span>
         ))}
-        {!shape.nics.length && <span class="fine">no network cards were reported</span>}
+        {!shape.nics.length && <span class="fine">no network cards reported</span>}
       </figcaption>
     </figure>
   );

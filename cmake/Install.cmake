@@ -1,0 +1,33 @@
+# make install: a tree that runs from any place. bin/ and lib/ find each other by relative paths; what is ours alone
+# goes to lib/tracesmith, so that no other program of the prefix loads it by accident.
+set(CMAKE_INSTALL_LIBDIR lib)  # where bin/tracesmith looks, also on systems that would say lib64
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(private ${CMAKE_INSTALL_LIBDIR}/tracesmith)
+
+install(TARGETS tracesmith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+set(loaded tracesmith_probe tracesmith_cluster tracesmith_server)
+if(TARGET tracesmith_query)
+  list(APPEND loaded tracesmith_query)
+  install(PROGRAMS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/libduckdb.so DESTINATION ${private})
+endif()
+install(TARGETS ${loaded} LIBRARY DESTINATION ${private})
+get_property(copied GLOBAL PROPERTY TRACESMITH_COPIED_LIBRARIES)
+install(FILES ${copied} DESTINATION ${private})
+
+install(TARGETS tracesmith_library EXPORT TraceSmithTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tracesmith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/TraceSmith)
+install(EXPORT TraceSmithTargets NAMESPACE TraceSmith:: DESTINATION ${package})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/cmake/TraceSmithConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/TraceSmithConfig.cmake ${CMAKE_BINARY_DIR}/cmake/TraceSmithConfigVersion.cmake
+        DESTINATION ${package})
+configure_file(${PROJECT_SOURCE_DIR}/cmake/tracesmith.pc.in ${CMAKE_BINARY_DIR}/cmake/tracesmith.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/cmake/tracesmith.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+foreach(part man bash-completion zsh)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/${part} DESTINATION ${CMAKE_INSTALL_DATADIR})
+endforeach()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,0 +1,2 @@
+# find_package(TraceSmith) gives the target TraceSmith::tracesmith.
+include(${CMAKE_CURRENT_LIST_DIR}/TraceSmithTargets.cmake)

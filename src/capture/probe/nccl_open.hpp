@@ -1,0 +1,72 @@
+// Things of NCCL that have begun and not ended, by handle.
+// Handles are numbers: what it is, its slot, and a count that tells it from those that had the slot before. NCCL only
+// hands them back, sometimes long after.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace tracesmith::probe {
+
+enum HandleKind : uint64_t { kPlain = 1, kLaunchHandle = 2, kProxyHandle = 3, kStepHandle = 4 };
+constexpr int kKindBits = 3, kSlotBits = 14, kStepBits = 4;  // of a handle, from the lowest on; the rest counts
+
+inline HandleKind kindOf(uint64_t handle) { return static_cast<HandleKind>(handle & ((1u << kKindBits) - 1)); }
+inline void* asHandle(uint64_t h) { return reinterpret_cast<void*>(static_cast<uintptr_t>(h)); }
+inline uint64_t fromHandle(const void* h) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(h)); }
+
+template <typename T, uint32_t kSlots, HandleKind kKind>
+class Open {
+  static_assert(kSlots <= 1u << kSlotBits);
+
+ public:
+  /// 0 if there is no slot left.
+  uint64_t begin(const T& value) {
+    uint32_t i = next_.fetch_add(1, std::memory_order_relaxed);
+    for (uint32_t n = 0; n < kSlots; ++n, ++i) {
+      Slot& slot = slots_[i % kSlots];
+      uint64_t free = 0;
+      if (slot.handle.load(std::memory_order_relaxed) != 0 ||
+          !slot.handle.compare_exchange_strong(free, kBusy, std::memory_order_acquire))
+        continue;
+      slot.value = value;
+      const uint64_t handle =
+          ++slot.count << (kKindBits + kSlotBits + kStepBits) | static_cast<uint64_t>(i % kSlots) << kKindBits | kKind;
+      slot.handle.store(handle, std::memory_order_release);
+      return handle;
+    }
+    return 0;
+  }
+  /// Calls change(value) if it has not ended. NCCL's proxy thread alone does with what is its own.
+  template <typename Change>
+  bool change(uint64_t handle, Change change) {
+    Slot& slot = slotOf(handle);
+    uint64_t expected = handle;
+    if (!slot.handle.compare_exchange_strong(expected, kBusy, std::memory_order_acquire)) return false;
+    change(slot.value);
+    slot.handle.store(handle, std::memory_order_release);
+    return true;
+  }
+  /// False if it ended already, or never was.
+  bool end(uint64_t handle, T& value) {
+    Slot& slot = slotOf(handle);
+    if (!slot.handle.compare_exchange_strong(handle, kBusy, std::memory_order_acquire)) return false;
+    value = slot.value;
+    slot.handle.store(0, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kBusy = ~0ull;
+  struct Slot {
+    std::atomic<uint64_t> handle{0};
+    uint64_t count = 0;
+    T value{};
+  };
+  Slot& slotOf(uint64_t handle) { return slots_[(handle >> kKindBits & ((1u << kSlotBits) - 1)) % kSlots]; }
+
+  Slot slots_[kSlots];
+  std::atomic<uint32_t> next_{0};
+};
+
+}  // namespace tracesmith::probe
