@@ -342,7 +342,7 @@ TEST_F(Hang, ThatSomeHaveLeftAGatherDoesNotMeanThatItEnded) {
   enter(0, "gather", 11);
   const HangVerdict v = pass(10);
   EXPECT_EQ(v.state, HangState::hang);
-  ASSERT_EQ(v.culprits.size(), 1u) << v.text;
+  ASSERT_EQ(v.culprits.size(), 1u) << v.verdict;
   EXPECT_EQ(v.culprits[0].rank, 2);
 }
 

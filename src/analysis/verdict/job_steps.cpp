@@ -5,6 +5,7 @@
 
 #include "analysis/rows/trends.hpp"
 #include "analysis/verdict/job_data.hpp"
+#include "base/statistics.hpp"
 
 namespace tracesmith::analysis {
 
