@@ -187,7 +187,7 @@ TEST_F(Hang, ARankThatSavesACheckpointForAllIsNoHangHoweverLong) {
   EXPECT_EQ(v.culprits[0].rank, 0);
   EXPECT_NE(v.verdict.find("checkpoint"), std::string::npos) << v.verdict;
   ASSERT_EQ(alerts_.size(), 1u) << "after a minute, for information";
-  EXPECT_EQ(alerts_[0].severity, "info");
+  EXPECT_EQ(alerts_[0].severity, Severity::info);
   // It goes on, and the wait for it has not made the next hang take longer to see.
   rank(0).io_bytes_per_s = 0;
   for (int r : {1, 2, 3}) {
