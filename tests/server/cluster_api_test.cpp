@@ -19,7 +19,8 @@ TEST_F(ClusterApi, SaysWhatTheClusterIs) {
   const Reply nodes = get(http_, "/api/v1/nodes");
   EXPECT_TRUE(nodes.has("\"node\":\"n1\"") && nodes.has("Simulated H100")) << nodes.body;
   EXPECT_TRUE(get(http_, "/api/v1/devices").has("\"node\":\"n1\",\"index\":1"));
-  EXPECT_TRUE(get(http_, "/api/v1/topology").has("\"node\":\"n1\""));
+  const Reply topology = get(http_, "/api/v1/topology");
+  EXPECT_TRUE(topology.has("\"node\":\"n1\"") && topology.has("\"kind\":\"NVSwitch\"")) << topology.body;
   EXPECT_EQ(get(http_, "/api/v1/health").status, 200);
   EXPECT_EQ(get(http_, "/api/v1/ready").status, 200);
   EXPECT_TRUE(get(http_, "/api/v1/schema").has("\"name\":\"grid_x\""));
