@@ -183,9 +183,15 @@ struct FleetNode {
     info.version = TRACESMITH_VERSION;
     info.simulated = true;
     link = std::make_unique<MasterLink>(info, 0, access::SecurityOptions{}, *spool, *recorder, *clock, *live);
-    std::vector<DeviceStatus> gpus;
-    for (uint32_t g = 0; g < kFleetGpus; ++g) gpus.push_back({g, 80'000'000'000, "Simulated H100", true});
-    link->setGpus(std::move(gpus));
+    model::NodeDescription hardware;
+    for (uint32_t g = 0; g < kFleetGpus; ++g) {
+      DeviceStatus& gpu = hardware.gpus.emplace_back();
+      gpu.index = g;
+      gpu.memory_bytes = 80'000'000'000;
+      gpu.name = "Simulated H100";
+      gpu.simulated = true;
+    }
+    link->setHardware(std::move(hardware));
     link->dial(options.master);
   }
   ~FleetNode() {

@@ -142,10 +142,10 @@ void playClean(double hours, uint64_t seed, bool verbose, double& rank_hours, do
     for (int64_t t = 0; t < length; t += kS / 2) {
       for (const LiveModel::Due& due : model.until(t)) watcher.take(due.report, due.at_ns);
       for (const Alert& a : watcher.look(t)) {
-        if (a.severity == "info")
+        if (a.severity == Severity::info)
           ++remarks;
         else
-          ++alerts[a.kind];
+          ++alerts[nameOf(a.kind)];
         if (verbose)
           std::printf("FALSE %d ranks, step %.2f s: %s: %s\n", c.ranks(), c.step_s, nameOf(a.kind), a.text.c_str());
       }

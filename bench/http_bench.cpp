@@ -20,6 +20,7 @@
 #include "measure.hpp"
 
 using namespace tracesmith::bench;
+using tracesmith::median;
 using Clock = std::chrono::steady_clock;
 
 namespace {

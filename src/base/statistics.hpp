@@ -18,6 +18,12 @@ inline double quantileOfSorted(const std::vector<double>& ascending, double q) {
   return ascending[low] + (at - static_cast<double>(low)) * (ascending[low + 1] - ascending[low]);
 }
 
+/// As quantileOfSorted(), but always one of the values, the upper one where it would lie between two: where a few
+/// values are far off, nothing lies half-way to them. There must be one.
+inline double upperQuantileOfSorted(const std::vector<double>& ascending, double q) {
+  return ascending[std::min(ascending.size() - 1, static_cast<size_t>(q * static_cast<double>(ascending.size())))];
+}
+
 /// Of values in any order. NaN counts as not measured. NaN when nothing was measured.
 inline double quantile(std::vector<double> values, double q) {
   std::erase_if(values, [](double v) { return std::isnan(v); });

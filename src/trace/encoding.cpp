@@ -123,9 +123,7 @@ TS_CLONES uint64_t orAll(const uint64_t* v, size_t n) {
   return all;
 }
 
-}  // namespace
-
-TS_CLONES void minMax(std::span<const uint64_t> values, int64_t& low, int64_t& high) {
+TS_CLONES void minMaxLoop(std::span<const uint64_t> values, int64_t& low, int64_t& high) {
   int64_t a = static_cast<int64_t>(values[0]), b = a;
   for (uint64_t v : values) {
     const auto x = static_cast<int64_t>(v);
@@ -136,11 +134,11 @@ TS_CLONES void minMax(std::span<const uint64_t> values, int64_t& low, int64_t& h
   high = b;
 }
 
-TS_CLONES void subtract(std::span<const uint64_t> values, uint64_t base, uint64_t* out) {
+TS_CLONES void subtractLoop(std::span<const uint64_t> values, uint64_t base, uint64_t* out) {
   for (size_t i = 0; i < values.size(); ++i) out[i] = values[i] - base;
 }
 
-TS_CLONES bool differences(std::span<const uint64_t> values, uint64_t* out) {
+TS_CLONES bool differencesLoop(std::span<const uint64_t> values, uint64_t* out) {
   uint64_t signs = 0;
   for (size_t i = 1; i < values.size(); ++i) {
     out[i - 1] = values[i] - values[i - 1];
@@ -149,14 +147,33 @@ TS_CLONES bool differences(std::span<const uint64_t> values, uint64_t* out) {
   return signs >> 63;
 }
 
-TS_CLONES void zigzag(std::span<uint64_t> codes) {
+TS_CLONES void zigzagLoop(std::span<uint64_t> codes) {
   for (uint64_t& c : codes) c = (c << 1) ^ (0 - (c >> 63));
 }
 
-TS_CLONES void countNulls(const int64_t* rows, size_t count, size_t columns, int64_t null, uint32_t* counts) {
+TS_CLONES void countNullsLoop(const int64_t* rows, size_t count, size_t columns, int64_t null, uint32_t* counts) {
   for (size_t r = 0; r < count; ++r, rows += columns)
     for (size_t c = 0; c < columns; ++c) counts[c] += rows[c] == null;
 }
+
+TS_CLONES uint32_t highestLoop(const uint32_t* ids, size_t n) {
+  uint32_t high = 0;
+  for (size_t i = 0; i < n; ++i) high = ids[i] > high ? ids[i] : high;
+  return high;
+}
+
+}  // namespace
+
+// Loops for several processors are dispatched by symbols that the compiler makes visible whatever it is told; inside a
+// file they are not.
+void minMax(std::span<const uint64_t> values, int64_t& low, int64_t& high) { minMaxLoop(values, low, high); }
+void subtract(std::span<const uint64_t> values, uint64_t base, uint64_t* out) { subtractLoop(values, base, out); }
+bool differences(std::span<const uint64_t> values, uint64_t* out) { return differencesLoop(values, out); }
+void zigzag(std::span<uint64_t> codes) { zigzagLoop(codes); }
+void countNulls(const int64_t* rows, size_t count, size_t columns, int64_t null, uint32_t* counts) {
+  countNullsLoop(rows, count, columns, null, counts);
+}
+uint32_t highest(const uint32_t* ids, size_t n) { return highestLoop(ids, n); }
 
 Encoder::Encoder(int level) : zstd_(ZSTD_createCCtx()) {
   ZSTD_CCtx_setParameter(zstd_, ZSTD_c_compressionLevel, level);
@@ -293,12 +310,6 @@ bool Decoder::heap(std::string_view& in, size_t n, std::vector<uint32_t>& length
   }
   in.remove_prefix(size);
   return true;
-}
-
-TS_CLONES uint32_t highest(const uint32_t* ids, size_t n) {
-  uint32_t high = 0;
-  for (size_t i = 0; i < n; ++i) high = ids[i] > high ? ids[i] : high;
-  return high;
 }
 
 void undelta(int64_t* codes, size_t n, int64_t base, bool zigzag) {

@@ -59,6 +59,10 @@ void BlockRows::fill(int column, size_t first, size_t count, const NameNumbers* 
   const std::span<const uint32_t> matching = rows();
   const bool whole = matching.size() == block_->rows;  // row i is the i-th
   auto copy = [&](const auto* values, auto convert) {
+    if (whole && !data.hasNulls()) {
+      for (size_t i = 0; i < count; ++i) slots[i * stride] = convert(values[first + i]);
+      return;
+    }
     for (size_t i = 0; i < count; ++i)
       if (const size_t row = whole ? first + i : matching[first + i]; data.valid(row))
         slots[i * stride] = convert(values[row]);

@@ -28,6 +28,12 @@ TEST(Statistics, QuantilesAreLinearBetweenNeighbours) {
   }
 }
 
+TEST(Statistics, AnUpperQuantileIsOneOfTheValues) {
+  EXPECT_EQ(upperQuantileOfSorted({1, 2, 3, 100}, 0.9), 100);
+  EXPECT_EQ(upperQuantileOfSorted({1, 2, 3, 100}, 0.5), 3);
+  EXPECT_EQ(upperQuantileOfSorted({1, 2, 3, 100}, 1), 100);
+}
+
 TEST(Statistics, MedianOfWholeNumbersIsExactFarFromZero) {
   const int64_t far = 1'700'000'000'000'000'001;
   EXPECT_EQ(median(std::vector<int64_t>{far + 4, far, far + 2}), far + 2);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "model/kernel_collective.hpp"
 #include "trace/import/chrome_import.hpp"
 #include "tracesmith/trace/reader.hpp"
 

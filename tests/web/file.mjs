@@ -111,7 +111,7 @@ test("ranks shows verdict, heat map, blame, matrix and topology", async () => {
   await first.waitFor();
   assert.match(await first.innerText(), /rank 5/);
   // What a user acts on: the advice, and what else is slow.
-  await page.locator(".verdict-next", { hasText: /What to do: check whether GPU 1 of node1 is shared/ }).waitFor();
+  await page.locator(".verdict-next", { hasText: /What to do: check clocks, power limit and temperature of GPU 1 of node1/ }).waitFor();
   await page.locator(".verdict-also li", { hasText: /rank 2 on node0/ }).waitFor();
   await shows(page, "Steps × ranks");
   await shows(page, "Communication, rank to rank");

@@ -34,11 +34,12 @@ std::optional<Change> ChangeDetector::compare(size_t which) const {
   for (size_t i = split; i < values_.size(); ++i) last.push_back(values_[i].value);
   std::sort(before.begin(), before.end());
   std::sort(last.begin(), last.end());
-  const double usual = quantileOfSorted(before, 0.5), now = quantileOfSorted(last, 0.5), change = now - usual;
+  const double usual = upperQuantileOfSorted(before, 0.5), now = upperQuantileOfSorted(last, 0.5), change = now - usual;
   const bool up = change > 0;
   // Of both sides the spread is taken where the change goes to: pauses make some values large, none small.
-  const double deviation = (up ? quantileOfSorted(before, 0.9) - usual : usual - quantileOfSorted(before, 0.1)) /
-                           1.2816 * (1 + kUnsure / static_cast<double>(before.size()));
+  const double deviation =
+      (up ? upperQuantileOfSorted(before, 0.9) - usual : usual - upperQuantileOfSorted(before, 0.1)) / 1.2816 *
+      (1 + kUnsure / static_cast<double>(before.size()));
   const double least = relative_ ? least_ * std::abs(usual) : least_;
   bool found = false;
   if (which == 0) {
@@ -46,7 +47,7 @@ std::optional<Change> ChangeDetector::compare(size_t which) const {
     found = up ? last.front() - usual > needed : usual - last.back() > needed;
   } else {
     const double sizes = 1 / static_cast<double>(last.size()) + 1 / static_cast<double>(before.size());
-    const double limit = quantileOfSorted(before, up ? kQuarter : 1 - kQuarter);
+    const double limit = upperQuantileOfSorted(before, up ? kQuarter : 1 - kQuarter);
     const auto beyond = std::count_if(last.begin(), last.end(), [&](double v) { return up ? v > limit : v < limit; });
     found = std::abs(change) > std::max(least, errors * kOfMedian * deviation * std::sqrt(sizes)) &&
             static_cast<double>(beyond) >= most * static_cast<double>(last.size());

@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 
-#include "analysis/rows/trends.hpp"
 #include "analysis/verdict/job_data.hpp"
 #include "base/statistics.hpp"
 

@@ -7,6 +7,7 @@
 
 #include "access/guard.hpp"
 #include "base/clock.hpp"
+#include "cluster/agent/node_hardware.hpp"
 #include "cluster/rpc/rpc.hpp"
 #include "cluster/wire/live_convert.hpp"
 

@@ -1,0 +1,146 @@
+// The master's nodes: who registered, who is connected, who is healthy.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "access/names.hpp"
+#include "base/file.hpp"
+#include "cluster/master/master.hpp"
+#include "model/travel_lines.hpp"
+
+namespace tracesmith::cluster {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+uint64_t residentBytes() {
+  std::ifstream in("/proc/self/statm");
+  uint64_t total = 0, resident = 0;
+  in >> total >> resident;
+  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+Status Master::saveNode(const NodeRegistration& info) const {
+  const std::string folder = options_.data_dir + "/nodes/" + info.node;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  Result<OutputFile> out = OutputFile::create(folder + "/node");
+  if (!out) return out.status();
+  TS_TRY(out->write(model::toLines(info)));
+  return out->commit();
+}
+
+void Master::loadNodes() {
+  for (const std::string& name : store_->nodes()) {
+    Node& node = nodes_[name];
+    node.info.node = name;
+    std::ifstream in(options_.data_dir + "/nodes/" + name + "/node");
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    model::fromLines(text, node.info);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {  // names that older versions gave them
+      if (line.starts_with("agent ")) node.info.agent_id = line.substr(6);
+      if (line.starts_with("boot ")) node.info.boot_id = line.substr(5);
+    }
+  }
+}
+
+bool Master::healthy(const Node& node) const {
+  return node.known && Clock::now() - node.heard <= std::chrono::milliseconds(options_.timeout_ms);
+}
+
+Status Master::registerNode(const NodeRegistration& info) {
+  TS_TRY(access::checkName("node", info.node));
+  for (const std::string* text : {&info.hostname, &info.agent_id, &info.boot_id, &info.version, &info.address})
+    if (text->size() > 256 || text->find('\n') != std::string::npos)
+      return Status::invalid("invalid description of a node");
+  if (info.gpus.size() > 1024) return Status::invalid("a node has at most 1024 GPUs");
+  {
+    std::lock_guard lock(mutex_);
+    Node& node = nodes_[info.node];
+    if (!node.info.agent_id.empty() && node.info.agent_id != info.agent_id && node.link)
+      return Status::invalid("node " + info.node + " is already connected: give this agent another --node-id");
+    node.info = info;
+    node.known = true;
+    node.heard = Clock::now();
+  }
+  // A session that records takes in nodes that come later.
+  for (const SessionRecord& s : sessions_.all())
+    if (s.end_ns == 0 && std::find(s.nodes.begin(), s.nodes.end(), info.node) == s.nodes.end())
+      TS_TRY(sessions_.change(s.id, [&](SessionRecord& r) { r.nodes.push_back(info.node); }));
+  return saveNode(info);
+}
+
+Status Master::removeNode(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  auto it = nodes_.find(name);
+  if (it == nodes_.end()) return Status::notFound("there is no node " + name);
+  if (it->second.link) return Status::invalid("node " + name + " is connected: stop its agent first");
+  nodes_.erase(it);
+  watch_->forget(name);
+  return {};
+}
+
+void Master::heartbeat(const NodeStatus& status) {
+  std::lock_guard lock(mutex_);
+  auto it = nodes_.find(status.node);
+  if (it == nodes_.end()) return;
+  it->second.last = status;
+  it->second.heard = Clock::now();
+}
+
+Status Master::link(const std::string& name, std::shared_ptr<AgentLink> link) {
+  {
+    std::lock_guard lock(mutex_);
+    auto it = nodes_.find(name);
+    if (it == nodes_.end() || !it->second.known) return Status::notFound("node " + name + " has not registered");
+    it->second.link.swap(link);
+    it->second.heard = Clock::now();
+  }
+  if (link) link->end();  // whoever holds it would wait for acknowledgements for ever
+  return {};
+}
+
+void Master::unlink(const std::string& name, const AgentLink* link) {
+  std::lock_guard lock(mutex_);
+  auto it = nodes_.find(name);
+  if (it != nodes_.end() && it->second.link.get() == link) it->second.link.reset();
+}
+
+ClusterStatus Master::status() {
+  ClusterStatus status;
+  status.now_ns = referenceNow();
+  status.version = TRACESMITH_VERSION;
+  status.memory_bytes = residentBytes();
+  const auto now = Clock::now();
+  {
+    std::lock_guard lock(mutex_);
+    status.problem = problem_;
+    for (const auto& [name, node] : nodes_) {
+      NodeStatus n = node.last;
+      static_cast<NodeDescription&>(n) = node.info;
+      n.connected = node.link != nullptr;
+      n.healthy = healthy(node);
+      n.silent_s.reset();
+      if (node.known) n.silent_s = std::chrono::duration<double>(now - node.heard).count();
+      status.nodes.push_back(std::move(n));
+    }
+  }
+  for (NodeStatus& n : status.nodes) {
+    n.stored_bytes = store_->bytes(n.node);
+    n.stored_events = store_->events(n.node);
+    status.stored_bytes += n.stored_bytes;
+  }
+  status.sessions = sessions();
+  return status;
+}
+
+}  // namespace tracesmith::cluster

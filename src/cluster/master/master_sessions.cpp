@@ -1,0 +1,136 @@
+// The master's sessions: what is to be recorded, and what was, as one trace.
+#include <algorithm>
+
+#include "cluster/master/master.hpp"
+#include "cluster/master/retention.hpp"
+
+namespace tracesmith::cluster {
+
+std::vector<CaptureSpan> Master::captures() {
+  std::vector<CaptureSpan> spans;
+  for (const SessionRecord& s : sessions_.all()) {
+    if (s.complete) continue;
+    const int64_t start = s.pauses.empty() ? s.start_ns : s.pauses.back().to_ns;
+    spans.push_back({s.id, start, s.end_ns, s.freq_ms});
+  }
+  return spans;
+}
+
+void Master::sendCaptures() {
+  const std::vector<CaptureSpan> spans = captures();
+  std::lock_guard lock(mutex_);
+  for (auto& [name, node] : nodes_)
+    if (node.link) node.link->sendCaptures(spans);
+}
+
+Result<SessionInfo> Master::start(const StartOptions& options) {
+  const int64_t now = referenceNow();
+  if (options.last_s < 0 || options.duration_s < 0 || options.last_s > 1e6 || options.duration_s > 1e8)
+    return Status::invalid("a session cannot be that long");
+  StartOptions wanted = options;
+  if (wanted.freq_ms == 0) wanted.freq_ms = options_.freq_ms;
+  const int64_t start_ns = now - static_cast<int64_t>(options.last_s * 1e9);
+  int64_t end_ns = 0;
+  if (options.duration_s > 0) end_ns = now + static_cast<int64_t>(options.duration_s * 1e9);
+  if (options.last_s > 0 && options.duration_s == 0) end_ns = now;
+  std::vector<std::string> nodes;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [name, node] : nodes_)
+      if (healthy(node)) nodes.push_back(name);
+  }
+  Result<SessionRecord> session = sessions_.start(wanted, start_ns, end_ns, nodes);
+  if (!session) return session.status();
+  sendCaptures();
+  return describe(*session);
+}
+
+Result<std::vector<SessionInfo>> Master::stop(const std::string& name) {
+  Result<std::vector<SessionRecord>> stopped = sessions_.stop(name, referenceNow());
+  if (!stopped) return stopped.status();
+  sendCaptures();
+  std::vector<SessionInfo> list;
+  for (const SessionRecord& s : *stopped) list.push_back(describe(s));
+  return list;
+}
+
+Result<SessionInfo> Master::resume(const std::string& name_or_id) {
+  Result<SessionRecord> session = sessions_.resume(name_or_id, referenceNow());
+  if (!session) return session.status();
+  sendCaptures();
+  return describe(*session);
+}
+
+SessionInfo Master::describe(const SessionRecord& s) {
+  SessionInfo info;
+  static_cast<SessionCore&>(info) = s;
+  const bool ended = s.end_ns != 0 && s.end_ns < referenceNow();
+  bool complete = true, unhealthy = false;
+  for (const std::string& name : s.nodes) {
+    SessionNode node;
+    node.node = name;
+    node.covered_ns = store_->coveredUntil(name);
+    node.complete = ended && (s.complete || node.covered_ns >= s.end_ns);
+    {
+      std::lock_guard lock(mutex_);
+      auto it = nodes_.find(name);
+      node.healthy = it != nodes_.end() && healthy(it->second);
+    }
+    complete &= node.complete;
+    unhealthy |= !node.complete && !node.healthy;
+    for (const SegmentInfo& segment : store_->segments(name))
+      if (touches(s, segment)) info.bytes += segment.size;
+    info.nodes.push_back(std::move(node));
+  }
+  info.state = !ended ? "recording" : complete ? "complete" : unhealthy ? "incomplete" : "collecting";
+  return info;
+}
+
+std::vector<SessionInfo> Master::sessions() {
+  std::vector<SessionInfo> list;
+  for (const SessionRecord& s : sessions_.all()) list.push_back(describe(s));
+  return list;
+}
+
+/// All that is stored, as a session.
+SessionRecord Master::everything() const {
+  SessionRecord all;
+  all.id = all.name = "everything";
+  all.start_ns = 1;
+  all.end_ns = referenceNow();
+  all.nodes = store_->nodes();
+  return all;
+}
+
+Status Master::fetch(const std::string& name_or_id, const TraceSink& sink, const std::vector<std::string>& nodes) {
+  Result<SessionRecord> session = name_or_id.empty() ? everything() : sessions_.find(name_or_id);
+  if (!session) return session.status();
+  std::vector<SegmentInfo> segments;
+  std::vector<std::string> missing;
+  std::vector<SessionNode> taking_part = describe(*session).nodes;
+  for (const std::string& wanted : nodes)
+    if (std::ranges::none_of(taking_part, [&](const SessionNode& n) { return n.node == wanted; }))
+      return Status::notFound("node " + wanted + " has no part in it");
+  if (!nodes.empty())
+    std::erase_if(taking_part, [&](const SessionNode& n) { return std::ranges::count(nodes, n.node) == 0; });
+  for (const SessionNode& node : taking_part) {
+    std::vector<SegmentInfo> more = store_->segments(node.node);
+    segments.insert(segments.end(), more.begin(), more.end());
+    // Of a session that records nothing is missing yet.
+    if (!node.complete && session->end_ns != 0 && !name_or_id.empty()) missing.push_back(node.node);
+  }
+  return mergeSession(*session, segments, missing, sink);
+}
+
+Status Master::fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink) {
+  Result<SessionRecord> session = sessions_.find(id);
+  if (!session) return session.status();
+  std::vector<SegmentInfo> segments;
+  for (const SessionNode& node : describe(*session).nodes) {
+    std::vector<SegmentInfo> more = store_->segments(node.node);
+    segments.insert(segments.end(), more.begin(), more.end());
+  }
+  return growing.more(*session, segments, sink);
+}
+
+}  // namespace tracesmith::cluster
