@@ -62,7 +62,7 @@ TEST_F(NodeTest, AnotherBootGoesOnWithTheSpoolOfTheLast) {
   startMaster();
   agent_ = agent("alpha");
   ASSERT_TRUE(connected(1));
-  EXPECT_TRUE(eventually([&] { return has(test::readFile(dir_ / "m/master/nodes/alpha/node"), "boot 11111111"); }));
+  EXPECT_TRUE(eventually([&] { return has(test::readFile(dir_ / "m/master/nodes/alpha/node"), "boot_id 11111111"); }));
   ASSERT_EQ(job(5000, 100000)->wait().rc, 0);
   stopAndCheck(5000, 2);
 }
