@@ -101,10 +101,10 @@ bool SlotCursor::refill() {
 bool isSimulated(const Reader& reader) {
   RowCursor<NodeRow> node(reader, {nodes::os});
   while (node.next())
-    if (node.text(nodes::os).starts_with("simulated")) return true;
+    if (node.text(nodes::os) == kSimulated) return true;
   RowCursor<DeviceRow> device(reader, {devices::vendor});
   while (device.next())
-    if (device.text(devices::vendor).starts_with("simulated")) return true;
+    if (device.text(devices::vendor) == kSimulated) return true;
   return false;
 }
 

@@ -14,6 +14,8 @@ namespace tracesmith::trace {
 
 /// Value of a row slot that was not measured.
 constexpr int64_t kNull = std::numeric_limits<int64_t>::min();
+/// In nodes.os and devices.vendor: no real machine was measured.
+constexpr std::string_view kSimulated = "simulated";
 
 /// Kinds of columns as schema.def names them.
 enum class Kind : uint8_t { Int, Int32, Real, Str, Type, Text, Launch, Sum };

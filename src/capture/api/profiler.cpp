@@ -11,6 +11,7 @@
 #include "capture/api/cuda_devices.hpp"
 #include "capture/api/ring_source.hpp"
 #include "model/event/trace_event.hpp"
+#include "tracesmith/trace/schema.hpp"
 
 namespace tracesmith {
 
@@ -125,7 +126,7 @@ class RingProfiler : public IPlatformProfiler {
       DeviceInfo d;
       d.device_id = static_cast<uint32_t>(source_->header(i).local_rank.load());
       d.name = "Simulated H100";
-      d.vendor = "simulated";
+      d.vendor = trace::kSimulated;
       d.simulated = true;
       all.push_back(std::move(d));
     }

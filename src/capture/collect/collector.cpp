@@ -125,7 +125,7 @@ void Collector::processRow(const Process& p) {
   row.local_rank = orNull(h.local_rank.load());
   std::string_view command(h.command, ::strnlen(h.command, sizeof h.command));
   std::string_view program = command.substr(0, command.find(' '));
-  row.name = writer_.string(h.simulated ? "simulated" : program.substr(program.rfind('/') + 1));
+  row.name = writer_.string(h.simulated ? kSimulated : program.substr(program.rfind('/') + 1));
   row.command = out_->text(command);
   row.ts_start = static_cast<int64_t>(h.start_ns);
   if (h.simulated) row.args = out_->text("{\"simulated\":true}");
@@ -135,7 +135,7 @@ void Collector::processRow(const Process& p) {
     device.node = p.node;
     device.device = orNull(h.local_rank.load());
     device.name = writer_.string("Simulated H100");
-    device.vendor = writer_.string("simulated");
+    device.vendor = writer_.string(kSimulated);
     append(device);
     stats_.simulated = true;
   }
@@ -151,7 +151,7 @@ void Collector::processRow(const Process& p) {
   if (node_described_ && p.node == node_id_) return;
   NodeRow node;
   node.node = node.hostname = p.node;
-  if (h.simulated) node.os = writer_.string("simulated");
+  if (h.simulated) node.os = writer_.string(kSimulated);
   append(node);
 }
 

@@ -33,7 +33,7 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
     const int gpus = std::min(per_node, ranks - n * per_node);
     NodeRow node;
     node.node = node.hostname = s.nodes[static_cast<size_t>(n)];
-    node.os = w.string("simulated");
+    node.os = w.string(kSimulated);
     node.cpus = 192;
     node.memory = 2'000'000'000'000;
     node.gpus = gpus;
@@ -52,7 +52,7 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
       device.node = node.node;
       device.device = d;
       device.name = w.string("Simulated H100");
-      device.vendor = w.string("simulated");
+      device.vendor = w.string(kSimulated);
       device.memory = 80'000'000'000;
       device.cc_major = 9;
       device.cc_minor = 0;
@@ -78,7 +78,7 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
     process.rank = r;
     process.world_size = ranks;
     process.local_rank = r % per_node;
-    process.name = w.string("simulated");
+    process.name = w.string(kSimulated);
     process.command = out.text("python3 train.py");
     TS_TRY(out.append(process));
     for (int backward = 0; backward < 2; ++backward) {

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tracesmith/trace/schema.hpp"
+
 namespace tracesmith::hardware {
 namespace {
 
@@ -81,7 +83,7 @@ void findSimulated(int count, Inventory& inventory) {
   for (int i = 0; i < count; ++i) {
     Gpu g;
     g.index = i;
-    g.vendor = "simulated";
+    g.vendor = trace::kSimulated;
     g.name = "Simulated H100 80GB";
     char text[64];
     std::snprintf(text, sizeof text, "SIM-%08x-0000-0000-0000-%012x", 0x51u, i);

@@ -62,7 +62,7 @@ Result<Topology> topologyOf(const Timeline& t) {
     TS_TRY(analysis::eachRow<trace::NodeRow>(t.reader(), t.names(), {node, os, args},
                                              [&](const trace::NodeRow& r, const auto& texts) {
                                                NodeTopology& n = all[textOf(r.node)];
-                                               n.simulated |= textOf(r.os) == "simulated";
+                                               n.simulated |= textOf(r.os) == trace::kSimulated;
                                                if (const std::string_view own = texts(args); !own.empty())
                                                  n.nics = nicsOf(own);
                                              }));
