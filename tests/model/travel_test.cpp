@@ -18,7 +18,11 @@ NodeRegistration node() {
   n.version = "1.0";
   n.address = "10.0.0.1:50052";
   n.simulated = true;
-  n.gpus = {{0, 80'000'000'000, "Simulated H100 80GB 100%", true}, {1, {}, "", false}};
+  n.gpus.resize(2);
+  n.gpus[0].memory_bytes = 80'000'000'000;
+  n.gpus[0].name = "Simulated H100 80GB 100%";
+  n.gpus[0].simulated = true;
+  n.gpus[1].index = 1;
   return n;
 }
 
