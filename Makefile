@@ -1,5 +1,5 @@
-# The front door. Each target installs what it needs (scripts/packages), builds what changed and says what is wrong
-# in one line. QUERY=OFF builds without SQL.
+# The targets for users. Each one installs the packages it needs (scripts/packages), builds what changed, and reports an
+# error in one line. QUERY=OFF builds without SQL.
 QUERY ?= ON
 TIME ?= 60
 JOBS ?= $(shell nproc)
@@ -11,20 +11,20 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make build           build/bin/tracesmith and the libraries it loads"
-	@echo "make install         builds and installs: PREFIX=/usr/local, DESTDIR= before it"
-	@echo "make demo            builds, then shows what it does on sample data (no GPU needed)"
+	@echo "make build           builds build/bin/tracesmith and the libraries it loads"
+	@echo "make install         builds and installs into PREFIX (/usr/local); DESTDIR is put before it"
+	@echo "make demo            builds, then shows TraceSmith on a simulated cluster (no GPU needed)"
 	@echo "make test            builds and runs the tests"
-	@echo "make check           the slower checks: gcc and clang with warnings as errors, tests with"
-	@echo "                     address and undefined-behaviour sanitizers, format, layers, benchmarks once"
-	@echo "make fuzz TIME=60    fuzzes the decoders, TIME seconds each"
+	@echo "make check           runs the slower checks: gcc and clang with warnings as errors, tests with"
+	@echo "                     address and undefined-behaviour sanitizers, format, layers, every benchmark once"
+	@echo "make fuzz TIME=60    fuzzes each decoder for TIME seconds"
 	@echo "make bench           runs the benchmarks"
 	@echo "make format          formats the C++ files"
-	@echo "make clean           removes what was built (not the fetched DuckDB: rm -r build does)"
+	@echo "make clean           removes what was built; keeps the fetched DuckDB (rm -r build removes it too)"
 	@echo
-	@echo "QUERY=OFF            without SQL: needs no DuckDB"
-	@echo "JOBS=n               compilers at once (all cores)"
-	@echo "Other builds: scripts/build debug|tsan|... [target], presets in CMakePresets.json"
+	@echo "QUERY=OFF            builds without SQL, which needs no DuckDB"
+	@echo "JOBS=n               number of parallel jobs (default: all cores)"
+	@echo "Other builds: scripts/build debug|tsan|... [target]; CMakePresets.json has the presets"
 
 build:
 	@scripts/build release product
@@ -32,7 +32,7 @@ build:
 install:
 	@scripts/build release product library documents
 	@cmake --install build --prefix $(PREFIX) >build/install.log || { tail -1 build/install.log; exit 1; }
-	@echo "installed in $(DESTDIR)$(PREFIX); what: build/install_manifest.txt"
+	@echo "installed in $(DESTDIR)$(PREFIX); build/install_manifest.txt lists the files"
 
 demo: build
 	@scripts/demo
@@ -48,10 +48,10 @@ check:
 	scripts/check-format
 	scripts/build asan product tests
 	ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) -E '^(capture|cli|cluster|server|web)\.'
-	@# Looking for leaks while the threads of gRPC end makes the sanitizer itself fall over now and then.
+	@# The leak check sometimes crashes the sanitizer itself while gRPC's threads end.
 	ASAN_OPTIONS=detect_leaks=0 \
 	  ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) -R '^(cluster|server|web)\.'
-	@# These preload the probe into programs and look at how they die: the sanitizer must let them.
+	@# These tests preload the probe into programs and check how the programs die, so the sanitizer must not interfere.
 	ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0:handle_segv=0:handle_abort=0 \
 	  ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) -R '^(capture|cli)\.'
 	scripts/build clang product tests benches

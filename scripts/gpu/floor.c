@@ -1,4 +1,4 @@
-/* What CUPTI costs by itself: kernel records into buffers that are thrown away. For scripts/gpu/training.py floor. */
+/* Measures what CUPTI costs by itself: kernel records go into buffers that are discarded. For scripts/gpu/training.py floor. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -54,7 +54,7 @@ static void attributes(void* lib) {
   }
 }
 
-/* 0 if libcupti has what it takes. */
+/* Returns 0 if libcupti has the functions that are needed. */
 int floor_begin(const char* libcupti) {
   void* lib = dlopen(libcupti, RTLD_NOW);
   int (*callbacks)(void*, void*) = lib ? (int (*)(void*, void*))dlsym(lib, "cuptiActivityRegisterCallbacks") : NULL;
@@ -67,7 +67,7 @@ int floor_begin(const char* libcupti) {
   return callbacks((void*)requested, (void*)completed) || pthread_create(&thread, NULL, fetch, NULL);
 }
 
-/* With `often` buffers are handed over every 100 ms, else when they are full. */
+/* With `often`, buffers are handed over every 100 ms, otherwise when they are full. */
 void floor_switch(int on, int often) {
   recording = on;
   fetching = often;

@@ -1,8 +1,8 @@
 """N NCCL ranks on one GPU, each its own "host", as a job for scripts/gpu-verify: ranks.py N [stop|overhead]
 
-20 all-reduces of 1 MiB, 3 all-gathers, 2 broadcasts, a send and a receive between ranks 0 and 1, then (with "stop") rank 1
-stops itself before one more all-reduce, so that the others wait for it. "overhead": prints what recording costs a stream
-of 1 MiB all-reduces, switched on and off in turn on all ranks.
+Runs 20 all-reduces of 1 MiB, 3 all-gathers, 2 broadcasts, and a send and a receive between ranks 0 and 1. With "stop",
+rank 1 then stops itself before one more all-reduce, so the others wait for it. "overhead" prints what recording costs a
+stream of 1 MiB all-reduces; recording is switched on and off in turn on all ranks.
 """
 import glob
 import mmap
@@ -27,7 +27,7 @@ def overhead(rank, data, pairs=24, operations=400):
     def block(on):
         for ring in rings:
             ring[RECORDING_OFFSET:RECORDING_OFFSET + 4] = struct.pack("I", on)
-        time.sleep(0.15)  # the probe looks every 100 ms
+        time.sleep(0.15)  # the probe checks every 100 ms
         dist.barrier()
         for _ in range(20):
             dist.all_reduce(data)

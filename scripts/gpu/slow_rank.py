@@ -1,7 +1,7 @@
-"""N NCCL ranks on one GPU, of which rank 1 is slow in one way, as a job for scripts/gpu-verify-analysis: slow_rank.py N HOW
+"""N NCCL ranks on one GPU, with rank 1 slow in one way, as a job for scripts/gpu-verify-analysis: slow_rank.py N HOW
 
-HOW: none, sleep (its data loader sleeps), stop (it is stopped for a while now and then), share (run it under MPS: rank 1 gets a fifth of the GPU),
-hang (it is stopped for good at step 100; the file named by STOPPED says when).
+HOW: none, sleep (its data loader sleeps), stop (it is stopped for a while from time to time), share (run this under MPS: rank 1 gets a fifth of the
+GPU), hang (it is stopped forever at step 100; the file named by STOPPED records the time).
 """
 import os
 import signal

@@ -1,12 +1,12 @@
-"""A small GPT on one GPU, as a job for scripts/gpu-verify. First argument: what to do.
+"""A small GPT on one GPU, as a job for scripts/gpu-verify. The first argument selects what it does.
 
 steps N           N training steps, each in an NVTX range
 torch-profiler    5 steps under torch.profiler (prints what it saw), then 5 more after it
 graph             100 replays of a captured CUDA graph
 overhead          steps with recording switched on and off in turn; prints the median cost
-floor             the same for CUPTI's kernel records thrown away (FLOOR: floor.c, compiled)
+floor             the same for CUPTI's kernel records, which are discarded (FLOOR: the compiled floor.c)
 peer              the same for torch.profiler (CUDA only)
-SIZE=large makes the step GPU-bound; the default is launch-bound: many short kernels.
+SIZE=large makes the step GPU-bound. The default is launch-bound, with many short kernels.
 """
 import ctypes
 import gc
@@ -72,7 +72,7 @@ class Job:
 
 
 def cpu_of_threads():
-    """On-CPU nanoseconds so far: ours (the probe's thread) and all others."""
+    """CPU time so far in ns: of the probe's thread, and of all other threads."""
     ours = others = 0
     for task in glob.glob("/proc/self/task/*"):
         try:
@@ -87,7 +87,7 @@ def cpu_of_threads():
 
 
 def alternate(job, switch, pairs, steps):
-    """Cost of switch(True) against switch(False), in turn: median, quartiles, and where the median lies (95 %, by order statistics)."""
+    """Cost of switch(True) compared with switch(False), in turn: median, quartiles, and the 95 % interval of the median (by order statistics)."""
     cost, base, extra = [], [], []
     for pair in range(pairs):
         took, used = {}, {}
@@ -119,7 +119,7 @@ def main():
     size = "GPU-bound" if LARGE else "launch-bound"
     pairs, steps = int(os.environ.get("PAIRS", "24")), 8
     gc.collect()
-    gc.disable()  # its pauses are the noise of the launch-bound step
+    gc.disable()  # its pauses would add noise to the launch-bound step
     if what == "steps":
         for i in range(int(sys.argv[2])):
             torch.cuda.nvtx.range_push(f"step {i}")
@@ -157,7 +157,7 @@ def main():
 
         def switch(on):
             header[RECORDING_OFFSET:RECORDING_OFFSET + 4] = struct.pack("I", on)
-            time.sleep(0.15)  # the probe looks every 100 ms
+            time.sleep(0.15)  # the probe checks every 100 ms
 
         print(f"{os.environ['TRACESMITH_MODE']}, {size}: {alternate(job, switch, pairs, steps)}", flush=True)
     elif what == "peer":
