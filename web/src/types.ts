@@ -161,6 +161,7 @@ export interface Analysis {
     work_us: number;
     transfer_us: number;
     other_us: number;
+    replay_error_pct: number; // of the replay against the job
     ranks: { rank: number; us: number }[];
     what_if: { if: string; saved_us: number; saved_pct: number; step_us: number | null }[];
   } | null;

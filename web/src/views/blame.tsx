@@ -68,7 +68,7 @@ export function LinkTable({ data }: { data: Analysis }) {
 export function WhatIf({ data }: { data: Analysis }) {
   const c = data.critical_path;
   return (
-    <Panel title="What if" aside={c ? `job: ${us(c.total_us)}` : undefined}>
+    <Panel title="What if" aside={c ? `critical path: ${us(c.total_us)}` : undefined}>
       {c && c.what_if.length ? (
         <ul class="what-if">
           {[...c.what_if].sort((a, b) => b.saved_us - a.saved_us).map((w) => (
@@ -79,6 +79,8 @@ export function WhatIf({ data }: { data: Analysis }) {
             </li>
           ))}
         </ul>
+      ) : c ? (
+        <Empty title="No what-ifs">The replay of the job is {Math.abs(c.replay_error_pct).toFixed(1)} % off the job, too far to tell what a change would save.</Empty>
       ) : (
         <Empty title="Nothing to replay">The job is replayed over its collectives; this trace has none.</Empty>
       )}
