@@ -233,7 +233,7 @@ void addClusterSessions(Command& cluster) {
             return Status::invalid("give --duration SECONDS, --last SECONDS, or both");
           return {};
         },
-        [o] { return record(*o); });
+        [o = o] { return record(*o); });
   }
   {
     auto [command, o] = make("start", "Start a named session", start);
@@ -270,7 +270,7 @@ void addClusterSessions(Command& cluster) {
           return Status::invalid("give one of --list, --name NAME or --id ID");
         return {};
       },
-      [o] { return recover(*o); });
+      [o = o] { return recover(*o); });
 }
 
 }  // namespace tracesmith::cli
