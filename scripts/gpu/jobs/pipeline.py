@@ -34,8 +34,7 @@ class Scheduled(Pipeline):
         import torch.distributed.pipelining as pipelining
 
         super().__init__(job)
-        example = self.empty()
-        stage = pipelining.PipelineStage(self.stage, job.rank, job.ranks, job.device, input_args=(example,), output_args=(example,))
+        stage = pipelining.PipelineStage(self.stage, job.rank, job.ranks, job.device)  # shapes travel in the first step
         self.schedule = getattr(pipelining, self.name)(stage, MICROBATCHES, loss_fn=lambda y, target: (y - target).square().mean())
         self.batch = job.random(MICROBATCHES * self.tokens, self.width)
 
