@@ -218,6 +218,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       EventRow row = eventRow(p, r, EventType::sync);
       if (s.stream != ring::kNoStream) row.stream = s.stream;
       row.context = nonzero(s.context);
+      row.tid = nonzero(s.thread);
       return append(row);
     }
     case RingKind::overhead: {
@@ -274,6 +275,8 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       return p.nccl.launch(lane, launchOf(r));
     case RingKind::gpu_on:
       p.nccl.gpu_on_ns = r.start;
+      return;
+    case RingKind::gpu_off:
       return;
     case RingKind::collective:
     case RingKind::p2p:

@@ -124,14 +124,15 @@ constexpr CallRecord callOf(const Record& r) {
 struct SyncRecord {
   uint32_t name = 0;
   uint64_t start = 0, end = 0;
-  uint32_t stream = kNoStream;  // kNoStream: for all of them
+  uint32_t stream = kNoStream;  // kNoStream: for all of them, or not known
   uint32_t correlation = 0, context = 0;
+  uint32_t thread = 0;  // that waits; 0: not known
 };
 [[gnu::always_inline]] constexpr Record encode(const SyncRecord& s) {
-  return {Kind::sync, 0, 0, s.name, s.start, s.end, s.correlation, s.stream, {0, 0, s.context, 0}};
+  return {Kind::sync, 0, 0, s.name, s.start, s.end, s.correlation, s.stream, {0, 0, s.context, s.thread}};
 }
 constexpr SyncRecord syncOf(const Record& r) {
-  return {r.name, r.start, r.end, r.stream, r.correlation, words::low(r.arg[2])};
+  return {r.name, r.start, r.end, r.stream, r.correlation, words::low(r.arg[2]), words::low(r.arg[3])};
 }
 
 /// What CUPTI itself costs the job.
@@ -368,12 +369,13 @@ struct ThreadRecord {
 }
 constexpr ThreadRecord threadOf(const Record& r) { return {static_cast<int64_t>(r.arg[0]), r.start}; }
 
-/// From `start` on the GPU's work is recorded (again).
+/// From `start` on the GPU's work is recorded (again), or (off) no longer.
 struct GpuOnRecord {
+  bool off = false;
   uint64_t start = 0;
 };
 [[gnu::always_inline]] constexpr Record encode(const GpuOnRecord& g) {
-  return {Kind::gpu_on, 0, 0, 0, g.start, 0, 0, 0, {0, 0, 0, 0}};
+  return {g.off ? Kind::gpu_off : Kind::gpu_on, 0, 0, 0, g.start, 0, 0, 0, {0, 0, 0, 0}};
 }
 
 }  // namespace tracesmith::ring
