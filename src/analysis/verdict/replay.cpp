@@ -47,7 +47,7 @@ void Replay::addProcess(int64_t process, std::pair<size_t, size_t> range) {
     });
     d.process = static_cast<uint32_t>(processes_.size());
     if (anchor != UINT32_MAX) d.anchor = slot_of_[anchor];
-    const int64_t from = anchor == UINT32_MAX ? first_[process] : parts[anchor].end;
+    const int64_t from = std::max(first_[process], anchor == UINT32_MAX ? INT64_MIN : parts[anchor].end);
     const auto work_ns = static_cast<double>(std::max<int64_t>(0, p.ts - from));
     d.least_ns = work_ns;
     if (i > range.first && parts[i - 1].end <= p.ts) {
@@ -124,7 +124,7 @@ CriticalPath Replay::path() const {
         at = static_cast<uint32_t>(i);
   int64_t begin = end;
   for (size_t guard = 0; guard <= t.parts.size(); ++guard) {
-    if (at == UINT32_MAX) {
+    if (at == UINT32_MAX || t.parts[at].end <= first_.at(process)) {  // what is before is start-up
       const int64_t first = std::min(now, first_.at(process));
       by_rank[process] += static_cast<double>(now - first) / 1000;
       out.work_us += static_cast<double>(now - first) / 1000;
