@@ -349,8 +349,8 @@ void addRun(Command& app) {
   command.option("-o,--output", o->output, "Trace to write (default: the command's name with .sbt)").type("FILE.sbt");
   command
       .option("--mode", o->mode,
-              "What to record. light: kernels, copies, collectives; default: also launch calls, NVTX and "
-              "synchronisation; full: all CUDA calls")
+              "What to record. light: kernels, copies, collectives; default: also launch calls, NVTX and the host's "
+              "waits; full: all CUDA calls and every synchronisation")
       .showDefault()
       .check(oneOf({"light", "default", "full"}));
   command.flag("--proxy", o->proxy, "Also record NCCL's network transfers (proxy operations)");

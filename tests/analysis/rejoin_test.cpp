@@ -76,8 +76,8 @@ void expectRight(const Analysis& a) {
     EXPECT_EQ(c.culprit_rank, 2);
     EXPECT_NEAR(c.wait_us_total, 3 * kLateNs / 1000, 0.001);
   }
-  ASSERT_FALSE(a.unknowns.empty());
-  EXPECT_NE(a.unknowns[0].find("30 operations had no kernel or that of another"), std::string::npos) << a.unknowns[0];
+  ASSERT_FALSE(a.notes.empty());
+  EXPECT_NE(a.notes[0].find("30 operations had no kernel or that of another"), std::string::npos) << a.notes[0];
 }
 
 TEST(Rejoin, FindsTheKernelsByTheirLaunchCalls) { expectRight(shifted(true)); }

@@ -129,6 +129,17 @@ static_assert(!in(kLaunchRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v302
               !in(kLaunchRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020) &&
               !in(kLaunchDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent));
 
+static_assert(in(kWaitRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020) &&
+              in(kWaitRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaThreadSynchronize_v3020) &&
+              in(kWaitRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020) &&
+              in(kWaitRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_ptsz_v7000) &&
+              in(kWaitRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaEventSynchronize_v3020) &&
+              !in(kWaitRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamWaitEvent_v3020));
+static_assert(in(kWaitDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize) &&
+              in(kWaitDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize) &&
+              in(kWaitDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz) &&
+              in(kWaitDriver, CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize));
+
 }  // namespace
 }  // namespace tracesmith::cupti
 #endif

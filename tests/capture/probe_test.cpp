@@ -116,7 +116,8 @@ TEST_F(ProbeTest, EveryRecordIsInTheTrace) {
   const Output o = run({"kernels 100", "copies 20", "sets 10", "peers 5", "graphs 4", "syncs 10", "calls 5", "exit 0"});
   EXPECT_EQ(o.rc, 0) << o.err;
   expectAllRecorded();
-  EXPECT_EQ(made().size(), 100u * 3 + 20 * 2 + 10 + 5 + 4 * 2 + 10) << "the calls launch nothing";
+  EXPECT_EQ(made().size(), 100u * 3 + 20 * 2 + 10 + 5 + 4 * 2 + 6)
+      << "the calls launch nothing, 6 of 10 make the host wait";
   EXPECT_TRUE(losses(trace()).empty());
   EXPECT_TRUE(has(o.err, "100 kernels")) << o.err;
   EXPECT_TRUE(has(o.err, "none lost")) << o.err;
@@ -225,7 +226,7 @@ TEST_F(ProbeTest, AnOldCuptiWithoutABufferLeftIsNotGivenNull) {
 }
 
 TEST_F(ProbeTest, ModesSayWhatIsRecorded) {
-  const Commands commands = {"kernels 4", "copies 2", "syncs 3", "calls 5", "overheads 2", "graphs 1"};
+  const Commands commands = {"kernels 4", "copies 2", "syncs 5", "calls 5", "overheads 2", "graphs 1"};
   auto count = [&](const char* type) { return rows(trace(), "events", "type", type).size(); };
   EXPECT_EQ(run(commands, {"--mode", "light"}).rc, 0);
   EXPECT_EQ(count("kernel"), 4u);
@@ -236,14 +237,25 @@ TEST_F(ProbeTest, ModesSayWhatIsRecorded) {
   EXPECT_EQ(count("kernel"), 4u);
   EXPECT_EQ(count("runtime"), 4u + 2 + 1) << "those that launch";
   EXPECT_EQ(count("driver"), 4u);
-  EXPECT_EQ(count("sync"), 3u);
+  EXPECT_EQ(count("sync"), 3u) << "in which the host waits: for an event, a stream, the device";
+  for (const Row& s : rows(trace(), "events", "type", "sync")) {
+    EXPECT_TRUE(s.null("stream")) << "the call does not tell";
+    EXPECT_FALSE(s.null("tid"));
+  }
   EXPECT_EQ(count("overhead"), 0u);
   EXPECT_EQ(run(commands, {"--mode", "full"}).rc, 0);
   EXPECT_EQ(count("kernel"), 4u);
-  EXPECT_EQ(count("runtime"), 4u + 2 + 1 + 5);
+  EXPECT_EQ(count("runtime"), 4u + 2 + 1 + 5 + 4);
   EXPECT_EQ(count("driver"), 4u + 5);
-  EXPECT_EQ(count("sync"), 3u);
+  EXPECT_EQ(count("sync"), 5u);
   EXPECT_EQ(count("overhead"), 2u);
+}
+
+TEST_F(ProbeTest, OnlyFullModePaysForRecordsOfSynchronisation) {
+  EXPECT_EQ(run({"kinds"}, {"--mode", "light"}).out, "1 2 10 22 51\n");
+  EXPECT_EQ(run({"kinds"}).out, "1 2 10 22 51\n") << "calls are chosen one by one";
+  EXPECT_EQ(run({"kinds"}, {}, {{"FAKE_CUPTI_VERSION", "22"}}).out, "1 2 5 10 22 51\n") << "they cannot be";
+  EXPECT_EQ(run({"kinds"}, {"--mode", "full"}).out, "1 2 4 5 10 17 22 38 51\n");
 }
 
 TEST_F(ProbeTest, AnOldCuptiThatCannotChooseCallsGivesAllRuntimeCalls) {

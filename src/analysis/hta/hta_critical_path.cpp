@@ -43,9 +43,15 @@ int64_t numberAfter(std::string_view json, std::string_view key) {
 }
 
 bool isBlocking(std::string_view name) {
-  static const std::set<std::string_view> kNames = {
-      "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventQuery", "cudaEventSynchronize", "cudaMemcpy",
-      "cudaMemcpyAsync"};
+  static const std::set<std::string_view> kNames = {"cudaDeviceSynchronize",
+                                                    "cudaStreamSynchronize",
+                                                    "cudaEventQuery",
+                                                    "cudaEventSynchronize",
+                                                    "cudaMemcpy",
+                                                    "cudaMemcpyAsync",
+                                                    "Context Sync",
+                                                    "Stream Sync",
+                                                    "Event Sync"};
   return kNames.contains(name);
 }
 

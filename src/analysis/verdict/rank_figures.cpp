@@ -12,6 +12,7 @@ FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelRe
   for (uint32_t i = 0; i < names.size(); ++i) {
     phases.push_back(phaseOfName(names.text(i)));
     wanted.push_back(phases.back() != Phase::none);
+    optimizer.push_back(isOptimizerKernel(names.text(i)));
     rules.push_back(all.match(names.text(i)));
   }
 }
@@ -52,7 +53,7 @@ class Figures {
   RankFigures run() {
     out_.process = rows_.process;
     out_.phases_known = !timeline_.empty();
-    out_.steps = windowsOf(c_.steps.of(rows_.process), rows_);
+    findSteps();
     devices();
     timeline();
     exposures();
@@ -60,6 +61,28 @@ class Figures {
   }
 
  private:
+  void findSteps() {
+    const std::vector<RankStep>& known = c_.steps.of(rows_.process);
+    const bool by_operations = c_.steps.source == StepSource::operations;
+    if (!by_operations && !c_.steps.try_kernels) {
+      out_.steps = windowsOf(known, rows_);
+      return;
+    }
+    const LaunchOrder order(rows_, launches_, c_.optimizer);
+    const auto moved = by_operations ? order.atOptimizer(known) : std::nullopt;
+    if (!moved && c_.steps.try_kernels) {
+      std::vector<RankStep> found = order.optimizerSteps();
+      if (found.empty() && !by_operations) found = order.repeatedSteps();
+      out_.by_kernels = !found.empty();
+      if (out_.by_kernels) out_.steps = windowsOf(found, rows_);
+    }
+    if (!out_.by_kernels) out_.steps = windowsOf(moved ? *moved : known, rows_);
+    std::erase_if(out_.steps, [](const StepFigures& f) { return f.end <= f.ts; });  // cut
+    if (by_operations || out_.by_kernels)
+      for (Part& p : parts_)
+        if (const StepFigures* f = stepAt(p.ts); f && p.step < 0) p.step = static_cast<int32_t>(f->step);
+  }
+
   StepFigures* stepAt(int64_t ts) {
     auto& steps = out_.steps;
     while (at_ + 1 < steps.size() && steps[at_ + 1].ts <= ts) ++at_;

@@ -109,7 +109,8 @@ void Collector::collectiveRow(Process& p, const ring::OperationRecord& o, const 
   const model::OpKind op = model::opKindOf(function);
   row.op = writer_.string(model::opNameOf(function));
   if (o.comm) row.comm = writer_.string(ncclCommName(o.comm));
-  row.seq = measured(o.sequence);
+  row.seq = o.captured ? kNull : measured(o.sequence);  // one number, any number of replays
+  row.nccl_seq = measured(o.nccl_sequence);
   row.node = p.node;
   row.rank = p.rank();
   row.pid = p.pid();
@@ -217,6 +218,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       EventRow row = eventRow(p, r, EventType::sync);
       if (s.stream != ring::kNoStream) row.stream = s.stream;
       row.context = nonzero(s.context);
+      row.tid = nonzero(s.thread);
       return append(row);
     }
     case RingKind::overhead: {
@@ -273,6 +275,8 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       return p.nccl.launch(lane, launchOf(r));
     case RingKind::gpu_on:
       p.nccl.gpu_on_ns = r.start;
+      return;
+    case RingKind::gpu_off:
       return;
     case RingKind::collective:
     case RingKind::p2p:

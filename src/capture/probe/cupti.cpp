@@ -43,15 +43,22 @@ void writeMark(RingWriter& r, const char* text) {
 
 // ---- what is enabled in which mode
 
-/// Only the calls that start work. False where CUPTI cannot choose (before CUDA 12.5).
+template <size_t kCount>
+void setCalls(Result (*set)(uint32_t, uint8_t), const CallRange (&ranges)[kCount], bool on) {
+  for (const CallRange& r : ranges)
+    for (uint32_t cbid = r.first; cbid <= r.last; ++cbid) set(cbid, on);
+}
+
+/// Only the calls that start work, and those in which the host waits. False where CUPTI cannot choose (before CUDA
+/// 12.5).
 bool setApis(bool on) {
   if (!g_cupti.ActivityEnableRuntimeApi || !g_cupti.ActivityEnableDriverApi ||
       g_cupti.ActivityEnableRuntimeApi(kLaunchRuntime[0].first, on) != 0)
     return false;
-  for (const CallRange& r : kLaunchRuntime)
-    for (uint32_t cbid = r.first; cbid <= r.last; ++cbid) g_cupti.ActivityEnableRuntimeApi(cbid, on);
-  for (const CallRange& r : kLaunchDriver)
-    for (uint32_t cbid = r.first; cbid <= r.last; ++cbid) g_cupti.ActivityEnableDriverApi(cbid, on);
+  setCalls(g_cupti.ActivityEnableRuntimeApi, kLaunchRuntime, on);
+  setCalls(g_cupti.ActivityEnableRuntimeApi, kWaitRuntime, on);
+  setCalls(g_cupti.ActivityEnableDriverApi, kLaunchDriver, on);
+  setCalls(g_cupti.ActivityEnableDriverApi, kWaitDriver, on);
   return true;
 }
 
@@ -62,9 +69,9 @@ void setKinds(Mode mode, bool on) {
   set(kMemcpy2);
   set(kMemset);
   if (!wantsGraphNodes()) set(kGraphTrace);
-  if (mode != Mode::light) set(kSynchronization);
   if (mode == Mode::standard && !setApis(on)) set(kRuntime);
   if (mode == Mode::full) {
+    set(kSynchronization);  // costs as much as all other kinds together: elsewhere the calls tell of waits
     set(kRuntime);
     set(kDriver);
     set(kOverhead);
@@ -72,6 +79,7 @@ void setKinds(Mode mode, bool on) {
 }
 
 void enable(RingWriter& r, Mode mode) {
+  g_source.waits_are_calls = mode != Mode::full;
   setKinds(mode, true);
   g_enabled_mode = mode;
   g_enabled = true;

@@ -35,6 +35,9 @@ constexpr CallRange kLaunchRuntime[] = {{31, 52},   {142, 145}, {160, 163}, {211
 constexpr CallRange kLaunchDriver[] = {{60, 69},   {216, 226}, {248, 254}, {276, 293}, {305, 307},
                                        {318, 321}, {397, 416}, {418, 433}, {442, 442}, {477, 478},
                                        {480, 480}, {514, 515}, {652, 653}, {776, 779}, {796, 799}};
+/// Calls in which the host waits for a GPU: of a device or context, a stream, an event. Synchronous copies launch too.
+constexpr CallRange kWaitRuntime[] = {{126, 126}, {131, 131}, {137, 137}, {165, 165}, {239, 239}};
+constexpr CallRange kWaitDriver[] = {{17, 17}, {121, 121}, {126, 126}, {440, 440}, {800, 800}};
 
 /// The functions used; one that a version lacks is nullptr.
 struct Functions {

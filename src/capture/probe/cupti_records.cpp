@@ -58,6 +58,21 @@ uint32_t apiName(RingWriter& r, const Functions& cupti, uint32_t domain, uint32_
   return entry.id;
 }
 
+template <size_t kCount>
+bool contains(const CallRange (&ranges)[kCount], uint32_t cbid) {
+  for (const CallRange& r : ranges)
+    if (cbid >= r.first && cbid <= r.last) return true;
+  return false;
+}
+
+/// What a call waits for, in the words of a synchronisation record; nullptr: it is not a wait.
+const char* waitOf(const ApiRecord& a) {
+  const bool driver = a.kind == kDriver;
+  if (!(driver ? contains(kWaitDriver, a.cbid) : contains(kWaitRuntime, a.cbid))) return nullptr;
+  const uint32_t stream = driver ? 126 : 131, stream_ptsz = driver ? 440 : 239, event = driver ? 121 : 137;
+  return a.cbid == stream || a.cbid == stream_ptsz ? "Stream Sync" : a.cbid == event ? "Event Sync" : "Context Sync";
+}
+
 const char* memoryKind(uint8_t kind) {
   static const char* const kNames[] = {"Unknown", "Pageable", "Pinned",        "Device",
                                        "Array",   "Managed",  "Device Static", "Managed Static"};
@@ -157,6 +172,11 @@ void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
     case kDriver: {
       const auto& a = *static_cast<const ApiRecord*>(record);
       const bool driver = a.kind == kDriver;
+      if (const char* wait = source.waits_are_calls ? waitOf(a) : nullptr) {
+        out = encode(ring::SyncRecord{
+            .name = r.intern(wait), .start = a.start, .end = a.end, .correlation = a.correlation, .thread = a.thread});
+        break;
+      }
       out = encode(ring::CallRecord{.driver = driver,
                                     .name = apiName(r, source.functions, driver ? 1 : 2, a.cbid),
                                     .start = a.start,

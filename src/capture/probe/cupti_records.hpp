@@ -1,6 +1,8 @@
 // One CUPTI record into one ring record.
 #pragma once
 
+#include <atomic>
+
 #include "capture/probe/cupti_abi.hpp"
 #include "capture/ring/writer.hpp"
 
@@ -9,7 +11,8 @@ namespace tracesmith::probe {
 /// Where records come from.
 struct CuptiSource {
   cupti::Functions functions;
-  uint32_t version = 0;   // of cuptiGetVersion: decides how long records are
+  uint32_t version = 0;                     // of cuptiGetVersion: decides how long records are
+  std::atomic<bool> waits_are_calls{true};  // no records of synchronisation come: the calls that wait stand for them
   int64_t to_raw_ns = 0;  // what to add to their times; CUPTI before 11.6 knows only the system's clock
 };
 

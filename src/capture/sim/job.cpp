@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 
 #include "capture/sim/names.hpp"
 
@@ -71,7 +72,14 @@ Job::Job(const JobConfig& config) : config_(config) {
   }
   rows_per_step_ += kRangeCount + 2;  // and the final synchronisation, and the step's own range
   if (config_.laidOut()) rows_per_step_ += static_cast<uint64_t>(7 * segments());  // at most
-  for (CollectiveModel& c : collectives_) c.index = per_step_[static_cast<size_t>(c.group)]++;
+  for (CollectiveModel& c : collectives_) {
+    c.index = per_step_[static_cast<size_t>(c.group)]++;
+    for (CollectiveModel& other : collectives_)
+      if (other.group == c.group && std::string_view(other.op) == c.op) {
+        other.function_index += &other > &c;
+        ++other.function_per_step;
+      }
+  }
   const uint64_t all_ranks = rows_per_step_ * static_cast<uint64_t>(config.ranks);
   steps_ = static_cast<int>(std::max<uint64_t>(1, (config.events + all_ranks - 1) / all_ranks));
 

@@ -136,9 +136,10 @@ struct CollectiveModel {
   const char* op;
   Group group;
   int64_t bytes;
-  uint32_t kernel_name;  // index in collectiveKernels
-  int32_t segment = -1;  // it belongs to, of a job that is laid out
-  int64_t index = 0;     // among those of its group in a step
+  uint32_t kernel_name;                               // index in collectiveKernels
+  int32_t segment = -1;                               // it belongs to, of a job that is laid out
+  int64_t index = 0;                                  // among those of its group in a step
+  int64_t function_index = 0, function_per_step = 0;  // the same, of those with its function
 
   bool sends() const { return op[0] == 's'; }
   bool pair() const { return group == Group::pipe; }
@@ -228,6 +229,10 @@ class Job {
   int64_t numberOf(const CollectiveModel& model, int64_t step) const {
     return model.pair() ? step * config_.microbatches + model.segment % config_.microbatches
                         : step * perStep(model.group) + model.index;
+  }
+  /// As NCCL counts: each function of a communicator by itself. Sends and receives have none.
+  static int64_t ncclNumberOf(const CollectiveModel& model, int64_t step) {
+    return step * model.function_per_step + model.function_index;
   }
   bool takesPart(int rank, const CollectiveModel& model) const;
   /// Of a send or receive: the other stage.

@@ -300,7 +300,10 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
                             .algo = kAlgo,
                             .proto = kProto,
                             .channels = kChannels};
-    if (model.pair()) o.peer = static_cast<int16_t>(job_.peerOf(rank.rank, model));
+    if (model.pair())
+      o.peer = static_cast<int16_t>(job_.peerOf(rank.rank, model));
+    else
+      o.nccl_sequence = static_cast<uint64_t>(Job::ncclNumberOf(model, step));
     rank.entries.push_back(
         {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue, Part::compute, true, encode(o)});
   }

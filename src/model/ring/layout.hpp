@@ -18,8 +18,9 @@
 namespace tracesmith::ring {
 
 constexpr uint64_t kMagic = 0x31474e4952535400;  // "\0TSRING1"
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 constexpr uint32_t kMaxLanes = 128;
+constexpr uint32_t kNoCost = UINT32_MAX;  // of RingHeader::cost_ppm
 
 enum class Kind : uint8_t {
   none = 0,
@@ -41,14 +42,16 @@ enum class Kind : uint8_t {
   p2p,
   nccl_launch,  // the collectives after it on this lane were in it
   proxy_op,
-  thread,  // this lane now belongs to a thread
-  gpu_on,  // from `start` on the GPU's work is recorded (again); what was launched before is not
+  thread,   // this lane now belongs to a thread
+  gpu_on,   // from `start` on the GPU's work is recorded (again); what was launched before is not
+  gpu_off,  // from `start` on it is not: what is launched later leaves no record
 };
 
 enum Flag : uint8_t {
   kNotNested = 1,  // of a range: it may end on another thread than it began
   kNumbered = 2,   // the name has numbers: see Name
   kSend = 4,       // of a proxy operation
+  kCaptured = 8,   // of a launch or an operation of NCCL: into a CUDA graph
 };
 
 /// One thing that happened. Times are CLOCK_MONOTONIC_RAW ns; 0 = not known. What the other words mean depends on the
@@ -96,7 +99,7 @@ struct RingHeader {
   std::atomic<State> state;
   std::atomic<uint32_t> reader;  // process id of the attached reader: full lanes drop instead of overwriting; 0 = none
   std::atomic<uint32_t> recording;  // control word: 0 = paused, 1 = recording
-  std::atomic<uint32_t> mode;       // 0 light, 1 default, 2 full
+  std::atomic<uint32_t> mode;       // 0 light, 1 default, 2 full, 3 watch
   std::atomic<int32_t> rank, world_size, local_rank;
   std::atomic<uint32_t> lanes_used;
   std::atomic<uint64_t> strings_head;
@@ -109,9 +112,12 @@ struct RingHeader {
   char note[256];  // why something is off, one line
   std::atomic<uint64_t>
       simulated_io_bytes;  // of a simulated process: what it has read and written; of others see /proc
+  // Of watch mode: the GPU's work is recorded in `window_steps` of every `window_every` steps.
+  std::atomic<uint32_t> window_steps, window_every;
+  std::atomic<uint32_t> budget_ppm;  // how much longer the job may take for being watched; 0: no limit was given
+  std::atomic<uint32_t> cost_ppm;    // how much longer it takes, as measured in it; kNoCost: not known
 };
 static_assert(sizeof(RingHeader) <= 4096);
-static_assert(offsetof(RingHeader, recording) == 120);  // scripts/gpu/training.py sets it
 
 struct alignas(64) LaneHeader {
   std::atomic<uint64_t> head;  // records written

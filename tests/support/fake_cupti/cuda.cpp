@@ -170,6 +170,17 @@ void Cuda::sync(uint32_t type) {
   if (!d) return;
   Work w = work(200);
   w.type = type;
+  // The host calls for it, but for what is not known. A default recording has only the call, and says what it waits
+  // for; the stand-in's log says what the trace must.
+  static const uint32_t kCalls[] = {0, 137, 147, 131, 165};
+  static const char* const kCallNames[] = {"", "cudaEventSynchronize", "cudaStreamWaitEvent", "cudaStreamSynchronize",
+                                           "cudaDeviceSynchronize"};
+  w.cbid = kCalls[type];
+  w.thread = threadId();
+  const bool waits = type != 0 && type != 2, both = d->enabled(38) != 0;
+  const bool as_wait = waits && !both;
+  if (type != 0) log(as_wait ? "sync" : "runtime", d->runtime(w), w, as_wait ? kNames[type] : kCallNames[type]);
+  w.thread = 0;
   log("sync", d->sync(w), w, kNames[type]);
 }
 

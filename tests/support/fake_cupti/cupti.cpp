@@ -376,6 +376,10 @@ EXPORT int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char** nam
             : cbid == 41  ? "cudaMemcpyAsync_v3020"
             : cbid == 311 ? "cudaGraphLaunch_v10000"
             : cbid == 10  ? "cudaGetLastError_v3020"
+            : cbid == 131 ? "cudaStreamSynchronize_v3020"
+            : cbid == 137 ? "cudaEventSynchronize_v3020"
+            : cbid == 147 ? "cudaStreamWaitEvent_v3020"
+            : cbid == 165 ? "cudaDeviceSynchronize_v3020"
                           : nullptr;
   } else {
     *name = cbid == 307   ? "cuLaunchKernel"

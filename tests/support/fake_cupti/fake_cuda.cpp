@@ -5,6 +5,7 @@
 //   hold                 a kernel that does not end        bad      kernels with impossible times
 //   unknown N            records of an unknown kind        drop N   CUPTI loses N records
 //   on | off             wait until kernels are recorded, or not
+//   kinds                print which kinds of records are on
 //   file PATH            wait for a file                   touch PATH
 //   settle               wait until CUPTI has handed over all its buffers
 //   profile              another profiler starts           profiled STOP…
@@ -119,6 +120,12 @@ void run(const std::string& command) {
     cuda().cupti()->drop(static_cast<size_t>(integer(1)));
   } else if (word == "on" || word == "off") {
     waitUntil(word, [&] { return (cuda().cupti()->enabled(10) != 0) == (word == "on"); });
+  } else if (word == "kinds") {
+    std::string kinds;
+    for (uint32_t kind = 1; kind < 64; ++kind)
+      if (cuda().cupti()->enabled(kind)) kinds += (kinds.empty() ? "" : " ") + std::to_string(kind);
+    std::printf("%s\n", kinds.c_str());
+    std::fflush(stdout);
   } else if (word == "file") {
     in >> text;
     waitUntil(text, [&] { return ::access(text.c_str(), F_OK) == 0; });
