@@ -45,10 +45,10 @@ class Analyzer {
     if (!rejoined) return rejoined.status();
     if (rejoined->moved + rejoined->without > 0)
       out_.notes.push_back(counted(rejoined->moved, "operation") +
-                              " had no kernel or that of another operation and were joined again by their launches" +
-                              (rejoined->without ? "; for " + std::to_string(rejoined->without) +
-                                                       " more no kernel was found, and they were left out"
-                                                 : ""));
+                           " had no kernel or that of another operation and were joined again by their launches" +
+                           (rejoined->without ? "; for " + std::to_string(rejoined->without) +
+                                                    " more no kernel was found, and they were left out"
+                                              : ""));
     if (steps->by_process.empty()) {
       bool kernels = false;
       for (const Block* b : reader_.blocks(tableOf<EventRow>()))
@@ -287,7 +287,8 @@ class Analyzer {
           kMark);
     if (job_.gpus_shared)
       out_.notes.push_back(
-          "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's time "
+          "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
+          "time "
           "later, so only the time they idle counts as its cost");
     uint64_t lost = 0;
     for (const LossResult& l : out_.losses) lost += l.count;

@@ -131,7 +131,9 @@ double Replay::run(const Change& change) const {
       last = std::max(last, arrival);
     }
     auto link = change.transfer.find(in.comm);
-    const double scale = change.all_transfers * (link == change.transfer.end() ? 1.0 : link->second);
+    const bool other =
+        link != change.transfer.end() && (link->second.since_step == kNull || in.step >= link->second.since_step);
+    const double scale = change.all_transfers * (other ? link->second.factor : 1.0);
     for (uint32_t k = 0; k < in.count; ++k) {
       const Slot& s = slots[k];
       const double end = (s.kept ? last : arrivals[k]) + s.transfer_ns * scale;

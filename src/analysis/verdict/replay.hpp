@@ -18,7 +18,11 @@ struct Change {
   std::map<int32_t, double> work;
   /// or this part of the time in which its host was late does not pass.
   std::map<int32_t, double> late;
-  std::map<uint32_t, double> transfer;  ///< by communicator
+  struct Transfer {
+    double factor = 1;                  ///< transfers take this many times as long,
+    int64_t since_step = trace::kNull;  ///< from this step on; kNull: all
+  };
+  std::map<uint32_t, Transfer> transfer;  ///< by communicator
   double all_transfers = 1;
 };
 

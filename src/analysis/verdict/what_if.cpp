@@ -60,6 +60,8 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
     path.what_if.push_back(w);
     return w.saved_pct;
   };
+  const bool pipeline = std::any_of(job.table.instances.begin(), job.table.instances.end(),
+                                    [](const Instance& in) { return isPair(in.op); });
   std::vector<Asked> asked;
   std::vector<Blame*> ranks;
   for (Blame& b : blame)
@@ -77,8 +79,10 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
         change.late[process] = extraLateness(job.ranks[r], e.excess);
       else
         change.work[process] = 1 / (1 + e.excess);
-      // On a GPU of their own the others compute ahead while they wait; on a shared one they take turns anyway.
-      const double most = job.gpus_shared ? b->lost_us / static_cast<double>(job.ranks.size() - 1) : kUnknown;
+      // On GPUs of their own the others compute ahead while they wait for a collective; on a shared one they take turns
+      // anyway. Stages of a pipeline have nothing to compute meanwhile.
+      const double most =
+          job.gpus_shared && !pipeline ? b->lost_us / static_cast<double>(job.ranks.size() - 1) : kUnknown;
       b->saved_pct = ask("rank " + std::to_string(b->rank) +
                              (e.cause == Cause::checkpoint ? " did not pause" : " were as fast as the others"),
                          change, most);
@@ -88,8 +92,8 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
   for (LinkEvidence& l : links) {
     if (!l.result.significant || l.comm == UINT32_MAX || ++slow_links > kMost) continue;
     Change usual, twice;
-    usual.transfer[l.comm] = 1 / l.result.slowdown;
-    twice.transfer[l.comm] = 0.5;
+    usual.transfer[l.comm] = {1 / l.result.slowdown, l.result.since_step};
+    twice.transfer[l.comm] = {0.5};
     l.result.saved_pct = ask("communicator " + l.result.group + " were as fast as its peers", usual);
     ask("communicator " + l.result.group + " were twice as fast", twice);
     asked.push_back({usual, l.result.saved_pct, &job.hidden_links[l.result.group]});
@@ -99,7 +103,7 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
   for (uint32_t c = 0; slow_links == 0 && !path.groups.empty() && c < job.table.comms.size(); ++c) {
     if (job.table.comms[c].name != path.groups[0].of) continue;
     Change twice;
-    twice.transfer[c] = 0.5;
+    twice.transfer[c] = {0.5};
     ask("communicator " + path.groups[0].of + " were twice as fast", twice);
     break;
   }
