@@ -288,8 +288,13 @@ class Analyzer {
     if (job_.gpus_shared)
       out_.notes.push_back(
           "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
-          "time "
-          "later, so only the time they idle counts as its cost");
+          "time later, so only the time they idle counts as its cost");
+    size_t by_thread = 0;
+    for (const RankFigures& r : job_.ranks) by_thread += r.phases_by_thread;
+    if (by_thread > 0)
+      out_.notes.push_back(
+          "phases are not all marked: what was not is told apart by launching thread (torch launches "
+          "the backward pass on a thread of its own) and by the names of optimizer kernels");
     uint64_t lost = 0;
     for (const LossResult& l : out_.losses) lost += l.count;
     if (lost > 0) add(std::to_string(lost) + " records were lost (see losses): the figures of those ranks are too low");

@@ -194,6 +194,10 @@ CriticalPath Replay::path() const {
     process = l.process;
     now = l.ts;
     const Slot& d = slots_[slot_of_[late]];
+    if (now <= job_.start) {  // what was before is start-up
+      begin = now;
+      break;
+    }
     const uint32_t next = d.queued ? d.queue : d.anchor;
     at = next == UINT32_MAX ? next : t.order[next];
     if (at != UINT32_MAX && t.parts[at].ts >= l.ts) break;
