@@ -41,7 +41,7 @@ class RealJob : public testing::Test {
 TEST_F(RealJob, EveryOperationOfFsdpMeetsAndLeavesTogether) {
   for (const char* job : {"fsdp-none", "fsdp-none-light"}) {
     const Analysis a = of(job);
-    EXPECT_GE(a.collectives.size(), 680u) << job << ": 721 with start-up";
+    EXPECT_GE(a.collectives.size(), 660u) << job << ": 721 with start-up";
     EXPECT_LE(a.collectives.size(), 721u) << job;
     EXPECT_EQ(a.incomplete, 0u);
     EXPECT_EQ(a.inconsistent, 0u);
