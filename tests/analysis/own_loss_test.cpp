@@ -10,7 +10,8 @@ using namespace trace;
 
 constexpr int kSteps = 6, kKernels = 20;
 
-/// Steps of 20 kernels each, of `kernel_us`, and as much between them as `gap_us` and `pause_us` (before each step) say.
+/// Steps of 20 kernels each, of `kernel_us`, and as much between them as `gap_us` and `pause_us` (before each step)
+/// say.
 struct OneGpu {
   double kernel_us = 10, gap_us = 0, pause_us = 0;
   const char* pause = nullptr;  ///< a range of the host over the pause

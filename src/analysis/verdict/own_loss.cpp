@@ -31,7 +31,8 @@ std::vector<KernelResult> largestKernels(const JobData& job, const Names& names,
       all += static_cast<double>(sum.ns);
     }
   std::vector<std::pair<uint32_t, KernelSum>> sorted(sums.begin(), sums.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
   if (sorted.size() > kMostKernels) sorted.resize(kMostKernels);
   std::vector<KernelResult> out;
   for (const auto& [name, sum] : sorted) {

@@ -20,7 +20,7 @@ using trace::EventType;
 
 namespace {
 
-constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next two
+constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next four
 constexpr uint32_t kHostLane = 1, kContext = 1;
 constexpr auto kPeriod = std::chrono::milliseconds(2);
 constexpr double kSavedPerNs = 0.3;  // bytes of a checkpoint: a good disk
@@ -220,6 +220,9 @@ void LiveJob::simulate(int step) {
     rank->entries.push_back({begin[i], kHostLane, 0, begin[i], begin[i], Part::compute, false, record});
     rank->entries.push_back({states_[i].host, kHostLane, 0, begin[i], states_[i].host, Part::end, false, record});
     if (hang) cutAtHang(*rank, times);
+    if (config_.host_lag_ms > 0)
+      for (Entry& e : rank->entries)
+        if (e.lane == kHostLane) e.at += static_cast<int64_t>(config_.host_lag_ms * 1e6 / scale_);
     std::stable_sort(rank->entries.begin(), rank->entries.end(),
                      [](const Entry& a, const Entry& b) { return a.at < b.at; });
     rank->written = 0;
@@ -285,7 +288,7 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
     if (!job_.takesPart(rank.rank, models[k])) continue;
     const CollectiveModel& model = models[k];
     const CollectiveTime& t = times[k];
-    const ring::LaunchRecord launch{.stream = kCommStream + static_cast<uint32_t>(Job::streamOf(model))};
+    const ring::LaunchRecord launch{.stream = kCommStream + static_cast<uint32_t>(job_.streamOf(model))};
     rank.entries.push_back(
         {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, Part::compute, true, encode(launch)});
     const GroupPlace place = job_.place(rank.rank, model.group);
@@ -322,6 +325,7 @@ void LiveJob::cutAtHang(Rank& rank, const CollectiveTime* times) {
     const bool on_gpu = e.record.kind == Kind::kernel || e.record.kind == Kind::memcpy || e.record.kind == Kind::memset;
     if (culprit) return on_gpu ? e.correlation >= missing.correlation : e.end >= missing.enqueue;
     if (!on_gpu) return false;
+    if (job_.config().sharded && e.start >= missing.start) return true;  // layers wait for their parameters
     return e.collective ? e.correlation >= missing.correlation : e.part == Part::optimizer && !job_.config().laidOut();
   });
 }

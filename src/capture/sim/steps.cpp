@@ -1,5 +1,6 @@
 // What a rank's host thread and GPU do in a step.
 #include <algorithm>
+#include <iterator>
 
 #include "capture/sim/job.hpp"
 
@@ -7,28 +8,41 @@ namespace tracesmith::sim {
 
 void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<CollectiveTime>& times,
                        const Run& run) const {
-  const int ranks = config_.ranks, per_stage = ranks / config_.pipeline;
+  const int ranks = config_.ranks;
   const size_t last = collectives_.size() - 1;
   if (config_.laidOut()) {
-    for (int k = 0; k < segments(); ++k)
-      for (int i = 0; i < config_.pipeline; ++i) {
-        const int stage = k < config_.microbatches ? i : config_.pipeline - 1 - i;
-        auto forStage = [&](const RankPart& part) { run(0, stage * per_stage, (stage + 1) * per_stage, part); };
-        forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
-          receivePart(k, r, step, s, t, random, sink);
-        });
-        settleTransfers(step, k, stage, states, times);
-        forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
-          segmentPart(k, r, step, s, t, random, sink);
-        });
-        const int tensor = std::max(1, config_.tensor);
-        for (int id = stage * per_stage / tensor; id < (stage + 1) * per_stage / tensor; ++id)
-          settleGroup(step, segmentModel(k, 1), id, states, times);
-        forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
-          sendPart(k, r, s, t, random, sink);
-        });
+    // A stage runs its next segment once the stage it receives from has run it. One at a time: what a stream transfers
+    // is settled in the order of the calls.
+    std::vector<std::vector<int>> orders;
+    for (int stage = 0; stage < config_.pipeline; ++stage) orders.push_back(segmentOrder(stage));
+    std::vector<size_t> next(orders.size());
+    std::vector<std::vector<bool>> ran(orders.size(), std::vector<bool>(static_cast<size_t>(segments())));
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int stage = 0; stage < config_.pipeline; ++stage) {
+        const auto i = static_cast<size_t>(stage);
+        if (next[i] == orders[i].size()) continue;
+        const int k = orders[i][next[i]], from = stage + (k < config_.microbatches ? -1 : 1);
+        if (from >= 0 && from < config_.pipeline && !ran[static_cast<size_t>(from)][static_cast<size_t>(k)]) continue;
+        simulateSegment(k, stage, step, states, times, run);
+        ran[i][static_cast<size_t>(k)] = moved = true;
+        ++next[i];
       }
+    }
     settle(step, static_cast<size_t>(3 * segments()), last, states, times);
+  } else if (config_.sharded) {
+    for (int phase = 0; phase < phases(); ++phase) {
+      run(0, 0, ranks, [&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
+        gatherPart(phase, r, step, s, t, random, sink);
+      });
+      if (phase == 0) settle(step, gathers_[0], gathers_[0] + 1, states, times);
+      const auto next = static_cast<size_t>(phase) + 1;
+      if (next < gathers_.size()) settle(step, gathers_[next], gathers_[next] + 1, states, times);
+      run(0, 0, ranks, [&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
+        layerPart(phase, r, step, s, t, random, sink);
+      });
+      if (const size_t k = scatters_[next - 1]) settle(step, k, k + 1, states, times);
+    }
   } else {
     run(0, 0, ranks, [&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
       computePart(r, step, s, t, random, sink);
@@ -43,22 +57,45 @@ void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<Col
       [&](int r, RankState& s, CollectiveTime* t, Random&, const Sink& sink) { endPart(r, step, s, t, sink); });
 }
 
+void Job::simulateSegment(int k, int stage, int step, std::vector<RankState>& states,
+                          std::vector<CollectiveTime>& times, const Run& run) const {
+  const int per_stage = config_.ranks / config_.pipeline, tensor = std::max(1, config_.tensor);
+  auto forStage = [&](const RankPart& part) { run(0, stage * per_stage, (stage + 1) * per_stage, part); };
+  forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
+    receivePart(k, r, step, s, t, random, sink);
+  });
+  settleTransfers(step, k, stage, states, times);
+  forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
+    segmentPart(k, r, step, s, t, random, sink);
+  });
+  for (int id = stage * per_stage / tensor; id < (stage + 1) * per_stage / tensor; ++id)
+    settleGroup(step, segmentModel(k, 1), id, states, times);
+  forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
+    sendPart(k, r, s, t, random, sink);
+  });
+}
+
 void Job::replayStep(int rank, int step, RankState& state, const CollectiveTime* settled, const Sink& sink) const {
   Random random = stepRandom(rank, step);
   // The parts write ready times, settled already: they get a copy to write to.
   std::vector<CollectiveTime> times(settled, settled + collectives_.size());
   if (config_.laidOut())
-    for (int k = 0; k < segments(); ++k) {
+    for (int k : segmentOrder(stageOf(rank))) {
       receivePart(k, rank, step, state, times.data(), random, sink);
       segmentPart(k, rank, step, state, times.data(), random, sink);
       sendPart(k, rank, state, times.data(), random, sink);
     }
+  else if (config_.sharded)
+    for (int phase = 0; phase < phases(); ++phase) {
+      gatherPart(phase, rank, step, state, times.data(), random, sink);
+      layerPart(phase, rank, step, state, times.data(), random, sink);
+    }
   else
     computePart(rank, step, state, times.data(), random, sink);
   for (size_t k = 0; k + 1 < collectives_.size(); ++k)
-    if (takesPart(rank, collectives_[k])) state.comm[streamOf(collectives_[k])] = settled[k].end;
+    if (takesPart(rank, collectives_[k])) state.comm[queueOf(collectives_[k])] = settled[k].end;
   optimizerPart(rank, step, state, times.data(), random, sink);
-  state.comm[0] = settled[times.size() - 1].end;
+  if (takesPart(rank, collectives_.back())) state.comm[0] = settled[times.size() - 1].end;
   endPart(rank, step, state, settled, sink);
 }
 
@@ -73,13 +110,40 @@ void Job::launchComm(size_t model, RankState& s, CollectiveTime* times, Random& 
                 false});
   s.host = launch + api_ns + 700;
   c.ready = launch + api_ns + 900;
-  if (collectives_[model].op[0] != 'r') c.ready = std::max(c.ready, s.compute + 650);  // a receive waits for nothing
+  if (!collectives_[model].receives()) c.ready = std::max(c.ready, s.compute + 650);  // a receive waits for nothing
+}
+
+void Job::beLate(int rank, int step, RankState& s) const {
+  if (rank == config_.faults.late_rank && step >= config_.faults.from_step)
+    s.host += static_cast<int64_t>(config_.faults.late_ms * 1e6);
+}
+
+void Job::gatherPart(int phase, int rank, int step, RankState& s, CollectiveTime* times, Random& random,
+                     const Sink& sink) const {
+  if (phase == 0) {
+    beLate(rank, step, s);
+    launchComm(gathers_[0], s, times, random, sink);
+  }
+  const auto next = static_cast<size_t>(phase) + 1;
+  if (next < gathers_.size()) launchComm(gathers_[next], s, times, random, sink);
+}
+
+void Job::layerPart(int phase, int rank, int step, RankState& s, CollectiveTime* times, Random& random,
+                    const Sink& sink) const {
+  const auto p = static_cast<size_t>(phase);
+  s.compute = std::max(s.compute, times[gathers_[p]].end);
+  const bool backward = phase >= layers_;
+  const int64_t begin = s.host;
+  const auto [first, last] = segmentOps(phase);
+  runOps(first, last, rank, step, backward, s, times, random, sink);
+  sink(SimEvent{trace::EventType::annotation, backward ? kBackward : kForward, begin, s.host, trace::kNull,
+                trace::kNull, false, false});
+  if (scatters_[p]) launchComm(scatters_[p], s, times, random, sink);
 }
 
 void Job::receivePart(int segment, int rank, int step, RankState& s, CollectiveTime* times, Random& random,
                       const Sink& sink) const {
-  if (segment == 0 && rank == config_.faults.late_rank && step >= config_.faults.from_step)
-    s.host += static_cast<int64_t>(config_.faults.late_ms * 1e6);
+  if (segment == 0) beLate(rank, step, s);
   const size_t model = segmentModel(segment, 0);
   if (takesPart(rank, collectives_[model])) launchComm(model, s, times, random, sink);
 }
@@ -109,6 +173,7 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
   const double slow = slowdownOf(rank, step) + 0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
   for (size_t i = first; i < last; ++i) {
     const Op& op = ops_[i];
+    if (op.kind == OpKind::collective && !takesPart(rank, collectives_[op.collective])) continue;
     const uint64_t r = random.next();
     const int64_t correlation = s.correlation++;
     const int64_t api_ns = static_cast<int64_t>(((r >> 20 & 255) == 0 ? 60000 : 3600) * random.noise());
@@ -146,8 +211,7 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
 }
 
 void Job::computePart(int rank, int step, RankState& s, CollectiveTime* times, Random& random, const Sink& sink) const {
-  if (rank == config_.faults.late_rank && step >= config_.faults.from_step)
-    s.host += static_cast<int64_t>(config_.faults.late_ms * 1e6);
+  beLate(rank, step, s);
   int64_t begin = s.host;
   runOps(0, backward_op_, rank, step, false, s, times, random, sink);
   sink(SimEvent{trace::EventType::annotation, kForward, begin, s.host, trace::kNull, trace::kNull, false, false});
@@ -171,11 +235,15 @@ void Job::optimizerPart(int rank, int step, RankState& s, CollectiveTime* times,
   sink(SimEvent{trace::EventType::annotation, kOptimizer, begin, s.host, trace::kNull, trace::kNull, false, false});
 }
 
-void Job::endPart(int, int, RankState& s, const CollectiveTime* times, const Sink& sink) const {
+void Job::endPart(int rank, int, RankState& s, const CollectiveTime* times, const Sink& sink) const {
   const size_t k = collectives_.size() - 1;
-  sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,
-                times[k].correlation, collectives_[k].bytes, false, true, 0});
-  const int64_t end = std::max({s.compute, s.copy, times[k].end}) + 2500;
+  const bool joins = takesPart(rank, collectives_[k]);
+  if (joins)
+    sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,
+                  times[k].correlation, collectives_[k].bytes, false, true, 0});
+  const int64_t end =
+      std::max({s.compute, s.copy, *std::max_element(s.comm, s.comm + std::size(s.comm)), joins ? times[k].end : 0}) +
+      2500;
   const int64_t call = s.host + 300;
   const int64_t returned = std::max(call + 1000, end);
   sink(SimEvent{trace::EventType::sync, kDeviceSynchronize, call, returned, s.correlation++, trace::kNull, false,
