@@ -16,8 +16,8 @@ namespace {
 constexpr double kAlike = 0.2;      // lengths of steps differ by less, of the usual one,
 constexpr double kMostAlike = 0.7;  // in so many of them
 constexpr size_t kLeastSteps = 2;
-constexpr size_t kInARow = 4;  // other kernels between those of one optimizer
-constexpr double kComplete = 0.9;  // of the last step is there
+constexpr size_t kInARow = 4;        // other kernels between those of one optimizer
+constexpr double kComplete = 0.9;    // of the last step is there
 constexpr size_t kLeastKernels = 4;  // of a step; fewer that repeat are a loop
 
 bool alike(size_t a, size_t usual) {

@@ -12,9 +12,9 @@ namespace {
 
 // Four in a row are compared, not one: layers look alike, but what comes between forward and backward does not.
 constexpr size_t kInARow = 4;
-constexpr size_t kLeast = 3;           // repetitions
-constexpr double kRegular = 0.75;      // of the distances are the usual one; of the repetitions have what is usual
-constexpr double kTolerance = 0.05;    // of a distance
+constexpr size_t kLeast = 3;               // repetitions
+constexpr double kRegular = 0.75;          // of the distances are the usual one; of the repetitions have what is usual
+constexpr double kTolerance = 0.05;        // of a distance
 constexpr double kLeastCovered = 1.0 / 3;  // of the sequence
 constexpr double kLeastExplained = 0.4;    // of what comes again and again is in every repetition,
 constexpr double kNearBest = 0.7;          // or this part of what the best length explains
@@ -23,9 +23,9 @@ constexpr size_t kLengths = 32;            // that are tried
 /// A group of elements in a row that comes at regular distances.
 struct Anchor {
   uint32_t group = 0;
-  size_t first = 0;       // of its places, from which on it is regular
-  size_t length = 0;      // distance
-  double pause = 0;       // before it, as a rule
+  size_t first = 0;   // of its places, from which on it is regular
+  size_t length = 0;  // distance
+  double pause = 0;   // before it, as a rule
   double explained = 0;
 };
 
