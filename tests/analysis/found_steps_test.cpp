@@ -136,10 +136,26 @@ TEST(LaunchOrder, MovesStepsToTheEndOfTheOptimizer) {
   EXPECT_EQ((*moved)[3].end, rank.now - 10);
 }
 
+TEST(LaunchOrder, TellsPhasesByTheLaunchingThread) {
+  Rank rank;
+  rank.run("ffbbffbbffoofbb");  // f after the last b, before o: gradients are clipped
+  const std::vector<Phase> phases = rank.order().phases(rank.rows.calls.size(), PhaseTimeline({}, {}));
+  std::string text;
+  for (Phase p : phases) text += "FBODn"[static_cast<int>(p)];
+  EXPECT_EQ(text, "FFBBFFBBOOOOFBB");
+}
+
+TEST(LaunchOrder, OneThreadTellsNoPhases) {
+  Rank rank;
+  rank.run("ffffoofffoo");
+  EXPECT_TRUE(rank.order().phases(rank.rows.calls.size(), PhaseTimeline({}, {})).empty());
+}
+
 struct Job {
   const char* file;
   size_t steps;  // as its script ran them
   double step_ms;
+  bool slow = false;  // a rank computes more in its forward pass
 };
 
 class RealJob : public ::testing::TestWithParam<Job> {};
@@ -160,13 +176,22 @@ TEST_P(RealJob, ItsStepsAreFound) {
   }
   EXPECT_NEAR(median(ms), GetParam().step_ms, 0.015 * GetParam().step_ms);
   EXPECT_EQ(a->steps[0].step, 0);
+  const bool launches = std::string(GetParam().file).find("light") == std::string::npos;
+  for (const Breakdown& b : a->breakdown) {
+    EXPECT_EQ(std::isfinite(b.forward_us), launches);
+    if (!launches || GetParam().slow) continue;
+    EXPECT_GT(b.backward_us, b.forward_us);
+    EXPECT_GT(b.forward_us, b.optimizer_us);
+    EXPECT_LT(b.other_us, 0.01 * b.compute_us);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Jobs, RealJob,
-                         ::testing::Values(Job{"ddp-none.sbt", 40, 187}, Job{"ddp-slow2.sbt", 40, 187.7},
+                         ::testing::Values(Job{"ddp-none.sbt", 40, 187}, Job{"ddp-slow2.sbt", 40, 187.7, true},
                                            Job{"fsdp-none.sbt", 30, 239}, Job{"fsdp-none-light.sbt", 30, 239},
-                                           Job{"pp-none-default.sbt", 20, 52.9}, Job{"pp-slow2-default.sbt", 20, 65.9},
-                                           Job{"pp-slow2-light.sbt", 20, 65.9}));
+                                           Job{"pp-none-default.sbt", 20, 52.9},
+                                           Job{"pp-slow2-default.sbt", 20, 65.9, true},
+                                           Job{"pp-slow2-light.sbt", 20, 65.9, true}));
 
 }  // namespace
 }  // namespace tracesmith::analysis

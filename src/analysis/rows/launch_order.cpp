@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
+#include <map>
 
 #include "analysis/rows/repetition.hpp"
 #include "base/statistics.hpp"
@@ -37,6 +37,7 @@ size_t usualGap(std::vector<size_t> gaps) {
 }  // namespace
 
 bool isOptimizerKernel(std::string_view name) {
+  if (name.find("Copy<") != name.npos || name.find("CopyFunctor") != name.npos) return false;  // FSDP copies its shards
   for (std::string_view word : {"multi_tensor_apply", "foreach", "adam", "Adam", "ADAM", "sgd", "SGD", "lamb_", "LAMB",
                                 "Optimizer", "optimizer"})
     if (name.find(word) != name.npos) return true;
@@ -54,13 +55,14 @@ LaunchOrder::LaunchOrder(const RankRows& rows, const Launches& launches, const s
   }
   if (all == 0) return;
   calls_known = 2 * known > all;
-  auto item = [&](const DeviceEvent& e, int64_t called, int32_t thread) {
-    return Launched{called, e.ts, e.end, e.name, thread, optimizer[e.name] != 0};
+  auto item = [&](const DeviceEvent& e, int64_t called, int32_t thread, size_t call) {
+    return Launched{called, e.ts, e.end, e.name, thread, static_cast<uint32_t>(call), optimizer[e.name] != 0};
   };
   if (!calls_known) {
     const auto busiest = std::max_element(by_stream.begin(), by_stream.end()) - by_stream.begin();
     for (const DeviceEvent& e : rows.device)
-      if (e.type == EventType::kernel && e.name != kNoName && e.stream == busiest) kernels.push_back(item(e, e.ts, -1));
+      if (e.type == EventType::kernel && e.name != kNoName && e.stream == busiest)
+        kernels.push_back(item(e, e.ts, -1, 0));
     return;
   }
   std::vector<uint32_t> of_call(rows.calls.size(), UINT32_MAX);
@@ -70,10 +72,11 @@ LaunchOrder::LaunchOrder(const RankRows& rows, const Launches& launches, const s
     if (e.type != EventType::kernel || e.name == kNoName || e.correlation == kNull) continue;
     const HostCall* call = launches.find(e.correlation);
     if (!call) continue;
-    uint32_t& at = of_call[static_cast<size_t>(call - rows.calls.data())];
+    const auto index = static_cast<size_t>(call - rows.calls.data());
+    uint32_t& at = of_call[index];
     if (at == UINT32_MAX) {
       at = static_cast<uint32_t>(found.size());
-      found.push_back(item(e, call->ts, call->thread));
+      found.push_back(item(e, call->ts, call->thread, index));
     } else {
       found[at].end = std::max(found[at].end, e.end);
     }
@@ -174,6 +177,37 @@ std::optional<std::vector<RankStep>> LaunchOrder::atOptimizer(const std::vector<
       out[s].end = ends[s + 1];
     else if (s + 1 < out.size())
       out[s].end = out[s + 1].ts;
+  }
+  return out;
+}
+
+std::vector<Phase> LaunchOrder::phases(size_t calls, const PhaseTimeline& marked) const {
+  auto optimizes = [&](const Launched& k) {
+    return k.optimizer || (!marked.empty() && marked.at(k.called) == Phase::optimizer);
+  };
+  constexpr size_t kLeastPart = 10;  // of all kernels, one in so many is launched by the other thread
+  std::map<int32_t, size_t> optimizers;
+  for (const Launched& k : kernels)
+    if (k.thread >= 0 && optimizes(k)) ++optimizers[k.thread];
+  if (optimizers.empty() || !calls_known) return {};
+  const int32_t main = std::max_element(optimizers.begin(), optimizers.end(), [](const auto& a, const auto& b) {
+                         return a.second < b.second;
+                       })->first;
+  size_t others = 0;
+  for (const Launched& k : kernels) others += k.thread >= 0 && k.thread != main;
+  if (others * kLeastPart < kernels.size()) return {};
+  std::vector<Phase> out(calls, Phase::none);
+  bool optimizer = false;  // comes, before the next backward pass
+  for (size_t i = kernels.size(); i-- > 0;) {
+    const Launched& k = kernels[i];
+    if (k.thread < 0) continue;
+    if (k.thread != main) {
+      optimizer = false;
+      out[k.call] = Phase::backward;
+    } else {
+      optimizer = optimizer || k.optimizer;  // a mark may be of zero_grad, before the backward pass
+      out[k.call] = optimizer ? Phase::optimizer : Phase::forward;
+    }
   }
   return out;
 }

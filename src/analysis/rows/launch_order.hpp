@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/rows/launches.hpp"
+#include "analysis/rows/phases.hpp"
 #include "analysis/rows/rank_rows.hpp"
 #include "analysis/rows/trace_steps.hpp"
 
@@ -22,6 +23,7 @@ struct Launched {
   int64_t ts, end;  ///< on the device
   uint32_t name;
   int32_t thread;  ///< −1: not known
+  uint32_t call;   ///< index in RankRows::calls, where calls are known
   bool optimizer;
 };
 
@@ -38,6 +40,10 @@ struct LaunchOrder {
   /// Steps that were found by the operations of the rank begin where the optimizer of the step before ends. Nothing:
   /// they have not one optimizer each.
   std::optional<std::vector<RankStep>> atOptimizer(const std::vector<RankStep>& steps) const;
+  /// The phase of what each call launched: torch launches the backward pass on another thread than the rest, and after
+  /// it comes the optimizer. Empty: one thread launches everything, or there is no optimizer, neither
+  /// by its kernels nor marked.
+  std::vector<Phase> phases(size_t calls, const PhaseTimeline& marked) const;
 };
 
 }  // namespace tracesmith::analysis

@@ -264,6 +264,12 @@ class Analyzer {
       add(std::string("no training steps are marked: the whole trace counts as one step, so when a problem started is "
                       "unknown; ") +
           kMark);
+    size_t by_thread = 0;
+    for (const RankFigures& r : job_.ranks) by_thread += r.phases_by_thread;
+    if (by_thread > 0)
+      out_.notes.push_back(
+          "phases are not all marked: what was not is told apart by launching thread (torch launches "
+          "the backward pass on a thread of its own) and by the names of optimizer kernels");
     uint64_t lost = 0;
     for (const LossResult& l : out_.losses) lost += l.count;
     if (lost > 0) add(std::to_string(lost) + " records were lost (see losses): the figures of those ranks are too low");

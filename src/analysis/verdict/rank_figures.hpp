@@ -33,7 +33,8 @@ struct StepFigures {
 struct RankFigures {
   int64_t process = 0;
   bool phases_known = false;
-  bool by_kernels = false;  ///< steps were found in its kernels
+  bool phases_by_thread = false;  ///< some, or all
+  bool by_kernels = false;        ///< steps were found in its kernels
   std::vector<StepFigures> steps;
   std::vector<Part> recognised;  ///< communication kernels that `collectives` does not have
 };
