@@ -33,11 +33,12 @@ class NcclOrder : public ::testing::TestWithParam<bool> {
     ring_->writeLane(lanes_[thread],
                      encode(ring::LaunchRecord{.start = at * kMs, .end = at * kMs + 100, .stream = stream}));
   }
-  void operation(uint64_t number, uint64_t at, uint32_t thread = 0, uint64_t comm = 0xa, const char* function = "AllReduce") {
-    ring_->writeLane(lanes_[thread], encode(ring::OperationRecord{.function = ring_->intern(function),
-                                                                  .start = at * kMs + 200,
-                                                                  .comm = comm,
-                                                                  .sequence = number}));
+  void operation(uint64_t number, uint64_t at, uint32_t thread = 0, uint64_t comm = 0xa,
+                 const char* function = "AllReduce") {
+    ring_->writeLane(
+        lanes_[thread],
+        encode(ring::OperationRecord{
+            .function = ring_->intern(function), .start = at * kMs + 200, .comm = comm, .sequence = number}));
   }
   void call(uint64_t number, uint64_t at, uint32_t thread = 0) {
     if (!GetParam()) return;
@@ -146,7 +147,8 @@ TEST_P(NcclOrder, ALostKernelAmongEqualNamesIsALossAndShiftsNothing) {
     else
       kernel(i, 10 * i + 12);
   }
-  EXPECT_EQ(end(), (Rows{{"a0", 0}, {"a1", 1}, {"a2", 2}, {"a3", trace::kNull}, {"a4", 4}, {"a5", 5}, {"a6", 6}, {"a7", 7}}));
+  EXPECT_EQ(end(),
+            (Rows{{"a0", 0}, {"a1", 1}, {"a2", 2}, {"a3", trace::kNull}, {"a4", 4}, {"a5", 5}, {"a6", 6}, {"a7", 7}}));
   EXPECT_EQ(losses_, (Losses{{"bad timestamp", 1}, {kLostKernels, 1}}));
 }
 
