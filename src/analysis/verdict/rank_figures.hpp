@@ -32,6 +32,7 @@ struct StepFigures {
 struct RankFigures {
   int64_t process = 0;
   bool phases_known = false;
+  bool host_only = false;  ///< its work is that of the host
   std::vector<StepFigures> steps;
   std::vector<Part> recognised;  ///< communication kernels that `collectives` does not have
 };
@@ -44,6 +45,8 @@ struct FigureContext {
   std::vector<Phase> phases;                  ///< by name
   std::vector<uint8_t> wanted;                ///< by name: is a phase
   std::vector<const model::CommRule*> rules;  ///< by name: nullptr: not communication
+  std::vector<uint8_t> host_calls;            ///< by name: communication of the host, or a call of it
+  bool host_only = false;                     ///< nothing ran on a device: the host's operators are the work
   FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference,
                 const model::CommRules& rules);
 };
