@@ -1,5 +1,5 @@
-// Real torch jobs without a GPU: DDP over gloo on four processes of this machine, recorded by torch itself. What analyze
-// says is compared with what the job says.
+// Real torch jobs without a GPU: DDP over gloo on four processes of this machine, recorded by torch itself. What
+// analyze says is compared with what the job says.
 #include <gtest/gtest.h>
 
 #include <sstream>

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kLeastSlow = 0.015;       // of a transfer
 constexpr double kLeastBandwidth = 0.025;  // of its part that grows with the bytes
+constexpr double kLeastOwnPast = 0.1;      // of a transfer, where no peers say that it was not the whole network
 constexpr double kSure = 4.5;              // standard errors
 constexpr size_t kLeastSteps = 12;         // to know how much a single communicator varies
 
@@ -149,7 +150,7 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
           ++count;
         }
       const double now = row.peers ? trend.excess : trend.excess - (count > 0 ? before / count : 0);
-      if (now >= kLeastSlow) {
+      if (now >= (row.peers ? kLeastSlow : kLeastOwnPast)) {
         excess = now;
         sure = std::max(sure, trend.sureness);
         link.since_step = job.steps[trend.since];

@@ -12,6 +12,7 @@ FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelRe
   for (uint32_t i = 0; i < names.size(); ++i) {
     phases.push_back(phaseOfName(names.text(i)));
     wanted.push_back(phases.back() != Phase::none);
+    optimizer.push_back(isOptimizerKernel(names.text(i)));
     rules.push_back(all.match(names.text(i)));
     host_calls.push_back(all.matchHost(names.text(i)) || names.text(i).starts_with("c10d::"));
   }
@@ -52,9 +53,8 @@ class Figures {
 
   RankFigures run() {
     out_.process = rows_.process;
-    out_.phases_known = !timeline_.empty();
-    out_.steps = windowsOf(c_.steps.of(rows_.process), rows_);
-    out_.host_only = c_.host_only;
+    findSteps();
+    findPhases();
     if (c_.host_only)
       host();
     else
@@ -65,6 +65,49 @@ class Figures {
   }
 
  private:
+  void findSteps() {
+    const std::vector<RankStep>& known = c_.steps.of(rows_.process);
+    const bool by_operations = c_.steps.source == StepSource::operations;
+    if (!by_operations && !c_.steps.try_kernels) {
+      out_.steps = windowsOf(known, rows_);
+      return;
+    }
+    const LaunchOrder& order = launchOrder();
+    const auto moved = by_operations ? order.atOptimizer(known) : std::nullopt;
+    if (!moved && c_.steps.try_kernels) {
+      std::vector<RankStep> found = order.optimizerSteps();
+      if (found.empty() && !by_operations) found = order.repeatedSteps();
+      out_.by_kernels = !found.empty();
+      if (out_.by_kernels) out_.steps = windowsOf(found, rows_);
+    }
+    if (!out_.by_kernels) out_.steps = windowsOf(moved ? *moved : known, rows_);
+    std::erase_if(out_.steps, [](const StepFigures& f) { return f.end <= f.ts; });  // cut
+    if (by_operations || out_.by_kernels)
+      for (Part& p : parts_)
+        if (const StepFigures* f = stepAt(p.ts); f && p.step < 0) p.step = static_cast<int32_t>(f->step);
+  }
+
+  const LaunchOrder& launchOrder() {
+    if (!order_) order_.emplace(rows_, launches_, c_.optimizer);
+    return *order_;
+  }
+
+  /// Marks win; what they leave out is told by the thread that launched it.
+  void findPhases() {
+    const bool marked = timeline_.has(Phase::forward) && timeline_.has(Phase::backward);
+    if (!marked && rows_.threads.size() > 1) by_thread_ = launchOrder().phases(rows_.calls.size(), timeline_);
+    order_.reset();
+    out_.phases_by_thread = !by_thread_.empty();
+    out_.phases_known = !timeline_.empty() || out_.phases_by_thread;
+  }
+
+  Phase phaseOf(const HostCall* launch) const {
+    if (!launch) return Phase::none;
+    const Phase marked = timeline_.empty() ? Phase::none : timeline_.at(launch->ts);
+    if (marked != Phase::none || by_thread_.empty()) return marked;
+    return by_thread_[static_cast<size_t>(launch - rows_.calls.data())];
+  }
+
   StepFigures* stepAt(int64_t ts) {
     auto& steps = out_.steps;
     while (at_ + 1 < steps.size() && steps[at_ + 1].ts <= ts) ++at_;
@@ -91,7 +134,7 @@ class Figures {
         if (!in_table) recognise(e, *rule);
         continue;
       }
-      const Phase phase = timeline_.empty() || !launch ? Phase::none : timeline_.at(launch->ts);
+      const Phase phase = phaseOf(launch);
       unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(e.ts, e.end);
       if (StepFigures* f = stepAt(e.ts))
         if (const KernelReference::Mean* usual = c_.reference.of(e.name, e.shape)) {
@@ -223,6 +266,8 @@ class Figures {
   const Launches& launches_;
   std::span<Part> parts_;
   PhaseTimeline timeline_;
+  std::optional<LaunchOrder> order_;
+  std::vector<Phase> by_thread_;  // by call; empty: threads do not tell
   std::unordered_set<int64_t> known_;
   int table_needed_ = -1;
   Union unions_[kBits];
