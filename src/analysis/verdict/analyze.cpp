@@ -4,6 +4,7 @@
 #include <set>
 
 #include "analysis/clocks/clock_refine.hpp"
+#include "analysis/collectives/rejoin.hpp"
 #include "analysis/hta/hta.hpp"
 #include "analysis/rows/each_row.hpp"
 #include "analysis/verdict/job_data.hpp"
@@ -40,6 +41,14 @@ class Analyzer {
     Result<PartTable> table = loadParts(reader_, *names);
     if (!table) return table.status();
     job_.table = std::move(*table);
+    Result<Rejoined> rejoined = rejoinKernels(reader_, *names, job_.table);
+    if (!rejoined) return rejoined.status();
+    if (rejoined->moved + rejoined->without > 0)
+      out_.notes.push_back(counted(rejoined->moved, "operation") +
+                           " had no kernel or that of another operation and were joined again by their launches" +
+                           (rejoined->without ? "; for " + std::to_string(rejoined->without) +
+                                                    " more no kernel was found, and they were left out"
+                                              : ""));
     if (steps->by_process.empty()) {
       bool kernels = false;
       for (const Block* b : reader_.blocks(tableOf<EventRow>()))
@@ -115,6 +124,12 @@ class Analyzer {
                                    job_.device_of[row.rank] = row.local_rank;
                                }));
     for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
+    std::map<std::string, std::set<int64_t>> gpus;  // by node
+    TS_TRY(eachRow<DeviceRow>(reader_, *names_, {devices::node, devices::device},
+                              [&](const DeviceRow& row, auto&&) { gpus[text(row.node)].insert(row.device); }));
+    std::map<std::string, size_t> ranks;
+    for (const auto& [process, range] : job_.table.of_process) ++ranks[job_.nodeOf(process)];
+    for (const auto& [node, count] : ranks) job_.gpus_shared |= gpus.contains(node) && count > gpus[node].size();
     return {};
   }
 
@@ -153,6 +168,11 @@ class Analyzer {
   }
 
   void clocksAndTimes() {
+    if (const uint64_t impossible = findImpossible(job_.table))
+      out_.unknowns.push_back(
+          counted(impossible, "collective") + (impossible == 1 ? " has" : " have") +
+          " ranks that left before another one of the same node arrived: " + (impossible == 1 ? "it is" : "they are") +
+          " not one operation and " + (impossible == 1 ? "was" : "were") + " left out");
     std::vector<std::string> missing;
     for (const std::string& d : job_.table.domains)
       if (!job_.clocks.contains(d)) missing.push_back(d);
@@ -166,7 +186,7 @@ class Analyzer {
                         : "for " + std::to_string(lost.size()) +
                               " of them there are no collectives to estimate from, so who was late there is unknown"));
     const Contradictions found = contradictions(job_.table, job_.clocks);
-    if (found.wrong * 20 > found.checked) {
+    if (job_.table.domains.size() > 1 && found.wrong * 20 > found.checked) {
       // What the trace says about its clocks cannot be: ranks would leave collectives before the last came.
       job_.clocks.clear();
       job_.clocks_known = estimateClocks(job_.table, job_.clocks).empty();
@@ -208,6 +228,7 @@ class Analyzer {
       const Instance& in = t.instances[i];
       out_.incomplete += !in.complete;
       out_.inconsistent += !in.consistent;
+      off_clock_ += in.possible && !in.consistent;
       if (!options_.collectives) continue;
       CollectiveResult c;
       c.index = in.index;
@@ -246,8 +267,8 @@ class Analyzer {
     if (out_.incomplete > 0)
       add(std::to_string(out_.incomplete) + " of " + std::to_string(job_.table.instances.size()) +
           " collectives lack some of their ranks: their transfer time is unknown");
-    if (out_.inconsistent > 0)
-      add(std::to_string(out_.inconsistent) +
+    if (off_clock_ > 0)
+      add(std::to_string(off_clock_) +
           " collectives contradict the clocks (a rank left before the last one arrived) and were left out");
     if (out_.unmatched > 0)
       add(std::to_string(out_.unmatched) + " parts of collectives have ids that do not match and were left out");
@@ -267,6 +288,10 @@ class Analyzer {
       add(std::string("no training steps are marked: the whole trace counts as one step, so when a problem started is "
                       "unknown; ") +
           kMark);
+    if (job_.gpus_shared)
+      out_.notes.push_back(
+          "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
+          "time later, so only the time they idle counts as its cost");
     size_t by_thread = 0;
     for (const RankFigures& r : job_.ranks) by_thread += r.phases_by_thread;
     if (by_thread > 0)
@@ -286,6 +311,7 @@ class Analyzer {
   const Names* names_ = nullptr;
   JobData job_;
   std::vector<int32_t> roots_;
+  uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks
   StepSource source_ = StepSource::none;
   std::vector<Part> recognised_;  // by their kernels
   Analysis out_;

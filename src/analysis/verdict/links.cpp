@@ -142,7 +142,9 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
     double excess = row.peers ? middle : 0, sure = row.peers ? middle / error : 0;
     link.compared_with = row.peers ? "communicators of the same shape" : "its own past";
     const Trend trend = trendOfOne(steps, row.peers ? common_noise : noiseOf({steps}));
-    if (trend.changed && (row.peers || trend.points >= kLeastSteps)) {
+    // The end of a recording is not the usual state of a job: a change has to last.
+    const bool lasts = steps.size() - trend.since >= std::max<size_t>(kLeastSteps, steps.size() / 10);
+    if (trend.changed && lasts && (row.peers || trend.points >= kLeastSteps)) {
       double before = 0, count = 0;
       for (size_t i = 0; i < trend.since; ++i)
         if (!std::isnan(steps[i])) {

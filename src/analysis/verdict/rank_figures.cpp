@@ -122,7 +122,11 @@ class Figures {
       const HostCall* launch = e.correlation == kNull ? nullptr : launches_.find(e.correlation);
       if (busy_until != INT64_MIN && e.ts > busy_until && launch && launch->ts > busy_until) late(busy_until, e.ts);
       busy_until = std::max(busy_until, e.end);
+      auto computed = [&] {
+        if (launch && !parts_.empty()) launched_.emplace_back(launch->ts, e.end);
+      };
       if (e.type != EventType::kernel) {
+        computed();
         unions_[kCopy].add(e.ts, e.end);
         continue;
       }
@@ -134,6 +138,7 @@ class Figures {
         if (!in_table) recognise(e, *rule);
         continue;
       }
+      computed();
       const Phase phase = phaseOf(launch);
       unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(e.ts, e.end);
       if (StepFigures* f = stepAt(e.ts))
@@ -163,6 +168,7 @@ class Figures {
 
   /// The device had nothing to do, and nothing was launched yet.
   void late(int64_t from, int64_t to) {
+    if (!parts_.empty()) late_.push_back({from, to});
     if (out_.steps.empty()) return;
     stepAt(from);
     for (size_t s = at_; s < out_.steps.size() && out_.steps[s].ts < to; ++s)
@@ -236,6 +242,37 @@ class Figures {
     }
   }
 
+  void latenesses() {
+    size_t next = 0;
+    int64_t before = 0;
+    auto until = [&](int64_t ts) {  // not far back from one call to the next
+      for (; next > 0 && late_[next - 1].to > ts; --next) before -= late_[next - 1].to - late_[next - 1].from;
+      for (; next < late_.size() && late_[next].to <= ts; ++next) before += late_[next].to - late_[next].from;
+      return before + (next < late_.size() ? std::max<int64_t>(0, ts - late_[next].from) : 0);
+    };
+    for (Part& p : parts_) {
+      p.late_ns = until(p.end);
+      p.late_before_ns = until(p.ts);
+    }
+  }
+
+  /// A collective waits for what was launched before it was called, and for nothing that was launched later.
+  void slacks() {
+    if (launched_.empty()) return;
+    std::sort(launched_.begin(), launched_.end());
+    std::vector<Part*> called;
+    for (Part& p : parts_)
+      if (p.enqueue != kNull) called.push_back(&p);
+    std::sort(called.begin(), called.end(), [](const Part* a, const Part* b) { return a->enqueue < b->enqueue; });
+    int64_t done = INT64_MIN;
+    size_t next = 0;
+    for (Part* p : called) {
+      for (; next < launched_.size() && launched_[next].first < p->enqueue; ++next)
+        done = std::max(done, launched_[next].second);
+      if (done != INT64_MIN) p->slack_ns = std::max<int64_t>(0, p->ts - std::max(done, p->enqueue));
+    }
+  }
+
   /// How much of every collective ran without computation under it.
   void exposures() {
     Union compute;
@@ -249,6 +286,8 @@ class Figures {
       while (first < busy.size() && busy[first].to <= p.ts) ++first;
       int64_t hidden = 0;
       bool running = false;
+      const bool computing = first < busy.size() && busy[first].from < p.ts;
+      if (!computing && first > 0) p.slack_ns = p.ts - busy[first - 1].to;
       for (size_t i = first; i < busy.size() && busy[i].from < p.end; ++i) {
         hidden += std::min(busy[i].to, p.end) - std::max(busy[i].from, p.ts);
         running = busy[i].to >= p.end - kPause;
@@ -257,6 +296,8 @@ class Figures {
       p.blocks = !running;
     };
     for (Part& p : parts_) settle(p);
+    slacks();
+    latenesses();
     first = 0;
     for (Part& p : out_.recognised) settle(p);
   }
@@ -270,6 +311,8 @@ class Figures {
   std::vector<Phase> by_thread_;  // by call; empty: threads do not tell
   std::unordered_set<int64_t> known_;
   int table_needed_ = -1;
+  std::vector<Interval> late_;                         // the device idle, and nothing launched yet
+  std::vector<std::pair<int64_t, int64_t>> launched_;  // computation and copies: when launched, when done
   Union unions_[kBits];
   size_t at_ = 0;
   RankFigures out_;
