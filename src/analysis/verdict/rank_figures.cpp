@@ -46,7 +46,12 @@ enum Bit { kForward, kBackward, kOptimizer, kOther, kComm, kCopy, kData, kBits }
 class Figures {
  public:
   Figures(const FigureContext& context, const RankRows& rows, const Launches& launches, std::span<Part> parts)
-      : c_(context), rows_(rows), launches_(launches), parts_(parts), timeline_(rows.ranges, context.phases) {
+      : c_(context),
+        rows_(rows),
+        launches_(launches),
+        parts_(parts),
+        timeline_(rows.ranges, context.phases),
+        sums_(context.names.size()) {
     for (const Part& p : parts)
       if (p.correlation != kNull) known_.insert(p.correlation);
   }
@@ -61,6 +66,7 @@ class Figures {
       devices();
     timeline();
     exposures();
+    for (uint32_t name : used_) out_.kernels.emplace_back(name, sums_[name]);
     return std::move(out_);
   }
 
@@ -121,7 +127,11 @@ class Figures {
       if (e.type != EventType::kernel && e.type != EventType::memcpy && e.type != EventType::memset) continue;
       const HostCall* launch = e.correlation == kNull ? nullptr : launches_.find(e.correlation);
       if (busy_until != INT64_MIN && e.ts > busy_until && launch && launch->ts > busy_until) late(busy_until, e.ts);
+      StepFigures* const f = stepAt(e.ts);
+      if (f && busy_until != INT64_MIN && e.ts > busy_until && busy_until >= out_.steps.front().ts)
+        gap(e.ts - busy_until);
       busy_until = std::max(busy_until, e.end);
+      if (f && e.type == EventType::kernel && e.name != kNoName) count(e);
       auto computed = [&] {
         if (launch && !parts_.empty()) launched_.emplace_back(launch->ts, e.end);
       };
@@ -141,7 +151,7 @@ class Figures {
       computed();
       const Phase phase = phaseOf(launch);
       unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(e.ts, e.end);
-      if (StepFigures* f = stepAt(e.ts))
+      if (f)
         if (const KernelReference::Mean* usual = c_.reference.of(e.name, e.shape)) {
           if (usual->several || c_.reference.alone()) {
             f->actual_ns += static_cast<double>(e.end - e.ts);
@@ -164,6 +174,18 @@ class Figures {
       for (int phase : {kForward, kBackward, kOptimizer}) unions_[phase] = timeline_.of(static_cast<Phase>(phase));
     for (const Part& p : parts_) unions_[kComm].add(p.ts, p.end);
     unions_[kData] = timeline_.of(Phase::data);
+  }
+
+  void count(const DeviceEvent& e) {
+    KernelSum& sum = sums_[e.name];
+    if (sum.count++ == 0) used_.push_back(e.name);
+    sum.ns += e.end - e.ts;
+  }
+
+  void gap(int64_t ns) {
+    Gaps& g = out_.gaps;
+    ++(ns <= Gaps::kShort ? g.short_count : g.long_count);
+    (ns <= Gaps::kShort ? g.short_ns : g.long_ns) += ns;
   }
 
   /// The device had nothing to do, and nothing was launched yet.
@@ -239,6 +261,7 @@ class Figures {
       f.exposed_comm_ns += ns;
     } else {
       f.data_ns += ns;  // a copy, or nothing while the host waits for data
+      if (mask >> kCopy & 1) f.copy_ns += ns;
     }
   }
 
@@ -314,6 +337,8 @@ class Figures {
   std::vector<Interval> late_;                         // the device idle, and nothing launched yet
   std::vector<std::pair<int64_t, int64_t>> launched_;  // computation and copies: when launched, when done
   Union unions_[kBits];
+  std::vector<KernelSum> sums_;  // by name
+  std::vector<uint32_t> used_;   // names that have one
   size_t at_ = 0;
   RankFigures out_;
 };

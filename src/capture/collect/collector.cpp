@@ -70,7 +70,10 @@ Status Collector::follow(const std::string& path, bool attach) {
 
 Result<size_t> Collector::drain() {
   size_t count = 0;
-  for (auto& p : processes_) p->ring->drain([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
+  for (auto& p : processes_) {
+    p->ring->drain([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
+    pass(*p);
+  }
   stats_.records += count;
   if (!status_) return status_;
   return count;
@@ -78,8 +81,10 @@ Result<size_t> Collector::drain() {
 
 Result<size_t> Collector::snapshot() {
   size_t count = 0;
-  for (auto& p : processes_)
+  for (auto& p : processes_) {
     p->ring->snapshot([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
+    pass(*p);
+  }
   stats_.records += count;
   if (!status_) return status_;
   return count;
@@ -88,26 +93,57 @@ Result<size_t> Collector::snapshot() {
 size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
   const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata ||
                        r.kind == RingKind::gpu_on;
-  if (!context && std::max(r.start, r.end) < since_ns_) {
-    takeBefore(p, lane, r);
-    return 0;
-  }
-  take(p, lane, r);
+  // Kernels that end from now on may belong to operations launched before.
+  const bool joined = joins(p, lane, r);
+  if (!context && std::max(r.start, r.end) < since_ns_) return 0;
+  if (!joined) take(p, lane, r);
   return 1;
 }
 
-/// Kernels that end from now on may belong to operations launched before. Of those older than what the GPU's lane
-/// reaches back to nobody knows whether they ended.
-void Collector::takeBefore(Process& p, uint32_t lane, const Record& r) {
-  auto nothing = [](const NcclJoin::Operation&, const ring::KernelRecord*) {};
+/// What is needed to find the kernels of operations. Returns whether there is nothing else to do with the record.
+bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
+  auto text = [&](uint32_t id) { return p.ring->string(id); };
+  auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o.record, k); };
+  auto tid = p.lane_tids.find(lane);
+  const int64_t thread = tid == p.lane_tids.end() ? 0 : tid->second;
+  // Of operations older than what the GPU's lane reaches back to nobody knows whether they ended.
   const bool known = r.start >= p.gpu_since;
-  if (r.kind == RingKind::nccl_launch && known)
-    p.nccl.launch(lane, launchOf(r));
-  else if (isOperation(r.kind) && known)
-    p.nccl.operation(lane, operationOf(r), kNull, nothing);
-  else if (r.kind == RingKind::kernel)
-    p.nccl.kernel(
-        kernelOf(r), [&](uint32_t id) { return p.ring->string(id); }, nothing);
+  switch (r.kind) {
+    case RingKind::nccl_launch:
+      if (known) p.nccl.launch(lane, launchOf(r), thread, done);
+      return true;
+    case RingKind::collective:
+    case RingKind::p2p:
+      if (known)
+        p.nccl.operation(lane, operationOf(r), thread, done);
+      else
+        collectiveRow(p, operationOf(r), nullptr);
+      return true;
+    case RingKind::kernel:
+      p.nccl.kernel(kernelOf(r), rawClock(), text, done);
+      return false;
+    case RingKind::runtime:
+    case RingKind::driver:
+      p.nccl.call(callOf(r), text, done);
+      return false;
+    case RingKind::gpu_on:
+    case RingKind::gpu_off:
+      p.nccl.gpu(gpuOnOf(r), text, done);
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// All that was in the ring has been read.
+void Collector::pass(Process& p) {
+  const ring::RingHeader& h = p.ring->header();
+  if (!p.ring->cut())
+    p.nccl.missing =
+        h.losses[ring::kCuptiDropped].load() + h.losses[ring::kBadTime].load() + h.losses[ring::kRingFull].load();
+  p.nccl.pass(
+      rawClock(), [&](uint32_t id) { return p.ring->string(id); },
+      [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o.record, k); });
 }
 
 size_t Collector::alive() const {
@@ -172,6 +208,9 @@ void Collector::lossRows(Process& p) {
   for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause)
     tell(ring::kLossNames[cause], h.losses[cause].load(), p.losses_told[cause]);
   tell("overwritten", p.skipped, p.skipped_told);
+  tell(kLostKernels, p.nccl.lost, p.unjoined_told[0]);
+  tell(kLoneKernels, p.nccl.lone, p.unjoined_told[1]);
+  tell(kGraphKernels, p.nccl.in_graphs, p.unjoined_told[2]);
   if (p.ring->cut() && !std::exchange(p.cut_told, true)) {
     LossRow loss;  // how many nobody knows
     loss.node = p.node;
@@ -186,22 +225,22 @@ void Collector::lossRows(Process& p) {
 
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
 void Collector::giveUpInFlight() {
-  for (auto& p : processes_) {
-    const uint64_t before = stats_.collectives;
-    p->nccl.giveUp(
-        [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { collectiveRow(*p, o.record, nullptr); });
-    if (stats_.collectives > before) {  // until when they were waited for, if nothing else happens any more
-      EventRow end;
-      end.ts = rawClock();
-      end.type = static_cast<int64_t>(EventType::marker);
-      end.name = writer_.string("recording ends, operations in flight");
-      end.node = p->node;
-      end.rank = p->rank();
-      end.pid = p->pid();
-      append(end);
-    }
-    p->nccl.launches.clear();
-  }
+  for (auto& p : processes_) giveUp(*p);
+}
+
+void Collector::giveUp(Process& p) {
+  const size_t in_flight =
+      p.nccl.giveUp([&](uint32_t id) { return p.ring->string(id); },
+                    [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o.record, k); });
+  if (in_flight == 0) return;
+  EventRow end;  // until when they were waited for, if nothing else happens any more
+  end.ts = rawClock();
+  end.type = static_cast<int64_t>(EventType::marker);
+  end.name = writer_.string("recording ends, operations in flight");
+  end.node = p.node;
+  end.rank = p.rank();
+  end.pid = p.pid();
+  append(end);
 }
 
 Status Collector::finish() {

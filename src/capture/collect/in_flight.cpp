@@ -58,25 +58,25 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
       ended.insert({ncclCommName(r.comm), op, r.sequence, -1, -1});
     if (kernel && op == "recv") ended.insert({ncclCommName(r.comm), "send", r.sequence, r.peer, r.rank});
   };
+  auto text = [&](uint32_t id) { return reader.string(id); };
   for (const Seen& s : records) {
     const Record& r = s.record;
     if (r.kind == Kind::nccl_launch && r.start >= oldest_gpu)
-      join.launch(s.lane, launchOf(r));
+      join.launch(s.lane, launchOf(r), 0, done);
     else if (isOperation(r.kind) && r.start >= oldest_gpu)
       join.operation(s.lane, operationOf(r), 0, done);
-    else if (r.kind == Kind::gpu_on)
-      join.gpu_on_ns = r.start;
+    else if (r.kind == Kind::gpu_on || r.kind == Kind::gpu_off)
+      join.gpu(gpuOnOf(r), text, done);
     else if (r.kind == Kind::kernel)
-      join.kernel(
-          kernelOf(r), [&](uint32_t id) { return reader.string(id); }, done);
+      join.kernel(kernelOf(r), 0, text, done);
   }
+  join.settle(text, done);
   const ring::RingHeader& h = reader.header();
   const bool stopped = isStopped(h.writer_pid);
-  for (const auto& [stream, queue] : join.launches)
-    for (const NcclJoin::Launch& launch : queue)
-      for (const NcclJoin::Operation& o : launch.operations) {
+  for (const auto& [id, stream] : join.streams)
+    for (const NcclJoin::Launch* launch : join.inFlight(stream, id))
+      for (const NcclJoin::Operation& o : launch->operations) {
         const ring::OperationRecord& r = o.record;
-        if (launch.end < join.gpu_on_ns) continue;  // launched while nobody recorded
         InFlight f;
         f.node.assign(h.host, ::strnlen(h.host, sizeof h.host));
         f.pid = h.pid;
@@ -88,7 +88,7 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
         f.group_size = r.ranks ? static_cast<int32_t>(r.ranks) : -1;
         f.peer = r.peer;
         f.bytes = model::messageBytes(model::opKind(f.op), nccl::bytesOf(r), f.group_size);
-        f.stream = stream;
+        f.stream = id;
         f.enqueue_ns = r.start;
         f.simulated = h.simulated;
         f.stopped = stopped;

@@ -93,6 +93,7 @@ bool RingFollower::wanted(const Record& r) {
     case Kind::p2p:
     case Kind::nccl_launch:
     case Kind::gpu_on:
+    case Kind::gpu_off:
       return true;
     default:
       return false;
@@ -176,10 +177,12 @@ void RingFollower::take(uint32_t lane, const Record& r) {
       return;
     }
     case Kind::gpu_on:
-      join_.gpu_on_ns = r.start;
+    case Kind::gpu_off:
+      join_.gpu(
+          gpuOnOf(r), [this](uint32_t id) { return ring_->string(id); }, done);
       return;
     case Kind::nccl_launch:
-      if (r.start >= oldest_gpu_ns_) join_.launch(lane, launchOf(r));
+      if (r.start >= oldest_gpu_ns_) join_.launch(lane, launchOf(r), 0, done);
       return;
     case Kind::collective:
     case Kind::p2p: {
@@ -192,7 +195,7 @@ void RingFollower::take(uint32_t lane, const Record& r) {
     }
     default: {  // a kernel of NCCL
       join_.kernel(
-          kernelOf(r), [this](uint32_t id) { return ring_->string(id); }, done);
+          kernelOf(r), rawClock(), [this](uint32_t id) { return ring_->string(id); }, done);
       uint64_t& end = stream_end_[r.stream];
       end = std::max(end, r.end);
       if (again_) return;
@@ -207,12 +210,12 @@ void RingFollower::take(uint32_t lane, const Record& r) {
 }
 
 void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
-  for (const auto& [stream, queue] : join_.launches) {
+  for (const auto& [stream, state_of] : join_.streams) {
     uint32_t before = 0;
     size_t told = 0;
-    for (const NcclJoin::Launch& launch : queue) {
-      if (launch.end < join_.gpu_on_ns || launch.operations.empty()) continue;
-      for (const NcclJoin::Operation& o : launch.operations) {
+    for (const NcclJoin::Launch* launch : join_.inFlight(state_of, stream)) {
+      if (launch->operations.empty()) continue;
+      for (const NcclJoin::Operation& o : launch->operations) {
         const OperationRecord& r = o.record;
         CommState* state = nullptr;
         for (CommState& c : report.comms)
@@ -242,12 +245,16 @@ void RingFollower::read() {
   ring_->follow(
       cursors_, [this](const Record& r) { return wanted(r); },
       [this](uint32_t lane, const Record& r) { take(lane, r); });
+  join_.pass(
+      ring_->alive() ? rawClock() : UINT64_MAX, [this](uint32_t id) { return ring_->string(id); },
+      [this](const NcclJoin::Operation& o, const KernelRecord* kernel) { ended(o, kernel); });
 }
 
 /// Everything the ring holds. Of operations older than what the GPU's lane reaches back to nobody knows whether they
 /// ended.
 void RingFollower::readAnew() {
   join_ = {};
+  join_.hold_ns = kLateKernelsNs;
   oldest_gpu_ns_ = 0;
   if (ring_->wrapped(0)) {
     oldest_gpu_ns_ = UINT64_MAX;
