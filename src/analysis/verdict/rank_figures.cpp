@@ -123,6 +123,7 @@ class Figures {
 
   void devices() {
     int64_t busy_until = INT64_MIN;
+    if (!parts_.empty()) done_.assign(rows_.calls.size(), INT64_MIN);
     for (const DeviceEvent& e : rows_.device) {
       if (e.type != EventType::kernel && e.type != EventType::memcpy && e.type != EventType::memset) continue;
       const HostCall* launch = e.correlation == kNull ? nullptr : launches_.find(e.correlation);
@@ -133,7 +134,9 @@ class Figures {
       busy_until = std::max(busy_until, e.end);
       if (f && e.type == EventType::kernel && e.name != kNoName) count(e);
       auto computed = [&] {
-        if (launch && !parts_.empty()) launched_.emplace_back(launch->ts, e.end);
+        if (!launch || done_.empty()) return;
+        int64_t& done = done_[static_cast<size_t>(launch - rows_.calls.data())];
+        done = std::max(done, e.end);
       };
       if (e.type != EventType::kernel) {
         computed();
@@ -281,8 +284,7 @@ class Figures {
 
   /// A collective waits for what was launched before it was called, and for nothing that was launched later.
   void slacks() {
-    if (launched_.empty()) return;
-    std::sort(launched_.begin(), launched_.end());
+    if (done_.empty()) return;
     std::vector<Part*> called;
     for (Part& p : parts_)
       if (p.enqueue != kNull) called.push_back(&p);
@@ -290,8 +292,7 @@ class Figures {
     int64_t done = INT64_MIN;
     size_t next = 0;
     for (Part* p : called) {
-      for (; next < launched_.size() && launched_[next].first < p->enqueue; ++next)
-        done = std::max(done, launched_[next].second);
+      for (; next < done_.size() && rows_.calls[next].ts < p->enqueue; ++next) done = std::max(done, done_[next]);
       if (done != INT64_MIN) p->slack_ns = std::max<int64_t>(0, p->ts - std::max(done, p->enqueue));
     }
   }
@@ -334,8 +335,8 @@ class Figures {
   std::vector<Phase> by_thread_;  // by call; empty: threads do not tell
   std::unordered_set<int64_t> known_;
   int table_needed_ = -1;
-  std::vector<Interval> late_;                         // the device idle, and nothing launched yet
-  std::vector<std::pair<int64_t, int64_t>> launched_;  // computation and copies: when launched, when done
+  std::vector<Interval> late_;  // the device idle, and nothing launched yet
+  std::vector<int64_t> done_;   // by call: when the computation or copy that it launched was done
   Union unions_[kBits];
   std::vector<KernelSum> sums_;  // by name
   std::vector<uint32_t> used_;   // names that have one
