@@ -14,6 +14,7 @@ FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelRe
     wanted.push_back(phases.back() != Phase::none);
     optimizer.push_back(isOptimizerKernel(names.text(i)));
     rules.push_back(all.match(names.text(i)));
+    host_calls.push_back(all.matchHost(names.text(i)) || names.text(i).starts_with("c10d::"));
   }
 }
 
@@ -59,7 +60,10 @@ class Figures {
     out_.process = rows_.process;
     findSteps();
     findPhases();
-    devices();
+    if (c_.host_only)
+      host();
+    else
+      devices();
     timeline();
     exposures();
     for (uint32_t name : used_) out_.kernels.emplace_back(name, sums_[name]);
@@ -119,6 +123,7 @@ class Figures {
 
   void devices() {
     int64_t busy_until = INT64_MIN;
+    if (!parts_.empty()) done_.assign(rows_.calls.size(), INT64_MIN);
     for (const DeviceEvent& e : rows_.device) {
       if (e.type != EventType::kernel && e.type != EventType::memcpy && e.type != EventType::memset) continue;
       const HostCall* launch = e.correlation == kNull ? nullptr : launches_.find(e.correlation);
@@ -129,7 +134,9 @@ class Figures {
       busy_until = std::max(busy_until, e.end);
       if (f && e.type == EventType::kernel && e.name != kNoName) count(e);
       auto computed = [&] {
-        if (launch && !parts_.empty()) launched_.emplace_back(launch->ts, e.end);
+        if (!launch || done_.empty()) return;
+        int64_t& done = done_[static_cast<size_t>(launch - rows_.calls.data())];
+        done = std::max(done, e.end);
       };
       if (e.type != EventType::kernel) {
         computed();
@@ -157,6 +164,18 @@ class Figures {
           }
         }
     }
+    unions_[kData] = timeline_.of(Phase::data);
+  }
+
+  void host() {
+    for (const HostRange& r : rows_.work) {
+      const Phase phase = timeline_.empty() ? Phase::none : timeline_.at(r.ts);
+      if (c_.host_calls[r.name] || phase == Phase::data) continue;
+      unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(r.ts, r.end);
+    }
+    if (rows_.work.empty())  // only ranges are known
+      for (int phase : {kForward, kBackward, kOptimizer}) unions_[phase] = timeline_.of(static_cast<Phase>(phase));
+    for (const Part& p : parts_) unions_[kComm].add(p.ts, p.end);
     unions_[kData] = timeline_.of(Phase::data);
   }
 
@@ -222,6 +241,9 @@ class Figures {
     for (StepFigures& f : steps) {
       f.idle_ns = f.end - f.ts - f.other_ns - f.data_ns - f.exposed_comm_ns;
       for (int64_t ns : f.phase_ns) f.idle_ns -= ns;
+      if (!c_.host_only) continue;
+      f.host_late_ns = f.idle_ns + f.data_ns;
+      f.own_ns = static_cast<double>(f.computeNs());
     }
   }
 
@@ -262,8 +284,7 @@ class Figures {
 
   /// A collective waits for what was launched before it was called, and for nothing that was launched later.
   void slacks() {
-    if (launched_.empty()) return;
-    std::sort(launched_.begin(), launched_.end());
+    if (done_.empty()) return;
     std::vector<Part*> called;
     for (Part& p : parts_)
       if (p.enqueue != kNull) called.push_back(&p);
@@ -271,8 +292,7 @@ class Figures {
     int64_t done = INT64_MIN;
     size_t next = 0;
     for (Part* p : called) {
-      for (; next < launched_.size() && launched_[next].first < p->enqueue; ++next)
-        done = std::max(done, launched_[next].second);
+      for (; next < done_.size() && rows_.calls[next].ts < p->enqueue; ++next) done = std::max(done, done_[next]);
       if (done != INT64_MIN) p->slack_ns = std::max<int64_t>(0, p->ts - std::max(done, p->enqueue));
     }
   }
@@ -315,8 +335,8 @@ class Figures {
   std::vector<Phase> by_thread_;  // by call; empty: threads do not tell
   std::unordered_set<int64_t> known_;
   int table_needed_ = -1;
-  std::vector<Interval> late_;                         // the device idle, and nothing launched yet
-  std::vector<std::pair<int64_t, int64_t>> launched_;  // computation and copies: when launched, when done
+  std::vector<Interval> late_;  // the device idle, and nothing launched yet
+  std::vector<int64_t> done_;   // by call: when the computation or copy that it launched was done
   Union unions_[kBits];
   std::vector<KernelSum> sums_;  // by name
   std::vector<uint32_t> used_;   // names that have one
