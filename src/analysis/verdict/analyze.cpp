@@ -88,9 +88,14 @@ class Analyzer {
     clocksAndTimes();
     sumUpSteps(job_, source_, out_);
     leaveOutStartUp(job_, source_);
+    out_.job_us = job_.step_ns > 0 ? us(job_.end - job_.start) : out_.duration_us;
+    if (job_.step_ns > 0)
+      if (const auto by_job = sync::recordingSpan(reader_, job_.clocks))  // its clocks may be others than the trace's
+        out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
     TS_TRY(blame());
     collectives();
     findTraffic(job_, *names_, out_);
+    out_.kernels = largestKernels(job_, *names_, comm_);
     say();
     out_.verdict = makeVerdict(job_, out_);
     if (const auto unfinished = findUnfinished(reader_, *names, job_, out_.world_size))
@@ -135,11 +140,13 @@ class Analyzer {
 
   /// The one pass over all events, rank by rank.
   Status eachEvent(const TraceSteps& steps, const KernelReference& reference, const model::CommRules& rules) {
-    const FigureContext context(*names_, steps, reference, rules);
+    FigureContext context(*names_, steps, reference, rules);
+    context.host_only = job_.host_only = !hasDeviceWork(reader_);
     HtaAnalysis hta(*names_, steps);
     RankRowsOptions options;
     options.threads = options_.threads;
     options.wanted_ranges = &context.wanted;
+    options.host_work = job_.host_only;
     options.progress = options_.progress;
     std::mutex mutex;
     job_.ranks.clear();
@@ -154,11 +161,13 @@ class Analyzer {
       std::lock_guard lock(mutex);
       recognised_.insert(recognised_.end(), figures.recognised.begin(), figures.recognised.end());
       figures.recognised = {};
-      if (!rows.device.empty() || !parts.empty()) job_.ranks.push_back(std::move(figures));
+      if (!rows.device.empty() || !parts.empty() || !rows.work.empty()) job_.ranks.push_back(std::move(figures));
     };
     TS_TRY(eachRank(reader_, *names_, options, visit));
     std::sort(job_.ranks.begin(), job_.ranks.end(),
               [](const RankFigures& a, const RankFigures& b) { return a.process < b.process; });
+    comm_.clear();
+    for (const model::CommRule* rule : context.rules) comm_.push_back(rule != nullptr);
     out_.hta = hta.finish();
     out_.events = reader_.rows(tableOf<EventRow>());
     out_.ranks = static_cast<int>(job_.ranks.size());
@@ -195,6 +204,7 @@ class Analyzer {
     const Refinement refined = refineClocks(job_.table, job_.clocks);
     for (const std::string& fault : refined.faults) out_.unknowns.push_back("clock fault: " + fault);
     settle(job_.table, job_.clocks);
+    if (job_.host_only) trimHostEnds(job_.table);
     for (const std::string& d : job_.table.domains) {
       if (const sync::ClockTable& clock = clockOf(job_.clocks, d); !clock.empty()) {
         const sync::ClockModel& m = clock.models().back();
@@ -311,6 +321,7 @@ class Analyzer {
   uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks
   StepSource source_ = StepSource::none;
   std::vector<Part> recognised_;  // by their kernels
+  std::vector<uint8_t> comm_;     // by name: a kernel that communicates
   Analysis out_;
 };
 

@@ -22,6 +22,7 @@ struct JobData {
   std::map<int64_t, int64_t> device_of;  ///< by process
   std::map<int64_t, uint64_t> lost;      ///< records lost, by process
   bool clocks_known = true;              ///< every domain has a clock
+  bool host_only = false;                ///< nothing ran on a device
   bool gpus_shared = false;              ///< a node has more ranks than GPUs
   int64_t start = 0, end = 0;            ///< reference clock
   double step_ns = 0;                    ///< median step of the median rank; 0: no steps
@@ -90,6 +91,16 @@ Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, cons
 
 constexpr int32_t kNobody = INT32_MIN;
 constexpr double kLeastCostPct = 0.1;  ///< of the job's time; less is none
+
+/// The kernels that take most time.
+std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm);
+/// What the job loses most time with, whoever waits for whom; `busy` where that is little. `text`: where the time goes.
+struct OwnLoss {
+  Cause cause = Cause::unknown;
+  double pct = 0;
+  std::string text;
+};
+std::optional<OwnLoss> ownLoss(const JobData& job, const Analysis& a);
 
 Verdict makeVerdict(const JobData& job, const Analysis& a);
 
