@@ -120,5 +120,9 @@ struct Contradictions {
 Contradictions contradictions(const PartTable& table, const sync::Clocks& clocks);
 /// Turns all times of parts into reference time and works out the instances.
 void settle(PartTable& table, const sync::Clocks& clocks);
+/// For operations on host threads, after settle(). The thread that ran one notes its end after it has woken the one
+/// that waited, which may have called the next by then: where all ranks had come long before, it ended when the next
+/// began.
+void trimHostEnds(PartTable& table);
 
 }  // namespace tracesmith::analysis
