@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kLeastSlow = 0.015;       // of a transfer
 constexpr double kLeastBandwidth = 0.025;  // of its part that grows with the bytes
-constexpr double kLeastOwnPast = 0.1;      // of a transfer, where no peers say that it was not the whole network
+constexpr double kLeastOwnPast = 0.2;      // of a transfer, where no peers say that it was not the whole network
 constexpr double kSure = 4.5;              // standard errors
 constexpr double kMostAlone = 0.6;         // confidence, without at least two others to compare with
 constexpr size_t kLeastSteps = 12;         // to know how much a single communicator varies
