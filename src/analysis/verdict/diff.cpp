@@ -179,6 +179,7 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
   analyze_options.threads = options.threads;
   analyze_options.comm_rules = options.comm_rules;
   analyze_options.hta = analyze_options.collectives = false;
+  analyze_options.kernels = SIZE_MAX;
   Result<Analysis> first = analyze(a, analyze_options), second = analyze(b, analyze_options);
   if (!first) return first.status();
   if (!second) return second.status();
@@ -224,6 +225,14 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
     out.after_step_us = out.parts.front().after_us;
   }
 
+  // Rows have the numbers of marked steps only. Where steps were found, the analysis has counted what is in them.
+  for (auto [a, totals] : {std::pair(&*first, &*before), std::pair(&*second, &*after)}) {
+    if (a->steps.empty() || a->steps_by == "marks") continue;
+    totals->all.clear();
+    totals->steps.clear();
+    for (const StepResult& s : a->steps) totals->steps.insert(s.step);
+    for (const KernelResult& k : a->kernels) totals->all[{true, k.name}] = {static_cast<double>(k.count), k.total_us};
+  }
   // Per step and rank, so that traces of different length can be compared.
   auto share = [](const NameTotals& t) {
     return static_cast<double>(std::max<size_t>(1, t.ranks.size()) * std::max<size_t>(1, t.steps.size()));
