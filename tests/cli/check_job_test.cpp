@@ -16,7 +16,8 @@ class CheckJob : public ::testing::Test {
 
   /// What the check says if the job had called what is in the trace, after `change` to that truth.
   std::string check(const std::string& change, const std::string& saved = "20") {
-    const test::Output o = test::run({"python3", "-c", R"(
+    const test::Output o =
+        test::run({"python3", "-c", R"(
 import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
@@ -31,8 +32,7 @@ row = dict(check_job.check(ts, trace, truth, float(saved)), case="case", fault_r
 print(check_job.markdown(row))
 print(check_job.totals([row, {"case": "other", "error": "broken"}]))
 )",
-                                      TRACESMITH_SOURCE_DIR "/scripts/gpu", TRACESMITH_BIN, dir_ / "t.sbt", change,
-                                      saved});
+                   TRACESMITH_SOURCE_DIR "/scripts/gpu", TRACESMITH_BIN, dir_ / "t.sbt", change, saved});
     EXPECT_EQ(o.rc, 0) << o.err;
     return o.out;
   }

@@ -43,6 +43,7 @@ class Analyzer {
     job_.table = std::move(*table);
     Result<Rejoined> rejoined = rejoinKernels(reader_, *names, job_.table);
     if (!rejoined) return rejoined.status();
+    mergeExchanges(job_.table);
     if (rejoined->moved + rejoined->without > 0)
       out_.notes.push_back(counted(rejoined->moved, "operation") +
                            " had no kernel or that of another operation and were joined again by their launches" +

@@ -156,7 +156,7 @@ bool NcclJoin::joinCall(const CallRecord& call, const Done& done) {
     for (int near = 0; near < 8 && after != stream.launches.begin(); ++near) {  // threads launch at the same time
       if (!contains(*--after, call)) continue;
       after->correlations.push_back(call.correlation);
-      auto waiting = std::find_if(held.begin(), held.end(), [&](const Held& h) {
+      auto waiting = std::find_if(held.begin(), held.end(), [&, id = id](const Held& h) {
         return h.kernel.correlation == call.correlation && (id == 0 || h.kernel.stream == id);
       });
       if (waiting == held.end()) return true;
@@ -255,9 +255,9 @@ void NcclJoin::passOver(uint64_t now, const Done& done) {
       stream.passed = std::max(stream.passed, stream.joined.front().launch_start);
       stream.joined.pop_front();
     }
-    std::erase_if(stream.launches, [&](Launch& l) {
+    std::erase_if(stream.launches, [&, passed = stream.passed](Launch& l) {
       if (recorded(l)) {
-        if (l.start >= stream.passed) return false;
+        if (l.start >= passed) return false;
         drop(l, counts, done);
         return true;
       }
