@@ -122,6 +122,9 @@ bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
     case RingKind::kernel:
       p.nccl.kernel(kernelOf(r), rawClock(), text, done);
       return false;
+    case RingKind::graph:
+      ++p.graph_launches;
+      return false;
     case RingKind::runtime:
     case RingKind::driver:
       p.nccl.call(callOf(r), text, done);
@@ -210,7 +213,16 @@ void Collector::lossRows(Process& p) {
   tell("overwritten", p.skipped, p.skipped_told);
   tell(kLostKernels, p.nccl.lost, p.unjoined_told[0]);
   tell(kLoneKernels, p.nccl.lone, p.unjoined_told[1]);
-  tell(kGraphKernels, p.nccl.in_graphs, p.unjoined_told[2]);
+  if (!p.ring->cut() && p.graph_launches > 0 && !p.nccl.captured.empty() && !std::exchange(p.hidden_told, true)) {
+    LossRow loss;  // how many ran in each nobody knows
+    loss.node = p.node;
+    loss.rank = p.rank();
+    loss.pid = p.pid();
+    loss.cause = writer_.string(kHiddenReplays);
+    loss.detail = out_->text("the kernels in CUDA graphs are not recorded: run with --graph-nodes");
+    append(loss);
+    ++stats_.losses;
+  }
   if (p.ring->cut() && !std::exchange(p.cut_told, true)) {
     LossRow loss;  // how many nobody knows
     loss.node = p.node;
@@ -225,22 +237,23 @@ void Collector::lossRows(Process& p) {
 
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
 void Collector::giveUpInFlight() {
-  for (auto& p : processes_) giveUp(*p);
+  for (auto& p : processes_) {
+    if (giveUp(*p) == 0) continue;
+    EventRow end;  // until when they were waited for, if nothing else happens any more
+    end.ts = rawClock();
+    end.type = static_cast<int64_t>(EventType::marker);
+    end.name = writer_.string("recording ends, operations in flight");
+    end.node = p->node;
+    end.rank = p->rank();
+    end.pid = p->pid();
+    append(end);
+  }
 }
 
-void Collector::giveUp(Process& p) {
-  const size_t in_flight =
-      p.nccl.giveUp([&](uint32_t id) { return p.ring->string(id); },
-                    [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o.record, k); });
-  if (in_flight == 0) return;
-  EventRow end;  // until when they were waited for, if nothing else happens any more
-  end.ts = rawClock();
-  end.type = static_cast<int64_t>(EventType::marker);
-  end.name = writer_.string("recording ends, operations in flight");
-  end.node = p.node;
-  end.rank = p.rank();
-  end.pid = p.pid();
-  append(end);
+size_t Collector::giveUp(Process& p) {
+  return p.nccl.giveUp(
+      [&](uint32_t id) { return p.ring->string(id); },
+      [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o.record, k); });
 }
 
 Status Collector::finish() {
