@@ -22,9 +22,9 @@ if number == 2 and "torch.profiler" in sys.argv:
 step = 10 * (number + 1) * slower
 json.dump({p.split("=")[0]: {"median_ms": step, "mean_ms": step, "cpu_ms": step} for p in plan.split(",")}, open(folder + "/figures.json", "w"))
 )");
-  const test::Output o = test::run({"python3", TRACESMITH_SOURCE_DIR "/scripts/gpu/overhead.py", dir / "out", "--rounds",
-                                    "3", "--large-rounds", "1", "--job", "python3 " + job, "--recorders", "default,torch",
-                                    "--tracesmith", TRACESMITH_BIN});
+  const test::Output o = test::run({"python3", TRACESMITH_SOURCE_DIR "/scripts/gpu/overhead.py", dir / "out",
+                                    "--rounds", "3", "--large-rounds", "1", "--job", "python3 " + job, "--recorders",
+                                    "default,torch", "--tracesmith", TRACESMITH_BIN});
   EXPECT_EQ(o.rc, 0) << o.err;
   const std::string table = test::readFile(dir / "out" + "/overhead.md");
   auto has = [&](const std::string& part) { return table.find(part) != std::string::npos; };

@@ -136,8 +136,8 @@ struct NCCLTracker::Impl {
           join.launch(lane, launchOf(r));
         else if (isOperation(r.kind))
           join.operation(lane, operationOf(r), 0, finished);
-        else if (r.kind == Kind::gpu_on)
-          join.gpu_on_ns = r.start;
+        else if (r.kind == Kind::gpu_on || r.kind == Kind::gpu_off)
+          join.gpu(r);
         else if (r.kind == Kind::kernel)
           join.kernel(
               kernelOf(r), [&](uint32_t id) { return source->string(ring, id); }, finished);

@@ -52,6 +52,7 @@ Status Collector::follow(const std::string& path, bool attach) {
   if (h.start_ns < since_ns_)  // what it lost before is not missing here
     for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) process->losses_told[cause] = h.losses[cause].load();
   process->node = nodeOf(h);
+  if (h.start_ns < since_ns_) process->nccl.gpu_off_ns = h.gpu_off_ns.load();  // what said so may be gone
   if (process->ring->wrapped(0)) {
     process->gpu_since = UINT64_MAX;
     ring::Cursors all;
@@ -71,6 +72,7 @@ Status Collector::follow(const std::string& path, bool attach) {
 Result<size_t> Collector::drain() {
   size_t count = 0;
   for (auto& p : processes_) p->ring->drain([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
+  giveUpUnseen();
   stats_.records += count;
   if (!status_) return status_;
   return count;
@@ -86,12 +88,13 @@ Result<size_t> Collector::snapshot() {
 }
 
 size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
-  const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata ||
-                       r.kind == RingKind::gpu_on;
+  const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata;
   if (!context && std::max(r.start, r.end) < since_ns_) {
     takeBefore(p, lane, r);
     return 0;
   }
+  // What was not recorded when the rows begin is told once.
+  if (since_ns_ > 0 && !context && !std::exchange(p.gpu_told, true) && p.nccl.gpuIsOff()) gpuRow(p, false, since_ns_);
   take(p, lane, r);
   return 1;
 }
@@ -101,7 +104,9 @@ size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
 void Collector::takeBefore(Process& p, uint32_t lane, const Record& r) {
   auto nothing = [](const NcclJoin::Operation&, const ring::KernelRecord*) {};
   const bool known = r.start >= p.gpu_since;
-  if (r.kind == RingKind::nccl_launch && known)
+  if (r.kind == RingKind::gpu_on || r.kind == RingKind::gpu_off)
+    p.nccl.gpu(r);
+  else if (r.kind == RingKind::nccl_launch && known)
     p.nccl.launch(lane, launchOf(r));
   else if (isOperation(r.kind) && known)
     p.nccl.operation(lane, operationOf(r), kNull, nothing);
@@ -184,17 +189,27 @@ void Collector::lossRows(Process& p) {
   }
 }
 
+/// Operations launched while the GPU's work was not recorded are known as far as they ever will be.
+void Collector::giveUpUnseen() {
+  for (auto& p : processes_)
+    p->nccl.giveUpUnseen(
+        0, [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { collectiveRow(*p, o.record, nullptr); });
+}
+
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
 void Collector::giveUpInFlight() {
+  for (int turn = 0; turn < 2; ++turn) giveUpUnseen();  // nothing comes that could tell more of the last ones
   for (auto& p : processes_) {
     const uint64_t before = stats_.collectives;
     p->nccl.giveUp(
         [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { collectiveRow(*p, o.record, nullptr); });
-    if (stats_.collectives > before) {  // until when they were waited for, if nothing else happens any more
+    // Until when they were waited for, if nothing else happens any more; those nobody can see end may be, too.
+    const bool in_flight = stats_.collectives > before;
+    if (in_flight || (p->nccl.gpuIsOff() && p->has_operations && p->ring->alive())) {
       EventRow end;
       end.ts = rawClock();
       end.type = static_cast<int64_t>(EventType::marker);
-      end.name = writer_.string("recording ends, operations in flight");
+      end.name = writer_.string(in_flight ? "recording ends, operations in flight" : "recording ends");
       end.node = p->node;
       end.rank = p->rank();
       end.pid = p->pid();
@@ -211,6 +226,12 @@ Status Collector::finish() {
     lossRows(*p);
     const ring::RingHeader& h = p->ring->header();
     stats_.saw_cuda |= h.cuda_state.load() == 1;
+    if (h.mode.load() == ring::kWatch && h.cuda_state.load() == 1 && h.window_every.load() >= stats_.window_every) {
+      stats_.window_steps = h.window_steps.load();
+      stats_.window_every = h.window_every.load();
+    }
+    if (const uint32_t ppm = h.cost_ppm.load(); h.mode.load() == ring::kWatch && ppm != ring::kNoCost)
+      stats_.cost_percent = std::max(stats_.cost_percent.value_or(0), ppm / 1e4);
     if (h.note[0]) stats_.notes.emplace_back(h.note, ::strnlen(h.note, sizeof h.note));
   }
   if (nodes_.empty() && !node_described_) {

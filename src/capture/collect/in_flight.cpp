@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -35,9 +36,26 @@ bool isStopped(int64_t pid) {
   return name_end != std::string::npos && name_end + 2 < text.size() && (text[name_end + 2] | 32) == 't';
 }
 
+/// What is numbered by itself: communicator and operation; of a send or receive also from whom to whom.
+using Numbered = std::tuple<uint64_t, std::string, int32_t, int32_t>;
+/// How many of a kind each process has launched.
+using Entered = std::map<Numbered, std::map<int64_t, uint64_t>>;
+
+Numbered kindOf(const ring::OperationRecord& r, const ring::RingReader& reader) {
+  const std::string op = model::opNameOf(reader.string(r.function));
+  if (!r.pair) return {r.comm, op, -1, -1};
+  return op == "send" ? Numbered{r.comm, "pair", r.rank, r.peer} : Numbered{r.comm, "pair", r.peer, r.rank};
+}
+
+struct Found {
+  InFlight operation;
+  bool unseen;  // its end would not be recorded
+  Numbered kind;
+};
+
 /// What one process waits for; notes in `ended` what it has seen end that is over for others too: what it received was
 /// sent.
-void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vector<InFlight>& all) {
+void look(const ring::RingReader& reader, std::set<Operation>& ended, Entered& entered, std::vector<Found>& all) {
   struct Seen {
     uint32_t lane;
     Record record;
@@ -48,6 +66,7 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
     if (lane == 0) oldest_gpu = std::min(oldest_gpu, r.start);
     records.push_back({lane, r});
   });
+  const ring::RingHeader& h = reader.header();
   // Of operations older than what the GPU's lane still holds nobody knows whether they ended.
   if (!reader.wrapped(0)) oldest_gpu = 0;
   NcclJoin join;
@@ -62,15 +81,17 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
     const Record& r = s.record;
     if (r.kind == Kind::nccl_launch && r.start >= oldest_gpu)
       join.launch(s.lane, launchOf(r));
-    else if (isOperation(r.kind) && r.start >= oldest_gpu)
-      join.operation(s.lane, operationOf(r), 0, done);
-    else if (r.kind == Kind::gpu_on)
-      join.gpu_on_ns = r.start;
+    else if (isOperation(r.kind) && r.start >= oldest_gpu) {
+      const ring::OperationRecord o = operationOf(r);
+      uint64_t& last = entered[kindOf(o, reader)][h.pid];
+      last = std::max(last, o.sequence + 1);
+      join.operation(s.lane, o, 0, done);
+    } else if (r.kind == Kind::gpu_on || r.kind == Kind::gpu_off)
+      join.gpu(r);
     else if (r.kind == Kind::kernel)
       join.kernel(
           kernelOf(r), [&](uint32_t id) { return reader.string(id); }, done);
   }
-  const ring::RingHeader& h = reader.header();
   const bool stopped = isStopped(h.writer_pid);
   for (const auto& [stream, queue] : join.launches)
     for (const NcclJoin::Launch& launch : queue)
@@ -92,7 +113,7 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
         f.enqueue_ns = r.start;
         f.simulated = h.simulated;
         f.stopped = stopped;
-        all.push_back(std::move(f));
+        all.push_back({std::move(f), join.unseen(launch.start), kindOf(r, reader)});
       }
 }
 
@@ -100,12 +121,22 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, std::vecto
 
 std::vector<InFlight> operationsInFlight(const std::vector<std::unique_ptr<ring::RingReader>>& rings) {
   std::set<Operation> ended;
+  Entered entered;
+  std::vector<Found> found;
+  for (const auto& ring : rings) look(*ring, ended, entered, found);
+  // Of those whose end nobody would see one thing is certain: what another process here has not launched has not ended.
+  auto missing = [&](const Found& f) {
+    const std::map<int64_t, uint64_t>& processes = entered[f.kind];
+    return std::any_of(processes.begin(), processes.end(), [&](const auto& p) { return p.second <= f.operation.seq; });
+  };
   std::vector<InFlight> all;
-  for (const auto& ring : rings) look(*ring, ended, all);
-  std::erase_if(all, [&](const InFlight& f) {
-    const bool pair = f.peer >= 0;
-    return ended.contains({f.comm, f.op, f.seq, pair ? f.group_rank : -1, pair ? f.peer : -1});
-  });
+  for (Found& f : found) {
+    const bool pair = f.operation.peer >= 0;
+    const InFlight& o = f.operation;
+    if (ended.contains({o.comm, o.op, o.seq, pair ? o.group_rank : -1, pair ? o.peer : -1})) continue;
+    if (f.unseen && !missing(f)) continue;
+    all.push_back(std::move(f.operation));
+  }
   std::stable_sort(all.begin(), all.end(),
                    [](const InFlight& a, const InFlight& b) { return a.enqueue_ns < b.enqueue_ns; });
   return all;

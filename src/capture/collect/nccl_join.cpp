@@ -28,9 +28,9 @@ bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoi
   });
 }
 
-/// Hands out the operations of the first launch of a queue and forgets it.
-void settle(std::deque<NcclJoin::Launch>& queue, const KernelRecord* kernel, const NcclJoin::Done& done) {
-  std::vector<NcclJoin::Operation>& operations = queue.front().operations;
+/// Hands out the operations of a launch.
+void handOut(NcclJoin::Launch& launch, const KernelRecord* kernel, const NcclJoin::Done& done) {
+  std::vector<NcclJoin::Operation>& operations = launch.operations;
   auto differs = [&](const NcclJoin::Operation& o) {
     const OperationRecord &a = o.record, &b = operations.front().record;
     return a.pair != b.pair || a.comm != b.comm || a.peer != b.peer;
@@ -40,6 +40,11 @@ void settle(std::deque<NcclJoin::Launch>& queue, const KernelRecord* kernel, con
     o.mixed = mixed;
     done(o, kernel);
   }
+}
+
+/// The same for the first launch of a queue, and forgets it.
+void settle(std::deque<NcclJoin::Launch>& queue, const KernelRecord* kernel, const NcclJoin::Done& done) {
+  handOut(queue.front(), kernel, done);
   queue.pop_front();
 }
 
@@ -47,14 +52,14 @@ void settle(std::deque<NcclJoin::Launch>& queue, const KernelRecord* kernel, con
 
 void NcclJoin::launch(uint32_t lane, const LaunchRecord& r) {
   lane_stream[lane] = r.stream;
-  launches[r.stream].push_back({r.start, r.end, {}});
+  launches[r.stream].push_back({r.start, r.end, {}, turn});
 }
 
 void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, const Done& done) {
   // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
   auto stream = lane_stream.find(lane);
   std::deque<Launch>& queue = launches[stream == lane_stream.end() ? 0 : stream->second];
-  if (stream == lane_stream.end() || queue.empty()) queue.push_back({r.start, r.start, {}});
+  if (stream == lane_stream.end() || queue.empty()) queue.push_back({r.start, r.start, {}, turn});
   queue.back().operations.push_back({r, tid});
   if (queue.size() > kMostWaiting) settle(queue, nullptr, done);
 }
@@ -78,6 +83,21 @@ void NcclJoin::kernel(const KernelRecord& r, const Text& text, const Done& done)
     settle(queue, &r, done);
     return;
   }
+}
+
+void NcclJoin::giveUpUnseen(size_t keep, const Done& done) {
+  if (gpu_off_ns != 0)
+    for (auto& [stream, queue] : launches) {
+      auto told = [&](const Launch& l) { return l.turn != turn && unseen(l.start); };
+      auto left = static_cast<size_t>(std::count_if(queue.begin(), queue.end(), told));
+      std::erase_if(queue, [&](Launch& l) {
+        if (left <= keep || !told(l)) return false;
+        --left;
+        handOut(l, nullptr, done);
+        return true;
+      });
+    }
+  ++turn;
 }
 
 void NcclJoin::giveUp(const Done& done) const {

@@ -28,7 +28,9 @@ struct Collector::Process {
   uint64_t skipped = 0, skipped_told = 0;  // overwritten before take() came
   uint64_t losses_told[ring::kLossCauses] = {};
   bool described = false, cut_told = false;
-  bool ended = false;  // seen dead at the last dropEnded()
+  bool has_operations = false;
+  bool gpu_told = false;  // whether its GPU was recorded when its rows begin
+  bool ended = false;     // seen dead at the last dropEnded()
 
   /// The step a row belongs to: the GPU works for the last one that began, the host only within it.
   int64_t stepAt(uint64_t ns, bool on_gpu) const {

@@ -8,7 +8,7 @@
 namespace tracesmith::capture {
 namespace {
 
-constexpr uint32_t kStateVersion = 2;
+constexpr uint32_t kStateVersion = 3;
 
 /// An operation as it lies in the state.
 struct StoredOperation {
@@ -72,6 +72,7 @@ Result<size_t> Collector::take() {
   for (auto& p : processes_)
     p->ring->read(p->cursors, p->skipped,
                   [&](uint32_t lane, const ring::Record& r) { count += takeSince(*p, lane, r); });
+  giveUpUnseen();
   stats_.records += count;
   if (!status_) return status_;
   return count;
@@ -88,6 +89,7 @@ std::string Collector::state() const {
     out.put<uint64_t>(p->cursors.size());
     for (uint64_t c : p->cursors) out.put(c);
     out.put(p->nccl.gpu_on_ns);
+    out.put(p->nccl.gpu_off_ns);
     out.put(p->skipped);
     out.put(p->skipped_told);
     out.put(p->losses_told);
@@ -128,6 +130,8 @@ void Collector::restore(std::string_view state) {
     const auto start_ns = in.get<uint64_t>();
     for (uint64_t n = in.count(8); n > 0; --n) p->cursors.push_back(in.get<uint64_t>());
     p->nccl.gpu_on_ns = in.get<uint64_t>();
+    p->nccl.gpu_off_ns = in.get<uint64_t>();
+    p->gpu_told = true;
     p->skipped = in.get<uint64_t>();
     p->skipped_told = in.get<uint64_t>();
     for (uint64_t& told : p->losses_told) told = in.get<uint64_t>();

@@ -7,6 +7,7 @@
 #include "capture/collect/in_flight.hpp"
 #include "capture/collect/process.hpp"
 #include "model/communication.hpp"
+#include "model/coverage.hpp"
 #include "model/operation.hpp"
 #include "model/ring/nccl_names.hpp"
 
@@ -181,6 +182,15 @@ void Collector::stepRow(Process& p, const ring::StepRecord& s) {
   if (sum_up_steps_) stats_.steps[s.step][p.ring->header().rank.load()].ns = s.end - s.start;
 }
 
+/// From then on the GPU's work is in the trace, or not: a gap in it is not idleness.
+void Collector::gpuRow(Process& p, bool on, uint64_t ns) {
+  auto row = rowOf<EventRow>(p, ns, ns);
+  row.dur = kNull;
+  row.type = static_cast<int64_t>(EventType::marker);
+  row.name = writer_.string(on ? model::kGpuOn : model::kGpuOff);
+  append(row);
+}
+
 void Collector::proxyRow(Process& p, const ring::ProxyRecord& op) {
   auto row = rowOf<ProxyOpRow>(p, op.start, op.end);
   if (op.comm) row.comm = writer_.string(ncclCommName(op.comm));
@@ -273,12 +283,15 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
     case RingKind::nccl_launch:
       return p.nccl.launch(lane, launchOf(r));
     case RingKind::gpu_on:
-      p.nccl.gpu_on_ns = r.start;
+    case RingKind::gpu_off: {
+      const bool was_off = p.nccl.gpuIsOff();
+      p.nccl.gpu(r);
+      if (was_off != p.nccl.gpuIsOff()) gpuRow(p, was_off, r.start);
       return;
-    case RingKind::gpu_off:
-      return;
+    }
     case RingKind::collective:
     case RingKind::p2p:
+      p.has_operations = true;
       return p.nccl.operation(
           lane, operationOf(r), tid(),
           [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { collectiveRow(p, o.record, nullptr); });

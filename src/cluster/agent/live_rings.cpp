@@ -93,6 +93,7 @@ bool RingFollower::wanted(const Record& r) {
     case Kind::p2p:
     case Kind::nccl_launch:
     case Kind::gpu_on:
+    case Kind::gpu_off:
       return true;
     default:
       return false;
@@ -176,7 +177,8 @@ void RingFollower::take(uint32_t lane, const Record& r) {
       return;
     }
     case Kind::gpu_on:
-      join_.gpu_on_ns = r.start;
+    case Kind::gpu_off:
+      join_.gpu(r);
       return;
     case Kind::nccl_launch:
       if (r.start >= oldest_gpu_ns_) join_.launch(lane, launchOf(r));
@@ -211,14 +213,15 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
     uint32_t before = 0;
     size_t told = 0;
     for (const NcclJoin::Launch& launch : queue) {
+      const bool unseen = join_.unseen(launch.start);
       if (launch.end < join_.gpu_on_ns || launch.operations.empty()) continue;
       for (const NcclJoin::Operation& o : launch.operations) {
         const OperationRecord& r = o.record;
         CommState* state = nullptr;
         for (CommState& c : report.comms)
           if (c.comm == r.comm) state = &c;
-        if (state) ++state->in_flight;
-        if (++told > kMostPerStream) continue;
+        if (state && !unseen) ++state->in_flight;
+        if (++told > (unseen ? 2 : 1) * kMostPerStream) continue;
         InFlight f;
         f.op = model::opNameOf(ring_->string(r.function));
         f.comm = r.comm;
@@ -231,6 +234,7 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
         auto last = stream_end_.find(stream);
         const uint64_t since = std::max(r.start, last == stream_end_.end() ? 0 : last->second);
         f.wait_ns = before == 0 ? static_cast<int64_t>(now > since ? now - since : 0) : 0;
+        f.unseen = unseen;
         report.in_flight.push_back(std::move(f));
       }
       ++before;
@@ -242,6 +246,13 @@ void RingFollower::read() {
   ring_->follow(
       cursors_, [this](const Record& r) { return wanted(r); },
       [this](uint32_t lane, const Record& r) { take(lane, r); });
+  // The last ones are enough: whoever has not come to an older one has not come to them either.
+  join_.giveUpUnseen(kMostPerStream, [](const NcclJoin::Operation&, const KernelRecord*) {});
+}
+
+/// Whether the GPU's work was recorded all the time of a step, as far as the last gap tells.
+bool RingFollower::recorded(const Step& s) const {
+  return join_.gpu_off_ns == 0 || (s.start >= join_.gpu_on_ns && (!join_.gpuIsOff() || s.end <= join_.gpu_off_ns));
 }
 
 /// Everything the ring holds. Of operations older than what the GPU's lane reaches back to nobody knows whether they
@@ -250,6 +261,7 @@ void RingFollower::readAnew() {
   join_ = {};
   oldest_gpu_ns_ = 0;
   if (ring_->wrapped(0)) {
+    join_.gpu_off_ns = ring_->header().gpu_off_ns.load();  // what said so may be gone
     oldest_gpu_ns_ = UINT64_MAX;
     ring::Cursors all;
     ring_->follow(
@@ -305,7 +317,9 @@ ProcessReport RingFollower::report(uint64_t now) {
   p.local_rank = h.local_rank.load();
   p.simulated = h.simulated != 0;
   p.activity = activity_;
-  if (last_work_ns_ != 0) p.quiet_ns = static_cast<int64_t>(now > last_work_ns_ ? now - last_work_ns_ : 0);
+  if (const uint64_t since = std::max(last_work_ns_, join_.gpu_off_ns == 0 ? 0 : join_.gpu_on_ns);
+      last_work_ns_ != 0 && !join_.gpuIsOff())
+    p.quiet_ns = static_cast<int64_t>(now > since ? now - since : 0);
   p.longest_wait_ns = longest_wait_ns_;
   p.missed = missed_;
   addProcess(now, p);
@@ -315,7 +329,10 @@ ProcessReport RingFollower::report(uint64_t now) {
   }
   while (!steps_.empty() && steps_.front().end + kLateKernelsNs < now) {
     const Step& s = steps_.front();
-    p.steps.push_back({s.step, static_cast<int64_t>(s.end - s.start), s.comm_ns});
+    StepTime& time = p.steps.emplace_back();
+    time.step = s.step;
+    time.duration_ns = static_cast<int64_t>(s.end - s.start);
+    if (recorded(s)) time.comm_ns = s.comm_ns;
     steps_.pop_front();
   }
   if (p.steps.size() > kMostSteps) p.steps.erase(p.steps.begin(), p.steps.end() - kMostSteps);

@@ -44,6 +44,7 @@ class RingFollower {
     int64_t comm_ns;
   };
   bool wanted(const ring::Record& record);
+  bool recorded(const Step& step) const;
   bool isNccl(uint32_t name);
   void read();
   void readAnew();
