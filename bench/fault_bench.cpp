@@ -26,8 +26,19 @@ struct Case {
 
 constexpr int kKinds = 9;
 
-/// Half of the jobs have stages and tensor groups.
-void layOut(sim::JobConfig& job, sim::Random& random) {
+/// Half of the jobs have stages and tensor groups, a quarter shards its parameters. `links`: those within a node are
+/// what is slow; `all`: all ranks must meet.
+void layOut(sim::JobConfig& job, bool links, bool all, sim::Random& random) {
+  const uint64_t which = random.next() % 8;
+  job.sharded = which < 2 && !links;
+  if (which < 4) return;
+  if (which == 4 && !links && !all && job.ranks <= 32) {
+    job.stages_only = true;
+    job.pipeline = job.ranks > 8 ? 8 : 4;
+    job.tensor = job.ranks / job.pipeline;
+    if (job.tensor <= job.gpus_per_node && job.gpus_per_node % job.tensor == 0) return;
+    job.stages_only = false;
+  }
   static constexpr int kStages[] = {1, 2, 4, 8}, kTensor[] = {0, 2, 4};
   job.tensor = kTensor[random.next() % 3];
   job.pipeline = kStages[random.next() % 4];
@@ -56,7 +67,7 @@ Case makeCase(int k, uint64_t seed) {
   c.job.gpus_per_node = c.job.ranks > 64 ? 8 : kPerNode[random.next() % 3];
   // A single communicator has nobody to be compared with: at least two nodes.
   while (c.job.ranks / c.job.gpus_per_node < 2) c.job.gpus_per_node /= 2;
-  if (random.next() % 2) layOut(c.job, random);
+  layOut(c.job, kind == 3 || kind == 7, kind == 8, random);
   c.job.events = static_cast<uint64_t>(c.job.ranks) * (24000 + random.next() % 24000);
   c.job.seed = seed * 1000 + static_cast<uint64_t>(k);
   sim::Faults& faults = c.job.faults = sim::Faults::none();
@@ -186,9 +197,11 @@ int main(int argc, char** argv) {
     char size[40] = "";
     std::snprintf(size, sizeof size, " %.0f %%", 100 * c.size);
     for (Score* s : {&by_kind[c.kind], &by_size[c.kind == "clean" || c.kind == "checkpoint" ? c.kind : c.kind + size],
-                     &by_kind[c.job.pipeline > 1 ? "with a pipeline"
-                              : c.job.tensor > 0 ? "with tensor groups"
-                                                 : "data parallel"]}) {
+                     &by_kind[c.job.stages_only    ? "stages only"
+                              : c.job.pipeline > 1 ? "with a pipeline"
+                              : c.job.tensor > 0   ? "with tensor groups"
+                              : c.job.sharded      ? "sharded"
+                                                   : "data parallel"]}) {
       ++s->runs;
       s->right += right;
       s->wrong += !right && wrong_one;
@@ -197,12 +210,16 @@ int main(int argc, char** argv) {
     confident_wrong += wrong_one && v.confidence >= 0.7;
     if (verbose || !right)
       std::printf(
-          "%s %3d  %-14s %+.2f %+.2f  %3d ranks, %d a node, pp %d tp %d, from %d of %d, jitter %.2f: %s (truth rank "
+          "%s %3d  %-14s %+.2f %+.2f  %3d ranks, %d a node, pp %d tp %d%s, from %d of %d, jitter %.2f: %s (truth rank "
           "%d, "
           "%d %s) sure %.2f\n",
           right ? "ok   " : "WRONG", k, c.kind.c_str(), c.size, c.other_size, c.job.ranks, c.job.gpus_per_node,
-          c.job.pipeline, c.job.tensor, c.job.faults.from_step, sim::Job(c.job).steps(), c.job.faults.jitter,
-          v.text.c_str(), c.rank, c.other_rank, c.node.c_str(), v.confidence);
+          c.job.pipeline, c.job.tensor,
+          c.job.sharded       ? " sharded"
+          : c.job.stages_only ? " stages only"
+                              : "",
+          c.job.faults.from_step, sim::Job(c.job).steps(), c.job.faults.jitter, v.text.c_str(), c.rank, c.other_rank,
+          c.node.c_str(), v.confidence);
     std::fflush(stdout);
   }
   std::filesystem::remove(path);

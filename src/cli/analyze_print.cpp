@@ -183,6 +183,7 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   if (!a.verdict.next.empty()) out += "  what to do: " + printable(a.verdict.next) + "\n";
   for (const std::string& s : a.verdict.also) out += "  also: " + printable(s) + "\n";
   for (const std::string& s : a.unknowns) out += "  unknown: " + printable(s) + "\n";
+  for (const std::string& s : a.notes) out += "  note: " + printable(s) + "\n";
   out += "\n" + counted(a.events, "event") + " of " + counted(static_cast<uint64_t>(a.ranks), "rank") +
          (a.nodes > 0 ? " on " + counted(static_cast<uint64_t>(a.nodes), "node") : "") + ", " + time(a.duration_us);
   if (!a.steps.empty()) {

@@ -16,6 +16,7 @@ struct Options {
   trace::ImportOptions import;
   std::string output;
   int64_t rank = -1;
+  std::string rules;
   bool json = false;
 };
 
@@ -63,7 +64,13 @@ void printJson(const trace::ImportReport& r, const std::string& output, uint64_t
 int run(Options& o) {
   auto start = std::chrono::steady_clock::now();
   if (o.rank >= 0) o.import.rank = o.rank;
-  o.import.collective_of = model::collectiveOfKernel;
+  o.import.collective_of = model::collectiveOfEvent;
+  if (!o.rules.empty()) {
+    auto rules = std::make_shared<model::CommRules>();
+    if (Status read = rules->addFile(o.rules); !read) return fail(read);
+    o.import.type_of = [rules](std::string_view category) { return rules->typeOf(category); };
+    o.import.collective_of = model::collectivesBy(rules);
+  }
   o.import.command = "tracesmith import";
   for (const std::string& path : o.import.paths) o.import.command += " " + path;
   o.import.command += " -o " + o.output;
@@ -99,6 +106,10 @@ void addImport(Command& app) {
   command.option("-o,--output", options->output, "Trace to write").required().type("FILE.sbt");
   command.option("--rank", options->rank, "Rank of a single input, overriding what the file says").check(nonNegative());
   command.option("--node", options->import.node, "Node the inputs were recorded on").type("NAME");
+  command
+      .option("--comm-rules", options->rules,
+              "Additional rules for what is communication, and for what the events of a category are")
+      .type("FILE");
   command.flag("--json", options->json, "Print the summary as JSON");
   command.run([options] { return run(*options); });
 }

@@ -69,6 +69,8 @@ int live(Options& o) {
   o.run.job.pipeline = o.job.pipeline;
   o.run.job.tensor = o.job.tensor;
   o.run.job.microbatches = o.job.microbatches;
+  o.run.job.stages_only = o.job.stages_only;
+  o.run.job.sharded = o.job.sharded;
   o.run.job.seed = o.job.seed;
   o.run.job.faults = o.job.faults;
   const char* folder = std::getenv("TRACESMITH_DIR");
@@ -119,6 +121,10 @@ void addSynth(Command& app) {
   command.option("--microbatches", o->job.microbatches, "Microbatches per step, with --pipeline or --tensor")
       .showDefault()
       .check(range(1, 64));
+  command.flag("--stages-only", o->job.stages_only,
+               "With --pipeline: stages exchange microbatches and nothing else; one rank or tensor group per stage");
+  command.flag("--sharded", o->job.sharded,
+               "Shard the parameters: every layer is gathered before it is used, and its gradients are scattered");
   command.option("--seed", o->job.seed, "Random seed; the same seed gives the same bytes").showDefault();
   command.option("--threads", o->threads, "Threads").showDefault().check(range(1, 256));
   command
@@ -134,6 +140,13 @@ void addSynth(Command& app) {
   command.option("--operations", o->run.job.operations, "Live: kernels, copies and collectives per rank and step")
       .showDefault()
       .check(range(24, 100000));
+  command
+      .option(
+          "--host-lag", o->run.host_lag_ms,
+          "Live: the host's records come this many ms later than the GPU's, as they do when the collector reads one "
+          "thread's records after another's")
+      .type("MS")
+      .check(nonNegative());
   command.option("--speed", o->run.speed, "Live: simulated seconds per second; 0 runs as fast as the rings are read")
       .showDefault()
       .check(nonNegative());
@@ -151,10 +164,9 @@ void addSynth(Command& app) {
         if (o->live == !o->output.empty()) return Status::invalid("give either -o FILE.sbt or --live");
         if (!o->faults.empty() || o->live) o->job.faults = sim::Faults::none();
         if (o->live) o->job.faults.clocks = false;
-        if (Status s = sim::checkLayout(o->job); !s) return s;
         for (const std::string& fault : o->faults)
           if (Status s = sim::addFault(o->job.faults, fault); !s) return s;
-        return {};
+        return sim::checkLayout(o->job);
       },
       [o] { return o->live ? live(*o) : synth(*o); });
 }

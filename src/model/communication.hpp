@@ -1,11 +1,14 @@
-// Which kernels are communication: rules over their names, from communication.def and from a file of the user's.
+// Which kernels and host ranges are communication, and what the categories of a profiler mean: rules over their names,
+// from communication.def and from a file of the user's.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tracesmith/common/status.hpp"
+#include "tracesmith/trace/schema.hpp"
 
 namespace tracesmith::model {
 
@@ -23,11 +26,25 @@ class CommRules {
   Status addFile(const std::string& path);
   /// nullptr: not communication.
   const CommRule* match(std::string_view kernel) const;
+  /// The same of a host range: "gloo:all_reduce".
+  const CommRule* matchHost(std::string_view range) const;
+  /// What a file says about events of this category; nothing: no rule is about it.
+  std::optional<trace::EventType> typeOf(std::string_view category) const;
   /// The built-in rules as a file.
   static std::string builtIn();
 
  private:
-  std::vector<CommRule> rules_;
+  struct CategoryRule {
+    std::string pattern;
+    trace::EventType type;
+  };
+  struct Lists {
+    std::vector<CommRule> kernels, hosts;
+    std::vector<CategoryRule> categories;
+  };
+  static Status parse(std::string_view text, const std::string& path, Lists& out);
+
+  Lists rules_;
 };
 
 /// What the built-in rules say about a kernel; nullptr: it is not communication. Each thread looks a name up once.

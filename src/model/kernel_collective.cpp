@@ -1,8 +1,8 @@
 #include "model/kernel_collective.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
-#include "model/communication.hpp"
 #include "model/operation.hpp"
 #include "trace/import/chrome_event.hpp"
 
@@ -49,7 +49,7 @@ int64_t placeOf(int64_t rank, std::string_view ranks) {
   return kNull;
 }
 
-CollectiveRow rowOf(const ImportedKernel& k, const CommRule* rule, const std::string& told) {
+CollectiveRow rowOf(const ImportedEvent& k, const CommRule* rule, const std::string& told) {
   CollectiveRow row;
   row.ts = k.row.ts;
   row.dur = k.row.dur;
@@ -59,20 +59,22 @@ CollectiveRow rowOf(const ImportedKernel& k, const CommRule* rule, const std::st
   row.correlation = k.row.correlation;
 
   const KernelWords words = kernelWords(k.name);
-  std::string op = !told.empty()             ? opNameOf(told)
-                   : !words.function.empty() ? opNameOf(words.function)
-                   : rule                    ? rule->op
-                                             : std::string();
+  std::string op = !told.empty()               ? opNameOf(told)
+                   : !words.function.empty()   ? opNameOf(words.function)
+                   : rule && !rule->op.empty() ? rule->op
+                   : !k.on_device              ? opNameOf(k.name.substr(k.name.find(':') + 1))
+                                               : std::string();
   auto string = [&](std::string_view s) { return s.empty() ? kNull : k.writer.string(s); };
   row.op = string(op);
   row.algo = string(words.algo);
   row.proto = string(words.proto);
   if (!words.words.empty() && k.shape.grid_x > 0) row.channels = k.shape.grid_x;  // NCCL runs one block a channel
   row.comm = string(textArg(k.event, "Process Group Name"));
-  row.seq = intArg(k.event, "Seq");
   row.group_size = int32Arg(k.event, "Group size");
   row.group_rank = placeOf(k.rank, textArg(k.event, "Process Group Ranks"));
   const OpKind kind = opKind(op);
+  // Sends and receives of all peers share one count there, which differs from rank to rank.
+  if (!isPair(kind) && kind != OpKind::send_recv) row.seq = k.seq;
   if (kind == OpKind::send) row.peer = int32Arg(k.event, "Dst Rank");
   if (kind == OpKind::recv) row.peer = int32Arg(k.event, "Src Rank");
   if (isRooted(kind)) row.peer = int32Arg(k.event, "Root Rank");
@@ -114,11 +116,36 @@ int64_t elementBytes(std::string_view dtype) {
   return s.starts_with("float8") ? 1 : 0;
 }
 
-std::optional<CollectiveRow> collectiveOfKernel(const ImportedKernel& k) {
-  const CommRule* rule = communicationOf(k.name);
-  const std::string told = textArg(k.event, "Collective name");
+namespace {
+
+/// `rule` is what some rules say about its name. What NCCL's calls on the host say is a row already: that of the
+/// kernel.
+std::optional<CollectiveRow> collectiveBy(const CommRule* rule, const ImportedEvent& e) {
+  if (!rule && !e.on_device) return {};
+  const std::string told = textArg(e.event, "Collective name");
   if (!rule && told.empty()) return {};
-  return rowOf(k, rule, told);
+  return rowOf(e, rule, told);
+}
+
+const CommRules& builtIn() {
+  static const CommRules rules;
+  return rules;
+}
+
+}  // namespace
+
+std::optional<CollectiveRow> collectiveOfEvent(const ImportedEvent& e) {
+  return collectiveBy(e.on_device ? communicationOf(e.name) : builtIn().matchHost(e.name), e);
+}
+
+CollectiveOfEvent collectivesBy(std::shared_ptr<const CommRules> rules) {
+  return [rules = std::move(rules),
+          known = std::unordered_map<std::string, const CommRule*>()](const ImportedEvent& e) mutable {
+    if (!e.on_device) return collectiveBy(rules->matchHost(e.name), e);
+    auto [it, fresh] = known.try_emplace(std::string(e.name), nullptr);
+    if (fresh) it->second = rules->match(e.name);
+    return collectiveBy(it->second, e);
+  };
 }
 
 }  // namespace tracesmith::model

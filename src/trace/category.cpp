@@ -37,7 +37,19 @@ constexpr Category kCategories[] = {
 EventType typeOfCategory(std::string_view category) {
   for (const Category& c : kCategories)
     if (c.name == category) return c.type;
+  // Calls of any other accelerator's libraries: xpu_runtime, mtia_runtime, privateuse1_driver, …
+  if (category.ends_with("_runtime")) return EventType::runtime;
+  if (category.ends_with("_driver")) return EventType::driver;
   return EventType::other;
+}
+
+EventType typeOfDeviceCategory(std::string_view category) {
+  auto has = [&](std::string_view word) { return category.find(word) != category.npos; };
+  if (category == "cuda_event") return EventType::other;  // a mark in a stream, not work
+  if (has("memcpy")) return EventType::memcpy;
+  if (has("memset")) return EventType::memset;
+  if (has("annotation")) return EventType::gpu_annotation;
+  return has("sync") ? EventType::sync : EventType::kernel;
 }
 
 std::string_view categoryOf(EventType type) {

@@ -228,6 +228,7 @@ TEST(Analyze, WithoutStepsTheTraceIsCutByItsCollectives) {
   SmallJob job;
   job.step_rows = false;
   job.slow[5] = 1.4;
+  job.kernels = 1;  // does not tell a step from a layer
   const Analysis a = analyzed(job);
   EXPECT_TRUE(a.steps.empty());
   EXPECT_TRUE(says(a, "no training steps"));
@@ -236,9 +237,22 @@ TEST(Analyze, WithoutStepsTheTraceIsCutByItsCollectives) {
   for (const CollectiveResult& c : a.collectives) EXPECT_EQ(c.culprit_rank, 5);
 }
 
+TEST(Analyze, WithoutStepsTheyAreFoundByTheirKernels) {
+  SmallJob job;
+  job.step_rows = false;
+  job.slow[5] = 1.4;
+  const Analysis a = analyzed(job);
+  ASSERT_GE(a.steps.size() + 1, 20u);  // the first may belong to the start-up
+  for (const StepResult& s : a.steps) EXPECT_EQ(s.ranks, 8);
+  EXPECT_EQ(a.verdict.rank, 5) << a.verdict.text;
+  ASSERT_EQ(a.notes.size(), 1u);
+  EXPECT_NE(a.notes[0].find("by kernels that repeat"), std::string::npos) << a.notes[0];
+}
+
 TEST(Analyze, WithoutStepsAndCollectivesTheTraceIsOneStep) {
   SmallJob job;
   job.step_rows = job.collectives = false;
+  job.kernels = 1;
   const Analysis a = analyzed(job);
   EXPECT_TRUE(says(a, "no training steps"));
   ASSERT_EQ(a.breakdown.size(), 8u);

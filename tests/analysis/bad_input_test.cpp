@@ -25,8 +25,9 @@ Analysis analyzed(const std::string& path) {
 bool blames(const Analysis& a) { return a.verdict.kind == VerdictKind::rank || a.verdict.kind == VerdictKind::link; }
 
 bool says(const Analysis& a, const std::string& part) {
-  for (const std::string& s : a.unknowns)
-    if (s.find(part) != s.npos) return true;
+  for (const auto* list : {&a.unknowns, &a.notes})
+    for (const std::string& s : *list)
+      if (s.find(part) != s.npos) return true;
   return false;
 }
 
@@ -55,10 +56,10 @@ TEST_P(RealBadInput, SaysWhatItCannotKnow) {
 INSTANTIATE_TEST_SUITE_P(Traces, RealBadInput,
                          ::testing::Values(Real{"OneOfTwoRanks", {"a100-nccl-rank0of2.json.gz"}, "only one rank"},
                                            Real{"OneOfEightRanks", {"b200-rank0of8.json.gz"}, "1 of 8 ranks"},
-                                           Real{"NoSteps", {"b200-rank0of8.json.gz"}, "no training steps"},
+                                           Real{"NoSteps", {"b200-rank0of8.json.gz"}, "steps are not marked"},
                                            Real{"NoCollectives", {"mi300-bert-small.json.gz"}, "no collectives"},
                                            Real{"NoGpu", {"corner-cases/no-gpu.json.gz"}, "no collectives"},
-                                           Real{"CpuOnly", {"corner-cases/cpu-only-rank34.json.gz"}, "no collectives"},
+                                           Real{"CpuOnly", {"corner-cases/cpu-only-rank34.json.gz"}, "only one rank"},
                                            Real{"NoRank", {"corner-cases/no-rank.json.gz"}, "no collectives"},
                                            Real{"TwoOf128Ranks",
                                                 {"two-of-128-ranks/sampled_rank-0.json.gz",

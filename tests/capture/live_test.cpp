@@ -104,7 +104,13 @@ TEST_F(Live, EveryRankIsRecordedWholeAndSaidToBeSimulated) {
   for (auto& [rank, n] : kernels) EXPECT_EQ(n, 5 * 60) << rank;
 }
 
-TEST_F(Live, CollectivesOfAllRanksMeet) {
+class LiveMeeting : public Live {
+ protected:
+  void playAndCheck();
+};
+
+/// Every operation has its kernel, and those of one collective end together.
+void LiveMeeting::playAndCheck() {
   play();
   struct Instance {
     std::set<int64_t> ranks;
@@ -125,6 +131,13 @@ TEST_F(Live, CollectivesOfAllRanksMeet) {
     EXPECT_EQ(static_cast<int64_t>(i.ranks.size()), i.size);
     EXPECT_GE(i.first_end, i.last_start);
   }
+}
+
+TEST_F(LiveMeeting, CollectivesOfAllRanksMeet) { playAndCheck(); }
+
+TEST_F(LiveMeeting, GathersAndScattersOfOneCommunicatorMeet) {
+  config_.job.sharded = true;
+  playAndCheck();
 }
 
 TEST_F(Live, AHangLeavesOneOperationPendingOnAllButOne) {

@@ -1,4 +1,4 @@
-// The NCCL plugin, called as NCCL calls it (versions 1 to 6), under `tracesmith run`: every operation is a row of
+// The NCCL plugin, called as NCCL calls it (versions 1 to 7), under `tracesmith run`: every operation is a row of
 // `collectives`, with its kernel where there was one.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ class NcclTest : public ::testing::Test {
 };
 
 class NcclVersion : public NcclTest, public ::testing::WithParamInterface<int> {};
-INSTANTIATE_TEST_SUITE_P(V, NcclVersion, ::testing::Range(1, 7));
+INSTANTIATE_TEST_SUITE_P(V, NcclVersion, ::testing::Range(1, 8));
 
 TEST_P(NcclVersion, EveryOperationIsARow) {
   const int version = GetParam();
@@ -84,7 +84,8 @@ TEST_P(NcclVersion, EveryOperationIsARow) {
     SCOPED_TRACE(std::string(e.op) + " of version " + std::to_string(version));
     EXPECT_EQ(c[i].s("op"), e.op);
     EXPECT_EQ(c[i].s("comm"), "0000000000c0ffee");
-    EXPECT_EQ(c[i].i("seq"), e.seq);
+    EXPECT_EQ(c[i].i("seq"), i < 6 ? static_cast<int64_t>(i) : 0) << "over all functions; by pair";
+    EXPECT_EQ(c[i].i("nccl_seq"), i < 6 ? e.seq : trace::kNull);
     EXPECT_EQ(c[i].i("rank"), 11) << "the job's";
     EXPECT_EQ(c[i].i("group_rank"), 3) << "the communicator's";
     EXPECT_EQ(c[i].i("group_size"), version >= 4 ? 8 : trace::kNull);
@@ -139,12 +140,15 @@ TEST_F(NcclTest, ThreadsDoNotDisturbEachOther) {
   std::map<int64_t, int64_t> next;
   const std::vector<Row> c = collectives();
   EXPECT_EQ(c.size(), 6u * 200);
+  std::set<int64_t> numbers;
   std::map<int64_t, int64_t> last;  // stream → start of the kernel before
   for (const Row& row : c) {
     expectKernel(row, k);
     const int64_t thread = row.i("stream") - 20;
-    EXPECT_EQ(row.i("seq"), next[thread]++);
-    EXPECT_EQ(row.i("elements"), 1000 * (thread + 1) + row.i("seq")) << "a thread's operation has another's kernel";
+    EXPECT_EQ(row.i("nccl_seq"), next[thread]++);
+    EXPECT_TRUE(numbers.insert(row.i("seq")).second);
+    EXPECT_EQ(row.i("elements"), 1000 * (thread + 1) + row.i("nccl_seq"))
+        << "a thread's operation has another's kernel";
     EXPECT_GT(row.i("ts"), last[thread]);
     last[thread] = row.i("ts");
   }
@@ -170,14 +174,27 @@ TEST_F(NcclTest, SendsAndReceivesAreCountedByPairWhoeverRecords) {
             (std::map<std::string, std::vector<std::string>>{{"0000000000c0ffee", each}, {"0000000000c101ee", each}}));
 }
 
+TEST_P(NcclVersion, CollectivesAreCountedOverAllFunctionsWhoeverRecords) {
+  ASSERT_EQ(run({"numbers", std::to_string(GetParam())}).rc, 0);
+  std::map<std::string, std::vector<std::string>> seen;
+  for (const Row& r : collectives())
+    seen[r.s("comm")].push_back(r.s("op") + " " + std::to_string(r.i("seq")) + " " + std::to_string(r.i("nccl_seq")));
+  // One was called while nobody recorded; another was captured, which takes a number.
+  const std::string last = GetParam() >= 5 ? "reduce_scatter 5 1" : "reduce_scatter 4 1";
+  const std::map<std::string, std::vector<std::string>> expected = {
+      {"0000000000c0ffee", {"all_gather 0 0", "all_gather 1 1", "all_gather 3 2", last}},
+      {"0000000000000bee", {"all_reduce 0 0", "all_gather 2 0"}}};
+  EXPECT_EQ(seen, expected);
+}
+
 TEST_F(NcclTest, StaleAndForeignHandlesDoNoHarm) {
   const Output o = run({"stale"}, {"--proxy"});
   ASSERT_EQ(o.rc, 0) << o.err;
   const std::vector<Row> c = collectives();
   ASSERT_EQ(c.size(), 2u) << "what came without a context belongs to nobody";
-  EXPECT_EQ(c[0].i("seq"), 42);
+  EXPECT_EQ(c[0].i("nccl_seq"), 42);
   expectKernel(c[0], kernels());
-  EXPECT_EQ(c[1].i("seq"), 43);
+  EXPECT_EQ(c[1].i("nccl_seq"), 43);
   EXPECT_TRUE(c[1].null("algo"));
   EXPECT_EQ(rows(trace(), "proxy_ops").size(), 0u);
 }
@@ -186,8 +203,13 @@ TEST_F(NcclTest, GraphReplaysAreRowsOfTheirOwn) {
   const Output o = run({"graph"});
   ASSERT_EQ(o.rc, 0) << o.err;
   const std::vector<Row> c = collectives();
-  EXPECT_EQ(c.size(), 5001u);
-  for (const Row& row : c) expectInFlight(row);
+  ASSERT_EQ(c.size(), 5001u);
+  for (size_t i = 0; i < 5000; ++i) {
+    expectInFlight(c[i]);
+    EXPECT_TRUE(c[i].null("seq")) << "one call, any number of replays";
+  }
+  expectKernel(c[5000], kernels());
+  EXPECT_EQ(c[5000].i("seq"), 1) << "the one that was captured has a number";
   EXPECT_TRUE(losses(trace()).empty());
 }
 
@@ -238,7 +260,8 @@ TEST_F(NcclTest, UnloadedAndLoadedAgainItGoesOn) {
   const std::vector<Row> c = collectives();
   ASSERT_EQ(c.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(c[i].i("seq"), static_cast<int64_t>(i));
+    EXPECT_EQ(c[i].i("seq"), 0) << "each communicator counts from 0";
+    EXPECT_EQ(c[i].i("nccl_seq"), static_cast<int64_t>(i));
     EXPECT_EQ(c[i].s("comm"), "000000000000010" + std::to_string(i));
   }
 }
@@ -252,7 +275,7 @@ TEST_F(NcclTest, MoreCommunicatorsThanPlacesTurnNobodyOff) {
     if (c.i("elements") == 2) first += c.s("comm") == "0000000000001000";
     if (c.i("elements") == 3) {
       char hash[32];
-      std::snprintf(hash, sizeof hash, "%016llx", 0x9000ull + static_cast<unsigned long long>(c.i("seq")));
+      std::snprintf(hash, sizeof hash, "%016llx", 0x9000ull + static_cast<unsigned long long>(c.i("nccl_seq")));
       later += c.s("comm") == hash;
     }
   }
@@ -270,7 +293,8 @@ TEST_F(NcclTest, TwoRanksOfOneProcessAreTold) {
   for (const Row& row : c) {
     EXPECT_EQ(row.i("group_rank"), row.i("stream") - 20);
     EXPECT_EQ(row.i("group_size"), 2);
-    EXPECT_EQ(row.i("seq"), 7);
+    EXPECT_EQ(row.i("seq"), 0);
+    EXPECT_EQ(row.i("nccl_seq"), 7);
   }
 }
 
@@ -293,12 +317,12 @@ TEST_F(NcclTest, ALostKernelDoesNotShiftTheOthers) {
   const std::vector<Row> c = collectives();
   ASSERT_EQ(c.size(), 20u);
   for (const Row& row : c) {
-    if (row.s("op") == "all_gather" && row.i("seq") == 3) {
+    if (row.s("op") == "all_gather" && row.i("nccl_seq") == 3) {
       expectInFlight(row);
       continue;
     }
     expectKernel(row, k);
-    EXPECT_EQ(row.i("correlation"), row.i("seq") * 2 + (row.s("op") == "all_gather" ? 1 : 2));
+    EXPECT_EQ(row.i("correlation"), row.i("nccl_seq") * 2 + (row.s("op") == "all_gather" ? 1 : 2));
   }
   EXPECT_EQ(losses(trace()), (std::map<std::string, int64_t>{{"bad timestamp", 1}}));
 }

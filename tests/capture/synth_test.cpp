@@ -38,6 +38,59 @@ TEST(Synth, GivesExactlyTheEventsAskedFor) {
     }
 }
 
+TEST(Synth, ShardedLayersAreGatheredAheadAndScatteredInTheOrderOfTheCalls) {
+  const Job job({.events = 20000, .ranks = 4, .seed = 5, .sharded = true, .faults = Faults::none()});
+  const auto& models = job.collectives();
+  JobRows rows(job);
+  ASSERT_TRUE(rows.nextWindow(1));
+  int turns = 0;  // from one function to the other
+  for (size_t k = 1; k < models.size(); ++k) turns += std::string(models[k].op) != models[k - 1].op;
+  EXPECT_GE(turns, 3);
+  for (int rank = 0; rank < 4; ++rank) {
+    std::vector<std::pair<int64_t, int64_t>> work;  // of the first step
+    rows.events(rank, [&](const SimEvent& e, int step) {
+      if (step == rows.firstStep() && e.type == EventType::kernel && !e.collective) work.emplace_back(e.start, e.end);
+    });
+    ASSERT_FALSE(work.empty());
+    auto time = [&](size_t k) { return rows.collective(rows.firstStep(), rank, k); };
+    EXPECT_GE(work.front().first, time(0).end) << "a layer waits for its parameters";
+    EXPECT_LT(time(1).enqueue, work.front().first) << "the next layer is gathered meanwhile";
+    for (size_t k = 1; k < models.size(); ++k) {
+      EXPECT_GT(time(k).enqueue, time(k - 1).enqueue);
+      EXPECT_GE(time(k).start, time(k - 1).end) << "one after the other on a communicator, whatever their streams";
+    }
+  }
+}
+
+TEST(Synth, AStageWaitsInsideItsReceives) {
+  const Job job(
+      {.events = 20000, .ranks = 4, .gpus_per_node = 4, .pipeline = 4, .stages_only = true, .faults = Faults::none()});
+  JobRows rows(job);
+  ASSERT_TRUE(rows.nextWindow(1));
+  const int step = rows.firstStep();
+  int waits = 0, receives = 0;
+  for (int rank = 0; rank < 4; ++rank)
+    for (size_t k = 0; k < job.collectives().size(); ++k) {
+      const CollectiveModel& model = job.collectives()[k];
+      if (!job.takesPart(rank, model)) continue;
+      ASSERT_TRUE(model.pair()) << "nothing joins all ranks";
+      if (!model.receives()) continue;
+      const CollectiveTime &here = rows.collective(step, rank, k),
+                           &sent = rows.collective(step, job.peerOf(rank, model), k + 2);
+      EXPECT_GT(here.end, sent.start);
+      waits += here.start < sent.start;
+      ++receives;
+    }
+  EXPECT_EQ(receives, 3 * 2 * 4);
+  EXPECT_GE(2 * waits, receives);
+}
+
+TEST(Synth, RefusesLayoutsThatItCannotPlay) {
+  EXPECT_FALSE(checkLayout({.ranks = 4, .pipeline = 2, .sharded = true}));
+  EXPECT_FALSE(checkLayout({.ranks = 4, .pipeline = 2, .stages_only = true}));
+  EXPECT_TRUE(checkLayout({.ranks = 4, .pipeline = 2, .tensor = 2, .stages_only = true}));
+}
+
 class Sample : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -161,8 +161,7 @@ TEST_F(Events, ATimelineIsOneOrderOverAllNodes) {
     ++count;
     changes += node != before;
     before = node;
-    if (event.type == EventType::NCCLComplete)
-      ends[event.metadata["nccl_seq"]].insert(event.timestamp + event.duration);
+    if (event.type == EventType::NCCLComplete) ends[event.metadata["seq"]].insert(event.timestamp + event.duration);
   }
   EXPECT_EQ(timeline.lastError(), "");
   EXPECT_EQ(count, timeline.event_count);

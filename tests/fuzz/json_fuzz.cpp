@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RowSink::Options sink;
   sink.thread = false;
   ImportShared shared;
-  shared.collective_of = model::collectiveOfKernel;
+  shared.collective_of = model::collectiveOfEvent;
   JsonStreamOptions options;
   options.window_bytes = static_cast<size_t>(data[0] % 64) * 7 + 1;
   options.max_value_bytes = 4096;

@@ -50,7 +50,8 @@ TEST(RingRecords, ANameKeepsItsNumbers) {
 TEST(RingRecords, WhatIsNotKnownOfAnOperationStaysUnknown) {
   constexpr OperationRecord none = operationOf(encode(OperationRecord{}));
   static_assert(none.rank == -1 && none.ranks == 0 && none.peer == -1 && none.root == -1);
-  static_assert(none.sequence == kUnknown && none.comm == 0 && !none.pair);
+  static_assert(none.sequence == kUnknown && none.nccl_sequence == kUnknown && none.comm == 0 && !none.pair);
+  static_assert(!none.captured);
   constexpr OperationRecord o{.pair = true,
                               .function = 8,
                               .start = 1,
@@ -70,6 +71,11 @@ TEST(RingRecords, WhatIsNotKnownOfAnOperationStaysUnknown) {
   static_assert(back.ranks == 4096 && back.peer == 4095 && back.datatype == 8 && back.algo == 7 && back.proto == 3);
   static_assert(back.channels == 64 && back.root == 2);
   static_assert(nccl::bytesOf(back) == 4000);
+  constexpr uint64_t kLarge = 0xfedcba987654;
+  constexpr OperationRecord numbers = operationOf(encode(
+      OperationRecord{.sequence = kLarge - 1, .elements = kLarge, .nccl_sequence = kLarge + 1, .captured = true}));
+  static_assert(numbers.sequence == kLarge - 1 && numbers.elements == kLarge && numbers.nccl_sequence == kLarge + 1);
+  static_assert(numbers.captured && back.nccl_sequence == kUnknown);
 }
 
 TEST(RingRecords, AProxyOperationTellsWhatWasMeasured) {

@@ -35,7 +35,7 @@ struct Imported {
     writeFile(dir / "in.json", bytes);
     options.paths = {dir / "in.json"};
     options.spill_path = dir / "out.sbt";
-    options.collective_of = model::collectiveOfKernel;
+    if (!options.collective_of) options.collective_of = model::collectiveOfEvent;
     run();
   }
   void run() {

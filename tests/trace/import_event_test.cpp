@@ -306,5 +306,69 @@ TEST(ImportEvent, WhatCannotBeKeptIsCounted) {
   EXPECT_EQ(at(only(t.rows("losses"), "cause", "unknown phase"), "detail"), R"({"ph":"Z","ts":1})");
 }
 
+TEST(ImportEvent, WorkOfAcceleratorsNobodyToldUsAbout) {
+  auto typeOf = [](const char* category, const char* args) {
+    Imported t(asArray(R"({"ph":"X","name":"n","cat":")" + std::string(category) +
+                       R"(","pid":3,"tid":4,"ts":1,"dur":2,"args":)" + args + "}"));
+    return at(t.rows("events").at(0), "type");
+  };
+  EXPECT_EQ(typeOf("mtia_ccp_events", R"({"device":3,"stream":4})"), "kernel");
+  EXPECT_EQ(typeOf("npu_memcpy", R"({"stream":4})"), "memcpy");
+  EXPECT_EQ(typeOf("npu_sync", R"({"stream":4})"), "sync");
+  EXPECT_EQ(typeOf("mtia_runtime", R"({"device":3})"), "runtime");
+  EXPECT_EQ(typeOf("privateuse1_driver", "{}"), "driver");
+  for (const char* args : {"{}", R"({"device":"cpu"})", R"({"device":-1,"stream":-1})"})
+    EXPECT_EQ(typeOf("mtia_ccp_events", args), "other") << args;
+  EXPECT_EQ(typeOf("cuda_event", R"({"stream":4})"), "other");
+  Imported t(asArray(
+      R"({"ph":"X","name":"n","cat":"mtia_ccp_events","pid":9,"tid":9,"ts":1,"dur":2,"args":{"device":3,"stream":4}})"));
+  auto row = t.rows("events").at(0);
+  EXPECT_EQ(at(row, "device"), "3");
+  EXPECT_EQ(at(row, "stream"), "4");
+  EXPECT_EQ(at(row, "args"), R"({"cat":"mtia_ccp_events"})");
+}
+
+TEST(ImportEvent, RulesOfAFileSayWhatACategoryIs) {
+  auto rules = std::make_shared<model::CommRules>();
+  test::TempDir dir;
+  test::writeFile(dir / "rules", "category:npu_* kernel\nmy_exchange* mine all_gather\nhost:ring:* ring\n");
+  ASSERT_TRUE(rules->addFile(dir / "rules"));
+  ImportOptions options;
+  options.type_of = [rules](std::string_view category) { return rules->typeOf(category); };
+  options.collective_of = model::collectivesBy(rules);
+  Imported t(asArray(R"({"ph":"X","name":"my_exchange_1","cat":"npu_op","pid":3,"tid":4,"ts":1,"dur":2},
+                        {"ph":"X","name":"ring:all_reduce","cat":"cpu_op","pid":3,"tid":4,"ts":3,"dur":2})"),
+             options);
+  auto rows = t.rows("collectives");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(at(rows[0], "op"), "all_gather");
+  EXPECT_EQ(at(rows[0], "device"), "3");
+  EXPECT_EQ(at(rows[1], "op"), "all_reduce");
+  test::writeFile(dir / "bad", "category:npu_* gpu\n");
+  const Status bad = rules->addFile(dir / "bad");
+  EXPECT_NE(bad.message().find("line 1 is not a rule: write category:PATTERN TYPE"), std::string::npos)
+      << bad.message();
+}
+
+TEST(ImportEvent, RankFromTheFileNameWhereNothingElseSaysIt) {
+  auto rankOf = [](const char* file, const char* text) {
+    test::TempDir dir;
+    test::writeFile(dir / file, text);
+    ImportOptions options;
+    options.paths = {dir / file};
+    auto writer = Writer::create(dir / "out.sbt", {});
+    auto report = importTraces(options, **writer);
+    EXPECT_TRUE((*writer)->close());
+    if (!report || report->ranks.size() != 1) return std::string("none");
+    return std::to_string(*report->ranks.begin()) + (report->warnings.empty() ? "" : " by name");
+  };
+  const char* plain = R"([{"ph":"X","name":"n","pid":3,"tid":4,"ts":1,"dur":2}])";
+  EXPECT_EQ(rankOf("step5_rank-3.json", plain), "3 by name");
+  EXPECT_EQ(rankOf("rank12.json", plain), "12 by name");
+  EXPECT_EQ(rankOf("rank1_of_rank4.json", plain), "none");
+  EXPECT_EQ(rankOf("franks.json", plain), "none");
+  EXPECT_EQ(rankOf("rank1.json", R"({"distributedInfo":{"rank":2},"traceEvents":[]})"), "2");
+}
+
 }  // namespace
 }  // namespace tracesmith::trace

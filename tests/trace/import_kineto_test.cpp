@@ -238,6 +238,41 @@ TEST(ImportCollectives, FromArgsAndName) {
   EXPECT_NE(at(t.rows("events").at(0), "args").find("\"Collective name\":\"allreduce\""), std::string::npos);
 }
 
+TEST(ImportCollectives, NumberFromTheCallWhereTheKernelHasNone) {
+  auto call = [](int id, const char* seq) {
+    return R"({"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":10,"tid":11,"ts":1,"dur":2,"args":{"External id":)" +
+           std::to_string(id) + R"(,"Collective name":"allreduce","Seq":)" + seq + "}},";
+  };
+  Imported t(asArray(call(5, "7") + call(6, "\"odd\"") +
+                     ncclKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", R"("External id":5)") + "," +
+                     ncclKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", R"("External id":6)") + "," +
+                     ncclKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", R"("External id":5,"Seq":9)")));
+  auto rows = t.rows("collectives");
+  ASSERT_EQ(rows.size(), 3u);  // calls are not rows of their own
+  EXPECT_EQ(at(rows[0], "seq"), "7");
+  EXPECT_EQ(at(rows[1], "seq"), "NULL");
+  EXPECT_EQ(at(rows[2], "seq"), "9");
+}
+
+TEST(ImportCollectives, CountOfAllSendsAndReceivesIsNoNumberOfAPair) {
+  Imported t(asArray(ncclKernel("ncclDevKernel_SendRecv(x)", R"("Collective name":"send","Dst Rank":1,"Seq":3)")));
+  EXPECT_EQ(at(t.rows("collectives").at(0), "seq"), "NULL");
+  EXPECT_EQ(at(t.rows("collectives").at(0), "peer"), "1");
+}
+
+TEST(ImportCollectives, OfLibrariesOnTheHost) {
+  Imported t(asArray(
+      R"({"ph":"X","name":"gloo:all_reduce","ts":4,"dur":2,"tid":2,"pid":"CPU functions","args":{}},
+         {"ph":"X","name":"aten::mm","ts":4,"dur":2,"tid":1,"pid":"CPU functions","args":{}},
+         {"ph":"X","cat":"user_annotation","name":"nccl:all_reduce","ts":4,"dur":2,"tid":1,"pid":"CPU functions"}
+)"));
+  EXPECT_EQ(
+      t.rows("collectives"),
+      (std::vector<test::Row>{
+          {{"ts", "4000"}, {"dur", "2000"}, {"ts_end", "6000"}, {"op", "all_reduce"}, {"name", "gloo:all_reduce"}}}));
+  EXPECT_EQ(at(only(t.rows("events"), "name", "aten::mm"), "type"), "cpu_op");
+}
+
 TEST(ImportCollectives, GroupRankWhereTheRankIsKnown) {
   std::string event = ncclKernel("ncclDevKernel_Broadcast_RING_LL(x)",
                                  R"("Collective name":"broadcast","Process Group Ranks":"[0, 5, 9]")");

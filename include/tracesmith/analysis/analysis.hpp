@@ -129,6 +129,7 @@ struct Analysis {
   Verdict verdict;
   bool simulated = false;             ///< no measurement
   std::vector<std::string> unknowns;  ///< what the answer cannot know, and why
+  std::vector<std::string> notes;     ///< how it knows what the trace does not say
   uint64_t events = 0;
   int ranks = 0, nodes = 0, world_size = 0;  ///< world_size 0: not known
   double duration_us = 0;  ///< from the first to the last that ranks did, as `info` and the page say it

@@ -50,7 +50,9 @@ enum class NCCLDataType {
 };
 
 struct NCCLOperation {
-  uint64_t op_id = 0;  ///< number within its communicator; of a send or receive among those with its peer
+  /// Number within its communicator, over all functions; of a send or receive among those with its peer.
+  uint64_t op_id = 0;
+  std::optional<uint64_t> nccl_seq;  ///< NCCL's own number, which counts each function by itself
   NCCLOpType op_type = NCCLOpType::Unknown;
   NCCLRedOp red_op = NCCLRedOp::Unknown;  ///< from the kernel's name, where it says so
   NCCLDataType data_type = NCCLDataType::Unknown;
@@ -112,7 +114,8 @@ class TRACESMITH_API NCCLTracker {
   uint64_t operationsDropped() const;
 
   std::vector<TraceEvent> toTraceEvents() const;
-  /// Writes into the NCCL kernels among the events (metadata nccl_op, nccl_comm, nccl_seq, nccl_bytes) what they did.
+  /// Writes into the NCCL kernels among the events (metadata nccl_op, nccl_comm, seq, nccl_seq, nccl_bytes) what they
+  /// did.
   void correlateWithGPUEvents(std::vector<TraceEvent>& gpu_events) const;
 
   struct Statistics {

@@ -70,7 +70,7 @@ std::vector<std::string> estimateClocks(const PartTable& table, sync::Clocks& cl
     const size_t stride = std::max<size_t>(1, table.instances.size() / 4000);
     for (size_t i = 0; i < table.instances.size(); i += stride) {
       const Instance& in = table.instances[i];
-      if (!endsTogether(in.op)) continue;
+      if (!endsTogether(in.op) || !in.possible) continue;
       // One reading of the reference: the median of the ends on known clocks.
       std::vector<int64_t> ends;
       std::map<uint32_t, int64_t> raw;

@@ -67,7 +67,7 @@ std::vector<Observation> observe(const PartTable& table, const sync::Clocks& clo
   std::vector<std::vector<int64_t>> ends(table.domains.size());
   for (size_t i = 0; i < table.instances.size(); i += stride) {
     const Instance& in = table.instances[i];
-    if (!endsTogether(in.op) || in.count < 2) continue;
+    if (!endsTogether(in.op) || in.count < 2 || !in.possible) continue;
     Observation o;
     for (uint32_t k = 0; k < in.count; ++k) {
       const Part& p = table.parts[table.order[in.first + k]];

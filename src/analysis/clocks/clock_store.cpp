@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "analysis/clocks/clock_refine.hpp"
+#include "analysis/collectives/rejoin.hpp"
 #include "base/file.hpp"
 #include "trace/batch.hpp"
 #include "trace/block_bytes.hpp"
@@ -94,7 +95,9 @@ Result<Refinement> storeRefinedClocks(const std::string& path) {
       if (clock.refined()) return refinement;  // done already
     Result<PartTable> table = loadParts(**reader, *names);
     if (!table) return table.status();
+    if (Result<Rejoined> rejoined = rejoinKernels(**reader, *names, *table); !rejoined) return rejoined.status();
     TS_TRY(match(**reader, *names, *table));
+    findImpossible(*table);
     refinement = refineClocks(*table, clocks);
     for (const Block& b : (*reader)->blocks()) stream = std::max(stream, b.stream);
   }

@@ -83,6 +83,29 @@ std::set<uint32_t> numberedByPair(const PartTable& table) {
   return numbered;
 }
 
+/// Communicators whose collectives are numbered by function, as NCCL does, and not over all of them: there a number
+/// comes again on a rank with another function.
+std::set<uint32_t> numberedByFunction(const PartTable& table) {
+  std::set<uint32_t> numbered;
+  for (const auto& [process, range] : table.of_process) {
+    std::map<uint32_t, OpKind> first;                                // by communicator
+    std::map<uint32_t, std::unordered_map<int64_t, OpKind>> owners;  // of numbers, where there are several functions
+    for (size_t i = range.first; i < range.second; ++i) {
+      const Part& p = table.parts[i];
+      if (isPair(p.op) || p.seq == kNull || p.comm == kNoName || numbered.contains(p.comm)) continue;
+      if (first.try_emplace(p.comm, p.op).first->second != p.op) owners[p.comm];
+    }
+    for (size_t i = range.first; i < range.second && !owners.empty(); ++i) {
+      const Part& p = table.parts[i];
+      if (isPair(p.op) || p.seq == kNull) continue;
+      auto numbers = owners.find(p.comm);
+      if (numbers == owners.end()) continue;
+      if (numbers->second.try_emplace(p.seq, p.op).first->second != p.op) numbered.insert(p.comm);
+    }
+  }
+  return numbered;
+}
+
 /// Kernels of operations that are rows of `collectives`. One of them without a row was launched before recording began,
 /// or its row was lost: nobody knows which communicator it belongs to, though all others are known.
 class ToldKernels {
@@ -104,6 +127,7 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
   GroupLists lists;
   TS_TRY(lists.load(reader, names));
   table.by_pair = numberedByPair(table);
+  const std::set<uint32_t> by_function = numberedByFunction(table);
   const ToldKernels told(table);
   std::map<Key, uint32_t> ids;
   std::vector<uint32_t> comm_of(table.parts.size());
@@ -133,28 +157,39 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
   for (Communicator& c : table.comms) c.size = std::max(c.size, static_cast<int32_t>(c.members.size()));
 
   // The number of a part: its sequence, or its place; a sequence that comes again (a new communicator with the old
-  // name) counts on from the largest.
+  // name) counts on from the largest. Kernels of different streams need not run in the order of their calls.
   std::vector<int64_t> number(table.parts.size());
+  std::vector<OpKind> function(table.parts.size(), OpKind::other);
   int64_t next_alone = 0;
   for (const auto& [process, range] : table.of_process) {
     struct State {
-      int64_t next = 0, last = INT64_MIN, base = 0, highest = -1;
+      int64_t next = 0, base = 0, highest = -1;
+      std::unordered_set<int64_t> seen;
     };
-    std::unordered_map<uint32_t, State> states;
-    for (size_t i = range.first; i < range.second; ++i) {
+    std::map<std::pair<uint32_t, OpKind>, State> states;
+    std::vector<uint32_t> calls;
+    for (size_t i = range.first; i < range.second; ++i) calls.push_back(static_cast<uint32_t>(i));
+    auto called = [&](uint32_t i) {
+      return table.parts[i].enqueue == kNull ? table.parts[i].ts : table.parts[i].enqueue;
+    };
+    std::stable_sort(calls.begin(), calls.end(), [&](uint32_t a, uint32_t b) { return called(a) < called(b); });
+    for (uint32_t i : calls) {
       if (comm_of[i] == alone) {
         number[i] = next_alone++;
         continue;
       }
-      State& s = states[comm_of[i]];
+      const Part& p = table.parts[i];
+      if (!isPair(p.op) && by_function.contains(p.comm)) function[i] = p.op;
+      State& s = states[{comm_of[i], function[i]}];
       if (!numbered[comm_of[i]]) {
         number[i] = s.next++;
         continue;
       }
-      const int64_t seq = table.parts[i].seq;
-      if (seq <= s.last) s.base = s.highest + 1 - seq;
-      s.last = seq;
-      number[i] = seq + s.base;
+      if (!s.seen.insert(p.seq + s.base).second) {
+        s.base = s.highest + 1 - p.seq;
+        s.seen.insert(p.seq + s.base);
+      }
+      number[i] = p.seq + s.base;
       s.highest = std::max(s.highest, number[i]);
     }
   }
@@ -162,6 +197,7 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
   for (uint32_t i = 0; i < table.order.size(); ++i) table.order[i] = i;
   std::sort(table.order.begin(), table.order.end(), [&](uint32_t a, uint32_t b) {
     if (comm_of[a] != comm_of[b]) return comm_of[a] < comm_of[b];
+    if (function[a] != function[b]) return function[a] < function[b];
     return number[a] != number[b] ? number[a] < number[b] : a < b;
   });
   for (uint32_t i = 0; i < table.order.size();) {
@@ -172,7 +208,7 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
     }
     uint32_t end = i;
     while (end < table.order.size() && comm_of[table.order[end]] == comm &&
-           number[table.order[end]] == number[table.order[i]])
+           function[table.order[end]] == function[table.order[i]] && number[table.order[end]] == number[table.order[i]])
       ++end;
     Instance in;
     in.first = i;

@@ -137,13 +137,34 @@ void addParts(PartTable& table, std::vector<Part> more) {
   findDomains(table);
 }
 
+uint64_t findImpossible(PartTable& table) {
+  constexpr int64_t kToleranceNs = 20'000;
+  uint64_t found = 0;
+  for (Instance& in : table.instances) {
+    if (!endsTogether(in.op) || in.count < 2) continue;
+    struct Span {
+      int64_t last_start = INT64_MIN, first_end = INT64_MAX;
+    };
+    std::map<uint32_t, Span> spans;  // by clock domain: on one clock there is no doubt
+    for (uint32_t k = 0; k < in.count; ++k) {
+      const Part& p = table.parts[table.order[in.first + k]];
+      Span& s = spans[table.domain_of.at(p.process)];
+      s.last_start = std::max(s.last_start, p.ts);
+      s.first_end = std::min(s.first_end, p.end);
+    }
+    for (const auto& [domain, s] : spans) in.possible &= s.first_end + kToleranceNs >= s.last_start;
+    found += !in.possible;
+  }
+  return found;
+}
+
 Contradictions contradictions(const PartTable& table, const sync::Clocks& clocks) {
   Contradictions out;
   const int64_t tolerance = toleranceOf(clocks);
   const size_t stride = std::max<size_t>(1, table.instances.size() / 2000);
   for (size_t i = 0; i < table.instances.size(); i += stride) {
     const Instance& in = table.instances[i];
-    if (!endsTogether(in.op) || in.count < 2) continue;
+    if (!endsTogether(in.op) || in.count < 2 || !in.possible) continue;
     int64_t last_start = INT64_MIN, first_end = INT64_MAX;
     for (uint32_t k = 0; k < in.count; ++k) {
       const Part& p = table.parts[table.order[in.first + k]];
@@ -186,10 +207,11 @@ void settle(PartTable& table, const sync::Clocks& clocks) {
     in.last_start = part(last).ts;
     in.wait_ns = in.exposed_wait_ns = 0;
     in.last_part = -1;
+    in.consistent = in.possible;
     // Who is kept by the last to come: all by a late root of a broadcast, nobody by another late rank there.
     const Waiting waiting = waitingIn(in.op);
     if (waiting == Waiting::unknown || (waiting == Waiting::for_root && root != last)) continue;
-    if (waiting == Waiting::all) in.consistent = in.first_end + tolerance >= in.last_start;
+    if (waiting == Waiting::all) in.consistent = in.possible && in.first_end + tolerance >= in.last_start;
     if (in.count < 2 || !in.consistent) continue;
     in.last_part = static_cast<int32_t>(table.order[in.first + last]);
     bool kept = false;

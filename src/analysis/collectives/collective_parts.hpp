@@ -23,6 +23,8 @@ struct Part {
   int64_t bytes = trace::kNull;
   int64_t enqueue = trace::kNull;  ///< when the host called it
   int64_t correlation = trace::kNull;
+  int64_t late_before_ns = 0, late_ns = 0;  ///< until it started and ended: how long its rank's host was late, in all
+  int64_t slack_ns = 0;  ///< when it started, what was computed for it had been done for so long; set by that pass too
   int64_t exposed_ns = 0;  ///< of it, with no computation under it; set by the pass over the rank's events
   int32_t process = 0;
   int32_t group_size = -1;  ///< −1: not known
@@ -52,6 +54,7 @@ struct Instance {
   int32_t last_part = -1;       ///< part of the last to come, by index; −1: cannot be said
   int32_t step = -1;
   bool complete = false;   ///< all ranks are there
+  bool possible = true;    ///< on each clock by itself no rank left before the last came, after findImpossible()
   bool consistent = true;  ///< no rank left before the last came, as far as the clocks allow to say
 
   int64_t transferNs() const { return last_end - last_start; }
@@ -101,6 +104,9 @@ Result<PartTable> loadParts(const trace::Reader& reader, const Names& names);
 void addParts(PartTable& table, std::vector<Part> more);
 /// Finds the instances: by (communicator, sequence), else by order within the process group.
 Status match(const trace::Reader& reader, const Names& names, PartTable& table);
+/// Marks collectives that some rank would have left before another came, both on one clock: no clock can be blamed for
+/// them, they are not one operation. Returns how many there are.
+uint64_t findImpossible(PartTable& table);
 /// Clocks of domains that are not known, from collectives that end together. Times of parts are raw.
 /// Returns the domains for which there was no way to know.
 std::vector<std::string> estimateClocks(const PartTable& table, sync::Clocks& clocks);

@@ -63,6 +63,10 @@ Phase PhaseTimeline::at(int64_t ts) const {
   return ts < it->to ? it->phase : Phase::none;
 }
 
+bool PhaseTimeline::has(Phase phase) const {
+  return std::any_of(segments_.begin(), segments_.end(), [phase](const Segment& s) { return s.phase == phase; });
+}
+
 Union PhaseTimeline::of(Phase phase) const {
   Union out;
   for (const Segment& s : segments_)

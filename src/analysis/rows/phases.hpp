@@ -23,6 +23,7 @@ class PhaseTimeline {
   PhaseTimeline(const std::vector<HostRange>& ranges, const std::vector<Phase>& phases);
   bool empty() const { return segments_.empty(); }
   Phase at(int64_t ts) const;
+  bool has(Phase phase) const;
   /// The time the host was in the phase.
   Union of(Phase phase) const;
 

@@ -16,6 +16,8 @@ namespace {
 
 using namespace trace;
 
+constexpr size_t kMostThreads = 1024;  // that launch something; a process with more is not a training job
+
 /// Blocks whose processes no other task has, and which of their processes to take.
 struct Task {
   std::vector<const Block*> blocks;
@@ -111,13 +113,15 @@ class Loader {
     if (!decoder_.decode(block, events::ts, ts_) || !decoder_.decode(block, events::dur, dur_) ||
         !decoder_.decode(block, events::type, type_) || !decoder_.decode(block, events::name, name_) ||
         !decoder_.decode(block, events::correlation, correlation_) || !decoder_.decode(block, events::rank, rank_) ||
-        !decoder_.decode(block, events::stream, stream_) || !decoder_.decode(block, events::launch, launch_))
+        !decoder_.decode(block, events::stream, stream_) || !decoder_.decode(block, events::launch, launch_) ||
+        !decoder_.decode(block, events::tid, tid_))
       return;
     const bool need_pid = rank_.hasNulls() || rank_.allNull();
     if (need_pid && !decoder_.decode(block, events::pid, pid_)) return;
     const std::vector<uint32_t>& numbers = names_.stream(block.stream);
     const int64_t *ts = ts_.data<int64_t>(), *dur = dur_.data<int64_t>(), *correlation = correlation_.data<int64_t>(),
                   *stream = stream_.data<int64_t>();
+    const int64_t* tid = tid_.data<int64_t>();
     const auto* name = name_.data<uint32_t>();
     const auto* launch = launch_.data<uint32_t>();
     const auto* type = type_.data<uint8_t>();
@@ -148,26 +152,29 @@ class Loader {
       if (on_device) {
         const uint32_t shape = launch_.valid(r) && launch[r] < numbers.size() ? numbers[launch[r]] : kNoName;
         rows->device.push_back(
-            {ts[r], end, has_id ? correlation[r] : kNull, number, shape, streamIndex(*rows, stream[r]), kind});
+            {ts[r], end, has_id ? correlation[r] : kNull, number, shape, indexOf(rows->streams, stream[r]), kind});
       } else if (has_id) {
-        rows->calls.push_back({ts[r], end, correlation[r], number});
+        const bool known = tid_.valid(r) && rows->threads.size() < kMostThreads;
+        const int32_t thread = known ? indexOf(rows->threads, tid[r]) : -1;
+        rows->calls.push_back({ts[r], end, correlation[r], number, thread});
       } else if (options_.wanted_ranges && number != kNoName && (*options_.wanted_ranges)[number]) {
         rows->ranges.push_back({ts[r], end, number});
       }
     }
   }
 
-  static int32_t streamIndex(RankRows& rows, int64_t stream) {
-    auto it = std::find(rows.streams.begin(), rows.streams.end(), stream);
-    if (it == rows.streams.end()) it = rows.streams.insert(it, stream);
-    return static_cast<int32_t>(it - rows.streams.begin());
+  /// Of few values.
+  static int32_t indexOf(std::vector<int64_t>& values, int64_t value) {
+    auto it = std::find(values.begin(), values.end(), value);
+    if (it == values.end()) it = values.insert(it, value);
+    return static_cast<int32_t>(it - values.begin());
   }
 
   const Names& names_;
   const RankRowsOptions& options_;
   BlockDecoder decoder_;
   RankRows spare_;  // nothing but memory
-  ColumnData ts_, dur_, type_, name_, correlation_, rank_, pid_, stream_, launch_;
+  ColumnData ts_, dur_, type_, name_, correlation_, rank_, pid_, stream_, launch_, tid_;
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ struct HostCall {
   int64_t ts, end;
   int64_t correlation;
   uint32_t name;
+  int32_t thread;  ///< index in RankRows::threads; −1: not known
 };
 
 /// A host range or operator whose name says a phase of training, as `wanted` chose.
@@ -40,7 +41,7 @@ struct RankRows {
   std::vector<DeviceEvent> device;  ///< by ts
   std::vector<HostCall> calls;      ///< by ts
   std::vector<HostRange> ranges;    ///< by ts
-  std::vector<int64_t> streams;
+  std::vector<int64_t> streams, threads;
   int64_t first = INT64_MAX, last = INT64_MIN;  ///< of all its events with a duration
 
   int64_t rank() const { return process >= 0 ? process : trace::kNull; }

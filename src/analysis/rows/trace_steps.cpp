@@ -32,7 +32,8 @@ Status addRanges(const Reader& reader, const Names& names, TraceSteps& out) {
     const EventRow& row = rows.row();
     if (row.ts == kNull || row.dur == kNull || row.name == kNull) continue;
     const int64_t number = numbers[static_cast<size_t>(row.name)];
-    if (number != kNull) out.by_process[processOf(row.rank, row.pid)].push_back({row.ts, row.ts + row.dur, number});
+    if (number != kNull)
+      out.by_process[processOf(row.rank, row.pid)].push_back({row.ts, row.ts + row.dur, number, kNull});
   }
   return rows.status();
 }
@@ -48,15 +49,16 @@ Result<TraceSteps> TraceSteps::load(const Reader& reader, const Names& names) {
     if (row.ts == kNull || row.dur == kNull || row.step == kNull || __builtin_add_overflow(row.ts, row.dur, &end))
       return;
     const int64_t process = processOf(row.rank, row.pid);
-    out.by_process[process].push_back({row.ts, end, row.step});
+    out.by_process[process].push_back({row.ts, end, row.step, kNull});
     if (row.name == kNull || !names.text(static_cast<uint32_t>(row.name)).starts_with("ProfilerStep#")) return;
     profiler.insert(static_cast<uint32_t>(row.name));
-    out.profiler_steps[process].push_back({row.ts, end, row.step});
+    out.profiler_steps[process].push_back({row.ts, end, row.step, kNull});
     auto [it, fresh] = out.last_profiler_step.try_emplace(process, row.ts);
     if (!fresh) it->second = std::max(it->second, row.ts);
   }));
   out.profiler_names = profiler.size();
   if (out.by_process.empty()) TS_TRY(addRanges(reader, names, out));
+  if (!out.by_process.empty()) out.source = StepSource::marks;
   for (auto* map : {&out.by_process, &out.profiler_steps})
     for (auto& [process, list] : *map)
       std::stable_sort(list.begin(), list.end(), [](const RankStep& a, const RankStep& b) { return a.ts < b.ts; });

@@ -11,8 +11,12 @@
 namespace tracesmith::analysis {
 
 struct RankStep {
-  int64_t ts, end, step;  ///< raw ns of the rank's node
+  int64_t ts, end, step;          ///< raw ns of the rank's node
+  int64_t called = trace::kNull;  ///< when its host called the first operation, of a step found by them
 };
+
+/// How the steps of a trace are known, best first. `windows`: they are not, these are only stretches of time.
+enum class StepSource : uint8_t { marks, operations, kernels, windows, none };
 
 struct TraceSteps {
   std::map<int64_t, std::vector<RankStep>> by_process;      ///< by ts
@@ -20,7 +24,8 @@ struct TraceSteps {
   std::map<int64_t, std::vector<RankStep>> profiler_steps;  ///< those called ProfilerStep#n, by ts
   size_t profiler_names = 0;                                ///< distinct ProfilerStep#n of the trace
 
-  bool windows = false;  ///< no steps were marked: these are stretches of time
+  StepSource source = StepSource::none;
+  bool try_kernels = false;  ///< better steps may be found in the kernels of each rank
 
   /// The rows of `steps`; where there are none, ranges called "step 12", "iteration 12", ….
   static Result<TraceSteps> load(const trace::Reader& reader, const Names& names);

@@ -157,9 +157,13 @@ std::string toJson(const Analysis& a, const std::string& file) {
   j.writer().key("verdict").beginObject();
   writeFields(j.writer(), a.verdict);
   j.writer().endObject();
-  j.writer().key("unknowns").beginArray();
-  for (const std::string& s : a.unknowns) j.writer().value(s);
-  j.writer().endArray();
+  auto texts = [&](const char* key, const std::vector<std::string>& list) {
+    j.writer().key(key).beginArray();
+    for (const std::string& s : list) j.writer().value(s);
+    j.writer().endArray();
+  };
+  texts("unknowns", a.unknowns);
+  texts("notes", a.notes);
   writeHta(j, a.hta);
   auto fields = [&](const auto& s) { writeFields(j.writer(), s); };
   j.array("steps", a.steps, fields);

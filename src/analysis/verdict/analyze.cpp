@@ -4,11 +4,14 @@
 #include <set>
 
 #include "analysis/clocks/clock_refine.hpp"
+#include "analysis/collectives/rejoin.hpp"
 #include "analysis/hta/hta.hpp"
 #include "analysis/rows/each_row.hpp"
 #include "analysis/verdict/job_data.hpp"
 #include "analysis/verdict/unfinished.hpp"
+#include "base/count.hpp"
 #include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "sync/recording_span.hpp"
 #include "tracesmith/trace/scan.hpp"
 
@@ -38,8 +41,24 @@ class Analyzer {
     Result<PartTable> table = loadParts(reader_, *names);
     if (!table) return table.status();
     job_.table = std::move(*table);
-    if (steps->by_process.empty()) cutByCollectives(job_.table, *steps);
-    windows_ = steps->windows;
+    Result<Rejoined> rejoined = rejoinKernels(reader_, *names, job_.table);
+    if (!rejoined) return rejoined.status();
+    if (rejoined->moved + rejoined->without > 0)
+      out_.notes.push_back(counted(rejoined->moved, "operation") +
+                           " had no kernel or that of another operation and were joined again by their launches" +
+                           (rejoined->without ? "; for " + std::to_string(rejoined->without) +
+                                                    " more no kernel was found, and they were left out"
+                                              : ""));
+    if (steps->by_process.empty()) {
+      bool kernels = false;
+      for (const Block* b : reader_.blocks(tableOf<EventRow>()))
+        kernels |= b->types() >> static_cast<int>(EventType::kernel) & 1;
+      findByOperations(job_.table, kernels, *steps);
+      if (steps->by_process.empty()) {
+        steps->try_kernels = true;
+        cutByCollectives(job_.table, *steps);
+      }
+    }
     Result<sync::Clocks> clocks = sync::readClocks(reader_);
     if (!clocks) return clocks.status();
     job_.clocks = std::move(*clocks);
@@ -48,10 +67,27 @@ class Analyzer {
     if (!telemetry) return telemetry.status();
     job_.telemetry = std::move(*telemetry);
     TS_TRY(sideTables());
-    TS_TRY(eachEvent(*steps, reference.get(), rules));
+    const KernelReference usual = reference.get();
+    TS_TRY(eachEvent(*steps, usual, rules));
+    source_ = steps->source;
+    if (steps->try_kernels) {
+      size_t found = 0;
+      for (const RankFigures& r : job_.ranks) found += r.by_kernels;
+      if (found > 0 && found < job_.ranks.size()) {
+        // Steps of some ranks cannot be compared with stretches of others.
+        steps->try_kernels = false;
+        for (Part& p : job_.table.parts) p.step = -1;
+        TS_TRY(eachEvent(*steps, usual, rules));
+      } else if (found > 0) {
+        source_ = StepSource::kernels;
+      }
+    }
+    addParts(job_.table, std::move(recognised_));
+    if (source_ == StepSource::operations || source_ == StepSource::kernels) numberFoundSteps(job_);
     TS_TRY(match(reader_, *names, job_.table));
     clocksAndTimes();
-    sumUpSteps(job_, windows_, out_);
+    sumUpSteps(job_, source_, out_);
+    leaveOutStartUp(job_, source_);
     TS_TRY(blame());
     collectives();
     findTraffic(job_, *names_, out_);
@@ -88,6 +124,12 @@ class Analyzer {
                                    job_.device_of[row.rank] = row.local_rank;
                                }));
     for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
+    std::map<std::string, std::set<int64_t>> gpus;  // by node
+    TS_TRY(eachRow<DeviceRow>(reader_, *names_, {devices::node, devices::device},
+                              [&](const DeviceRow& row, auto&&) { gpus[text(row.node)].insert(row.device); }));
+    std::map<std::string, size_t> ranks;
+    for (const auto& [process, range] : job_.table.of_process) ++ranks[job_.nodeOf(process)];
+    for (const auto& [node, count] : ranks) job_.gpus_shared |= gpus.contains(node) && count > gpus[node].size();
     return {};
   }
 
@@ -100,7 +142,8 @@ class Analyzer {
     options.wanted_ranges = &context.wanted;
     options.progress = options_.progress;
     std::mutex mutex;
-    std::vector<Part> recognised;
+    job_.ranks.clear();
+    recognised_.clear();
     auto visit = [&](RankRows& rows, size_t) {
       const Launches launches(rows);
       if (options_.hta) hta.add(rows, launches);
@@ -109,14 +152,13 @@ class Analyzer {
         parts = std::span(job_.table.parts).subspan(it->second.first, it->second.second - it->second.first);
       RankFigures figures = rankFigures(context, rows, launches, parts);
       std::lock_guard lock(mutex);
-      recognised.insert(recognised.end(), figures.recognised.begin(), figures.recognised.end());
+      recognised_.insert(recognised_.end(), figures.recognised.begin(), figures.recognised.end());
       figures.recognised = {};
       if (!rows.device.empty() || !parts.empty()) job_.ranks.push_back(std::move(figures));
     };
     TS_TRY(eachRank(reader_, *names_, options, visit));
     std::sort(job_.ranks.begin(), job_.ranks.end(),
               [](const RankFigures& a, const RankFigures& b) { return a.process < b.process; });
-    addParts(job_.table, std::move(recognised));
     out_.hta = hta.finish();
     out_.events = reader_.rows(tableOf<EventRow>());
     out_.ranks = static_cast<int>(job_.ranks.size());
@@ -124,6 +166,11 @@ class Analyzer {
   }
 
   void clocksAndTimes() {
+    if (const uint64_t impossible = findImpossible(job_.table))
+      out_.unknowns.push_back(
+          counted(impossible, "collective") + (impossible == 1 ? " has" : " have") +
+          " ranks that left before another one of the same node arrived: " + (impossible == 1 ? "it is" : "they are") +
+          " not one operation and " + (impossible == 1 ? "was" : "were") + " left out");
     std::vector<std::string> missing;
     for (const std::string& d : job_.table.domains)
       if (!job_.clocks.contains(d)) missing.push_back(d);
@@ -137,7 +184,7 @@ class Analyzer {
                         : "for " + std::to_string(lost.size()) +
                               " of them there are no collectives to estimate from, so who was late there is unknown"));
     const Contradictions found = contradictions(job_.table, job_.clocks);
-    if (found.wrong * 20 > found.checked) {
+    if (job_.table.domains.size() > 1 && found.wrong * 20 > found.checked) {
       // What the trace says about its clocks cannot be: ranks would leave collectives before the last came.
       job_.clocks.clear();
       job_.clocks_known = estimateClocks(job_.table, job_.clocks).empty();
@@ -178,6 +225,7 @@ class Analyzer {
       const Instance& in = t.instances[i];
       out_.incomplete += !in.complete;
       out_.inconsistent += !in.consistent;
+      off_clock_ += in.possible && !in.consistent;
       if (!options_.collectives) continue;
       CollectiveResult c;
       c.index = in.index;
@@ -216,17 +264,37 @@ class Analyzer {
     if (out_.incomplete > 0)
       add(std::to_string(out_.incomplete) + " of " + std::to_string(job_.table.instances.size()) +
           " collectives lack some of their ranks: their transfer time is unknown");
-    if (out_.inconsistent > 0)
-      add(std::to_string(out_.inconsistent) +
+    if (off_clock_ > 0)
+      add(std::to_string(off_clock_) +
           " collectives contradict the clocks (a rank left before the last one arrived) and were left out");
     if (out_.unmatched > 0)
       add(std::to_string(out_.unmatched) + " parts of collectives have ids that do not match and were left out");
     if (job_.table.parts.empty()) add("cannot tell who waited: the trace has no collectives");
-    if (windows_)
+    static constexpr const char* kMark =
+        "mark them in the training loop, with torch.cuda.nvtx.range_push(f\"step {i}\") and range_pop(), or with "
+        "tracesmith_step_begin(i) and tracesmith_step_end()";
+    const bool by_operations = source_ == StepSource::operations;
+    if (by_operations || source_ == StepSource::kernels)
+      out_.notes.push_back("steps are not marked: found " + counted(out_.steps.size(), "step") + " of " +
+                           humanNs(job_.step_ns) + " by " + (by_operations ? "operations" : "kernels") +
+                           " that repeat themselves; for exact ones, " + kMark);
+    else if (source_ == StepSource::windows)
       add("no training steps are marked: the trace was divided by its collectives into " +
-          std::to_string(job_.steps.size()) + " intervals, which count as steps");
+          std::to_string(job_.steps.size()) + " intervals, which count as steps; " + kMark);
     else if (job_.step_ns == 0)
-      add("no training steps are marked: the whole trace counts as one step, so when a problem started is unknown");
+      add(std::string("no training steps are marked: the whole trace counts as one step, so when a problem started is "
+                      "unknown; ") +
+          kMark);
+    if (job_.gpus_shared)
+      out_.notes.push_back(
+          "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
+          "time later, so only the time they idle counts as its cost");
+    size_t by_thread = 0;
+    for (const RankFigures& r : job_.ranks) by_thread += r.phases_by_thread;
+    if (by_thread > 0)
+      out_.notes.push_back(
+          "phases are not all marked: what was not is told apart by launching thread (torch launches "
+          "the backward pass on a thread of its own) and by the names of optimizer kernels");
     uint64_t lost = 0;
     for (const LossResult& l : out_.losses) lost += l.count;
     if (lost > 0) add(std::to_string(lost) + " records were lost (see losses): the figures of those ranks are too low");
@@ -240,7 +308,9 @@ class Analyzer {
   const Names* names_ = nullptr;
   JobData job_;
   std::vector<int32_t> roots_;
-  bool windows_ = false;  // steps are only stretches of time
+  uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks
+  StepSource source_ = StepSource::none;
+  std::vector<Part> recognised_;  // by their kernels
   Analysis out_;
 };
 

@@ -60,7 +60,7 @@ namespace {
 
 /// By instance: the wait that is usual for it. A stage of a pipeline waits for the one before by design, so of sends
 /// and receives only what is more than that counts: more than between the same stages, at the same place in a step,
-/// of the pipelines beside it and in other steps.
+/// of the pipelines beside it and in other steps; or what a stage that always takes longer than the others adds.
 std::vector<double> usualWaits(const JobData& job) {
   const PartTable& t = job.table;
   using Key = std::tuple<uint32_t, int32_t, int32_t, uint32_t>;  // pair (places unknown), places, number in its step
@@ -95,12 +95,19 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
   };
   std::unordered_map<int32_t, Sum> sums;
   const std::vector<double> usual = usualWaits(job);
+  std::map<int64_t, double> longer;  // by process: the part of its time that the others do not need
+  for (size_t r = 0; r < job.ranks.size(); ++r)
+    if (const RankEvidence& e = evidence[r]; e.significant)
+      longer[job.ranks[r].process] =
+          info(e.cause).what_if == CauseWhatIf::pause ? std::min(1.0, e.excess) : e.excess / (1 + e.excess);
   for (size_t i = 0; i < roots.size(); ++i) {
     if (roots[i] == kNobody) continue;
     const Instance& in = job.table.instances[i];
     Sum& s = sums[roots[i]];
     const auto wait = static_cast<double>(in.wait_ns);
-    const double counted = wait > 0 ? std::max(0.0, wait - usual[i]) / wait : 0;
+    double counted = wait > 0 ? std::max(0.0, wait - usual[i]) / wait : 0;
+    if (auto own = longer.find(roots[i]); own != longer.end() && isPair(in.op))
+      counted = std::max(counted, own->second);
     s.cost += counted * wait / 1000;
     s.lost += counted * static_cast<double>(in.exposed_wait_ns) / 1000;
     s.present += in.count;
@@ -110,7 +117,7 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
   const bool pipeline = std::any_of(job.table.instances.begin(), job.table.instances.end(),
                                     [](const Instance& in) { return in.op == OpKind::send || in.op == OpKind::recv; });
   std::vector<Blame> out;
-  const int64_t bound = worstBound(job.clocks);
+  const int64_t bound = job.table.domains.size() < 2 ? 0 : worstBound(job.clocks);  // one clock is never off itself
   for (size_t r = 0; r < job.ranks.size(); ++r) {
     const auto process = static_cast<int32_t>(job.ranks[r].process);
     const Sum s = sums.contains(process) ? sums[process] : Sum();

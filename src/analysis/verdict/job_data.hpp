@@ -22,6 +22,7 @@ struct JobData {
   std::map<int64_t, int64_t> device_of;  ///< by process
   std::map<int64_t, uint64_t> lost;      ///< records lost, by process
   bool clocks_known = true;              ///< every domain has a clock
+  bool gpus_shared = false;              ///< a node has more ranks than GPUs
   int64_t start = 0, end = 0;            ///< reference clock
   double step_ns = 0;                    ///< median step of the median rank; 0: no steps
   /// What ranks, and links by their group, cost nothing now and would cost once what costs most is well, % of the
@@ -63,10 +64,18 @@ std::vector<LinkEvidence> findLinks(const JobData& job);
 Status addProxyLinks(const trace::Reader& reader, const Names& names, const JobData& job,
                      std::vector<LinkEvidence>& links);
 
+/// Steps that nobody marked: what the operations of every rank repeat. Leaves `steps` as it is where they do not.
+/// `kernels`: the trace has kernels, which say more than an operation or two that repeat.
+void findByOperations(const PartTable& table, bool kernels, TraceSteps& steps);
+/// Steps that were found are numbered from 0 on all ranks, so that the last is the same one. Those in front that are
+/// much longer than usual warm up: they belong to the start-up.
+void numberFoundSteps(JobData& job);
+/// Operations before the first step (and after the last, where steps were found) are not the job's: nobody is blamed.
+void leaveOutStartUp(JobData& job, StepSource source);
 /// Without steps, stretches between the same collectives on every rank are what can be compared.
 void cutByCollectives(const PartTable& table, TraceSteps& steps);
-/// Fills the steps and times of the job, and what `out` says about them. `windows`: steps are only stretches of time.
-void sumUpSteps(JobData& job, bool windows, Analysis& out);
+/// Fills the steps and times of the job, and what `out` says about them.
+void sumUpSteps(JobData& job, StepSource source, Analysis& out);
 /// Fills the communication matrix of `out`.
 void findTraffic(const JobData& job, const Names& names, Analysis& out);
 /// The critical path, and what the job would gain if something were different. Fills saved_pct of blame and links, and

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "analysis/rows/repetition.hpp"
 #include "analysis/verdict/job_data.hpp"
 #include "base/statistics.hpp"
 
@@ -33,7 +34,136 @@ Breakdown breakdownOf(const JobData& job, const RankFigures& r, const StepFigure
   return b;
 }
 
+/// One operation of a rank, as its host called it.
+struct Called {
+  int64_t time;     // of the call; of its start where not all calls of the rank are known
+  int64_t call;     // kNull: not known
+  int64_t ts, end;  // on the device; the call where it did not end
+  uint64_t what;
+};
+
+/// In the order of the calls: the same on every rank of a communicator.
+std::map<int64_t, std::vector<Called>> callsOf(const PartTable& table) {
+  std::map<int64_t, std::vector<Called>> out;
+  std::set<int64_t> unknown;  // processes some calls of which have no time
+  auto add = [&](const Part& p, bool ended) {
+    const auto peer = static_cast<uint64_t>(p.peer < 0 ? INT32_MAX : p.peer - p.process);
+    const uint64_t what = combined(combined(static_cast<uint64_t>(p.op), static_cast<uint64_t>(p.bytes)),
+                                   combined(static_cast<uint64_t>(p.group_size), peer));
+    if (p.enqueue == kNull) unknown.insert(p.process);
+    out[p.process].push_back({p.enqueue, p.enqueue, ended ? p.ts : p.enqueue, ended ? p.end : p.enqueue, what});
+  };
+  for (const Part& p : table.parts) add(p, true);
+  for (const OpenPart& o : table.open)
+    if (o.part.enqueue != kNull) add(o.part, false);
+  for (auto& [process, calls] : out) {
+    if (unknown.contains(process))
+      for (Called& c : calls) {
+        c.time = c.ts;
+        c.call = kNull;
+      }
+    std::stable_sort(calls.begin(), calls.end(), [](const Called& a, const Called& b) { return a.time < b.time; });
+  }
+  return out;
+}
+
+/// The steps of one rank, and how many operations one has. The last may be cut: it ends where it begins then.
+std::vector<RankStep> stepsOf(const std::vector<Called>& calls, uint64_t& first, size_t& length) {
+  std::vector<uint64_t> symbols;
+  std::vector<int64_t> times;
+  for (const Called& c : calls) {
+    symbols.push_back(c.what);
+    times.push_back(c.time);
+  }
+  std::vector<RankStep> out;
+  const std::optional<Repetition> found = findRepetition(symbols, times, first);
+  if (!found) return out;
+  first = found->first;
+  length = found->length;
+  for (size_t s = 0; s < found->starts.size(); ++s) {
+    const size_t from = found->starts[s];
+    const bool last = s + 1 == found->starts.size();
+    int64_t end = calls[from].ts;
+    if (!last)
+      end = std::max(end, calls[found->starts[s + 1]].ts);
+    else if (from + found->length <= calls.size())
+      for (size_t i = from; i < from + found->length; ++i) end = std::max(end, calls[i].end);
+    out.push_back({calls[from].ts, end, static_cast<int64_t>(out.size()), calls[from].call});
+  }
+  return out;
+}
+
 }  // namespace
+
+void findByOperations(const PartTable& table, bool kernels, TraceSteps& steps) {
+  constexpr size_t kTelling = 3;  // operations; steps of fewer may be layers: kernels tell
+  constexpr size_t kEdges = 3;    // steps that some ranks have and others have not
+  std::map<int64_t, std::vector<RankStep>> found;
+  uint64_t first = 0;
+  size_t least = SIZE_MAX, most = 0, shortest = SIZE_MAX;
+  const auto all = callsOf(table);
+  for (const auto& [process, calls] : all) {
+    size_t length = 0;
+    std::vector<RankStep> own = stepsOf(calls, first, length);
+    if (own.empty()) continue;
+    least = std::min(least, own.size());
+    most = std::max(most, own.size());
+    shortest = std::min(shortest, length);
+    found[process] = std::move(own);
+  }
+  if (found.empty() || found.size() != all.size() || most - least > kEdges) return;
+  if (kernels && shortest < kTelling) return;
+  steps.by_process = std::move(found);
+  steps.source = StepSource::operations;
+  steps.try_kernels = kernels;
+}
+
+void numberFoundSteps(JobData& job) {
+  constexpr double kWarm = 1.25;      // times the usual step: it still warms up
+  constexpr size_t kMostOfSteps = 4;  // at most a quarter of the steps does
+  size_t most = 0;
+  for (const RankFigures& r : job.ranks) most = std::max(most, r.steps.size());
+  if (most == 0) return;
+  // The last step is the same one on all ranks. Which of the first are much longer than usual, on any of them?
+  std::vector<std::vector<double>> lengths(most);
+  for (const RankFigures& r : job.ranks)
+    for (size_t s = 0; s < r.steps.size(); ++s)
+      lengths[most - r.steps.size() + s].push_back(us(r.steps[s].end - r.steps[s].ts));
+  std::vector<double> usual;
+  for (const auto& values : lengths) usual.push_back(median(values));
+  size_t first = 0;
+  auto everywhere = [&](size_t s) { return lengths[s].size() == job.ranks.size(); };
+  auto warm = [&](size_t s) {
+    return everywhere(s) && *std::max_element(lengths[s].begin(), lengths[s].end()) < kWarm * median(usual);
+  };
+  while (first < most / kMostOfSteps && !warm(first)) ++first;
+  for (RankFigures& r : job.ranks) {
+    const auto shift = static_cast<int64_t>(most) - static_cast<int64_t>(r.steps.size()) - static_cast<int64_t>(first);
+    const int64_t before = r.steps.empty() ? 0 : r.steps.front().step;
+    for (size_t s = 0; s < r.steps.size(); ++s) r.steps[s].step = static_cast<int64_t>(s) + shift;
+    std::erase_if(r.steps, [](const StepFigures& f) { return f.step < 0; });
+    auto parts = job.table.of_process.find(r.process);
+    if (parts == job.table.of_process.end()) continue;
+    for (size_t i = parts->second.first; i < parts->second.second; ++i)
+      if (int32_t& step = job.table.parts[i].step; step >= 0)
+        step = std::max(-1, step - static_cast<int32_t>(before - shift));
+  }
+}
+
+void leaveOutStartUp(JobData& job, StepSource source) {
+  if (job.step_ns <= 0) return;
+  PartTable& t = job.table;
+  const bool found = source == StepSource::operations || source == StepSource::kernels;
+  std::vector<Instance> kept;
+  for (const Instance& in : t.instances) {
+    // What the device still does after the last mark belongs to that step.
+    const bool outside = in.last_end <= job.start || (found && in.first_start >= job.end);
+    for (uint32_t k = 0; k < in.count; ++k)
+      t.parts[t.order[in.first + k]].instance = outside ? UINT32_MAX : static_cast<uint32_t>(kept.size());
+    if (!outside) kept.push_back(in);
+  }
+  t.instances = std::move(kept);
+}
 
 void cutByCollectives(const PartTable& table, TraceSteps& steps) {
   constexpr size_t kLeast = 12, kMost = 20;
@@ -50,12 +180,12 @@ void cutByCollectives(const PartTable& table, TraceSteps& steps) {
   const size_t windows = std::min(kMost, count / 2);
   for (const auto& [process, parts] : *largest)
     for (size_t w = 0; w < windows; ++w)
-      steps.by_process[process].push_back(
-          {parts[w * (count - 1) / windows]->ts, parts[(w + 1) * (count - 1) / windows]->ts, static_cast<int64_t>(w)});
-  steps.windows = true;
+      steps.by_process[process].push_back({parts[w * (count - 1) / windows]->ts,
+                                           parts[(w + 1) * (count - 1) / windows]->ts, static_cast<int64_t>(w), kNull});
+  steps.source = StepSource::windows;
 }
 
-void sumUpSteps(JobData& job, bool windows, Analysis& out) {
+void sumUpSteps(JobData& job, StepSource source, Analysis& out) {
   std::set<int64_t> numbers;
   for (const RankFigures& r : job.ranks)
     for (const StepFigures& f : r.steps) numbers.insert(f.step);
@@ -87,10 +217,9 @@ void sumUpSteps(JobData& job, bool windows, Analysis& out) {
   std::vector<double> all;
   for (size_t i = 0; i < steps.size(); ++i) all.push_back(steps[i].duration_us = median(durations[i]));
   if (job.start > job.end) job.start = job.end = 0;
-  if (!job.steps.empty() && job.steps.back() != kNull && !windows) {
-    job.step_ns = 1000 * median(all);
-    out.steps = std::move(steps);
-  }
+  if (job.steps.empty() || job.steps.back() == kNull || source == StepSource::windows) return;
+  job.step_ns = 1000 * median(all);
+  out.steps = std::move(steps);
 }
 
 }  // namespace tracesmith::analysis

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kLeastSlow = 0.015;       // of a transfer
 constexpr double kLeastBandwidth = 0.025;  // of its part that grows with the bytes
+constexpr double kLeastOwnPast = 0.1;      // of a transfer, where no peers say that it was not the whole network
 constexpr double kSure = 4.5;              // standard errors
 constexpr size_t kLeastSteps = 12;         // to know how much a single communicator varies
 
@@ -141,7 +142,9 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
     double excess = row.peers ? middle : 0, sure = row.peers ? middle / error : 0;
     link.compared_with = row.peers ? "communicators of the same shape" : "its own past";
     const Trend trend = trendOfOne(steps, row.peers ? common_noise : noiseOf({steps}));
-    if (trend.changed && (row.peers || trend.points >= kLeastSteps)) {
+    // The end of a recording is not the usual state of a job: a change has to last.
+    const bool lasts = steps.size() - trend.since >= std::max<size_t>(kLeastSteps, steps.size() / 10);
+    if (trend.changed && lasts && (row.peers || trend.points >= kLeastSteps)) {
       double before = 0, count = 0;
       for (size_t i = 0; i < trend.since; ++i)
         if (!std::isnan(steps[i])) {
@@ -149,7 +152,7 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
           ++count;
         }
       const double now = row.peers ? trend.excess : trend.excess - (count > 0 ? before / count : 0);
-      if (now >= kLeastSlow) {
+      if (now >= (row.peers ? kLeastSlow : kLeastOwnPast)) {
         excess = now;
         sure = std::max(sure, trend.sureness);
         link.since_step = job.steps[trend.since];

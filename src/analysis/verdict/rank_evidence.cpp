@@ -101,14 +101,16 @@ std::vector<Pauses> pausesOf(const JobData& job) {
   return out;
 }
 
-std::string pauseText(const JobData& job, const Pauses& p) {
+/// `first`: it is the rank that saves for the others, as a rule.
+std::string pauseText(const JobData& job, const Pauses& p, bool first) {
   std::string steps;
   for (size_t i = 0; i < p.columns.size() && i < 3; ++i)
     steps += (i ? ", " : "") + std::to_string(job.steps[p.columns[i]]);
   if (p.columns.size() > 3) steps += ", …";
   std::string out = "its host launches nothing for " + humanNs(p.ns / static_cast<double>(p.columns.size())) +
                     (p.columns.size() > 1 ? " in each of the steps " : " in step ") + steps;
-  if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps, as if it saved a checkpoint for all ranks";
+  if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps";
+  if (p.every > 0 && first) out += ", as if it saved a checkpoint for all ranks";
   return out + "; in the other steps it is as fast as its peers";
 }
 
@@ -159,11 +161,12 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
       take(loading ? Cause::data_loading : Cause::host, host[r], 100 * host[r].excess);
     } else if (pauses[r].share >= kLeastHost) {
       const Pauses& p = pauses[r];
-      e.cause = p.every > 0 ? Cause::checkpoint : Cause::host;
+      const bool first = r == 0;
+      e.cause = p.every > 0 && first ? Cause::checkpoint : Cause::host;
       e.excess = p.share;
       e.sureness = p.every > 0 ? kSureRegular : kSure;
       e.significant = true;
-      e.sentence = pauseText(job, p);
+      e.sentence = pauseText(job, p, first);
     }
   }
   return out;

@@ -12,6 +12,7 @@ FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelRe
   for (uint32_t i = 0; i < names.size(); ++i) {
     phases.push_back(phaseOfName(names.text(i)));
     wanted.push_back(phases.back() != Phase::none);
+    optimizer.push_back(isOptimizerKernel(names.text(i)));
     rules.push_back(all.match(names.text(i)));
   }
 }
@@ -51,8 +52,8 @@ class Figures {
 
   RankFigures run() {
     out_.process = rows_.process;
-    out_.phases_known = !timeline_.empty();
-    out_.steps = windowsOf(c_.steps.of(rows_.process), rows_);
+    findSteps();
+    findPhases();
     devices();
     timeline();
     exposures();
@@ -60,6 +61,49 @@ class Figures {
   }
 
  private:
+  void findSteps() {
+    const std::vector<RankStep>& known = c_.steps.of(rows_.process);
+    const bool by_operations = c_.steps.source == StepSource::operations;
+    if (!by_operations && !c_.steps.try_kernels) {
+      out_.steps = windowsOf(known, rows_);
+      return;
+    }
+    const LaunchOrder& order = launchOrder();
+    const auto moved = by_operations ? order.atOptimizer(known) : std::nullopt;
+    if (!moved && c_.steps.try_kernels) {
+      std::vector<RankStep> found = order.optimizerSteps();
+      if (found.empty() && !by_operations) found = order.repeatedSteps();
+      out_.by_kernels = !found.empty();
+      if (out_.by_kernels) out_.steps = windowsOf(found, rows_);
+    }
+    if (!out_.by_kernels) out_.steps = windowsOf(moved ? *moved : known, rows_);
+    std::erase_if(out_.steps, [](const StepFigures& f) { return f.end <= f.ts; });  // cut
+    if (by_operations || out_.by_kernels)
+      for (Part& p : parts_)
+        if (const StepFigures* f = stepAt(p.ts); f && p.step < 0) p.step = static_cast<int32_t>(f->step);
+  }
+
+  const LaunchOrder& launchOrder() {
+    if (!order_) order_.emplace(rows_, launches_, c_.optimizer);
+    return *order_;
+  }
+
+  /// Marks win; what they leave out is told by the thread that launched it.
+  void findPhases() {
+    const bool marked = timeline_.has(Phase::forward) && timeline_.has(Phase::backward);
+    if (!marked && rows_.threads.size() > 1) by_thread_ = launchOrder().phases(rows_.calls.size(), timeline_);
+    order_.reset();
+    out_.phases_by_thread = !by_thread_.empty();
+    out_.phases_known = !timeline_.empty() || out_.phases_by_thread;
+  }
+
+  Phase phaseOf(const HostCall* launch) const {
+    if (!launch) return Phase::none;
+    const Phase marked = timeline_.empty() ? Phase::none : timeline_.at(launch->ts);
+    if (marked != Phase::none || by_thread_.empty()) return marked;
+    return by_thread_[static_cast<size_t>(launch - rows_.calls.data())];
+  }
+
   StepFigures* stepAt(int64_t ts) {
     auto& steps = out_.steps;
     while (at_ + 1 < steps.size() && steps[at_ + 1].ts <= ts) ++at_;
@@ -74,7 +118,11 @@ class Figures {
       const HostCall* launch = e.correlation == kNull ? nullptr : launches_.find(e.correlation);
       if (busy_until != INT64_MIN && e.ts > busy_until && launch && launch->ts > busy_until) late(busy_until, e.ts);
       busy_until = std::max(busy_until, e.end);
+      auto computed = [&] {
+        if (launch && !parts_.empty()) launched_.emplace_back(launch->ts, e.end);
+      };
       if (e.type != EventType::kernel) {
+        computed();
         unions_[kCopy].add(e.ts, e.end);
         continue;
       }
@@ -86,7 +134,8 @@ class Figures {
         if (!in_table) recognise(e, *rule);
         continue;
       }
-      const Phase phase = timeline_.empty() || !launch ? Phase::none : timeline_.at(launch->ts);
+      computed();
+      const Phase phase = phaseOf(launch);
       unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(e.ts, e.end);
       if (StepFigures* f = stepAt(e.ts))
         if (const KernelReference::Mean* usual = c_.reference.of(e.name, e.shape)) {
@@ -103,6 +152,7 @@ class Figures {
 
   /// The device had nothing to do, and nothing was launched yet.
   void late(int64_t from, int64_t to) {
+    if (!parts_.empty()) late_.push_back({from, to});
     if (out_.steps.empty()) return;
     stepAt(from);
     for (size_t s = at_; s < out_.steps.size() && out_.steps[s].ts < to; ++s)
@@ -173,6 +223,37 @@ class Figures {
     }
   }
 
+  void latenesses() {
+    size_t next = 0;
+    int64_t before = 0;
+    auto until = [&](int64_t ts) {  // not far back from one call to the next
+      for (; next > 0 && late_[next - 1].to > ts; --next) before -= late_[next - 1].to - late_[next - 1].from;
+      for (; next < late_.size() && late_[next].to <= ts; ++next) before += late_[next].to - late_[next].from;
+      return before + (next < late_.size() ? std::max<int64_t>(0, ts - late_[next].from) : 0);
+    };
+    for (Part& p : parts_) {
+      p.late_ns = until(p.end);
+      p.late_before_ns = until(p.ts);
+    }
+  }
+
+  /// A collective waits for what was launched before it was called, and for nothing that was launched later.
+  void slacks() {
+    if (launched_.empty()) return;
+    std::sort(launched_.begin(), launched_.end());
+    std::vector<Part*> called;
+    for (Part& p : parts_)
+      if (p.enqueue != kNull) called.push_back(&p);
+    std::sort(called.begin(), called.end(), [](const Part* a, const Part* b) { return a->enqueue < b->enqueue; });
+    int64_t done = INT64_MIN;
+    size_t next = 0;
+    for (Part* p : called) {
+      for (; next < launched_.size() && launched_[next].first < p->enqueue; ++next)
+        done = std::max(done, launched_[next].second);
+      if (done != INT64_MIN) p->slack_ns = std::max<int64_t>(0, p->ts - std::max(done, p->enqueue));
+    }
+  }
+
   /// How much of every collective ran without computation under it.
   void exposures() {
     Union compute;
@@ -186,6 +267,8 @@ class Figures {
       while (first < busy.size() && busy[first].to <= p.ts) ++first;
       int64_t hidden = 0;
       bool running = false;
+      const bool computing = first < busy.size() && busy[first].from < p.ts;
+      if (!computing && first > 0) p.slack_ns = p.ts - busy[first - 1].to;
       for (size_t i = first; i < busy.size() && busy[i].from < p.end; ++i) {
         hidden += std::min(busy[i].to, p.end) - std::max(busy[i].from, p.ts);
         running = busy[i].to >= p.end - kPause;
@@ -194,6 +277,8 @@ class Figures {
       p.blocks = !running;
     };
     for (Part& p : parts_) settle(p);
+    slacks();
+    latenesses();
     first = 0;
     for (Part& p : out_.recognised) settle(p);
   }
@@ -203,8 +288,12 @@ class Figures {
   const Launches& launches_;
   std::span<Part> parts_;
   PhaseTimeline timeline_;
+  std::optional<LaunchOrder> order_;
+  std::vector<Phase> by_thread_;  // by call; empty: threads do not tell
   std::unordered_set<int64_t> known_;
   int table_needed_ = -1;
+  std::vector<Interval> late_;                         // the device idle, and nothing launched yet
+  std::vector<std::pair<int64_t, int64_t>> launched_;  // computation and copies: when launched, when done
   Union unions_[kBits];
   size_t at_ = 0;
   RankFigures out_;

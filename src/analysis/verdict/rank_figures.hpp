@@ -6,6 +6,7 @@
 
 #include "analysis/collectives/collective_parts.hpp"
 #include "analysis/rows/kernel_reference.hpp"
+#include "analysis/rows/launch_order.hpp"
 #include "analysis/rows/launches.hpp"
 #include "analysis/rows/phases.hpp"
 #include "analysis/rows/rank_rows.hpp"
@@ -32,6 +33,8 @@ struct StepFigures {
 struct RankFigures {
   int64_t process = 0;
   bool phases_known = false;
+  bool phases_by_thread = false;  ///< some, or all
+  bool by_kernels = false;        ///< steps were found in its kernels
   std::vector<StepFigures> steps;
   std::vector<Part> recognised;  ///< communication kernels that `collectives` does not have
 };
@@ -43,6 +46,7 @@ struct FigureContext {
   const KernelReference& reference;
   std::vector<Phase> phases;                  ///< by name
   std::vector<uint8_t> wanted;                ///< by name: is a phase
+  std::vector<uint8_t> optimizer;             ///< by name: is a kernel of an optimizer
   std::vector<const model::CommRule*> rules;  ///< by name: nullptr: not communication
   FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference,
                 const model::CommRules& rules);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "base/statistics.hpp"
+
 namespace tracesmith::analysis {
 
 using trace::kNull;
@@ -28,38 +30,67 @@ Replay::Replay(const JobData& job) : job_(job), slot_of_(job.table.parts.size())
       slots_[s].transfer_ns = slots_[s].kept ? std::max(0.0, static_cast<double>(p.end - in.last_start))
                                              : static_cast<double>(p.end - p.ts);
     }
+  compareWithPeers();
+}
+
+/// The ranks of a collective went on together after what they last waited for: what one of them then did longer than
+/// the others made it late. Stages of a pipeline have no such others.
+void Replay::compareWithPeers() {
+  std::vector<double> others;
+  for (const Instance& in : job_.table.instances) {
+    if (!endsTogether(in.op) || in.count < 2) continue;
+    for (uint32_t k = 0; k < in.count; ++k) {
+      others.clear();
+      for (uint32_t o = 0; o < in.count; ++o)
+        if (o != k) others.push_back(slots_[in.first + o].least_ns);
+      Slot& s = slots_[in.first + k];
+      s.early_ns = std::clamp(s.least_ns - median(others), 0.0, s.least_ns);
+    }
+  }
 }
 
 void Replay::addProcess(int64_t process, std::pair<size_t, size_t> range) {
   const std::vector<Part>& parts = job_.table.parts;
   first_.try_emplace(process, parts[range.first].ts);
   last_.try_emplace(process, parts[range.second - 1].end);
-  uint32_t anchor = UINT32_MAX;
-  std::vector<uint32_t> blocking;  // not yet ended at the current part
+  std::map<int32_t, uint32_t> last_of;                 // by stream
+  std::vector<std::pair<int64_t, uint32_t>> blocking;  // by end: computation went on after them
   int64_t last_end = INT64_MIN;
   for (size_t i = range.first; i < range.second; ++i) {
     const Part& p = parts[i];
     Slot& d = slots_[slot_of_[i]];
-    std::erase_if(blocking, [&](uint32_t b) {
-      if (parts[b].end > p.ts) return false;
-      if (anchor == UINT32_MAX || parts[b].end > parts[anchor].end) anchor = b;
-      return true;
-    });
     d.process = static_cast<uint32_t>(processes_.size());
-    if (anchor != UINT32_MAX) d.anchor = slot_of_[anchor];
-    const int64_t from = anchor == UINT32_MAX ? first_[process] : parts[anchor].end;
-    const auto work_ns = static_cast<double>(std::max<int64_t>(0, p.ts - from));
-    d.least_ns = work_ns;
-    if (i > range.first && parts[i - 1].end <= p.ts) {
-      d.queue = slot_of_[i - 1];
-      d.gap_ns = static_cast<float>(p.ts - parts[i - 1].end);
-      if (d.gap_ns <= kQueuedNs)
-        d.least_ns = p.enqueue == kNull ? 0 : std::clamp(static_cast<double>(p.enqueue - from), 0.0, work_ns);
-      else
+    int64_t ready = p.ts;
+    bool at_once = false;  // after the one before it, and when it was ready nobody knows
+    const auto before = last_of.find(p.stream);
+    if (before != last_of.end() && parts[before->second].end <= p.ts) {
+      const int64_t end = parts[before->second].end;
+      d.queue = slot_of_[before->second];
+      d.gap_ns = static_cast<float>(p.ts - end);
+      if (p.ts - p.slack_ns < end)
+        ready = p.ts - p.slack_ns;
+      else if (p.ts - end > kQueuedNs)
         d.gap_ns = 700;  // a kernel follows another no sooner
-      d.queued = d.least_ns < work_ns;
+      else if (p.enqueue == kNull)
+        at_once = true;
+      else
+        ready = std::min(p.ts, p.enqueue);
     }
-    if (p.blocks) blocking.push_back(static_cast<uint32_t>(i));
+    last_of[p.stream] = static_cast<uint32_t>(i);
+    auto anchor = std::upper_bound(blocking.begin(), blocking.end(), ready,
+                                   [](int64_t at, const auto& b) { return at < b.first; });
+    int64_t from = first_[process], late = 0;
+    if (anchor != blocking.begin()) {
+      from = std::prev(anchor)->first;
+      d.anchor = slot_of_[std::prev(anchor)->second];
+      late = parts[std::prev(anchor)->second].late_ns;
+    }
+    d.least_ns = at_once ? 0 : static_cast<double>(std::max<int64_t>(0, ready - from));
+    d.late_ns = std::clamp(static_cast<double>(p.late_before_ns - late), 0.0, d.least_ns);
+    d.queued = at_once || ready < p.ts;
+    if (p.blocks)
+      blocking.insert(std::upper_bound(blocking.begin(), blocking.end(), std::pair(p.end, UINT32_MAX)),
+                      {p.end, static_cast<uint32_t>(i)});
     last_end = std::max(last_end, p.end);
   }
   // After the last collective the rank works on to its end.
@@ -69,26 +100,40 @@ void Replay::addProcess(int64_t process, std::pair<size_t, size_t> range) {
 
 double Replay::run(const Change& change) const {
   std::vector<double> ends(slots_.size(), 0);
-  std::vector<double> factors, reached(processes_.size(), 0);
+  struct Own {
+    bool changed = false;
+    double work = 1, late = 0;
+  };
+  std::vector<Own> owns;
+  std::vector<double> reached(processes_.size(), 0);
   for (const Process& p : processes_) {
-    auto it = change.work.find(static_cast<int32_t>(p.process));
-    factors.push_back(it == change.work.end() ? 1.0 : it->second);
+    Own& own = owns.emplace_back();
+    if (auto it = change.work.find(static_cast<int32_t>(p.process)); it != change.work.end())
+      own = {true, it->second, 0};
+    if (auto it = change.late.find(static_cast<int32_t>(p.process)); it != change.late.end())
+      own = {true, 1, it->second};
   }
   std::vector<double> arrivals;
   for (const Instance& in : job_.table.instances) {
     const std::span<const Slot> slots(&slots_[in.first], in.count);
+    const bool pair = isPair(in.op);
     arrivals.resize(in.count);
     double last = 0;
     for (uint32_t k = 0; k < in.count; ++k) {
       const Slot& s = slots[k];
       const double from = s.anchor == UINT32_MAX ? processes_[s.process].begin_ns : ends[s.anchor];
-      double arrival = from + s.least_ns * factors[s.process];
+      const Own& own = owns[s.process];
+      double arrival = from + s.least_ns;
+      if (own.changed && !pair) arrival -= s.early_ns;
+      if (own.changed && pair) arrival -= s.least_ns * (1 - own.work) + s.late_ns * own.late;
       if (s.queue != UINT32_MAX) arrival = std::max(arrival, ends[s.queue] + static_cast<double>(s.gap_ns));
       arrivals[k] = arrival;
       last = std::max(last, arrival);
     }
-    auto own = change.transfer.find(in.comm);
-    const double scale = change.all_transfers * (own == change.transfer.end() ? 1.0 : own->second);
+    auto link = change.transfer.find(in.comm);
+    const bool other =
+        link != change.transfer.end() && (link->second.since_step == kNull || in.step >= link->second.since_step);
+    const double scale = change.all_transfers * (other ? link->second.factor : 1.0);
     for (uint32_t k = 0; k < in.count; ++k) {
       const Slot& s = slots[k];
       const double end = (s.kept ? last : arrivals[k]) + s.transfer_ns * scale;
@@ -97,7 +142,7 @@ double Replay::run(const Change& change) const {
     }
   }
   double end = 0, begin = 1e300;
-  for (size_t i = 0; i < processes_.size(); ++i) end = std::max(end, reached[i] + processes_[i].tail_ns * factors[i]);
+  for (size_t i = 0; i < processes_.size(); ++i) end = std::max(end, reached[i] + processes_[i].tail_ns * owns[i].work);
   for (const auto& [process, ns] : first_)
     begin = std::min(begin, static_cast<double>(ns) - static_cast<double>(job_.start));
   return end - begin;
@@ -149,6 +194,10 @@ CriticalPath Replay::path() const {
     process = l.process;
     now = l.ts;
     const Slot& d = slots_[slot_of_[late]];
+    if (now <= job_.start) {  // what was before is start-up
+      begin = now;
+      break;
+    }
     const uint32_t next = d.queued ? d.queue : d.anchor;
     at = next == UINT32_MAX ? next : t.order[next];
     if (at != UINT32_MAX && t.parts[at].ts >= l.ts) break;

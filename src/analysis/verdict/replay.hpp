@@ -13,8 +13,16 @@ namespace tracesmith::analysis {
 
 /// What is different from the job as it was.
 struct Change {
-  std::map<int32_t, double> work;       ///< by process: its work takes this many times as long
-  std::map<uint32_t, double> transfer;  ///< by communicator
+  /// By process: it comes to every collective no later than the others, and between sends and receives, where it has no
+  /// others, its work takes this many times as long,
+  std::map<int32_t, double> work;
+  /// or this part of the time in which its host was late does not pass.
+  std::map<int32_t, double> late;
+  struct Transfer {
+    double factor = 1;                  ///< transfers take this many times as long,
+    int64_t since_step = trace::kNull;  ///< from this step on; kNull: all
+  };
+  std::map<uint32_t, Transfer> transfer;  ///< by communicator
   double all_transfers = 1;
 };
 
@@ -30,13 +38,15 @@ class Replay {
  private:
   /// A part, in the order of the instances: a replay goes through them one after another.
   struct Slot {
-    uint32_t queue = UINT32_MAX;   // slot whose end it queued behind
-    uint32_t anchor = UINT32_MAX;  // slot after which computation went on; none: the rank's first event
+    uint32_t queue = UINT32_MAX;   // slot of its stream whose end it queued behind
+    uint32_t anchor = UINT32_MAX;  // slot after which computation for it went on; none: the rank's first event
     float gap_ns = 0;
     uint32_t process : 30 = 0;  // index in processes_
     uint32_t queued : 1 = 0;    // as it was, it had to wait in the queue
     uint32_t kept : 1 = 0;      // it cannot leave before the last came
-    double least_ns = 0;        // from the anchor
+    double least_ns = 0;        // from the anchor until it was ready to start
+    double late_ns = 0;         // of that, the host was late
+    double early_ns = 0;        // so much less it would take if it had worked like the others of its group
     double transfer_ns = 0;     // after the last came; where nobody waits, from its own start
   };
   struct Process {
@@ -44,6 +54,7 @@ class Replay {
     double begin_ns, tail_ns;  // its first event, since the start of the job; its work after the last collective
   };
   void addProcess(int64_t process, std::pair<size_t, size_t> range);
+  void compareWithPeers();
 
   const JobData& job_;
   std::vector<uint32_t> slot_of_;  // by part

@@ -24,9 +24,20 @@ void hiddenCosts(const Replay& replay, double base, const std::vector<Asked>& as
     if (&a == &most || a.saved_pct >= kLeastCostPct) continue;
     Change both = most.change;
     both.work.insert(a.change.work.begin(), a.change.work.end());
+    both.late.insert(a.change.late.begin(), a.change.late.end());
     both.transfer.insert(a.change.transfer.begin(), a.change.transfer.end());
     *a.hidden_pct = 100 * (well - replay.run(both)) / base;
   }
+}
+
+/// What part of the time in which a rank's host was late is more than that of the others. `excess`: of a step.
+double extraLateness(const RankFigures& rank, double excess) {
+  double late = 0, time = 0;
+  for (const StepFigures& f : rank.steps) {
+    late += static_cast<double>(f.host_late_ns);
+    time += static_cast<double>(f.end - f.ts);
+  }
+  return late > 0 ? std::clamp(excess * time / late, 0.0, 1.0) : 0;
 }
 
 }  // namespace
@@ -41,13 +52,16 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
   const auto job_ns = static_cast<double>(job.end - job.start);
   path.replay_error_pct = 100 * (base / std::max(1.0, job_ns) - 1);
   // The change is that of one replay against another; it is applied to the job as it was measured.
-  auto ask = [&](const std::string& what, const Change& change) {
-    const double part = replay.run(change) / base;
+  auto ask = [&](const std::string& what, const Change& change, double most_us = kUnknown) {
+    double part = replay.run(change) / base;
+    if (!std::isnan(most_us)) part = std::max(part, 1 - 1000 * most_us / std::max(1.0, job_ns));
     WhatIf w{what, job_ns / 1000 * part, job_ns / 1000 * (1 - part), 100 * (1 - part), kUnknown};
     if (job.step_ns > 0) w.step_us = job.step_ns / 1000 * part;
     path.what_if.push_back(w);
     return w.saved_pct;
   };
+  const bool pipeline = std::any_of(job.table.instances.begin(), job.table.instances.end(),
+                                    [](const Instance& in) { return isPair(in.op); });
   std::vector<Asked> asked;
   std::vector<Blame*> ranks;
   for (Blame& b : blame)
@@ -60,18 +74,26 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
       const RankEvidence& e = evidence[r];
       const bool pause = info(e.cause).what_if == CauseWhatIf::pause;
       Change change;
-      change.work[static_cast<int32_t>(job.ranks[r].process)] = pause ? 1 - e.excess : 1 / (1 + e.excess);
+      const auto process = static_cast<int32_t>(job.ranks[r].process);
+      if (pause)
+        change.late[process] = extraLateness(job.ranks[r], e.excess);
+      else
+        change.work[process] = 1 / (1 + e.excess);
+      // On GPUs of their own the others compute ahead while they wait for a collective; on a shared one they take turns
+      // anyway. Stages of a pipeline have nothing to compute meanwhile.
+      const double most =
+          job.gpus_shared && !pipeline ? b->lost_us / static_cast<double>(job.ranks.size() - 1) : kUnknown;
       b->saved_pct = ask("rank " + std::to_string(b->rank) +
                              (e.cause == Cause::checkpoint ? " did not pause" : " were as fast as the others"),
-                         change);
+                         change, most);
       asked.push_back({change, b->saved_pct, &job.hidden_ranks[b->rank]});
     }
   size_t slow_links = 0;
   for (LinkEvidence& l : links) {
     if (!l.result.significant || l.comm == UINT32_MAX || ++slow_links > kMost) continue;
     Change usual, twice;
-    usual.transfer[l.comm] = 1 / l.result.slowdown;
-    twice.transfer[l.comm] = 0.5;
+    usual.transfer[l.comm] = {1 / l.result.slowdown, l.result.since_step};
+    twice.transfer[l.comm] = {0.5};
     l.result.saved_pct = ask("communicator " + l.result.group + " were as fast as its peers", usual);
     ask("communicator " + l.result.group + " were twice as fast", twice);
     asked.push_back({usual, l.result.saved_pct, &job.hidden_links[l.result.group]});
@@ -81,7 +103,7 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
   for (uint32_t c = 0; slow_links == 0 && !path.groups.empty() && c < job.table.comms.size(); ++c) {
     if (job.table.comms[c].name != path.groups[0].of) continue;
     Change twice;
-    twice.transfer[c] = 0.5;
+    twice.transfer[c] = {0.5};
     ask("communicator " + path.groups[0].of + " were twice as fast", twice);
     break;
   }

@@ -45,6 +45,11 @@ NCCLRedOp redOp(std::string_view kernel) {
   return NCCLRedOp::Unknown;
 }
 
+void addNumbers(const NCCLOperation& o, TraceEvent& e) {
+  e.metadata["seq"] = std::to_string(o.op_id);
+  if (o.nccl_seq) e.metadata["nccl_seq"] = std::to_string(*o.nccl_seq);
+}
+
 }  // namespace
 
 const char* ncclOpName(NCCLOpType type) {
@@ -85,6 +90,7 @@ struct NCCLTracker::Impl {
     NCCLOperation o;
     const OpKind kind = model::opKindOf(source->string(ring, r.function));
     o.op_id = r.sequence;
+    if (r.nccl_sequence != ring::kUnknown) o.nccl_seq = r.nccl_sequence;
     o.op_type = opType(kind);
     o.comm_id = r.comm;
     o.rank = r.rank < 0 ? 0 : static_cast<uint32_t>(r.rank);
@@ -305,7 +311,7 @@ std::vector<TraceEvent> NCCLTracker::toTraceEvents() const {
     e.name = std::string("nccl") + ncclOpName(o.op_type);
     e.memory_params = MemoryParams{o.data_size, {}, {}};
     e.metadata["nccl_comm"] = std::to_string(o.comm_id);
-    e.metadata["nccl_seq"] = std::to_string(o.op_id);
+    addNumbers(o, e);
     e.metadata["rank"] = std::to_string(o.rank);
     if (o.simulated) e.metadata["simulated"] = "true";
     events.push_back(std::move(e));
@@ -324,7 +330,7 @@ void NCCLTracker::correlateWithGPUEvents(std::vector<TraceEvent>& events) const 
     if (found == by_kernel.end()) continue;
     e.metadata["nccl_op"] = ncclOpName(found->second.op_type);
     e.metadata["nccl_comm"] = std::to_string(found->second.comm_id);
-    e.metadata["nccl_seq"] = std::to_string(found->second.op_id);
+    addNumbers(found->second, e);
     e.metadata["nccl_bytes"] = std::to_string(found->second.data_size);
   }
 }

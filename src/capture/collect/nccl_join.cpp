@@ -51,11 +51,13 @@ void settle(std::deque<NcclJoin::Launch>& queue, const KernelRecord* kernel, con
 }  // namespace
 
 void NcclJoin::launch(uint32_t lane, const LaunchRecord& r) {
+  if (r.captured) return;  // nothing was launched
   lane_stream[lane] = r.stream;
   launches[r.stream].push_back({r.start, r.end, {}, turn});
 }
 
 void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, const Done& done) {
+  if (r.captured) return done({r, tid}, nullptr);  // it has no kernel of its own: those of the replays are the graph's
   // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
   auto stream = lane_stream.find(lane);
   std::deque<Launch>& queue = launches[stream == lane_stream.end() ? 0 : stream->second];

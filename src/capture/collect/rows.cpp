@@ -110,7 +110,8 @@ void Collector::collectiveRow(Process& p, const ring::OperationRecord& o, const 
   const model::OpKind op = model::opKindOf(function);
   row.op = writer_.string(model::opNameOf(function));
   if (o.comm) row.comm = writer_.string(ncclCommName(o.comm));
-  row.seq = measured(o.sequence);
+  row.seq = o.captured ? kNull : measured(o.sequence);  // one number, any number of replays
+  row.nccl_seq = measured(o.nccl_sequence);
   row.node = p.node;
   row.rank = p.rank();
   row.pid = p.pid();

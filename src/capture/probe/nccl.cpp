@@ -28,6 +28,7 @@ struct Comm {
   int rank, ranks;
   std::atomic<uint32_t>* numbers;  // of sends and receives, by peer: NCCL gives none
   int peers;
+  std::atomic<uint64_t> collectives;  // called so far; NCCL's own numbers count each function by itself
 };
 constexpr int kMaxComms = 512;
 constexpr int kUnknownRanks = 8192;  // v1–v3 do not tell how many there are; pages nobody counts in are never there
@@ -45,6 +46,7 @@ Comm* takeComm() {
 
 /// All counts from 0. They stay mapped: callbacks may come late.
 void startNumbers(Comm& comm) {
+  comm.collectives.store(0, std::memory_order_relaxed);
   const int peers = comm.ranks > 0 ? comm.ranks : kUnknownRanks;
   const size_t bytes = 2 * static_cast<size_t>(peers) * sizeof *comm.numbers;
   if (comm.peers >= peers) {
@@ -63,9 +65,17 @@ uint64_t numberOf(Comm& comm, const char* function, int peer) {
   return comm.numbers[2 * peer + send].fetch_add(1, std::memory_order_relaxed);
 }
 
+/// The next collective of a communicator. All its ranks call them in one order, so that the number is the same on all
+/// of them, whoever records since when.
+uint64_t nextNumber(Comm& comm) {
+  if (&comm == &g_any_comm) return Call::kNoNumber;  // it stands for several
+  return comm.collectives.fetch_add(1, std::memory_order_relaxed);
+}
+
 struct Launch {
   uint64_t start;
   uint32_t stream;
+  bool captured;
 };
 Open<Launch, 256, kLaunchHandle> g_launches;
 
@@ -132,15 +142,28 @@ const char* functionV1(uint8_t function) {
 }
 uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
 
+/// The number of a collective is taken when the program calls it. NCCL tells of the collective itself only later, and
+/// not on all ranks in the same order: of one in a CUDA graph here when it is captured, there with each replay. NCCL
+/// before 2.28 does not tell of the call.
+Call calledAs(Comm& comm, const Descriptor& d) {
+  Call call = callOf(fromHandle(d.parent));
+  if (call.number == Call::kNoNumber) call.number = nextNumber(comm);
+  return call;
+}
+
 template <int kVersion>
-Operation collective(const Comm& comm, const Descriptor& d) {
+Operation collective(Comm& comm, const Descriptor& d) {
   using Coll =
       std::conditional_t<kVersion >= 4, CollV4,
                          std::conditional_t<kVersion == 3, CollV3, std::conditional_t<kVersion == 2, CollV2, CollV1>>>;
   const auto& c = reinterpret_cast<const Coll&>(d.coll);
-  Operation o{
-      .record = {
-          .sequence = c.sequence, .elements = c.count, .channels = c.channels, .root = static_cast<int16_t>(c.root)}};
+  const Call call = calledAs(comm, d);
+  Operation o{.record = {.sequence = call.number == Call::kNoNumber ? ring::kUnknown : call.number,
+                         .elements = c.count,
+                         .nccl_sequence = c.sequence,
+                         .channels = c.channels,
+                         .root = static_cast<int16_t>(c.root),
+                         .captured = call.captured}};
   if constexpr (kVersion >= 4) {
     o.record.comm = comm.hash;
     o.record.rank = comm.rank;
@@ -184,7 +207,9 @@ Operation p2p(Comm& comm, const Descriptor& d) {
     o.function = p.function;
     o.record.datatype = indexOf(kDatatypes, p.datatype);
   }
-  o.record.sequence = numberOf(comm, o.function, p.peer);
+  // What is captured is told here when it is captured, there with each replay: it cannot be counted.
+  o.record.captured = callOf(fromHandle(d.parent)).captured;
+  if (!o.record.captured) o.record.sequence = numberOf(comm, o.function, p.peer);
   return o;
 }
 
@@ -197,19 +222,21 @@ int startEvent(void* context, void** handle, void* descriptor) {
   const auto& d = *static_cast<const Descriptor*>(descriptor);
   const uint64_t type = kVersion >= 5 ? d.type : d.type & 0xff;
   if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children come only if it is not NULL
-  if (type == kP2p) {
-    const Operation o = p2p<kVersion>(comm, d);
+  if (kVersion >= 5 && type == kGroupApi) *handle = asHandle(handleOf({.captured = d.group_api.graph_captured}));
+  if (kVersion >= 5 && type == kP2pApi) *handle = asHandle(handleOf({.captured = d.p2p_api.graph_captured}));
+  if (kVersion >= 5 && type == kCollApi)
+    *handle = asHandle(handleOf({.captured = d.coll_api.graph_captured, .number = nextNumber(comm)}));
+  if (type == kColl || type == kP2p) {  // counted whether anybody records or not
+    const Operation o = type == kColl ? collective<kVersion>(comm, d) : p2p<kVersion>(comm, d);
     if (!recording(*r)) return 0;
     write(*r, o);
     *handle = asHandle(kPlain);
     return 0;
   }
   if (!recording(*r)) return 0;
-  if (type == kColl) {
-    write(*r, collective<kVersion>(comm, d));
-    *handle = asHandle(kPlain);
-  } else if (kVersion >= 5 && type == kKernelLaunch) {
-    *handle = asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream)}));
+  if (kVersion >= 5 && type == kKernelLaunch) {
+    const bool captured = callOf(fromHandle(d.parent)).captured;
+    *handle = asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream), captured}));
   } else if (type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {
     *handle = asHandle(beginProxyOp(comm.hash, d.proxy_op));
   } else if (type == kProxyStep) {
@@ -225,7 +252,8 @@ int stopEvent(void* handle) {
   switch (kindOf(h)) {
     case kLaunchHandle:
       if (Launch launch; g_launches.end(h, launch))
-        r->write(encode(ring::LaunchRecord{.start = launch.start, .end = ring::nowNs(), .stream = launch.stream}));
+        r->write(encode(ring::LaunchRecord{
+            .start = launch.start, .end = ring::nowNs(), .stream = launch.stream, .captured = launch.captured}));
       break;
     case kStepHandle:
       endProxyStep(h);
@@ -266,3 +294,4 @@ TS_PLUGIN(3, initV1, 3);
 TS_PLUGIN(4, initV4, 4);
 TS_PLUGIN(5, initV5, 5);
 TS_PLUGIN(6, initV5, 5);
+TS_PLUGIN(7, initV5, 5);

@@ -1,4 +1,4 @@
-// NCCL's profiler plugin interface, versions 1 to 6, as far as the probe reads it: layouts by offset, checked against
+// NCCL's profiler plugin interface, versions 1 to 7, as far as the probe reads it: layouts by offset, checked against
 // NCCL's headers. Strings NCCL passes are constants of libnccl.
 #pragma once
 
@@ -53,7 +53,7 @@ struct Plugin {
   int (*finalize)(void* context);
 };
 
-// v5 and v6 (v4 has the same members, one word less of head and no parent group at the end).
+// v5 to v7 (v4 has the same members, one word less of head and no parent group at the end; v7 has more at the end).
 struct CollV4 {
   uint64_t sequence;
   const char* function;
@@ -99,6 +99,17 @@ struct Descriptor {
       void* stream;
       bool graph_captured;
     } coll_api;
+    struct {
+      const char* function;
+      size_t count;
+      const char* datatype;
+      void* stream;
+      bool graph_captured;
+    } p2p_api;
+    struct {
+      bool graph_captured;
+      int depth;
+    } group_api;
   };
 };
 static_assert(offsetof(Descriptor, parent) == 8 && offsetof(Descriptor, rank) == 16 &&
@@ -106,6 +117,21 @@ static_assert(offsetof(Descriptor, parent) == 8 && offsetof(Descriptor, rank) ==
 static_assert(offsetof(Descriptor, coll.count) == 56 && offsetof(Descriptor, coll.datatype) == 72 &&
               offsetof(Descriptor, coll.channels) == 80 && offsetof(Descriptor, coll.algo) == 88 &&
               offsetof(Descriptor, coll.proto) == 96);
+static_assert(offsetof(Descriptor, coll_api.stream) == 56 && offsetof(Descriptor, coll_api.graph_captured) == 64 &&
+              offsetof(Descriptor, p2p_api.stream) == 48 && offsetof(Descriptor, p2p_api.graph_captured) == 56 &&
+              offsetof(Descriptor, group_api.graph_captured) == 24);
+
+/// A collective of v7 as a whole. What it has more is not recorded; the rest lies where it did.
+struct CollV7 {
+  CollV4 coll;
+  void* parent_group;
+  const char* kernel_variant;
+  bool symmetric;
+  uint64_t user_tag;  // 0: none
+};
+constexpr size_t kHeadBytes = 24;
+static_assert(kHeadBytes + offsetof(CollV7, parent_group) == 104 && kHeadBytes + offsetof(CollV7, symmetric) == 120 &&
+              kHeadBytes + offsetof(CollV7, user_tag) == 128 && kHeadBytes + sizeof(CollV7) == 136);
 
 // v1–v3 put name and communicator hash into the descriptor; in v1 names are numbers.
 struct CollV1 {

@@ -8,12 +8,27 @@
 
 namespace tracesmith::probe {
 
-enum HandleKind : uint64_t { kPlain = 1, kLaunchHandle = 2, kProxyHandle = 3, kStepHandle = 4 };
+enum HandleKind : uint64_t { kPlain = 1, kLaunchHandle = 2, kProxyHandle = 3, kStepHandle = 4, kCallHandle = 5 };
 constexpr int kKindBits = 3, kSlotBits = 14, kStepBits = 4;  // of a handle, from the lowest on; the rest counts
 
 inline HandleKind kindOf(uint64_t handle) { return static_cast<HandleKind>(handle & ((1u << kKindBits) - 1)); }
 inline void* asHandle(uint64_t h) { return reinterpret_cast<void*>(static_cast<uintptr_t>(h)); }
 inline uint64_t fromHandle(const void* h) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(h)); }
+
+/// A call of the program: whether it was captured into a CUDA graph, and its number in its communicator, if it has one.
+/// It is all in the handle: NCCL gives it as parent with each replay, long after the call.
+struct Call {
+  bool captured = false;
+  uint64_t number = kNoNumber;
+  static constexpr uint64_t kNoNumber = (1ull << 48) - 1;
+};
+inline uint64_t handleOf(const Call& c) {
+  return c.number << (kKindBits + 1) | static_cast<uint64_t>(c.captured) << kKindBits | kCallHandle;
+}
+inline Call callOf(uint64_t handle) {
+  if (kindOf(handle) != kCallHandle) return {};
+  return {(handle >> kKindBits & 1) != 0, handle >> (kKindBits + 1) & Call::kNoNumber};
+}
 
 template <typename T, uint32_t kSlots, HandleKind kKind>
 class Open {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 
 #include "capture/sim/names.hpp"
 
@@ -34,6 +35,7 @@ Job::Job(const JobConfig& config) : config_(config) {
   backward_op_ = static_cast<size_t>(count) * 3 / 10;
   optimizer_op_ = static_cast<size_t>(count) * 8 / 10;
   if (config_.laidOut()) layOut(random);
+  if (config_.sharded) shard(random, count);
   for (int i = 0; i < count; ++i) {
     const uint64_t r = random.next();
     Op op{};
@@ -44,15 +46,15 @@ Job::Job(const JobConfig& config) : config_(config) {
     const bool backward = static_cast<size_t>(i) >= backward_op_ && static_cast<size_t>(i) < optimizer_op_;
     const bool last = i + 1 == count;
     // Of a pipeline's gradients only those of the last microbatch are reduced.
-    const bool gradients =
-        backward && (!config_.laidOut() || static_cast<size_t>(i) >= segmentOps(segments() - 1).first);
+    const bool gradients = backward && !config_.sharded &&
+                           (!config_.laidOut() || static_cast<size_t>(i) >= segmentOps(segments() - 1).first);
     if (last || (gradients && (kind < 16 || static_cast<size_t>(i) + 1 == optimizer_op_))) {
       op.kind = OpKind::collective;
       op.collective = static_cast<uint32_t>(collectives_.size());
       CollectiveModel c;
       const auto which = (r >> 48) % 10;
       c.op = last ? "all_gather" : which < 7 ? "all_reduce" : "reduce_scatter";
-      c.group = config_.laidOut()                      ? last ? Group::world : Group::data
+      c.group = config_.laidOut()                      ? last && !config_.stages_only ? Group::world : Group::data
                 : last || collectives_.size() % 4 != 3 ? Group::world
                                                        : Group::node;
       c.bytes = static_cast<int64_t>(1 + (r >> 52) % 64) << 16;
@@ -71,7 +73,15 @@ Job::Job(const JobConfig& config) : config_(config) {
   }
   rows_per_step_ += kRangeCount + 2;  // and the final synchronisation, and the step's own range
   if (config_.laidOut()) rows_per_step_ += static_cast<uint64_t>(7 * segments());  // at most
-  for (CollectiveModel& c : collectives_) c.index = per_step_[static_cast<size_t>(c.group)]++;
+  if (config_.sharded) rows_per_step_ += 2 * (collectives_.size() - 1) + static_cast<uint64_t>(phases() - 2);
+  for (CollectiveModel& c : collectives_) {
+    c.index = per_step_[static_cast<size_t>(c.group)]++;
+    for (CollectiveModel& other : collectives_)
+      if (other.group == c.group && std::string_view(other.op) == c.op) {
+        other.function_index += &other > &c;
+        ++other.function_per_step;
+      }
+  }
   const uint64_t all_ranks = rows_per_step_ * static_cast<uint64_t>(config.ranks);
   steps_ = static_cast<int>(std::max<uint64_t>(1, (config.events + all_ranks - 1) / all_ranks));
 
@@ -103,9 +113,28 @@ void Job::layOut(Random& random) {
   }
 }
 
+/// What every layer exchanges, in the order in which all ranks call it.
+void Job::shard(Random& random, int operations) {
+  layers_ = std::clamp(operations / 40, 2, 16);
+  std::vector<int64_t> bytes;
+  for (int i = 0; i < layers_; ++i) bytes.push_back(static_cast<int64_t>(1 + random.next() % 16) << 18);
+  auto add = [&](const char* op, uint32_t kernel, int phase) {
+    const int layer = phase < layers_ ? phase : phases() - 1 - phase;
+    collectives_.push_back({op, Group::world, bytes[static_cast<size_t>(layer)], kernel, phase});
+    return collectives_.size() - 1;
+  };
+  gathers_.push_back(add("all_gather", 0, 0));
+  for (int phase = 0; phase < phases(); ++phase) {
+    if (phase + 1 < phases()) gathers_.push_back(add("all_gather", 0, phase + 1));
+    scatters_.push_back(phase >= layers_ ? add("reduce_scatter", 2, phase) : 0);
+  }
+}
+
+/// Of a microbatch or a layer, forward or backward.
 std::pair<size_t, size_t> Job::segmentOps(int segment) const {
-  const auto m = static_cast<size_t>(config_.microbatches);
-  const bool backward = segment >= config_.microbatches;
+  const int each = config_.sharded ? layers_ : config_.microbatches;
+  const auto m = static_cast<size_t>(each);
+  const bool backward = segment >= each;
   const size_t begin = backward ? backward_op_ : 0, count = (backward ? optimizer_op_ : backward_op_) - begin;
   const size_t i = static_cast<size_t>(segment) % m;
   return {begin + count * i / m, begin + count * (i + 1) / m};
@@ -197,13 +226,13 @@ void Job::settleGroup(int step, size_t k, int id, std::vector<RankState>& states
   const CollectiveModel& model = collectives_[k];
   const int begin = member(model.group, id, 0), size = place(begin, model.group).size;
   if (!takesPart(begin, model)) return;
-  const int stream = streamOf(model);
+  const int queue = queueOf(model);
   Random random(config_.seed ^ static_cast<uint64_t>(step) << 20 ^ k << 8 ^ static_cast<uint64_t>(begin) << 44 ^
                 0xc011ec71);
   auto time = [&](int i) -> CollectiveTime& {
     return times[static_cast<size_t>(member(model.group, id, i)) * per_rank + k];
   };
-  auto comm = [&](int i) -> int64_t& { return states[static_cast<size_t>(member(model.group, id, i))].comm[stream]; };
+  auto comm = [&](int i) -> int64_t& { return states[static_cast<size_t>(member(model.group, id, i))].comm[queue]; };
   int64_t arrived = 0;
   for (int i = 0; i < size; ++i) {
     time(i).start = std::max(time(i).ready, comm(i) + 700);
@@ -249,6 +278,13 @@ Status checkLayout(const JobConfig& c) {
     return Status::invalid(std::to_string(c.ranks) + " ranks cannot be " + std::to_string(c.pipeline) +
                            " stages of tensor groups of " + std::to_string(tensor) +
                            ": their product must divide the number of ranks");
+  if (c.sharded && c.laidOut())
+    return Status::invalid("sharded parameters are simulated without pipeline stages and tensor groups");
+  if (c.stages_only && c.ranks != c.pipeline * tensor)
+    return Status::invalid("stages that share no gradients have one rank or one tensor group each: " +
+                           std::to_string(c.pipeline * tensor) + " ranks, not " + std::to_string(c.ranks));
+  if (c.stages_only && c.faults.hang_rank >= 0)
+    return Status::invalid("a rank hangs in a collective of all ranks: stages that share no gradients have none");
   if (c.tensor > 1 && c.gpus_per_node % c.tensor != 0)
     return Status::invalid("a tensor group of " + std::to_string(c.tensor) + " ranks does not fit nodes of " +
                            std::to_string(c.gpus_per_node) + " GPUs");

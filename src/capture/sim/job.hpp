@@ -7,6 +7,10 @@
 // microbatch is received from the stage before, computed, reduced over the tensor group and sent on; all forward passes
 // come first, then all backward passes, then the gradients over the data-parallel group.
 //
+// With sharded parameters (JobConfig::sharded) every layer is gathered before it is used, forward and backward, while
+// the layer before computes; in the backward pass its gradients are reduced and scattered. Gathering and scattering use
+// one communicator and two streams.
+//
 // Without them a step is simulated in three parts, because ranks meet twice in it:
 //   1. forward and backward on every rank: says when it is ready for each gradient collective;
 //   2. the collectives, over all ranks; then the optimizer on every rank, up to the final all-gather;
@@ -66,6 +70,10 @@ struct JobConfig {
   int pipeline = 1;      ///< stages; they and `tensor` must divide the ranks
   int tensor = 0;        ///< ranks of a tensor-parallel group; 0: those of a node share some collectives instead
   int microbatches = 4;  ///< of a pipeline
+  /// Stages that exchange nothing but microbatches: no gradients, no collective of all ranks. One rank, or one tensor
+  /// group, a stage.
+  bool stages_only = false;
+  bool sharded = false;  ///< parameters, layer by layer; without pipeline and tensor groups
   Faults faults = {};
 
   bool laidOut() const { return pipeline > 1 || tensor > 0; }
@@ -136,11 +144,13 @@ struct CollectiveModel {
   const char* op;
   Group group;
   int64_t bytes;
-  uint32_t kernel_name;  // index in collectiveKernels
-  int32_t segment = -1;  // it belongs to, of a job that is laid out
-  int64_t index = 0;     // among those of its group in a step
+  uint32_t kernel_name;                               // index in collectiveKernels
+  int32_t segment = -1;                               // or layer it belongs to, of a job that has them
+  int64_t index = 0;                                  // among those of its group in a step
+  int64_t function_index = 0, function_per_step = 0;  // the same, of those with its function
 
   bool sends() const { return op[0] == 's'; }
+  bool receives() const { return pair() && !sends(); }
   bool pair() const { return group == Group::pipe; }
 };
 constexpr uint32_t kSendRecvKernel = 3;
@@ -229,10 +239,19 @@ class Job {
     return model.pair() ? step * config_.microbatches + model.segment % config_.microbatches
                         : step * perStep(model.group) + model.index;
   }
+  /// As NCCL counts: each function of a communicator by itself. Sends and receives have none.
+  static int64_t ncclNumberOf(const CollectiveModel& model, int64_t step) {
+    return step * model.function_per_step + model.function_index;
+  }
   bool takesPart(int rank, const CollectiveModel& model) const;
   /// Of a send or receive: the other stage.
   int peerOf(int rank, const CollectiveModel& model) const;
-  static int streamOf(const CollectiveModel& model) { return model.segment < 0 ? 0 : model.pair() ? 1 : 2; }
+  static int streamOf(const CollectiveModel& model) {
+    if (model.group == Group::world) return model.segment >= 0 && model.op[0] == 'r' ? 1 : 0;  // layers: two streams
+    return model.segment < 0 ? 0 : model.pair() ? 1 : 2;
+  }
+  /// What runs one after the other: a stream, and all that a communicator does.
+  static int queueOf(const CollectiveModel& model) { return model.group == Group::world ? 0 : streamOf(model); }
   int stageOf(int rank) const { return rank / (config_.ranks / config_.pipeline); }
   /// Whether the rank saves a checkpoint in this step, before its last collective.
   bool saves(int rank, int step) const {
@@ -241,6 +260,8 @@ class Job {
   }
   void setCheckpointMs(double ms) { config_.faults.checkpoint_ms = ms; }
   int segments() const { return config_.laidOut() ? 2 * config_.microbatches : 0; }
+  /// Of sharded parameters: the layers forward, then backward.
+  int phases() const { return config_.sharded ? 2 * layers_ : 0; }
 
   /// Runs a part for the ranks from `first` up to `last`, in any order. `which`: 0 up to the gradients, 1 the
   /// optimizer, 2 the end.
@@ -268,6 +289,12 @@ class Job {
                    const Sink& sink) const;
   void sendPart(int segment, int rank, RankState& state, CollectiveTime* times, Random& random, const Sink& sink) const;
 
+  /// The parts of a layer: the next one is gathered; what was gathered before is used, its gradients are scattered.
+  void gatherPart(int phase, int rank, int step, RankState& state, CollectiveTime* times, Random& random,
+                  const Sink& sink) const;
+  void layerPart(int phase, int rank, int step, RankState& state, CollectiveTime* times, Random& random,
+                 const Sink& sink) const;
+
   /// Settles start and end of collectives [first, last) of one step on all ranks from their ready times.
   /// times[rank × collectives().size() + k]
   void settle(int step, size_t first, size_t last, std::vector<RankState>& states,
@@ -276,6 +303,8 @@ class Job {
  private:
   double slowdownOf(int rank, int step) const;
   void layOut(Random& random);
+  void shard(Random& random, int operations);
+  void beLate(int rank, int step, RankState& state) const;
   void settleGroup(int step, size_t k, int id, std::vector<RankState>& states,
                    std::vector<CollectiveTime>& times) const;
   void settleTransfers(int step, int segment, int stage, std::vector<RankState>& states,
@@ -296,6 +325,8 @@ class Job {
   std::vector<CollectiveModel> collectives_;
   std::vector<Op> ops_;
   size_t backward_op_ = 0, optimizer_op_ = 0;  // where the parts begin in ops_
+  int layers_ = 0;                             // of sharded parameters
+  std::vector<size_t> gathers_, scatters_;     // of each phase in collectives_; forward nothing is scattered
   std::vector<ClockTruth> clocks_;
   int64_t per_step_[kGroups] = {};
 };

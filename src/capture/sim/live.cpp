@@ -220,6 +220,9 @@ void LiveJob::simulate(int step) {
     rank->entries.push_back({begin[i], kHostLane, 0, begin[i], begin[i], Part::compute, false, record});
     rank->entries.push_back({states_[i].host, kHostLane, 0, begin[i], states_[i].host, Part::end, false, record});
     if (hang) cutAtHang(*rank, times);
+    if (config_.host_lag_ms > 0)
+      for (Entry& e : rank->entries)
+        if (e.lane == kHostLane) e.at += static_cast<int64_t>(config_.host_lag_ms * 1e6 / scale_);
     std::stable_sort(rank->entries.begin(), rank->entries.end(),
                      [](const Entry& a, const Entry& b) { return a.at < b.at; });
     rank->written = 0;
@@ -300,7 +303,10 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
                             .algo = kAlgo,
                             .proto = kProto,
                             .channels = kChannels};
-    if (model.pair()) o.peer = static_cast<int16_t>(job_.peerOf(rank.rank, model));
+    if (model.pair())
+      o.peer = static_cast<int16_t>(job_.peerOf(rank.rank, model));
+    else
+      o.nccl_sequence = static_cast<uint64_t>(Job::ncclNumberOf(model, step));
     rank.entries.push_back(
         {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue, Part::compute, true, encode(o)});
   }
@@ -319,6 +325,7 @@ void LiveJob::cutAtHang(Rank& rank, const CollectiveTime* times) {
     const bool on_gpu = e.record.kind == Kind::kernel || e.record.kind == Kind::memcpy || e.record.kind == Kind::memset;
     if (culprit) return on_gpu ? e.correlation >= missing.correlation : e.end >= missing.enqueue;
     if (!on_gpu) return false;
+    if (job_.config().sharded && e.start >= missing.start) return true;  // layers wait for their parameters
     return e.collective ? e.correlation >= missing.correlation : e.part == Part::optimizer && !job_.config().laidOut();
   });
 }

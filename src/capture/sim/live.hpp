@@ -19,17 +19,18 @@ struct LiveConfig {
     job.faults = Faults::none();
     job.faults.clocks = false;
   }
-  JobConfig job;                     ///< the whole job; its `events` do not matter
-  int first_rank = 0;                ///< ranks from here on run in this process,
-  int ranks_here = 0;                ///< this many; 0: all
-  double step_ms = 50;               ///< what a step takes
-  bool wait_for_reader = false;      ///< begin when every ring has a reader: before, it would overwrite itself
-  double speed = 1;                  ///< simulated seconds a second; 0: as fast as the reader of the rings allows
-  uint64_t steps = 0;                ///< 0: until stopped
-  uint64_t start_ns = 0;             ///< raw clock at which the job began; 0: now
-  std::string folder;                ///< for the rings; empty: the user's
-  std::string host;                  ///< name of the node; empty: node0, node1, …
-  uint32_t reader = 0;               ///< process that waits for the rings and will read them; 0: none
+  JobConfig job;                 ///< the whole job; its `events` do not matter
+  int first_rank = 0;            ///< ranks from here on run in this process,
+  int ranks_here = 0;            ///< this many; 0: all
+  double step_ms = 50;           ///< what a step takes
+  bool wait_for_reader = false;  ///< begin when every ring has a reader: before, it would overwrite itself
+  double host_lag_ms = 0;        ///< the host's records come this much later than the GPU's, as from a lane read later
+  double speed = 1;              ///< simulated seconds a second; 0: as fast as the reader of the rings allows
+  uint64_t steps = 0;            ///< 0: until stopped
+  uint64_t start_ns = 0;         ///< raw clock at which the job began; 0: now
+  std::string folder;            ///< for the rings; empty: the user's
+  std::string host;              ///< name of the node; empty: node0, node1, …
+  uint32_t reader = 0;           ///< process that waits for the rings and will read them; 0: none
   uint32_t ring_records = 1u << 14;  ///< room in each ring's lane for the GPU
   bool recording = true;             ///< false: only once somebody sets the rings' control word
   bool keep_rings = false;           ///< leave the files when the job ends: somebody still reads them

@@ -29,6 +29,19 @@ void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<Col
         });
       }
     settle(step, static_cast<size_t>(3 * segments()), last, states, times);
+  } else if (config_.sharded) {
+    for (int phase = 0; phase < phases(); ++phase) {
+      run(0, 0, ranks, [&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
+        gatherPart(phase, r, step, s, t, random, sink);
+      });
+      if (phase == 0) settle(step, gathers_[0], gathers_[0] + 1, states, times);
+      const auto next = static_cast<size_t>(phase) + 1;
+      if (next < gathers_.size()) settle(step, gathers_[next], gathers_[next] + 1, states, times);
+      run(0, 0, ranks, [&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
+        layerPart(phase, r, step, s, t, random, sink);
+      });
+      if (const size_t k = scatters_[next - 1]) settle(step, k, k + 1, states, times);
+    }
   } else {
     run(0, 0, ranks, [&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
       computePart(r, step, s, t, random, sink);
@@ -53,12 +66,17 @@ void Job::replayStep(int rank, int step, RankState& state, const CollectiveTime*
       segmentPart(k, rank, step, state, times.data(), random, sink);
       sendPart(k, rank, state, times.data(), random, sink);
     }
+  else if (config_.sharded)
+    for (int phase = 0; phase < phases(); ++phase) {
+      gatherPart(phase, rank, step, state, times.data(), random, sink);
+      layerPart(phase, rank, step, state, times.data(), random, sink);
+    }
   else
     computePart(rank, step, state, times.data(), random, sink);
   for (size_t k = 0; k + 1 < collectives_.size(); ++k)
-    if (takesPart(rank, collectives_[k])) state.comm[streamOf(collectives_[k])] = settled[k].end;
+    if (takesPart(rank, collectives_[k])) state.comm[queueOf(collectives_[k])] = settled[k].end;
   optimizerPart(rank, step, state, times.data(), random, sink);
-  state.comm[0] = settled[times.size() - 1].end;
+  if (takesPart(rank, collectives_.back())) state.comm[0] = settled[times.size() - 1].end;
   endPart(rank, step, state, settled, sink);
 }
 
@@ -73,13 +91,40 @@ void Job::launchComm(size_t model, RankState& s, CollectiveTime* times, Random& 
                 false});
   s.host = launch + api_ns + 700;
   c.ready = launch + api_ns + 900;
-  if (collectives_[model].op[0] != 'r') c.ready = std::max(c.ready, s.compute + 650);  // a receive waits for nothing
+  if (!collectives_[model].receives()) c.ready = std::max(c.ready, s.compute + 650);  // a receive waits for nothing
+}
+
+void Job::beLate(int rank, int step, RankState& s) const {
+  if (rank == config_.faults.late_rank && step >= config_.faults.from_step)
+    s.host += static_cast<int64_t>(config_.faults.late_ms * 1e6);
+}
+
+void Job::gatherPart(int phase, int rank, int step, RankState& s, CollectiveTime* times, Random& random,
+                     const Sink& sink) const {
+  if (phase == 0) {
+    beLate(rank, step, s);
+    launchComm(gathers_[0], s, times, random, sink);
+  }
+  const auto next = static_cast<size_t>(phase) + 1;
+  if (next < gathers_.size()) launchComm(gathers_[next], s, times, random, sink);
+}
+
+void Job::layerPart(int phase, int rank, int step, RankState& s, CollectiveTime* times, Random& random,
+                    const Sink& sink) const {
+  const auto p = static_cast<size_t>(phase);
+  s.compute = std::max(s.compute, times[gathers_[p]].end);
+  const bool backward = phase >= layers_;
+  const int64_t begin = s.host;
+  const auto [first, last] = segmentOps(phase);
+  runOps(first, last, rank, step, backward, s, times, random, sink);
+  sink(SimEvent{trace::EventType::annotation, backward ? kBackward : kForward, begin, s.host, trace::kNull,
+                trace::kNull, false, false});
+  if (scatters_[p]) launchComm(scatters_[p], s, times, random, sink);
 }
 
 void Job::receivePart(int segment, int rank, int step, RankState& s, CollectiveTime* times, Random& random,
                       const Sink& sink) const {
-  if (segment == 0 && rank == config_.faults.late_rank && step >= config_.faults.from_step)
-    s.host += static_cast<int64_t>(config_.faults.late_ms * 1e6);
+  if (segment == 0) beLate(rank, step, s);
   const size_t model = segmentModel(segment, 0);
   if (takesPart(rank, collectives_[model])) launchComm(model, s, times, random, sink);
 }
@@ -109,6 +154,7 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
   const double slow = slowdownOf(rank, step) + 0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
   for (size_t i = first; i < last; ++i) {
     const Op& op = ops_[i];
+    if (op.kind == OpKind::collective && !takesPart(rank, collectives_[op.collective])) continue;
     const uint64_t r = random.next();
     const int64_t correlation = s.correlation++;
     const int64_t api_ns = static_cast<int64_t>(((r >> 20 & 255) == 0 ? 60000 : 3600) * random.noise());
@@ -146,8 +192,7 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
 }
 
 void Job::computePart(int rank, int step, RankState& s, CollectiveTime* times, Random& random, const Sink& sink) const {
-  if (rank == config_.faults.late_rank && step >= config_.faults.from_step)
-    s.host += static_cast<int64_t>(config_.faults.late_ms * 1e6);
+  beLate(rank, step, s);
   int64_t begin = s.host;
   runOps(0, backward_op_, rank, step, false, s, times, random, sink);
   sink(SimEvent{trace::EventType::annotation, kForward, begin, s.host, trace::kNull, trace::kNull, false, false});
@@ -171,11 +216,13 @@ void Job::optimizerPart(int rank, int step, RankState& s, CollectiveTime* times,
   sink(SimEvent{trace::EventType::annotation, kOptimizer, begin, s.host, trace::kNull, trace::kNull, false, false});
 }
 
-void Job::endPart(int, int, RankState& s, const CollectiveTime* times, const Sink& sink) const {
+void Job::endPart(int rank, int, RankState& s, const CollectiveTime* times, const Sink& sink) const {
   const size_t k = collectives_.size() - 1;
-  sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,
-                times[k].correlation, collectives_[k].bytes, false, true, 0});
-  const int64_t end = std::max({s.compute, s.copy, times[k].end}) + 2500;
+  const bool joins = takesPart(rank, collectives_[k]);
+  if (joins)
+    sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,
+                  times[k].correlation, collectives_[k].bytes, false, true, 0});
+  const int64_t end = std::max({s.compute, s.copy, s.comm[1], joins ? times[k].end : 0}) + 2500;
   const int64_t call = s.host + 300;
   const int64_t returned = std::max(call + 1000, end);
   sink(SimEvent{trace::EventType::sync, kDeviceSynchronize, call, returned, s.correlation++, trace::kNull, false,

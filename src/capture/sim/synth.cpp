@@ -162,7 +162,10 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
         c.op = s.ops[k];
         c.comm = s.comms[static_cast<size_t>(model.group)][static_cast<size_t>(place.id)];
         c.seq = job.numberOf(model, step);
-        if (model.pair()) c.peer = job.peerOf(r, model);
+        if (model.pair())
+          c.peer = job.peerOf(r, model);
+        else
+          c.nccl_seq = Job::ncclNumberOf(model, step);
         c.node = s.nodes[static_cast<size_t>(node)];
         c.rank = r;
         c.group_rank = place.rank;

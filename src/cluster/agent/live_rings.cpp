@@ -186,7 +186,7 @@ void RingFollower::take(uint32_t lane, const Record& r) {
     case Kind::collective:
     case Kind::p2p: {
       const OperationRecord o = operationOf(r);
-      if (o.sequence == ring::kUnknown) return;  // of a communicator that nobody knows
+      if (o.sequence == ring::kUnknown || o.captured) return;  // of a communicator that nobody knows, or in a graph
       OpProgress& p = progress(comm(o), o);
       p.entered = std::max(p.entered, o.sequence);
       if (o.start >= oldest_gpu_ns_) join_.operation(lane, o, 0, done);

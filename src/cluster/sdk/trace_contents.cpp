@@ -55,18 +55,19 @@ uint64_t commOf(std::string_view name) {
   return std::hash<std::string_view>()(name);
 }
 
-const std::vector<int> kOperationColumns = {collectives::ts,         collectives::dur,        collectives::op,
-                                            collectives::comm,       collectives::seq,        collectives::node,
-                                            collectives::rank,       collectives::peer,       collectives::bytes,
-                                            collectives::elements,   collectives::group_rank, collectives::dtype,
-                                            collectives::device,     collectives::group_size, collectives::stream,
-                                            collectives::ts_enqueue, collectives::ts_end,     collectives::correlation};
+const std::vector<int> kOperationColumns = {
+    collectives::ts,     collectives::dur,         collectives::op,         collectives::comm,
+    collectives::seq,    collectives::node,        collectives::rank,       collectives::peer,
+    collectives::bytes,  collectives::elements,    collectives::group_rank, collectives::dtype,
+    collectives::device, collectives::group_size,  collectives::stream,     collectives::ts_enqueue,
+    collectives::ts_end, collectives::correlation, collectives::nccl_seq};
 
 NCCLOperation operationOf(const BlockRows& rows, uint32_t row) {
   using namespace collectives;
   auto slot = [&](int column) { return rows.slot(column, row); };
   NCCLOperation o;
   o.op_id = orZero<uint64_t>(slot(seq));
+  if (slot(nccl_seq) != kNull) o.nccl_seq = static_cast<uint64_t>(slot(nccl_seq));
   o.op_type = opTypeOf(rows.text(op, row));
   o.data_type = dataTypeOf(rows.text(dtype, row));
   o.comm_id = commOf(rows.text(comm, row));

@@ -24,9 +24,10 @@ std::vector<int> traceEventColumns(const TableInfo& table) {
   if (isEvents(table))
     return {events::ts,  events::dur,    events::type,   events::name,        events::node,  events::rank,
             events::tid, events::device, events::stream, events::correlation, events::bytes, events::launch};
-  return {collectives::ts,   collectives::dur,    collectives::op,         collectives::comm,       collectives::seq,
-          collectives::node, collectives::rank,   collectives::bytes,      collectives::group_size, collectives::device,
-          collectives::name, collectives::stream, collectives::ts_enqueue, collectives::correlation};
+  return {collectives::ts,         collectives::dur,         collectives::op,      collectives::comm,
+          collectives::seq,        collectives::node,        collectives::rank,    collectives::bytes,
+          collectives::group_size, collectives::device,      collectives::name,    collectives::stream,
+          collectives::ts_enqueue, collectives::correlation, collectives::nccl_seq};
 }
 
 tracesmith::TraceEvent toTraceEvent(const TableInfo& table, const Row& row) {
@@ -60,7 +61,8 @@ tracesmith::TraceEvent toTraceEvent(const TableInfo& table, const Row& row) {
   if (row.slot(collectives::bytes) != kNull)
     e.memory_params = MemoryParams{whole<uint64_t>(row.slot(collectives::bytes)), {}, {}};
   note("rank", row.slot(collectives::rank));
-  note("nccl_seq", row.slot(collectives::seq));
+  note("seq", row.slot(collectives::seq));
+  note("nccl_seq", row.slot(collectives::nccl_seq));
   note("nccl_ranks", row.slot(collectives::group_size));
   if (const std::string_view comm = row.text(collectives::comm); comm.data()) e.metadata["nccl_comm"] = comm;
   if (const std::string_view kernel = row.text(collectives::name); kernel.data()) e.metadata["kernel"] = kernel;

@@ -18,7 +18,7 @@
 namespace tracesmith::ring {
 
 constexpr uint64_t kMagic = 0x31474e4952535400;  // "\0TSRING1"
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 constexpr uint32_t kMaxLanes = 128;
 constexpr uint32_t kWatch = 3;            // of RingHeader::mode
 constexpr uint32_t kNoCost = UINT32_MAX;  // of RingHeader::cost_ppm
@@ -52,6 +52,7 @@ enum Flag : uint8_t {
   kNotNested = 1,  // of a range: it may end on another thread than it began
   kNumbered = 2,   // the name has numbers: see Name
   kSend = 4,       // of a proxy operation
+  kCaptured = 8,   // of a launch or an operation of NCCL: into a CUDA graph
 };
 
 /// One thing that happened. Times are CLOCK_MONOTONIC_RAW ns; 0 = not known. What the other words mean depends on the

@@ -258,27 +258,32 @@ struct OperationRecord {
   bool pair = false;
   uint32_t function = 0;  // "AllReduce"
   uint64_t start = 0;
-  uint64_t comm = 0;             // hash of its communicator; 0: not known
-  uint64_t sequence = kUnknown;  // of a pair: counts those with this peer in this direction
-  uint64_t elements = 0;
-  int32_t rank = -1;   // in the communicator; −1: not known
-  uint32_t ranks = 0;  // of the communicator; 0: not known
-  int16_t peer = -1;   // of a pair: the other's rank in the communicator
+  uint64_t comm = 0;  // hash of its communicator; 0: not known
+  // Counts the collectives of the communicator, whatever their function; of a pair those with this peer in this
+  // direction. 48 bits.
+  uint64_t sequence = kUnknown;
+  uint64_t elements = 0;              // 48 bits
+  uint64_t nccl_sequence = kUnknown;  // of a collective NCCL's own number, which counts each function by itself
+  int32_t rank = -1;                  // in the communicator; −1: not known
+  uint32_t ranks = 0;                 // of the communicator; 0: not known
+  int16_t peer = -1;                  // of a pair: the other's rank in the communicator
   uint16_t datatype = 0;
   uint8_t algo = 0, proto = 0;  // indexes in the lists of nccl_names.hpp; 0: not known
   uint16_t channels = 0;        // 0: not known
   int16_t root = -1;
+  bool captured = false;  // into a CUDA graph: it runs, any number of times, when the graph does
 };
 [[gnu::always_inline]] constexpr Record encode(const OperationRecord& o) {
+  const uint64_t nccl = words::to48(o.nccl_sequence);
   return {o.pair ? Kind::p2p : Kind::collective,
-          0,
-          o.pair ? static_cast<uint16_t>(o.peer) : uint16_t{0},
+          static_cast<uint8_t>(o.captured ? kCaptured : 0),
+          static_cast<uint16_t>(o.pair ? static_cast<uint16_t>(o.peer) : nccl),
           o.function,
           o.start,
           0,
           o.ranks,
           static_cast<uint32_t>(o.rank + 1),
-          {o.comm, o.sequence, o.elements,
+          {o.comm, words::to48(o.sequence) | nccl >> 16 << 48, words::to48(o.elements) | nccl >> 32 << 48,
            o.datatype | static_cast<uint64_t>(o.algo) << 16 | static_cast<uint64_t>(o.proto) << 24 |
                static_cast<uint64_t>(o.channels) << 32 | static_cast<uint64_t>(static_cast<uint16_t>(o.root)) << 48}};
 }
@@ -289,8 +294,9 @@ constexpr OperationRecord operationOf(const Record& r) {
           .function = r.name,
           .start = r.start,
           .comm = r.arg[0],
-          .sequence = r.arg[1],
-          .elements = r.arg[2],
+          .sequence = words::from48(r.arg[1]),
+          .elements = words::from48(r.arg[2]),
+          .nccl_sequence = pair ? kUnknown : words::from48(r.device | r.arg[1] >> 48 << 16 | (r.arg[2] >> 48) << 32),
           .rank = static_cast<int32_t>(r.stream) - 1,
           .ranks = r.correlation,
           .peer = static_cast<int16_t>(pair ? r.device : UINT16_MAX),
@@ -298,18 +304,21 @@ constexpr OperationRecord operationOf(const Record& r) {
           .algo = static_cast<uint8_t>(r.arg[3] >> 16),
           .proto = static_cast<uint8_t>(r.arg[3] >> 24),
           .channels = static_cast<uint16_t>(r.arg[3] >> 32),
-          .root = static_cast<int16_t>(r.arg[3] >> 48)};
+          .root = static_cast<int16_t>(r.arg[3] >> 48),
+          .captured = (r.flags & kCaptured) != 0};
 }
 
 /// NCCL launches a kernel; the operations after it on this lane are in it.
 struct LaunchRecord {
   uint64_t start = 0, end = 0;
-  uint32_t stream = 0;  // 0: not known
+  uint32_t stream = 0;    // 0: not known
+  bool captured = false;  // into a CUDA graph: nothing ran
 };
 [[gnu::always_inline]] constexpr Record encode(const LaunchRecord& l) {
-  return {Kind::nccl_launch, 0, 0, 0, l.start, l.end, 0, l.stream, {0, 0, 0, 0}};
+  return {Kind::nccl_launch, static_cast<uint8_t>(l.captured ? kCaptured : 0), 0, 0, l.start, l.end, 0, l.stream,
+          {0, 0, 0, 0}};
 }
-constexpr LaunchRecord launchOf(const Record& r) { return {r.start, r.end, r.stream}; }
+constexpr LaunchRecord launchOf(const Record& r) { return {r.start, r.end, r.stream, (r.flags & kCaptured) != 0}; }
 
 /// What NCCL's proxy thread sends to or receives from one peer for an operation.
 struct ProxyRecord {

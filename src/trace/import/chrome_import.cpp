@@ -15,6 +15,15 @@ int64_t stepOf(EventType type, std::string_view name) {
   return parseInt(name.substr(kPrefix.size()), step) ? step : kNull;
 }
 
+/// True if args say on which device or stream it ran: numbers, and not the −1 of "unknown".
+bool namesDevice(const ChromeEvent& e) {
+  for (const char* key : {"stream", "device"}) {
+    int64_t number;
+    if (const JsonMember* m = e.findArg(key); m && parseToken(m->value, number) && number >= 0) return true;
+  }
+  return false;
+}
+
 /// Kineto tells waits by their stream; `tracesmith export` also those of a thread, which have none.
 bool onDevice(const ChromeEvent& e, EventType type) {
   return isDeviceType(type) || (type == EventType::sync && (e.findArg("stream") || e.findArg("device")));
@@ -119,6 +128,15 @@ std::string_view ChromeImport::name(const ChromeEvent& e) {
   return name_;
 }
 
+EventType ChromeImport::typeOf(const ChromeEvent& e) const {
+  if (shared_.type_of)
+    if (const std::optional<EventType> told = shared_.type_of(e.cat)) return *told;
+  // What torch's profiler writes without Kineto has no categories.
+  if (e.cat.empty()) return e.pid == "\"CPU functions\"" ? EventType::cpu_op : EventType::other;
+  const EventType type = typeOfCategory(e.cat);
+  return type == EventType::other && namesDevice(e) ? typeOfDeviceCategory(e.cat) : type;
+}
+
 void ChromeImport::seeProcess(EventType type, int64_t pid) {
   if (pid <= 0) return;
   bool api = type == EventType::runtime || type == EventType::driver;
@@ -186,7 +204,7 @@ int64_t ChromeImport::finishedArgs(const ChromeEvent& e, size_t begin) {
 }
 
 void ChromeImport::complete(const ChromeEvent& e) {
-  const EventType type = typeOfCategory(e.cat);
+  const EventType type = typeOf(e);
   EventRow row;
   LaunchShape shape;
   if (!start(e, type, row)) return;
@@ -197,9 +215,23 @@ void ChromeImport::complete(const ChromeEvent& e) {
   if (!e.id.empty()) text.field("id", e.id);
   if (text.finish()) row.args = finishedArgs(e, begin);
   add(row, stepOf(type, e.name));
-  if (type != EventType::kernel || !shared_.collective_of) return;
+  if (shared_.collective_of) addCollective(e, type, row, shape);
+}
+
+void ChromeImport::addCollective(const ChromeEvent& e, EventType type, const EventRow& row, const LaunchShape& shape) {
+  constexpr size_t kMostNumbers = 1u << 20;
+  const bool on_device = type == EventType::kernel;
+  if (!on_device && type != EventType::cpu_op && type != EventType::annotation) return;
+  int64_t seq = kNull;
+  const JsonMember* told = e.findArg("Seq");
+  if (told && !parseToken(told->value, seq)) seq = kNull;
+  // Kineto may tell the number only at the call that launched the kernel; calls stand before kernels in its files.
+  if (!on_device && seq != kNull && row.external_id != kNull && numbers_.size() < kMostNumbers)
+    numbers_[row.external_id] = seq;
+  if (on_device && seq == kNull && row.external_id != kNull)
+    if (auto it = numbers_.find(row.external_id); it != numbers_.end()) seq = it->second;
   const int64_t rank = facts_.rank != kNull ? facts_.rank : metadata_.rank();
-  std::optional<CollectiveRow> part = shared_.collective_of({e, name(e), row, shape, rank, writer_});
+  std::optional<CollectiveRow> part = shared_.collective_of({e, name(e), row, shape, on_device, rank, seq, writer_});
   if (!part) return;
   sink_.add(*part);
   ++collectives_;
@@ -232,7 +264,7 @@ std::string ChromeImport::asyncKey(const ChromeEvent& e) const {
 }
 
 void ChromeImport::begin(const ChromeEvent& e, bool async) {
-  const EventType type = async ? EventType::other : typeOfCategory(e.cat);
+  const EventType type = async ? EventType::other : typeOf(e);
   OpenSpan span;
   LaunchShape shape;
   if (!start(e, type, span.row)) return;
@@ -282,6 +314,10 @@ Status ChromeImport::finish() {
   threads_.drain(unfinished);
   asyncs_.drain(unfinished);
   if (facts_.rank == kNull) facts_.rank = metadata_.rank();
+  if (facts_.rank == kNull && named_rank_ != kNull) {
+    facts_.rank = named_rank_;
+    rank_is_by_name_ = true;
+  }
   facts_.world_size = metadata_.worldSize();
   facts_.pid = api_pids_differ_ ? kNull : api_pid_;
   if (api_pid_ == kNull && !op_pids_differ_) facts_.pid = op_pid_;

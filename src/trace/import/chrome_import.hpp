@@ -19,7 +19,8 @@ struct ImportShared {
   TrackNames names;
   std::set<uint64_t> devices;   ///< hashes of those written already
   std::set<std::string> nodes;  ///< written already
-  CollectiveOfKernel collective_of;
+  CollectiveOfEvent collective_of;
+  TypeOfCategory type_of;
 };
 
 /// Rows of one input.
@@ -27,6 +28,10 @@ class ChromeImport : public JsonHandler {
  public:
   /// `rank` and `node` from the command line win over what the input says; kNull and "": not given.
   ChromeImport(Writer& writer, RowSink::Options sink, ImportShared& shared, int64_t rank, std::string node);
+
+  /// The rank that the input's file name says: for an input that does not say its rank itself.
+  void setNamedRank(int64_t rank) { named_rank_ = rank; }
+  bool rankIsByName() const { return rank_is_by_name_; }
 
   Status event(const ChromeEvent& event) override;
   Status member(std::string_view key, std::string_view value) override;
@@ -68,6 +73,8 @@ class ChromeImport : public JsonHandler {
   std::string_view name(const ChromeEvent& e);
   std::string asyncKey(const ChromeEvent& e) const;
   void seeProcess(EventType type, int64_t pid);
+  EventType typeOf(const ChromeEvent& e) const;
+  void addCollective(const ChromeEvent& e, EventType type, const EventRow& row, const LaunchShape& shape);
 
   Writer& writer_;
   ImportShared& shared_;
@@ -81,6 +88,9 @@ class ChromeImport : public JsonHandler {
   OpenSpans threads_, asyncs_;
   StepIndex steps_;
   std::string name_;
+  int64_t named_rank_ = kNull;
+  bool rank_is_by_name_ = false;
+  std::unordered_map<int64_t, int64_t> numbers_;  // "Seq" of calls that communicate, by their external id
   // The process that launched device work: the one pid of all API calls, or else of all operators.
   int64_t api_pid_ = kNull, op_pid_ = kNull;
   bool api_pids_differ_ = false, op_pids_differ_ = false;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/count.hpp"
 #include "base/text.hpp"
 #include "trace/import/chrome_import.hpp"
 #include "trace/import/input.hpp"
@@ -37,6 +38,23 @@ Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
   return {};
 }
 
+/// 3 of "rank3.json" and "step5_rank-3.json.gz"; kNull: the name says no rank, or several.
+int64_t rankInName(const std::string& path) {
+  constexpr std::string_view kWord = "rank";
+  const std::string name = fs::path(path).filename().string();
+  int64_t rank = kNull;
+  for (size_t at = name.find(kWord); at != name.npos; at = name.find(kWord, at + 1)) {
+    size_t digits = at + kWord.size();
+    if (digits < name.size() && (name[digits] == '-' || name[digits] == '_' || name[digits] == '=')) ++digits;
+    const size_t end = std::min(name.find_first_not_of("0123456789", digits), name.size());
+    int64_t value;
+    if (!parseInt(std::string_view(name).substr(digits, end - digits), value) || value > INT32_MAX) continue;
+    if (rank != kNull && rank != value) return kNull;
+    rank = value;
+  }
+  return rank;
+}
+
 /// Tells a caller how far the reading is, as JSON passes by.
 class Reporting : public ByteSource {
  public:
@@ -58,6 +76,7 @@ class Importer {
   Importer(const ImportOptions& options, Writer& writer, const std::function<void(uint64_t, uint64_t)>& progress)
       : options_(options), writer_(writer), progress_(progress) {
     shared_.collective_of = options.collective_of;
+    shared_.type_of = options.type_of;
   }
 
   Result<ImportReport> run();
@@ -78,6 +97,7 @@ class Importer {
   ImportShared shared_;
   ImportReport report_;
   std::map<int64_t, std::string> rank_paths_;
+  std::vector<std::string> ranks_by_name_;  // files whose name alone says the rank
   uint64_t total_ = 0;
 };
 
@@ -106,6 +126,7 @@ Status Importer::json(File file, bool gzip, const std::string& path) {
   }
   Reporting reporting(std::move(source), [this](uint64_t done) { tell(done); });
   ChromeImport rows(writer_, sink(), shared_, options_.rank, options_.node);
+  rows.setNamedRank(rankInName(path));
   JsonStreamOptions stream_options;
   stream_options.window_bytes = options_.window_bytes;
   JsonStream stream(reporting, path, stream_options);
@@ -117,6 +138,7 @@ Status Importer::json(File file, bool gzip, const std::string& path) {
   report_.steps += rows.steps();
   report_.losses.add(rows.losses());
   seeRank(rows.facts().rank, path);
+  if (rows.rankIsByName()) ranks_by_name_.push_back(fs::path(path).filename().string());
   return {};
 }
 
@@ -181,6 +203,12 @@ Result<ImportReport> Importer::run() {
     ++report_.files;
   }
   TS_TRY(session(*paths));
+  if (!ranks_by_name_.empty())
+    report_.warnings.push_back(
+        "the rank of " + ranks_by_name_.front() +
+        (ranks_by_name_.size() > 1
+             ? " and of " + counted(ranks_by_name_.size() - 1, "other file") + " is taken from the file name"
+             : " is taken from its name"));
   return std::move(report_);
 }
 

@@ -16,26 +16,31 @@ namespace tracesmith::trace {
 
 struct ChromeEvent;
 
-/// A kernel of a Kineto trace, as it is imported.
-struct ImportedKernel {
+/// A kernel, or an operator or range of a host, as it is imported.
+struct ImportedEvent {
   const ChromeEvent& event;
   std::string_view name;
   const EventRow& row;
   const LaunchShape& shape;
+  bool on_device;
   int64_t rank;  ///< kNull: not known (yet)
+  int64_t seq;   ///< number of the operation in its group, by the event itself or the call that caused it; or kNull
   Writer& writer;
 };
 /// Its row of `collectives`; nothing: it is not communication.
-using CollectiveOfKernel = std::function<std::optional<CollectiveRow>(const ImportedKernel&)>;
+using CollectiveOfEvent = std::function<std::optional<CollectiveRow>(const ImportedEvent&)>;
+/// What events of a category are, where a rule of the user says so.
+using TypeOfCategory = std::function<std::optional<EventType>(std::string_view category)>;
 
 struct ImportOptions {
   std::vector<std::string> paths;  ///< files, or folders of them
   int64_t rank = kNull;            ///< wins over what the input says; for one input only
   std::string node;                ///< wins over what the inputs say
   std::string command;             ///< for the `sessions` row
-  /// Which kernels communicate is declared in src/model, above this folder: model::collectiveOfKernel. Without it
+  /// Which events communicate is declared in src/model, above this folder: model::collectiveOfEvent. Without it
   /// nothing is written into `collectives`.
-  CollectiveOfKernel collective_of;
+  CollectiveOfEvent collective_of;
+  TypeOfCategory type_of;  ///< may be missing
   std::string spill_path;  ///< what does not fit into memory goes to a file beside this one; "": the temporary folder
   size_t window_bytes = 2u << 20;    ///< JSON looked at in one piece
   size_t waiting_bytes = 24u << 20;  ///< encoded blocks that wait in memory for the end of their input

@@ -159,12 +159,14 @@ void graph() {
   Nccl nccl(5);
   Communicator world;
   nccl.init(world);
-  nccl.group(world, {{.count = 1, .sequence = 0}}, stream(20));  // the capture launches nothing
+  std::vector<void*> calls;
+  nccl.group(world, {{.count = 1, .sequence = 0}}, stream(20), &calls);  // launches nothing
   std::thread callback([&] {
-    for (uint64_t i = 0; i < 5000; ++i)
-      nccl.tell(world, {{.count = 2, .sequence = 0}}, reinterpret_cast<void*>(0x10002));
+    for (uint64_t i = 0; i < 5000; ++i) nccl.tell(world, {{.count = 2, .sequence = 0}}, calls);
   });
   callback.join();
+  runKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20,
+            nccl.group(world, {{.count = 3, .sequence = 0}}, stream(20)));
 }
 
 void proxy() {
@@ -314,6 +316,31 @@ void pairs() {
   }
 }
 
+/// Collectives of several functions, as FSDP calls them; of some nobody takes notice, and one is captured.
+void numbers(int version) {
+  Nccl nccl(version);
+  Communicator a, b{.hash = 0xbee};
+  nccl.init(a);
+  nccl.init(b);
+  std::map<std::pair<uint64_t, std::string>, uint64_t> sequences;  // as NCCL counts
+  auto run = [&](Communicator& c, const char* function) {
+    const Op op{.function = function, .count = 1, .sequence = sequences[{c.hash, function}]++};
+    runKernel((std::string("ncclDevKernel_") + function + "_RING_LL").c_str(), 20, nccl.group(c, {op}, stream(20)));
+  };
+  run(a, "AllGather");
+  run(b, "AllReduce");
+  run(a, "AllGather");
+  recordingWord() = 0;
+  run(a, "ReduceScatter");
+  run(b, "AllReduce");
+  recordingWord() = 1;
+  run(a, "AllGather");
+  std::vector<void*> calls;
+  if (version >= 5) nccl.group(a, {{.function = "AllGather", .count = 1}}, stream(20), &calls);
+  run(a, "ReduceScatter");
+  run(b, "AllGather");
+}
+
 /// The last operation never runs: another rank did not come.
 void hang() {
   Nccl nccl(5);
@@ -391,6 +418,7 @@ int main(int argc, char** argv) {
                                                                   {"many", many},
                                                                   {"ranks", ranks},
                                                                   {"pairs", pairs},
+                                                                  {"numbers", [&] { numbers(version); }},
                                                                   {"hang", hang},
                                                                   {"lost", lost},
                                                                   {"aside", aside}};

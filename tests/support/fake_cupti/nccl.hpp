@@ -124,6 +124,12 @@ struct CollV5 {  // v4 ends before the parent
   const char *algo, *proto;
   void* parent_group;
 };
+struct CollV7 {
+  CollV5 coll;
+  const char* variant;
+  bool symmetric;
+  uint64_t tag;
+};
 struct P2pV1 {
   Head head;
   const char* name;
@@ -160,6 +166,14 @@ struct ApiV5 {
   size_t count;
   const char* datatype;
   int root;
+  void* stream;
+  bool captured;
+};
+struct P2pApiV5 {
+  Head head;
+  const char* function;
+  size_t count;
+  const char* datatype;
   void* stream;
   bool captured;
 };
@@ -232,11 +246,14 @@ class Nccl {
   int state(void* handle, int state, void* args) { return table_->state(handle, state, args); }
 
   /// What NCCL does in ncclGroupEnd: launches one kernel with these operations, then tells of each. Returns the
-  /// correlation.
-  uint32_t group(const Communicator& c, const std::vector<Op>& ops, uint32_t* stream) {
+  /// correlation. `captured`: into a graph; NCCL then tells of the operations when it is replayed, with the handles of
+  /// these calls.
+  uint32_t group(const Communicator& c, const std::vector<Op>& ops, uint32_t* stream,
+                 std::vector<void*>* captured = nullptr) {
     void* api = nullptr;
+    std::vector<void*> calls;
     if (version_ >= 5) {
-      GroupApiV5 g{{kGroupApi}, false, 1};
+      GroupApiV5 g{{kGroupApi}, captured != nullptr, 1};
       api = start(c.context, &g, kGroupApi | kCollApi | kP2pApi | kColl | kP2p | kKernelLaunch);
       for (const Op& op : ops) {
         ApiV5 a{{static_cast<uint64_t>(op.isP2p() ? kP2pApi : kCollApi), api},
@@ -245,13 +262,18 @@ class Nccl {
                 op.datatype,
                 op.root,
                 stream,
-                false};
-        stop(start(c.context, &a, op.isP2p() ? kP2pApi | kP2p : kCollApi | kColl));
+                captured != nullptr};
+        P2pApiV5 p{a.head, a.function, a.count, a.datatype, a.stream, a.captured};
+        calls.push_back(op.isP2p() ? start(c.context, &p, kP2pApi | kP2p) : start(c.context, &a, kCollApi | kColl));
+        stop(calls.back());
       }
       state(api, 24, nullptr);
     }
     const uint32_t correlation = launchKernel(c, stream, api);
-    tell(c, ops, api);
+    if (captured)
+      *captured = calls;
+    else
+      tell(c, ops, calls);
     stop(api);
     return correlation;
   }
@@ -266,13 +288,14 @@ class Nccl {
   }
 
   /// The operations of a launch; also what a replay of a graph does, on a thread of CUDA's.
-  void tell(const Communicator& c, const std::vector<Op>& ops, void* parent) {
+  void tell(const Communicator& c, const std::vector<Op>& ops, const std::vector<void*>& calls) {
     Head head{kGroup};
     void* group = start(c.context, &head, kGroup | kColl | kP2p | kProxyOp);
     if (version_ < 5 && !group) return;  // before 2.28 nothing comes without its group
-    for (const Op& op : ops)
-      stop(op.isP2p() ? startP2p(c, op, version_ >= 5 ? parent : group)
-                      : startColl(c, op, version_ >= 5 ? parent : group));
+    for (size_t i = 0; i < ops.size(); ++i) {
+      void* parent = version_ >= 5 ? calls[i] : group;
+      stop(ops[i].isP2p() ? startP2p(c, ops[i], parent) : startColl(c, ops[i], parent));
+    }
     stop(group);
   }
 
@@ -313,6 +336,14 @@ class Nccl {
     if (version_ == 3) {
       CollV3 d{head,     c.name,  c.hash,      op.sequence, op.function, nullptr, nullptr,
                op.count, op.root, op.datatype, op.channels, warps,       op.algo, op.proto};
+      return start(c.context, &d, kColl);
+    }
+    if (version_ >= 7) {
+      CollV7 d{{head, op.sequence, op.function, nullptr, nullptr, op.count, op.root, op.datatype, op.channels, warps,
+                op.algo, op.proto, nullptr},
+               "variant",
+               true,
+               ~0ull};
       return start(c.context, &d, kColl);
     }
     CollV5 d{head,        op.sequence, op.function, nullptr, nullptr,  op.count, op.root,
