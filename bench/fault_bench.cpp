@@ -25,6 +25,7 @@ struct Case {
 };
 
 constexpr int kKinds = 9;
+constexpr double kCostKnown = 3;  // percent; below, a cost is as good as any other
 
 /// Half of the jobs have stages and tensor groups, a quarter shards its parameters. `links`: those within a node are
 /// what is slow; `all`: all ranks must meet.
@@ -34,8 +35,11 @@ void layOut(sim::JobConfig& job, bool links, bool all, sim::Random& random) {
   if (which < 4) return;
   if (which == 4 && !links && !all && job.ranks <= 32) {
     job.stages_only = true;
-    job.pipeline = job.ranks > 8 ? 8 : 4;
+    job.pipeline = random.next() % 2 && job.ranks <= 16 ? job.ranks : job.ranks > 8 ? 8 : 4;
     job.tensor = job.ranks / job.pipeline;
+    if (job.tensor == 1) job.tensor = 0;
+    job.in_turn = job.tensor == 0;
+    if (job.in_turn) return;
     if (job.tensor <= job.gpus_per_node && job.gpus_per_node % job.tensor == 0) return;
     job.stages_only = false;
   }
@@ -45,6 +49,7 @@ void layOut(sim::JobConfig& job, bool links, bool all, sim::Random& random) {
   job.microbatches = 4 << random.next() % 2;
   while (job.tensor > job.gpus_per_node) job.tensor /= 2;
   while (job.pipeline * std::max(1, job.tensor) * 2 > job.ranks) job.pipeline /= 2;  // at least two of every stage
+  job.in_turn = job.pipeline > 1 && job.tensor == 0 && !links && random.next() % 2;
 }
 
 double stepMs(const sim::JobConfig& config) {
@@ -160,6 +165,25 @@ bool isRight(const Case& c, const analysis::Analysis& a) {
   return (one.first && (two.found || c.size >= c.other_size)) || (two.first && (one.found || c.other_size >= c.size));
 }
 
+/// How long the job takes, simulated without writing it. Every window has all ranks: the last step is in the last one.
+double jobNs(const sim::JobConfig& config) {
+  const sim::Job job(config);
+  sim::JobRows rows(job);
+  int64_t end = 0;
+  while (rows.nextWindow(2))
+    for (int rank = 0; rank < config.ranks; ++rank) end = std::max(end, rows.stepEnd(rows.lastStep() - 1, rank));
+  return static_cast<double>(end);
+}
+
+/// Percent of its time that the job saves without its faults.
+double savedPct(const Case& c) {
+  sim::JobConfig healthy = c.job;
+  const double jitter = healthy.faults.jitter;
+  healthy.faults = sim::Faults::none();
+  healthy.faults.jitter = jitter;
+  return 100 * (1 - jobNs(healthy) / jobNs(c.job));
+}
+
 struct Score {
   int runs = 0, right = 0, wrong = 0, silent = 0;  // wrong: another rank or link named; silent: nobody, or not all
 };
@@ -177,7 +201,7 @@ int main(int argc, char** argv) {
       (std::filesystem::temp_directory_path() / ("fault_bench." + std::to_string(::getpid()) + ".sbt")).string();
   std::map<std::string, Score> by_kind;
   std::map<std::string, Score> by_size;
-  int confident_wrong = 0;
+  int confident_wrong = 0, costs = 0, costs_right = 0;
   const int first = std::atoi(bench::option(argc, argv, "--first", "0").c_str());
   for (int k = first; k < first + runs; ++k) {
     const Case c = makeCase(k, seed);
@@ -208,6 +232,18 @@ int main(int argc, char** argv) {
       s->silent += !right && !wrong_one;
     }
     confident_wrong += wrong_one && v.confidence >= 0.7;
+    // Of one rank at fault the cost is known: it must be within a third of what is saved without the fault.
+    const bool one_rank = right && (c.kind == "slow rank" || c.kind == "late data" || c.kind == "checkpoint");
+    const double saved = one_rank ? savedPct(c) : 0;
+    const bool cost_right = std::abs(v.cost_pct - saved) <= saved / 3;
+    costs += saved > kCostKnown;
+    costs_right += saved > kCostKnown && cost_right;
+    if (saved > kCostKnown && (verbose || !cost_right))
+      std::printf("%s %3d  %s%s%s: cost %.1f %%, truth %.1f %%\n", cost_right ? "ok   " : "COST ", k, c.kind.c_str(),
+                  c.job.pipeline > 1 ? c.job.in_turn ? ", 1F1B" : ", pipeline"
+                  : c.job.sharded    ? ", sharded"
+                                     : "",
+                  c.job.stages_only ? ", stages only" : "", v.cost_pct, saved);
     if (verbose || !right)
       std::printf(
           "%s %3d  %-14s %+.2f %+.2f  %3d ranks, %d a node, pp %d tp %d%s, from %d of %d, jitter %.2f: %s (truth rank "
@@ -228,7 +264,9 @@ int main(int argc, char** argv) {
   w.beginObject()
       .field("runs", runs)
       .field("seed", static_cast<uint64_t>(seed))
-      .field("wrong_and_sure", confident_wrong);
+      .field("wrong_and_sure", confident_wrong)
+      .field("costs", costs)
+      .field("costs_within_a_third", costs_right);
   w.key("kinds").beginObject();
   std::printf("%-18s %6s %6s %8s %8s\n", "", "runs", "right", "another", "nobody");
   for (const auto* group : {&by_size, &by_kind})
@@ -246,6 +284,8 @@ int main(int argc, char** argv) {
     }
   w.endObject().endObject();
   std::printf("named another with confidence ≥ 0.7: %d\n", confident_wrong);
+  std::printf("cost within a third of the truth, where that is over %.0f %%: %d of %d\n", kCostKnown, costs_right,
+              costs);
   if (!json.empty()) std::ofstream(json) << text << "\n";
   return 0;
 }

@@ -101,6 +101,17 @@ void breakdownTable(const Analysis& a, bool ranks, std::string& out) {
   out += "\nWhere the time goes\n" + alignTable(table, "  ");
 }
 
+void kernelTable(const Analysis& a, size_t most, std::string& out) {
+  if (a.kernels.empty()) return;
+  Table table = {{"total", "share", "count", "mean", "name"}};
+  for (size_t i = 0; i < a.kernels.size() && i < most; ++i) {
+    const KernelResult& k = a.kernels[i];
+    table.push_back({time(k.total_us), number("%.1f %%", k.share_pct), humanCount(k.count), time(k.mean_us),
+                     shorten(printable(k.name), 80)});
+  }
+  out += "\nLargest kernels\n" + alignTable(table, "  ");
+}
+
 void pathText(const Analysis& a, std::string& out) {
   if (!a.critical_path) return;
   const CriticalPath& p = *a.critical_path;
@@ -187,15 +198,15 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   out += "\n" + counted(a.events, "event") + " of " + counted(static_cast<uint64_t>(a.ranks), "rank") +
          (a.nodes > 0 ? " on " + counted(static_cast<uint64_t>(a.nodes), "node") : "") + ", " + time(a.duration_us);
   if (!a.steps.empty()) {
-    double sum = 0;
-    for (const StepResult& s : a.steps) sum += s.duration_us;
-    out += ", " + counted(a.steps.size(), "step") + " of " + time(sum / static_cast<double>(a.steps.size()));
+    out += " recorded: " + counted(a.steps.size(), "step") + " of " + time(a.step_us) + " in " + time(a.job_us);
+    if (a.startup_us > 0.01 * a.duration_us) out += ", start-up " + time(a.startup_us) + " (not counted)";
   }
   if (!a.pattern.empty()) out += ", communication pattern: " + a.pattern;
   out += "\n";
   blameTable(a, print.ranks ? SIZE_MAX : 5, out);
   linkTable(a, print.ranks ? SIZE_MAX : 5, out);
   breakdownTable(a, print.ranks, out);
+  kernelTable(a, print.ranks ? SIZE_MAX : 8, out);
   pathText(a, out);
   if (print.steps) stepTable(a, out);
   if (print.comm) commText(a, out);

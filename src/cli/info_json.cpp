@@ -17,6 +17,8 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
   w.field("unfinished_bytes", reader.unfinishedBytes())
       .field("trace_id", reader.traceId())
       .field("created_ns", reader.createdNs());
+  optional("job_start_ns", s.job_start_ns);
+  optional("job_end_ns", s.job_end_ns);
   optional("start_ns", s.start_ns);
   optional("end_ns", s.end_ns);
   optional("recorded_ns", s.recorded_ns);

@@ -122,6 +122,13 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   line("recorded", utcTime(s.recorded_ns.value_or(reader.createdNs())) + by);
   if (s.simulated) line("simulated", "simulated data, not a measurement");
   if (std::string text = job(s); !text.empty()) line("job", text);
+  if (s.job_start_ns && s.start_ns) {
+    const double startup = difference(*s.start_ns, *s.job_start_ns);
+    line("job time", humanNs(difference(*s.job_start_ns, *s.job_end_ns)) + " from the first to the last step" +
+                         (startup > 0 ? ", after " + humanNs(startup) + " of start-up" : ""));
+  } else if (s.device_rows > 0 && !s.first_step) {
+    line("job time", "no steps are marked (tracesmith analyze finds them)");
+  }
 
   printTables(s, columns);
   if (s.host_rows + s.device_rows > 0) printEvents(s);

@@ -214,8 +214,14 @@ Result<Summary> summarize(const Reader& reader, bool full) {
   TS_TRY(addPlaces(reader, s));
   TS_TRY(addSmallTables(reader, s));
   const TableInfo& with_steps = reader.rows(tableOf<StepRow>()) > 0 ? tableOf<StepRow>() : tableOf<EventRow>();
-  for (const Block& b : reader.blocks())
+  sync::BlockSpans spans(reader, *clocks);
+  for (const Block& b : reader.blocks()) {
     if (b.table == &with_steps) widen(s.first_step, s.last_step, b, "step");
+    const std::optional<sync::Span> span = b.table == &tableOf<StepRow>() ? spans.of(b) : std::nullopt;
+    if (!span) continue;
+    s.job_start_ns = std::min(s.job_start_ns.value_or(INT64_MAX), span->start);
+    s.job_end_ns = std::max(s.job_end_ns.value_or(INT64_MIN), span->end);
+  }
   if (full || reader.rows(tableOf<EventRow>()) < kQuick) addTypes(reader, s);
   if (full || reader.rows(tableOf<CollectiveRow>()) < kQuick) TS_TRY(addCollectives(reader, s));
   constexpr int64_t kYear2000 = 946'684'800'000'000'000;

@@ -51,7 +51,8 @@ struct Summary {
   std::vector<Table> tables;  ///< those that have rows
   uint64_t other_bytes = 0;   ///< strings, schema, file header, damage
   std::optional<int64_t> start_ns, end_ns;
-  std::optional<int64_t> recorded_ns;  ///< Unix time of the recording
+  std::optional<int64_t> job_start_ns, job_end_ns;  ///< of the first and the last step that is marked
+  std::optional<int64_t> recorded_ns;               ///< Unix time of the recording
   uint64_t host_rows = 0, device_rows = 0;
   std::optional<std::vector<uint64_t>> by_type;  ///< events by type; absent if it would take long
   std::vector<int64_t> ranks;                    ///< ascending; kNull, first: rows without a rank

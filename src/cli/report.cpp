@@ -107,6 +107,15 @@ void tables(std::string& out, const Analysis& a) {
              l.compared_with});
     }
   }
+  if (!a.kernels.empty()) {
+    out +=
+        "<h2>Largest kernels</h2>\n<p class=soft>In the steps of all ranks; shares are of the time of all "
+        "kernels.</p>\n";
+    HtmlTable t(out, {"kernel", "#total", "#share", "#count", "#mean"});
+    for (const KernelResult& k : a.kernels)
+      t.row({k.name.size() > 160 ? k.name.substr(0, 159) + "…" : k.name, time(k.total_us),
+             number("%.1f %%", k.share_pct), humanCount(k.count), time(k.mean_us)});
+  }
   if (a.critical_path) {
     const CriticalPath& p = *a.critical_path;
     out +=
@@ -157,6 +166,7 @@ std::string page(const Analysis& a, const std::string& file) {
   out += "</div>\n";
   if (a.simulated) out += "<p class=soft>Simulated data, not a measurement.</p>\n";
   for (const std::string& s : a.unknowns) out += "<p class=soft>Unknown: " + escapedMarkup(s) + "</p>\n";
+  for (const std::string& s : a.notes) out += "<p class=soft>Note: " + escapedMarkup(s) + "</p>\n";
   out += "<div class=tiles>";
   auto tile = [&](const std::string& value, const char* name) {
     out += "<div><b>" + escapedMarkup(value) + "</b><span>" + name + "</span></div>";
@@ -165,9 +175,9 @@ std::string page(const Analysis& a, const std::string& file) {
   if (a.nodes > 0) tile(std::to_string(a.nodes), "nodes");
   tile(time(a.duration_us), "recorded");
   if (!a.steps.empty()) {
-    double sum = 0;
-    for (const StepResult& s : a.steps) sum += s.duration_us;
-    tile(time(sum / static_cast<double>(a.steps.size())), "per step");
+    if (a.startup_us > 0.01 * a.duration_us) tile(time(a.startup_us), "start-up, not counted");
+    tile(time(a.job_us), "job");
+    tile(time(a.step_us), "per step");
     tile(std::to_string(a.steps.size()), "steps");
   }
   tile(humanCount(a.events), "events");

@@ -70,6 +70,7 @@ int live(Options& o) {
   o.run.job.tensor = o.job.tensor;
   o.run.job.microbatches = o.job.microbatches;
   o.run.job.stages_only = o.job.stages_only;
+  o.run.job.in_turn = o.job.in_turn;
   o.run.job.sharded = o.job.sharded;
   o.run.job.seed = o.job.seed;
   o.run.job.faults = o.job.faults;
@@ -123,6 +124,9 @@ void addSynth(Command& app) {
       .check(range(1, 64));
   command.flag("--stages-only", o->job.stages_only,
                "With --pipeline: stages exchange microbatches and nothing else; one rank or tensor group per stage");
+  command.flag(
+      "--in-turn", o->job.in_turn,
+      "With --pipeline: stages run forward and backward passes in turn (1F1B) instead of all forward passes first");
   command.flag("--sharded", o->job.sharded,
                "Shard the parameters: every layer is gathered before it is used, and its gradients are scattered");
   command.option("--seed", o->job.seed, "Random seed; the same seed gives the same bytes").showDefault();

@@ -204,7 +204,7 @@ TEST(Analyze, OneRankHasNobodyToCompareWith) {
   SmallJob job;
   for (int r = 1; r < 8; ++r) job.left_out.insert(r);
   const Analysis a = analyzed(job);
-  EXPECT_EQ(a.verdict.kind, VerdictKind::unknown);
+  EXPECT_EQ(a.verdict.kind, VerdictKind::none);
   EXPECT_EQ(a.verdict.rank, kNull);
   EXPECT_TRUE(says(a, "1 of 8 ranks"));
   for (const CollectiveResult& c : a.collectives) {

@@ -140,6 +140,13 @@ TEST_F(LiveMeeting, GathersAndScattersOfOneCommunicatorMeet) {
   playAndCheck();
 }
 
+TEST_F(LiveMeeting, KernelsThatAreReadBeforeTheirOperationsFindThem) {
+  config_.job.sharded = true;
+  config_.host_lag_ms = 100;  // longer than a step: all its kernels come first,
+  config_.ring_records = 64;  // and have to be read before there is room for the rest
+  playAndCheck();
+}
+
 TEST_F(Live, AHangLeavesOneOperationPendingOnAllButOne) {
   config_.job.faults.hang_rank = 4;
   config_.job.faults.hang_step = 3;

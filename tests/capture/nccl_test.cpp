@@ -311,8 +311,11 @@ TEST_F(NcclTest, OperationsInFlightAtTheEndHaveNoTimesButTheirEnqueue) {
   EXPECT_EQ(in_flight, 2u);
 }
 
-TEST_F(NcclTest, ALostKernelDoesNotShiftTheOthers) {
-  ASSERT_EQ(run({"lost"}).rc, 0);
+class NcclMode : public NcclTest, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(M, NcclMode, ::testing::Values("light", "default", "full"));
+
+TEST_P(NcclMode, ALostKernelDoesNotShiftTheOthers) {
+  ASSERT_EQ(run({"lost"}, {"--mode", GetParam()}).rc, 0);
   const auto k = kernels();
   const std::vector<Row> c = collectives();
   ASSERT_EQ(c.size(), 20u);
@@ -324,7 +327,8 @@ TEST_F(NcclTest, ALostKernelDoesNotShiftTheOthers) {
     expectKernel(row, k);
     EXPECT_EQ(row.i("correlation"), row.i("nccl_seq") * 2 + (row.s("op") == "all_gather" ? 1 : 2));
   }
-  EXPECT_EQ(losses(trace()), (std::map<std::string, int64_t>{{"bad timestamp", 1}}));
+  EXPECT_EQ(losses(trace()),
+            (std::map<std::string, int64_t>{{"bad timestamp", 1}, {"operations without a kernel", 1}}));
 }
 
 TEST_F(NcclTest, OperationsWhileAnotherProfilerHadCuptiDoNotShiftTheOthers) {

@@ -85,9 +85,38 @@ TEST(Synth, AStageWaitsInsideItsReceives) {
   EXPECT_GE(2 * waits, receives);
 }
 
+TEST(Synth, StagesRunForwardAndBackwardPassesInTurn) {
+  const Job job({.events = 20000,
+                 .ranks = 4,
+                 .gpus_per_node = 4,
+                 .pipeline = 4,
+                 .stages_only = true,
+                 .in_turn = true,
+                 .faults = Faults::none()});
+  EXPECT_EQ(job.segmentOrder(3), (std::vector<int>{0, 4, 1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(job.segmentOrder(1), (std::vector<int>{0, 1, 2, 4, 3, 5, 6, 7}));
+  JobRows rows(job);
+  ASSERT_TRUE(rows.nextWindow(1));
+  for (int rank = 0; rank < 4; ++rank) {
+    int64_t called = 0;
+    for (int segment : job.segmentOrder(rank))
+      for (size_t k : {3 * static_cast<size_t>(segment), 3 * static_cast<size_t>(segment) + 2}) {
+        const CollectiveModel& model = job.collectives()[k];
+        if (!job.takesPart(rank, model)) continue;
+        const CollectiveTime& t = rows.collective(rows.firstStep(), rank, k);
+        EXPECT_GT(t.enqueue, called) << rank << " " << k;
+        called = t.enqueue;
+        if (model.receives()) {
+          EXPECT_GT(t.end, rows.collective(rows.firstStep(), job.peerOf(rank, model), k + 2).start);
+        }
+      }
+  }
+}
+
 TEST(Synth, RefusesLayoutsThatItCannotPlay) {
   EXPECT_FALSE(checkLayout({.ranks = 4, .pipeline = 2, .sharded = true}));
   EXPECT_FALSE(checkLayout({.ranks = 4, .pipeline = 2, .stages_only = true}));
+  EXPECT_FALSE(checkLayout({.ranks = 4, .in_turn = true}));
   EXPECT_TRUE(checkLayout({.ranks = 4, .pipeline = 2, .tensor = 2, .stages_only = true}));
 }
 

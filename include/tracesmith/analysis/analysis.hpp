@@ -60,7 +60,7 @@ struct About : Kind<VerdictKind> {
 };
 }  // namespace kind
 
-/// StepResult, Breakdown, CollectiveResult, Blame, LinkResult, Verdict.
+/// StepResult, Breakdown, KernelResult, CollectiveResult, Blame, LinkResult, Verdict.
 #define STRUCT(Name, doc) struct Name {
 #define FIELD(Struct, Kind, name, doc) kind::Kind::type name = kind::Kind::none();
 #define END_STRUCT(Name) \
@@ -132,10 +132,16 @@ struct Analysis {
   std::vector<std::string> notes;     ///< how it knows what the trace does not say
   uint64_t events = 0;
   int ranks = 0, nodes = 0, world_size = 0;  ///< world_size 0: not known
-  double duration_us = 0;  ///< from the first to the last that ranks did, as `info` and the page say it
+  double duration_us = 0;  ///< recorded: from the first to the last that ranks did, as `info` and the page say it
+  /// From the start of the first step to the end of the last; all that was recorded where there are no steps. Shares
+  /// are of this time.
+  double job_us = 0;
+  double startup_us = kUnknown;  ///< recorded before the first step, and not counted
+  double step_us = kUnknown;     ///< median of the steps
   Hta hta;
   std::vector<StepResult> steps;
   std::vector<Breakdown> breakdown;
+  std::vector<KernelResult> kernels;  ///< the 20 that take most time, largest first
   std::vector<CollectiveResult> collectives;
   std::vector<Blame> blame;       ///< significant ones first, then largest cost first
   std::vector<LinkResult> links;  ///< largest slowdown first

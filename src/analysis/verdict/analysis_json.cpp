@@ -154,6 +154,7 @@ std::string toJson(const Analysis& a, const std::string& file) {
       .field("ranks", a.ranks)
       .field("nodes", a.nodes);
   j.id("world_size", a.world_size > 0 ? a.world_size : kNull).real("duration_us", a.duration_us);
+  j.real("job_us", a.job_us).real("startup_us", a.startup_us).real("step_us", a.step_us);
   j.writer().key("verdict").beginObject();
   writeFields(j.writer(), a.verdict);
   j.writer().endObject();
@@ -168,6 +169,7 @@ std::string toJson(const Analysis& a, const std::string& file) {
   auto fields = [&](const auto& s) { writeFields(j.writer(), s); };
   j.array("steps", a.steps, fields);
   j.array("breakdown", a.breakdown, fields);
+  j.array("kernels", a.kernels, fields);
   j.array("collectives", a.collectives, fields);
   j.array("blame", a.blame, fields);
   j.array("links", a.links, fields);

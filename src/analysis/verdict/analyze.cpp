@@ -88,9 +88,14 @@ class Analyzer {
     clocksAndTimes();
     sumUpSteps(job_, source_, out_);
     leaveOutStartUp(job_, source_);
+    out_.job_us = job_.step_ns > 0 ? us(job_.end - job_.start) : out_.duration_us;
+    if (job_.step_ns > 0)
+      if (const auto by_job = sync::recordingSpan(reader_, job_.clocks))  // its clocks may be others than the trace's
+        out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
     TS_TRY(blame());
     collectives();
     findTraffic(job_, *names_, out_);
+    out_.kernels = largestKernels(job_, *names_, comm_);
     say();
     out_.verdict = makeVerdict(job_, out_);
     if (const auto unfinished = findUnfinished(reader_, *names, job_, out_.world_size))
@@ -159,6 +164,8 @@ class Analyzer {
     TS_TRY(eachRank(reader_, *names_, options, visit));
     std::sort(job_.ranks.begin(), job_.ranks.end(),
               [](const RankFigures& a, const RankFigures& b) { return a.process < b.process; });
+    comm_.clear();
+    for (const model::CommRule* rule : context.rules) comm_.push_back(rule != nullptr);
     out_.hta = hta.finish();
     out_.events = reader_.rows(tableOf<EventRow>());
     out_.ranks = static_cast<int>(job_.ranks.size());
@@ -311,6 +318,7 @@ class Analyzer {
   uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks
   StepSource source_ = StepSource::none;
   std::vector<Part> recognised_;  // by their kernels
+  std::vector<uint8_t> comm_;     // by name: a kernel that communicates
   Analysis out_;
 };
 

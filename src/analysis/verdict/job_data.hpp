@@ -91,6 +91,16 @@ Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, cons
 constexpr int32_t kNobody = INT32_MIN;
 constexpr double kLeastCostPct = 0.1;  ///< of the job's time; less is none
 
+/// The kernels that take most time.
+std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm);
+/// What the job loses most time with, whoever waits for whom; `busy` where that is little. `text`: where the time goes.
+struct OwnLoss {
+  Cause cause = Cause::unknown;
+  double pct = 0;
+  std::string text;
+};
+std::optional<OwnLoss> ownLoss(const JobData& job, const Analysis& a);
+
 Verdict makeVerdict(const JobData& job, const Analysis& a);
 
 }  // namespace tracesmith::analysis

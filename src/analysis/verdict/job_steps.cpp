@@ -27,6 +27,7 @@ Breakdown breakdownOf(const JobData& job, const RankFigures& r, const StepFigure
   b.compute_us = us(f.phase_ns[0] + f.phase_ns[1] + f.phase_ns[2] + f.other_ns);
   b.other_us = us(f.other_ns);
   b.data_us = us(f.data_ns);
+  b.copy_us = us(f.copy_ns);
   b.exposed_comm_us = us(f.exposed_comm_ns);
   b.hidden_comm_us = us(f.hidden_comm_ns);
   b.idle_us = us(f.idle_ns);
@@ -218,7 +219,8 @@ void sumUpSteps(JobData& job, StepSource source, Analysis& out) {
   for (size_t i = 0; i < steps.size(); ++i) all.push_back(steps[i].duration_us = median(durations[i]));
   if (job.start > job.end) job.start = job.end = 0;
   if (job.steps.empty() || job.steps.back() == kNull || source == StepSource::windows) return;
-  job.step_ns = 1000 * median(all);
+  out.step_us = median(all);
+  job.step_ns = 1000 * out.step_us;
   out.steps = std::move(steps);
 }
 

@@ -45,7 +45,12 @@ enum Bit { kForward, kBackward, kOptimizer, kOther, kComm, kCopy, kData, kBits }
 class Figures {
  public:
   Figures(const FigureContext& context, const RankRows& rows, const Launches& launches, std::span<Part> parts)
-      : c_(context), rows_(rows), launches_(launches), parts_(parts), timeline_(rows.ranges, context.phases) {
+      : c_(context),
+        rows_(rows),
+        launches_(launches),
+        parts_(parts),
+        timeline_(rows.ranges, context.phases),
+        sums_(context.names.size()) {
     for (const Part& p : parts)
       if (p.correlation != kNull) known_.insert(p.correlation);
   }
@@ -57,6 +62,7 @@ class Figures {
     devices();
     timeline();
     exposures();
+    for (uint32_t name : used_) out_.kernels.emplace_back(name, sums_[name]);
     return std::move(out_);
   }
 
@@ -113,13 +119,20 @@ class Figures {
 
   void devices() {
     int64_t busy_until = INT64_MIN;
+    if (!parts_.empty()) done_.assign(rows_.calls.size(), INT64_MIN);
     for (const DeviceEvent& e : rows_.device) {
       if (e.type != EventType::kernel && e.type != EventType::memcpy && e.type != EventType::memset) continue;
       const HostCall* launch = e.correlation == kNull ? nullptr : launches_.find(e.correlation);
       if (busy_until != INT64_MIN && e.ts > busy_until && launch && launch->ts > busy_until) late(busy_until, e.ts);
+      StepFigures* const f = stepAt(e.ts);
+      if (f && busy_until != INT64_MIN && e.ts > busy_until && busy_until >= out_.steps.front().ts)
+        gap(e.ts - busy_until);
       busy_until = std::max(busy_until, e.end);
+      if (f && e.type == EventType::kernel && e.name != kNoName) count(e);
       auto computed = [&] {
-        if (launch && !parts_.empty()) launched_.emplace_back(launch->ts, e.end);
+        if (!launch || done_.empty()) return;
+        int64_t& done = done_[static_cast<size_t>(launch - rows_.calls.data())];
+        done = std::max(done, e.end);
       };
       if (e.type != EventType::kernel) {
         computed();
@@ -137,7 +150,7 @@ class Figures {
       computed();
       const Phase phase = phaseOf(launch);
       unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(e.ts, e.end);
-      if (StepFigures* f = stepAt(e.ts))
+      if (f)
         if (const KernelReference::Mean* usual = c_.reference.of(e.name, e.shape)) {
           if (usual->several || c_.reference.alone()) {
             f->actual_ns += static_cast<double>(e.end - e.ts);
@@ -148,6 +161,18 @@ class Figures {
         }
     }
     unions_[kData] = timeline_.of(Phase::data);
+  }
+
+  void count(const DeviceEvent& e) {
+    KernelSum& sum = sums_[e.name];
+    if (sum.count++ == 0) used_.push_back(e.name);
+    sum.ns += e.end - e.ts;
+  }
+
+  void gap(int64_t ns) {
+    Gaps& g = out_.gaps;
+    ++(ns <= Gaps::kShort ? g.short_count : g.long_count);
+    (ns <= Gaps::kShort ? g.short_ns : g.long_ns) += ns;
   }
 
   /// The device had nothing to do, and nothing was launched yet.
@@ -220,6 +245,7 @@ class Figures {
       f.exposed_comm_ns += ns;
     } else {
       f.data_ns += ns;  // a copy, or nothing while the host waits for data
+      if (mask >> kCopy & 1) f.copy_ns += ns;
     }
   }
 
@@ -239,8 +265,7 @@ class Figures {
 
   /// A collective waits for what was launched before it was called, and for nothing that was launched later.
   void slacks() {
-    if (launched_.empty()) return;
-    std::sort(launched_.begin(), launched_.end());
+    if (done_.empty()) return;
     std::vector<Part*> called;
     for (Part& p : parts_)
       if (p.enqueue != kNull) called.push_back(&p);
@@ -248,8 +273,7 @@ class Figures {
     int64_t done = INT64_MIN;
     size_t next = 0;
     for (Part* p : called) {
-      for (; next < launched_.size() && launched_[next].first < p->enqueue; ++next)
-        done = std::max(done, launched_[next].second);
+      for (; next < done_.size() && rows_.calls[next].ts < p->enqueue; ++next) done = std::max(done, done_[next]);
       if (done != INT64_MIN) p->slack_ns = std::max<int64_t>(0, p->ts - std::max(done, p->enqueue));
     }
   }
@@ -292,9 +316,11 @@ class Figures {
   std::vector<Phase> by_thread_;  // by call; empty: threads do not tell
   std::unordered_set<int64_t> known_;
   int table_needed_ = -1;
-  std::vector<Interval> late_;                         // the device idle, and nothing launched yet
-  std::vector<std::pair<int64_t, int64_t>> launched_;  // computation and copies: when launched, when done
+  std::vector<Interval> late_;  // the device idle, and nothing launched yet
+  std::vector<int64_t> done_;   // by call: when the computation or copy that it launched was done
   Union unions_[kBits];
+  std::vector<KernelSum> sums_;  // by name
+  std::vector<uint32_t> used_;   // names that have one
   size_t at_ = 0;
   RankFigures out_;
 };

@@ -23,11 +23,25 @@ struct StepFigures {
   int64_t phase_ns[3] = {};  ///< computation launched in forward, backward, optimizer
   int64_t other_ns = 0;      ///< computation launched elsewhere
   int64_t data_ns = 0;       ///< copies and sets with nothing else, and waiting for the data loader
+  int64_t copy_ns = 0;       ///< of that, copies and sets
   int64_t exposed_comm_ns = 0, hidden_comm_ns = 0, idle_ns = 0;
   int64_t host_late_ns = 0;               ///< idle, and the next work was not even launched
   double actual_ns = 0, expected_ns = 0;  ///< computation kernels, and what they take as a rule
   double own_ns = 0;                      ///< kernels that no other rank launches in this shape
   int64_t computeNs() const { return phase_ns[0] + phase_ns[1] + phase_ns[2] + other_ns; }
+};
+
+/// All kernels of one name.
+struct KernelSum {
+  uint64_t count = 0;
+  int64_t ns = 0;
+};
+
+/// How long the device had nothing to do between two pieces of work of a step.
+struct Gaps {
+  static constexpr int64_t kShort = 1'000'000;  ///< ns; a host that launches all the time leaves no longer ones
+  uint64_t short_count = 0, long_count = 0;
+  int64_t short_ns = 0, long_ns = 0;
 };
 
 struct RankFigures {
@@ -36,7 +50,9 @@ struct RankFigures {
   bool phases_by_thread = false;  ///< some, or all
   bool by_kernels = false;        ///< steps were found in its kernels
   std::vector<StepFigures> steps;
-  std::vector<Part> recognised;  ///< communication kernels that `collectives` does not have
+  Gaps gaps;
+  std::vector<std::pair<uint32_t, KernelSum>> kernels;  ///< by name; in its steps
+  std::vector<Part> recognised;                         ///< communication kernels that `collectives` does not have
 };
 
 /// What is the same for all ranks.

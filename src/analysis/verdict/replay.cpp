@@ -81,7 +81,7 @@ void Replay::addProcess(int64_t process, std::pair<size_t, size_t> range) {
                                    [](int64_t at, const auto& b) { return at < b.first; });
     int64_t from = first_[process], late = 0;
     if (anchor != blocking.begin()) {
-      from = std::prev(anchor)->first;
+      from = std::max(from, std::prev(anchor)->first);
       d.anchor = slot_of_[std::prev(anchor)->second];
       late = parts[std::prev(anchor)->second].late_ns;
     }
@@ -169,7 +169,7 @@ CriticalPath Replay::path() const {
         at = static_cast<uint32_t>(i);
   int64_t begin = end;
   for (size_t guard = 0; guard <= t.parts.size(); ++guard) {
-    if (at == UINT32_MAX) {
+    if (at == UINT32_MAX || t.parts[at].end <= first_.at(process)) {  // what is before is start-up
       const int64_t first = std::min(now, first_.at(process));
       by_rank[process] += static_cast<double>(now - first) / 1000;
       out.work_us += static_cast<double>(now - first) / 1000;

@@ -150,6 +150,18 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
                                  " events are from hosts only, so who waited is unknown";
     return v;
   }
+  const std::optional<OwnLoss> loss = ownLoss(job, a);
+  if (a.ranks == 1 && loss) {
+    v.kind = VerdictKind::none;
+    v.cause = loss->cause;
+    v.cost_pct = loss->cause == Cause::busy ? kUnknown : loss->pct;
+    v.confidence = 0.8;
+    v.text = loss->text;
+    v.next = adviceOf(loss->cause);
+    if (const std::string rest = alone(a); !rest.empty() && loss->cause != Cause::busy)
+      v.also.push_back(rest.substr(2));
+    return v;
+  }
   if (a.ranks == 1) {
     v.text = "only one rank: nothing to compare it with" + alone(a);
     return v;
@@ -162,6 +174,7 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
   v.kind = VerdictKind::none;
   v.confidence = job.clocks_known ? 0.8 : 0.4;
   v.text = "no rank or link stands out" + alone(a);
+  if (loss) v.next = adviceOf(loss->cause);
   return v;
 }
 

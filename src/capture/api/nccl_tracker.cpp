@@ -8,6 +8,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/clock.hpp"
 #include "capture/api/ring_source.hpp"
 #include "capture/collect/nccl_join.hpp"
 #include "model/operation.hpp"
@@ -21,6 +22,8 @@ using ring::Kind;
 using ring::Record;
 
 namespace {
+
+constexpr uint64_t kHoldNs = 300'000'000;  // CUPTI hands kernels over every 100 ms
 
 /// In the order of NCCLOpType; groups are not operations.
 constexpr OpKind kKinds[] = {OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter, OpKind::broadcast,
@@ -70,10 +73,11 @@ const char* operationName(NCCLOpType type) { return model::opName(kindOf(type));
 struct NCCLTracker::Impl {
   NCCLTrackerConfig config;
   std::unique_ptr<capture::RingSource> source;
-  mutable std::mutex poll_mutex;   // guards source and joins: one polls at a time
-  std::vector<NcclJoin> joins;     // by ring
-  mutable std::mutex mutex;        // guards what follows
-  std::deque<NCCLOperation> done;  // the last ones
+  mutable std::mutex poll_mutex;                           // guards source, joins and threads: one polls at a time
+  std::vector<NcclJoin> joins;                             // by ring
+  std::map<std::pair<size_t, uint32_t>, int64_t> threads;  // by ring and lane
+  mutable std::mutex mutex;                                // guards what follows
+  std::deque<NCCLOperation> done;                          // the last ones
   uint64_t dropped = 0;
   Statistics statistics;
   OperationCallback callback;
@@ -126,28 +130,40 @@ struct NCCLTracker::Impl {
     return o;
   }
 
-  void poll() {
+  /// `all`: nothing more will come.
+  void poll(bool all = false) {
     std::vector<NCCLOperation> fresh;
     OperationCallback tell;
     {
       std::lock_guard reading(poll_mutex);
       if (!source) return;
-      source->poll([&](size_t ring, uint32_t lane, const Record& r) {
-        auto finished = [&](const NcclJoin::Operation& o, const ring::KernelRecord* kernel) {
+      std::vector<NcclJoin::Done> finished;
+      std::vector<NcclJoin::Text> text;
+      for (size_t ring = 0; ring < joins.size(); ++ring) {
+        finished.push_back([&, ring](const NcclJoin::Operation& o, const ring::KernelRecord* kernel) {
           // Without a kernel (a graph replay, a lost record) nothing is known of when it ran: it is done, and not kept.
           if (kernel && wanted(o.record.comm)) fresh.push_back(operation(ring, o.record, kernel));
-        };
+        });
+        text.push_back([&, ring](uint32_t id) { return source->string(ring, id); });
+      }
+      const uint64_t now = rawClock();
+      source->poll([&](size_t ring, uint32_t lane, const Record& r) {
         NcclJoin& join = joins[ring];
-        if (r.kind == Kind::nccl_launch)
-          join.launch(lane, launchOf(r));
+        if (r.kind == Kind::thread)
+          threads[{ring, lane}] = threadOf(r).thread;
+        else if (r.kind == Kind::nccl_launch)
+          join.launch(lane, launchOf(r), threads[{ring, lane}], finished[ring]);
         else if (isOperation(r.kind))
-          join.operation(lane, operationOf(r), 0, finished);
+          join.operation(lane, operationOf(r), 0, finished[ring]);
+        else if (r.kind == Kind::runtime || r.kind == Kind::driver)
+          join.call(callOf(r), text[ring], finished[ring]);
         else if (r.kind == Kind::gpu_on || r.kind == Kind::gpu_off)
-          join.gpu(r);
+          join.gpu(gpuOnOf(r), text[ring], finished[ring]);
         else if (r.kind == Kind::kernel)
-          join.kernel(
-              kernelOf(r), [&](uint32_t id) { return source->string(ring, id); }, finished);
+          join.kernel(kernelOf(r), now, text[ring], finished[ring]);
       });
+      for (size_t ring = 0; ring < joins.size(); ++ring)
+        joins[ring].pass(all ? UINT64_MAX : now, text[ring], finished[ring]);
       std::lock_guard lock(mutex);
       for (const NCCLOperation& o : fresh) {
         ++statistics.total_operations;
@@ -213,6 +229,7 @@ bool NCCLTracker::installHooks() {
   std::lock_guard reading(impl_->poll_mutex);
   impl_->source = std::move(*source);
   impl_->joins.resize(impl_->source->rings());
+  for (NcclJoin& join : impl_->joins) join.hold_ns = kHoldNs;
   return true;
 }
 
@@ -221,6 +238,7 @@ void NCCLTracker::removeHooks() {
   std::lock_guard reading(impl_->poll_mutex);
   impl_->source.reset();
   impl_->joins.clear();
+  impl_->threads.clear();
 }
 
 bool NCCLTracker::isHooked() const {
@@ -244,7 +262,7 @@ void NCCLTracker::stopCapture() {
     impl_->source->setRecording(false);
   }
   impl_->endLoop();
-  impl_->poll();
+  impl_->poll(true);
 }
 
 void NCCLTracker::clear() {
@@ -258,13 +276,13 @@ std::vector<NCCLOperation> NCCLTracker::getInFlight() const {
   std::lock_guard reading(impl_->poll_mutex);
   std::vector<NCCLOperation> all;
   for (size_t ring = 0; ring < impl_->joins.size(); ++ring)
-    for (const auto& [stream, queue] : impl_->joins[ring].launches)
-      for (const NcclJoin::Launch& launch : queue)
-        for (const NcclJoin::Operation& o : launch.operations) {
+    for (const auto& [id, stream] : impl_->joins[ring].streams)
+      for (const NcclJoin::Launch* launch : impl_->joins[ring].inFlight(stream, id))
+        for (const NcclJoin::Operation& o : launch->operations) {
           if (!impl_->wanted(o.record.comm)) continue;
           all.push_back(impl_->operation(ring, o.record, nullptr));
           all.back().in_flight = true;
-          all.back().cuda_stream = stream;
+          all.back().cuda_stream = id;
         }
   return all;
 }

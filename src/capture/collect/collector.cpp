@@ -52,7 +52,8 @@ Status Collector::follow(const std::string& path, bool attach) {
   if (h.start_ns < since_ns_)  // what it lost before is not missing here
     for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) process->losses_told[cause] = h.losses[cause].load();
   process->node = nodeOf(h);
-  if (h.start_ns < since_ns_) process->nccl.gpu_off_ns = h.gpu_off_ns.load();  // what said so may be gone
+  // What said so may be gone.
+  if (const uint64_t off = h.gpu_off_ns.load(); off != 0 && h.start_ns < since_ns_) process->nccl.gpu_off_ns = off;
   if (process->ring->wrapped(0)) {
     process->gpu_since = UINT64_MAX;
     ring::Cursors all;
@@ -71,8 +72,10 @@ Status Collector::follow(const std::string& path, bool attach) {
 
 Result<size_t> Collector::drain() {
   size_t count = 0;
-  for (auto& p : processes_) p->ring->drain([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
-  giveUpUnseen();
+  for (auto& p : processes_) {
+    p->ring->drain([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
+    pass(*p);
+  }
   stats_.records += count;
   if (!status_) return status_;
   return count;
@@ -80,8 +83,10 @@ Result<size_t> Collector::drain() {
 
 Result<size_t> Collector::snapshot() {
   size_t count = 0;
-  for (auto& p : processes_)
+  for (auto& p : processes_) {
     p->ring->snapshot([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
+    pass(*p);
+  }
   stats_.records += count;
   if (!status_) return status_;
   return count;
@@ -89,30 +94,63 @@ Result<size_t> Collector::snapshot() {
 
 size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
   const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata;
-  if (!context && std::max(r.start, r.end) < since_ns_) {
-    takeBefore(p, lane, r);
-    return 0;
-  }
+  // Kernels that end from now on may belong to operations launched before.
+  const bool joined = joins(p, lane, r);
+  if (!context && std::max(r.start, r.end) < since_ns_) return 0;
   // What was not recorded when the rows begin is told once.
   if (since_ns_ > 0 && !context && !std::exchange(p.gpu_told, true) && p.nccl.gpuIsOff()) gpuRow(p, false, since_ns_);
-  take(p, lane, r);
+  if (!joined) take(p, lane, r);
   return 1;
 }
 
-/// Kernels that end from now on may belong to operations launched before. Of those older than what the GPU's lane
-/// reaches back to nobody knows whether they ended.
-void Collector::takeBefore(Process& p, uint32_t lane, const Record& r) {
-  auto nothing = [](const NcclJoin::Operation&, const ring::KernelRecord*) {};
+/// What is needed to find the kernels of operations. Returns whether there is nothing else to do with the record.
+bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
+  auto text = [&](uint32_t id) { return p.ring->string(id); };
+  auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o.record, k); };
+  auto tid = p.lane_tids.find(lane);
+  const int64_t thread = tid == p.lane_tids.end() ? 0 : tid->second;
+  // Of operations older than what the GPU's lane reaches back to nobody knows whether they ended.
   const bool known = r.start >= p.gpu_since;
-  if (r.kind == RingKind::gpu_on || r.kind == RingKind::gpu_off)
-    p.nccl.gpu(r);
-  else if (r.kind == RingKind::nccl_launch && known)
-    p.nccl.launch(lane, launchOf(r));
-  else if (isOperation(r.kind) && known)
-    p.nccl.operation(lane, operationOf(r), kNull, nothing);
-  else if (r.kind == RingKind::kernel)
-    p.nccl.kernel(
-        kernelOf(r), [&](uint32_t id) { return p.ring->string(id); }, nothing);
+  switch (r.kind) {
+    case RingKind::nccl_launch:
+      if (known) p.nccl.launch(lane, launchOf(r), thread, done);
+      return true;
+    case RingKind::collective:
+    case RingKind::p2p:
+      p.has_operations = true;
+      if (known)
+        p.nccl.operation(lane, operationOf(r), thread, done);
+      else
+        collectiveRow(p, operationOf(r), nullptr);
+      return true;
+    case RingKind::kernel:
+      p.nccl.kernel(kernelOf(r), rawClock(), text, done);
+      return false;
+    case RingKind::runtime:
+    case RingKind::driver:
+      p.nccl.call(callOf(r), text, done);
+      return false;
+    case RingKind::gpu_on:
+    case RingKind::gpu_off: {
+      const bool was_off = p.nccl.gpuIsOff();
+      p.nccl.gpu(gpuOnOf(r), text, done);
+      if (was_off != p.nccl.gpuIsOff() && r.start >= since_ns_) gpuRow(p, was_off, r.start);
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+/// All that was in the ring has been read.
+void Collector::pass(Process& p) {
+  const ring::RingHeader& h = p.ring->header();
+  if (!p.ring->cut())
+    p.nccl.missing =
+        h.losses[ring::kCuptiDropped].load() + h.losses[ring::kBadTime].load() + h.losses[ring::kRingFull].load();
+  p.nccl.pass(
+      rawClock(), [&](uint32_t id) { return p.ring->string(id); },
+      [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o.record, k); });
 }
 
 size_t Collector::alive() const {
@@ -177,6 +215,9 @@ void Collector::lossRows(Process& p) {
   for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause)
     tell(ring::kLossNames[cause], h.losses[cause].load(), p.losses_told[cause]);
   tell("overwritten", p.skipped, p.skipped_told);
+  tell(kLostKernels, p.nccl.lost, p.unjoined_told[0]);
+  tell(kLoneKernels, p.nccl.lone, p.unjoined_told[1]);
+  tell(kGraphKernels, p.nccl.in_graphs, p.unjoined_told[2]);
   if (p.ring->cut() && !std::exchange(p.cut_told, true)) {
     LossRow loss;  // how many nobody knows
     loss.node = p.node;
@@ -189,34 +230,25 @@ void Collector::lossRows(Process& p) {
   }
 }
 
-/// Operations launched while the GPU's work was not recorded are known as far as they ever will be.
-void Collector::giveUpUnseen() {
-  for (auto& p : processes_)
-    p->nccl.giveUpUnseen(
-        0, [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { collectiveRow(*p, o.record, nullptr); });
-}
-
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
 void Collector::giveUpInFlight() {
-  for (int turn = 0; turn < 2; ++turn) giveUpUnseen();  // nothing comes that could tell more of the last ones
-  for (auto& p : processes_) {
-    const uint64_t before = stats_.collectives;
-    p->nccl.giveUp(
-        [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { collectiveRow(*p, o.record, nullptr); });
-    // Until when they were waited for, if nothing else happens any more; those nobody can see end may be, too.
-    const bool in_flight = stats_.collectives > before;
-    if (in_flight || (p->nccl.gpuIsOff() && p->has_operations && p->ring->alive())) {
-      EventRow end;
-      end.ts = rawClock();
-      end.type = static_cast<int64_t>(EventType::marker);
-      end.name = writer_.string(in_flight ? "recording ends, operations in flight" : "recording ends");
-      end.node = p->node;
-      end.rank = p->rank();
-      end.pid = p->pid();
-      append(end);
-    }
-    p->nccl.launches.clear();
-  }
+  for (auto& p : processes_) giveUp(*p);
+}
+
+void Collector::giveUp(Process& p) {
+  const size_t in_flight =
+      p.nccl.giveUp([&](uint32_t id) { return p.ring->string(id); },
+                    [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o.record, k); });
+  // Those nobody can see end may be in flight, too.
+  if (in_flight == 0 && !(p.nccl.gpuIsOff() && p.has_operations && p.ring->alive())) return;
+  EventRow end;  // until when they were waited for, if nothing else happens any more
+  end.ts = rawClock();
+  end.type = static_cast<int64_t>(EventType::marker);
+  end.name = writer_.string(in_flight ? "recording ends, operations in flight" : "recording ends");
+  end.node = p.node;
+  end.rank = p.rank();
+  end.pid = p.pid();
+  append(end);
 }
 
 Status Collector::finish() {

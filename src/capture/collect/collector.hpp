@@ -89,7 +89,8 @@ class Collector {
   void lossRows(Process& p);
   void describe(Process& p);
   size_t takeSince(Process& p, uint32_t lane, const ring::Record& record);
-  void takeBefore(Process& p, uint32_t lane, const ring::Record& record);
+  bool joins(Process& p, uint32_t lane, const ring::Record& record);
+  void pass(Process& p);
   void take(Process& p, uint32_t lane, const ring::Record& record);
   trace::EventRow eventRow(Process& p, const ring::Record& record, trace::EventType type);
   void deviceRow(const ring::Record& record, uint32_t context, trace::EventRow& row);
@@ -97,10 +98,10 @@ class Collector {
   void rangeRow(Process& p, const ring::RangeRecord& range, int64_t lane_tid);
   void stepRow(Process& p, const ring::StepRecord& step);
   void gpuRow(Process& p, bool on, uint64_t ns);
-  void giveUpUnseen();
   void proxyRow(Process& p, const ring::ProxyRecord& op);
   void kernel(Process& p, const ring::Record& record);
   void collectiveRow(Process& p, const ring::OperationRecord& operation, const ring::KernelRecord* kernel);
+  void giveUp(Process& p);
   int64_t name(Process& p, uint32_t id);
   template <typename Row>
   void append(const Row& row);

@@ -8,13 +8,15 @@
 namespace tracesmith::capture {
 
 using model::OpKind;
+using ring::CallRecord;
 using ring::KernelRecord;
 using ring::LaunchRecord;
 using ring::OperationRecord;
 
 namespace {
 
-constexpr size_t kMostWaiting = 4096;  // launches of a stream; graph replays may never get a kernel
+constexpr size_t kMostWaiting = 4096;           // launches of a stream: NCCL before 2.28 tells of replays of graphs
+constexpr uint64_t kKeepCallsNs = 100'000'000;  // a launch is read so much after the call in it at most
 
 /// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
 bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoin::Text& text) {
@@ -28,84 +30,247 @@ bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoi
   });
 }
 
-/// Hands out the operations of a launch.
-void handOut(NcclJoin::Launch& launch, const KernelRecord* kernel, const NcclJoin::Done& done) {
-  std::vector<NcclJoin::Operation>& operations = launch.operations;
-  auto differs = [&](const NcclJoin::Operation& o) {
-    const OperationRecord &a = o.record, &b = operations.front().record;
-    return a.pair != b.pair || a.comm != b.comm || a.peer != b.peer;
-  };
-  const bool mixed = std::any_of(operations.begin(), operations.end(), differs);
-  for (NcclJoin::Operation& o : operations) {
-    o.mixed = mixed;
-    done(o, kernel);
-  }
+bool contains(const NcclJoin::Launch& launch, const CallRecord& call) {
+  return launch.start <= call.start && call.end <= launch.end && (launch.tid == 0 || launch.tid == call.thread);
 }
 
-/// The same for the first launch of a queue, and forgets it.
-void settle(std::deque<NcclJoin::Launch>& queue, const KernelRecord* kernel, const NcclJoin::Done& done) {
-  handOut(queue.front(), kernel, done);
-  queue.pop_front();
+bool cached(std::unordered_map<uint32_t, bool>& known, uint32_t id, const std::function<bool()>& ask) {
+  auto [it, fresh] = known.try_emplace(id, false);
+  if (fresh) it->second = ask();
+  return it->second;
 }
 
 }  // namespace
 
-void NcclJoin::launch(uint32_t lane, const LaunchRecord& r) {
+void NcclJoin::drop(Launch& launch, bool is_lost, const Done& done) {
+  if (is_lost) lost += launch.operations.size();
+  for (const Operation& o : launch.operations) done(o, nullptr);
+}
+
+void NcclJoin::launch(uint32_t lane, const LaunchRecord& r, int64_t tid, const Done& done) {
   if (r.captured) return;  // nothing was launched
-  lane_stream[lane] = r.stream;
-  launches[r.stream].push_back({r.start, r.end, {}, turn});
+  first_launch_ = std::min(first_launch_, r.start);
+  lanes[lane] = {r.stream, r.start, {}};
+  // Lanes are read one after the other.
+  std::deque<Launch>& queue = streams[r.stream].launches;
+  auto at = queue.end();
+  while (at != queue.begin() && std::prev(at)->start > r.start) --at;
+  const Launch fresh{r.start, r.end, lane, tid, {}, {}, now_};
+  queue.insert(at, fresh);
+  for (auto call = calls.begin(); call != calls.end();)
+    call = contains(fresh, *call) && joinCall(*call, done) ? calls.erase(call) : std::next(call);
 }
 
 void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, const Done& done) {
   if (r.captured) return done({r, tid}, nullptr);  // it has no kernel of its own: those of the replays are the graph's
-  // Without a launch before it (NCCL before 2.28, graph replays) an operation stands for itself.
-  auto stream = lane_stream.find(lane);
-  std::deque<Launch>& queue = launches[stream == lane_stream.end() ? 0 : stream->second];
-  if (stream == lane_stream.end() || queue.empty()) queue.push_back({r.start, r.start, {}, turn});
-  queue.back().operations.push_back({r, tid});
-  if (queue.size() > kMostWaiting) settle(queue, nullptr, done);
+  if (auto last = lanes.find(lane); last != lanes.end()) {
+    for (Launch& l : streams[last->second.stream].launches)
+      if (l.lane == lane && l.start == last->second.launch_start) return l.operations.push_back({r, tid});
+    if (last->second.kernel) return done({r, tid}, &*last->second.kernel);
+  }
+  // Without a launch before it (NCCL before 2.28) an operation stands for itself.
+  first_launch_ = std::min(first_launch_, r.start);
+  std::deque<Launch>& queue = streams[0].launches;
+  auto at = queue.end();
+  while (at != queue.begin() && std::prev(at)->start > r.start) --at;
+  queue.insert(at, {r.start, r.start, lane, 0, {}, {{r, tid}}, now_});
+  if (queue.size() <= kMostWaiting) return;
+  drop(queue.front(), true, done);
+  queue.pop_front();
 }
 
-void NcclJoin::kernel(const KernelRecord& r, const Text& text, const Done& done) {
-  auto [known, fresh] = is_nccl.try_emplace(r.name, false);
-  if (fresh) known->second = model::isNcclKernel(text(r.name));
-  if (!known->second) return;
-  const std::string_view name = text(r.name);
-  for (uint32_t stream : {r.stream, 0u}) {
-    auto found = launches.find(stream);
-    if (found == launches.end()) continue;
-    std::deque<Launch>& queue = found->second;
-    while (!queue.empty() && queue.front().end < gpu_on_ns)
-      settle(queue, nullptr, done);  // launched while nobody recorded
-    // One whose kernel was lost would shift all after it: it shows where functions alternate.
-    auto fitting = std::find_if(queue.begin(), queue.end(),
-                                [&](const Launch& l) { return l.start <= r.start && fits(l, name, text); });
-    if (fitting == queue.end()) continue;
-    for (auto n = fitting - queue.begin(); n > 0; --n) settle(queue, nullptr, done);
-    settle(queue, &r, done);
-    return;
+void NcclJoin::join(Stream& stream, size_t index, const KernelRecord& kernel, uint64_t now, const Done& done) {
+  Launch launch = std::move(stream.launches[index]);
+  stream.launches.erase(stream.launches.begin() + static_cast<std::ptrdiff_t>(index));
+  if (launch.start >= stream.launch_start) {
+    stream.launch_start = launch.start;
+    stream.kernel_start = kernel.start;
+    stream.joined.push_back({launch.start, now});
+  }
+  if (auto lane = lanes.find(launch.lane); lane != lanes.end() && lane->second.launch_start == launch.start)
+    lane->second.kernel = kernel;
+  auto differs = [&](const Operation& o) {
+    const OperationRecord &a = o.record, &b = launch.operations.front().record;
+    return a.pair != b.pair || a.comm != b.comm || a.peer != b.peer;
+  };
+  const bool mixed = std::any_of(launch.operations.begin(), launch.operations.end(), differs);
+  for (Operation& o : launch.operations) {
+    o.mixed = mixed;
+    done(o, &kernel);
   }
 }
 
-void NcclJoin::giveUpUnseen(size_t keep, const Done& done) {
-  if (gpu_off_ns != 0)
-    for (auto& [stream, queue] : launches) {
-      auto told = [&](const Launch& l) { return l.turn != turn && unseen(l.start); };
-      auto left = static_cast<size_t>(std::count_if(queue.begin(), queue.end(), told));
-      std::erase_if(queue, [&](Launch& l) {
-        if (left <= keep || !told(l)) return false;
-        --left;
-        handOut(l, nullptr, done);
-        return true;
+/// Gives a launch the correlation of the call in it.
+bool NcclJoin::joinCall(const CallRecord& call, const Done& done) {
+  for (auto& [id, stream] : streams) {
+    auto after = std::upper_bound(stream.launches.begin(), stream.launches.end(), call.start,
+                                  [](uint64_t start, const Launch& l) { return start < l.start; });
+    for (int near = 0; near < 8 && after != stream.launches.begin(); ++near) {  // threads launch at the same time
+      if (!contains(*--after, call)) continue;
+      after->correlations.push_back(call.correlation);
+      auto waiting = std::find_if(held.begin(), held.end(), [&](const Held& h) {
+        return h.kernel.correlation == call.correlation && (id == 0 || h.kernel.stream == id);
       });
+      if (waiting == held.end()) return true;
+      const KernelRecord kernel = waiting->kernel;
+      held.erase(waiting);
+      exact_ = true;
+      join(stream, static_cast<size_t>(after - stream.launches.begin()), kernel, now_, done);
+      return true;
     }
-  ++turn;
+  }
+  return false;
 }
 
-void NcclJoin::giveUp(const Done& done) const {
-  for (const auto& [stream, queue] : launches)
-    for (const Launch& launch : queue)
-      for (const Operation& o : launch.operations) done(o, nullptr);
+void NcclJoin::call(const CallRecord& r, const Text& text, const Done& done) {
+  if (!cached(is_launch_, r.name, [&] { return text(r.name).find("LaunchKernel") != std::string_view::npos; })) return;
+  newest_call_ = std::max(newest_call_, r.end);
+  if (!joinCall(r, done)) calls.push_back(r);
+}
+
+bool NcclJoin::joinExactly(const KernelRecord& r, uint64_t now, const Done& done) {
+  for (uint32_t id : {r.stream, 0u}) {
+    auto found = streams.find(id);
+    if (found == streams.end()) continue;
+    std::deque<Launch>& queue = found->second.launches;
+    for (size_t i = 0; i < queue.size(); ++i)
+      if (std::count(queue[i].correlations.begin(), queue[i].correlations.end(), r.correlation) > 0) {
+        exact_ = true;
+        join(found->second, i, r, now, done);
+        return true;
+      }
+  }
+  return false;
+}
+
+void NcclJoin::kernel(const KernelRecord& r, uint64_t now, const Text& text, const Done& done) {
+  if (!cached(is_nccl_, r.name, [&] { return model::isNcclKernel(text(r.name)); })) return;
+  now_ = now;
+  if (r.graph != 0)
+    ++in_graphs;
+  else if (!joinExactly(r, now, done))
+    held.push_back({r, now});
+}
+
+/// How many launches from `index` on have lost their kernels, if records were lost. A stream that has caught up with
+/// its launches, which it does when the host waits for it, has run as many kernels as were launched. If from now on it
+/// comes up to the same difference again and again, and never to less, that many were lost.
+size_t NcclJoin::skipLost(const Stream& stream, size_t index, const KernelRecord& kernel) {
+  constexpr size_t kOften = 3;
+  const std::deque<Launch>& queue = stream.launches;
+  if (missing <= skipped_) return index;
+  std::vector<uint64_t> ends;
+  for (const Held& h : held)
+    if (h.kernel.stream == kernel.stream && h.kernel.start >= kernel.start) ends.push_back(h.kernel.end);
+  std::sort(ends.begin(), ends.end());
+  size_t behind = SIZE_MAX, seen = 0;
+  for (size_t later = index + 1; later < queue.size() && !ends.empty() && queue[later].start <= ends.back(); ++later) {
+    const auto ended = std::upper_bound(ends.begin(), ends.end(), queue[later].start) - ends.begin();
+    const size_t open = later - index - std::min(later - index, static_cast<size_t>(ended));
+    seen = open < behind ? 1 : seen + (open == behind);
+    behind = std::min(behind, open);
+  }
+  if (seen < kOften || behind > missing - skipped_) return index;
+  for (; behind > 0 && queue[index + 1].start <= kernel.start; --behind, ++index) ++skipped_;
+  return index;
+}
+
+bool NcclJoin::joinInOrder(const KernelRecord& r, uint64_t now, const Text& text, const Done& done) {
+  const std::string_view name = text(r.name);
+  for (uint32_t id : {r.stream, 0u}) {
+    auto found = streams.find(id);
+    if (found == streams.end()) continue;
+    Stream& stream = found->second;
+    auto possible = [&](const Launch& l) {
+      if ((exact_ && !l.correlations.empty()) || l.start > r.start || !recorded(l) || !fits(l, name, text))
+        return false;
+      // Before or after the last one joined, as it ran; of streams nobody knows there is no order.
+      return id == 0 ||
+             (r.start >= stream.kernel_start ? l.start > stream.launch_start : l.start < stream.launch_start);
+    };
+    auto at = std::find_if(stream.launches.begin(), stream.launches.end(), possible);
+    if (at == stream.launches.end()) continue;
+    size_t index = static_cast<size_t>(at - stream.launches.begin());
+    if (const size_t skipped = id == 0 ? index : skipLost(stream, index, r); possible(stream.launches[skipped]))
+      index = skipped;
+    join(stream, index, r, now, done);
+    return true;
+  }
+  return false;
+}
+
+/// Gives up launches that later ones of their stream have overtaken a while ago.
+void NcclJoin::passOver(uint64_t now, const Done& done) {
+  for (auto& [id, stream] : streams) {
+    while (!stream.joined.empty() && (now == UINT64_MAX || stream.joined.front().at + hold_ns <= now)) {
+      stream.passed = std::max(stream.passed, stream.joined.front().launch_start);
+      stream.joined.pop_front();
+    }
+    std::erase_if(stream.launches, [&](Launch& l) {
+      if (recorded(l)) {
+        if (l.start >= stream.passed) return false;
+        drop(l, true, done);
+        return true;
+      }
+      // That the GPU is recorded again may not have been read yet.
+      if (l.end >= gpu_on_ns && now != UINT64_MAX && l.since + hold_ns > now) return false;
+      drop(l, false, done);
+      return true;
+    });
+  }
+}
+
+void NcclJoin::gpu(const ring::GpuOnRecord& r, const Text& text, const Done& done) {
+  if (r.off) {
+    gpu_off_ns = r.start;
+    return;
+  }
+  gpu_off_ns = UINT64_MAX;
+  settle(text, done);  // what was recorded before it was off
+  gpu_on_ns = r.start;
+}
+
+void NcclJoin::pass(uint64_t now, const Text& text, const Done& done) {
+  if (now != UINT64_MAX) now_ = now;
+  // A kernel that has waited long enough takes those that began before it along.
+  uint64_t until = 0;
+  for (const Held& h : held)
+    if (now == UINT64_MAX || h.since + hold_ns <= now) until = std::max(until, h.kernel.start);
+  if (until > 0) {
+    std::stable_sort(held.begin(), held.end(),
+                     [](const Held& a, const Held& b) { return a.kernel.start < b.kernel.start; });
+    while (!held.empty() && held.front().kernel.start <= until) {
+      const KernelRecord kernel = held.front().kernel;
+      if (!joinInOrder(kernel, now, text, done) && kernel.start >= first_launch_) ++lone;
+      held.pop_front();
+    }
+  }
+  passOver(now, done);
+  std::erase_if(calls, [&](const CallRecord& c) { return c.end + kKeepCallsNs < newest_call_; });
+}
+
+size_t NcclJoin::giveUp(const Text& text, const Done& done) {
+  settle(text, done);
+  size_t in_flight = 0;
+  for (auto& [id, stream] : streams) {
+    for (Launch& launch : stream.launches) {
+      in_flight += launch.operations.size();
+      drop(launch, false, done);
+    }
+    stream.launches.clear();
+  }
+  return in_flight;
+}
+
+std::vector<const NcclJoin::Launch*> NcclJoin::inFlight(const Stream& stream, uint32_t id) const {
+  auto waits = std::count_if(held.begin(), held.end(), [&](const Held& h) { return h.kernel.stream == id; });
+  std::vector<const Launch*> all;
+  for (const Launch& l : stream.launches) {
+    if (!recorded(l) || l.start < stream.launch_start) continue;  // overtaken
+    if (waits-- > 0) continue;
+    all.push_back(&l);
+  }
+  return all;
 }
 
 }  // namespace tracesmith::capture

@@ -1,10 +1,18 @@
-// Finds the kernel of each NCCL operation: NCCL tells what it launched, CUPTI what ran, and kernels run on their stream
-// in the order they were launched. One process each.
+// Finds the kernel of each NCCL operation: NCCL tells what it launched, CUPTI what ran. One process each.
+//
+// Records come in no good order: each thread has a lane, and CUPTI a buffer for each thread, which it hands over when
+// all in it has ended. So nothing is joined because it came next:
+//  - Where launch calls are recorded, the call within NCCL's launch on its thread has the correlation of the kernel.
+//  - Else kernels wait a while for those that began before them, and then the kernels of a stream are those of its
+//    launches, in order. NCCL puts the function into a kernel's name: one that does not fit shows that a kernel was
+//    lost. Where CUPTI or the ring lost records, a launch that nothing ran for is passed over as soon as the stream is
+//    seen to have caught up with its launches otherwise.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -13,7 +21,13 @@
 
 namespace tracesmith::capture {
 
-struct NcclJoin {
+/// Causes in the table `losses`.
+constexpr const char* kLostKernels = "operations without a kernel";
+constexpr const char* kLoneKernels = "NCCL kernels without an operation";
+constexpr const char* kGraphKernels = "NCCL kernels in CUDA graphs";
+
+class NcclJoin {
+ public:
   struct Operation {
     ring::OperationRecord record;
     int64_t tid = 0;     // thread that called it
@@ -22,35 +36,79 @@ struct NcclJoin {
   /// One NCCL kernel launch and the operations in it.
   struct Launch {
     uint64_t start = 0, end = 0;
+    uint32_t lane = 0;
+    int64_t tid = 0;                     // 0: not known
+    std::vector<uint32_t> correlations;  // of the launch calls in it
     std::vector<Operation> operations;
-    uint32_t turn = 0;  // of giveUpUnseen()
+    uint64_t since = 0;  // when it was read, or a little before
+  };
+  struct Held {
+    ring::KernelRecord kernel;
+    uint64_t since = 0;  // when it was read
+  };
+  /// How far a stream has come.
+  struct Stream {
+    std::deque<Launch> launches;            // that wait for their kernel, in the order they were launched
+    uint64_t launch_start = 0;              // of the last one joined
+    uint64_t kernel_start = 0, passed = 0;  // of its kernel; nothing launched before `passed` gets a kernel any more
+    struct Joined {
+      uint64_t launch_start, at;
+    };
+    std::deque<Joined> joined;  // lately
   };
   /// Called for each operation whose kernel was found, or (nullptr) will not be found any more.
   using Done = std::function<void(const Operation&, const ring::KernelRecord* kernel)>;
   using Text = std::function<std::string_view(uint32_t)>;  // of a string id of the ring
 
-  void launch(uint32_t lane, const ring::LaunchRecord& record);
+  void launch(uint32_t lane, const ring::LaunchRecord& record, int64_t tid, const Done& done);
   void operation(uint32_t lane, const ring::OperationRecord& record, int64_t tid, const Done& done);
-  void kernel(const ring::KernelRecord& record, const Text& text, const Done& done);
-  /// The GPU's work is recorded from a moment on, or no longer.
-  void gpu(const ring::Record& record) { (record.kind == ring::Kind::gpu_on ? gpu_on_ns : gpu_off_ns) = record.start; }
-  bool gpuIsOff() const { return gpu_off_ns > gpu_on_ns; }
-  /// Whether the GPU's work was not recorded at that moment, as far as the last gap tells.
-  bool unseen(uint64_t launched) const {
-    return gpu_off_ns != 0 && launched >= gpu_off_ns && (gpuIsOff() || launched < gpu_on_ns);
-  }
-  /// Gives up launches that nobody sees end, but for the last ones of each stream. Called each time the rings have been
-  /// read: lanes are read one after the other, so that only those that were there the last time are told for sure.
-  void giveUpUnseen(size_t keep, const Done& done);
-  /// What still waits: in flight, or its kernel will never come.
-  void giveUp(const Done& done) const;
+  void call(const ring::CallRecord& record, const Text& text, const Done& done);
+  /// `now`: of the reader's clock, as in pass().
+  void kernel(const ring::KernelRecord& record, uint64_t now, const Text& text, const Done& done);
+  /// From then on the GPU's work is recorded (again): kernels of what was launched before and is not here will not
+  /// come. Or (off) is not.
+  void gpu(const ring::GpuOnRecord& record, const Text& text, const Done& done);
+  bool gpuIsOff() const { return gpu_off_ns != UINT64_MAX; }
+  /// After all that was there has been read: joins what has waited long enough.
+  void pass(uint64_t now, const Text& text, const Done& done);
+  /// Nothing more will be read of what happened until now: joins all that can be.
+  void settle(const Text& text, const Done& done) { pass(UINT64_MAX, text, done); }
+  /// What still waits: in flight. Returns how many.
+  size_t giveUp(const Text& text, const Done& done);
+  /// Launches of a stream that may be in flight, for those who look on: without those whose kernels wait to be joined.
+  std::vector<const Launch*> inFlight(const Stream& stream, uint32_t id) const;
 
-  std::map<uint32_t, std::deque<Launch>> launches;  // by stream, in the order they were launched; 0: stream not known
-  std::map<uint32_t, uint32_t> lane_stream;         // stream of the last launch on a lane
-  uint64_t gpu_on_ns = 0;                           // kernels launched before are not recorded,
-  uint64_t gpu_off_ns = 0;                          // nor those launched since, if it is later
-  uint32_t turn = 0;
-  std::unordered_map<uint32_t, bool> is_nccl;  // by string id: a kernel of NCCL
+  std::map<uint32_t, Stream> streams;          // by id; 0: not known
+  std::deque<Held> held;                       // kernels of NCCL, not joined yet
+  std::deque<ring::CallRecord> calls;          // that may belong to a launch that was not read yet
+  uint64_t gpu_on_ns = 0;                      // kernels launched before are not recorded,
+  uint64_t gpu_off_ns = UINT64_MAX;            // nor those launched since then
+  uint64_t hold_ns = 2'000'000'000;            // how long a kernel waits for those before it
+  uint64_t missing = 0;                        // records that CUPTI or the ring lost
+  uint64_t lost = 0, lone = 0, in_graphs = 0;  // counts of what could not be joined
+
+  /// The last launch of a lane, for operations that come after its kernel.
+  struct Lane {
+    uint32_t stream = 0;
+    uint64_t launch_start = 0;
+    std::optional<ring::KernelRecord> kernel;
+  };
+  std::map<uint32_t, Lane> lanes;
+
+ private:
+  bool recorded(const Launch& l) const { return l.end >= gpu_on_ns && l.start < gpu_off_ns; }
+  void drop(Launch& launch, bool is_lost, const Done& done);
+  void join(Stream& stream, size_t index, const ring::KernelRecord& kernel, uint64_t now, const Done& done);
+  bool joinCall(const ring::CallRecord& call, const Done& done);
+  bool joinExactly(const ring::KernelRecord& kernel, uint64_t now, const Done& done);
+  bool joinInOrder(const ring::KernelRecord& kernel, uint64_t now, const Text& text, const Done& done);
+  size_t skipLost(const Stream& stream, size_t index, const ring::KernelRecord& kernel);
+  void passOver(uint64_t now, const Done& done);
+
+  uint64_t now_ = 0, first_launch_ = UINT64_MAX, newest_call_ = 0;
+  uint64_t skipped_ = 0;                                    // launches, as kernels that were lost
+  bool exact_ = false;                                      // a kernel was found by its correlation
+  std::unordered_map<uint32_t, bool> is_nccl_, is_launch_;  // by string id
 };
 
 }  // namespace tracesmith::capture

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/clock.hpp"
 #include "capture/collect/collector.hpp"
 #include "capture/collect/process.hpp"
 
@@ -65,14 +66,84 @@ class In {
   bool ok_ = true;
 };
 
+void putJoin(Out& out, const NcclJoin& join) {
+  for (uint64_t n : {join.gpu_on_ns, join.gpu_off_ns, join.lost, join.lone, join.in_graphs}) out.put(n);
+  out.put<uint64_t>(join.lanes.size());
+  for (const auto& [lane, last] : join.lanes) {
+    out.put(lane);
+    out.put(last.stream);
+    out.put(last.launch_start);
+    out.put(last.kernel ? encode(*last.kernel) : ring::Record{});
+  }
+  out.put<uint64_t>(join.held.size());
+  for (const NcclJoin::Held& h : join.held) out.put(encode(h.kernel));
+  out.put<uint64_t>(join.calls.size());
+  for (const ring::CallRecord& c : join.calls) out.put(encode(c));
+  out.put<uint64_t>(join.streams.size());
+  for (const auto& [id, stream] : join.streams) {
+    out.put(id);
+    for (uint64_t n : {stream.launch_start, stream.kernel_start}) out.put(n);
+    out.put<uint64_t>(stream.launches.size());
+    for (const NcclJoin::Launch& launch : stream.launches) {
+      out.put(launch.start);
+      out.put(launch.end);
+      out.put(launch.lane);
+      out.put(launch.tid);
+      out.put<uint64_t>(launch.correlations.size());
+      for (uint32_t c : launch.correlations) out.put(c);
+      out.put<uint64_t>(launch.operations.size());
+      for (const NcclJoin::Operation& o : launch.operations) {
+        StoredOperation stored{};
+        stored.record = encode(o.record);
+        stored.tid = o.tid;
+        stored.mixed = o.mixed;
+        out.put(stored);
+      }
+    }
+  }
+}
+
+void getJoin(In& in, NcclJoin& join) {
+  for (uint64_t* n : {&join.gpu_on_ns, &join.gpu_off_ns, &join.lost, &join.lone, &join.in_graphs})
+    *n = in.get<uint64_t>();
+  for (uint64_t n = in.count(80); n > 0; --n) {
+    NcclJoin::Lane& lane = join.lanes[in.get<uint32_t>()];
+    lane.stream = in.get<uint32_t>();
+    lane.launch_start = in.get<uint64_t>();
+    if (const auto r = in.get<ring::Record>(); r.kind == ring::Kind::kernel) lane.kernel = kernelOf(r);
+  }
+  const uint64_t now = rawClock();
+  for (uint64_t n = in.count(64); n > 0; --n) join.held.push_back({kernelOf(in.get<ring::Record>()), now});
+  for (uint64_t n = in.count(64); n > 0; --n) join.calls.push_back(callOf(in.get<ring::Record>()));
+  for (uint64_t n = in.count(28); n > 0; --n) {
+    NcclJoin::Stream& stream = join.streams[in.get<uint32_t>()];
+    for (uint64_t* word : {&stream.launch_start, &stream.kernel_start}) *word = in.get<uint64_t>();
+    stream.joined.push_back({stream.launch_start, now});
+    for (uint64_t m = in.count(44); m > 0; --m) {
+      NcclJoin::Launch launch;
+      launch.start = in.get<uint64_t>();
+      launch.end = in.get<uint64_t>();
+      launch.lane = in.get<uint32_t>();
+      launch.tid = in.get<int64_t>();
+      for (uint64_t k = in.count(4); k > 0; --k) launch.correlations.push_back(in.get<uint32_t>());
+      for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k) {
+        const auto stored = in.get<StoredOperation>();
+        launch.operations.push_back({operationOf(stored.record), stored.tid, stored.mixed});
+      }
+      stream.launches.push_back(std::move(launch));
+    }
+  }
+}
+
 }  // namespace
 
 Result<size_t> Collector::take() {
   size_t count = 0;
-  for (auto& p : processes_)
+  for (auto& p : processes_) {
     p->ring->read(p->cursors, p->skipped,
                   [&](uint32_t lane, const ring::Record& r) { count += takeSince(*p, lane, r); });
-  giveUpUnseen();
+    pass(*p);
+  }
   stats_.records += count;
   if (!status_) return status_;
   return count;
@@ -88,34 +159,15 @@ std::string Collector::state() const {
     out.put(p->ring->header().start_ns);
     out.put<uint64_t>(p->cursors.size());
     for (uint64_t c : p->cursors) out.put(c);
-    out.put(p->nccl.gpu_on_ns);
-    out.put(p->nccl.gpu_off_ns);
     out.put(p->skipped);
     out.put(p->skipped_told);
     out.put(p->losses_told);
+    out.put(p->unjoined_told);
     out.put<uint64_t>(p->steps.size());
     for (const Process::Step& step : p->steps) out.put(step);
     out.put<uint64_t>(p->lane_tids.size());
     for (const auto& lane : p->lane_tids) out.put(lane.first), out.put(lane.second);
-    out.put<uint64_t>(p->nccl.lane_stream.size());
-    for (const auto& lane : p->nccl.lane_stream) out.put(lane.first), out.put(lane.second);
-    out.put<uint64_t>(p->nccl.launches.size());
-    for (const auto& [stream, queue] : p->nccl.launches) {
-      out.put(stream);
-      out.put<uint64_t>(queue.size());
-      for (const NcclJoin::Launch& launch : queue) {
-        out.put(launch.start);
-        out.put(launch.end);
-        out.put<uint64_t>(launch.operations.size());
-        for (const NcclJoin::Operation& o : launch.operations) {
-          StoredOperation stored{};
-          stored.record = encode(o.record);
-          stored.tid = o.tid;
-          stored.mixed = o.mixed;
-          out.put(stored);
-        }
-      }
-    }
+    putJoin(out, p->nccl);
   }
   return out.take();
 }
@@ -129,34 +181,17 @@ void Collector::restore(std::string_view state) {
     const std::string path = in.text();
     const auto start_ns = in.get<uint64_t>();
     for (uint64_t n = in.count(8); n > 0; --n) p->cursors.push_back(in.get<uint64_t>());
-    p->nccl.gpu_on_ns = in.get<uint64_t>();
-    p->nccl.gpu_off_ns = in.get<uint64_t>();
     p->gpu_told = true;
     p->skipped = in.get<uint64_t>();
     p->skipped_told = in.get<uint64_t>();
     for (uint64_t& told : p->losses_told) told = in.get<uint64_t>();
+    for (uint64_t& told : p->unjoined_told) told = in.get<uint64_t>();
     for (uint64_t n = in.count(sizeof(Process::Step)); n > 0; --n) p->steps.push_back(in.get<Process::Step>());
     for (uint64_t n = in.count(12); n > 0; --n) {
       const auto lane = in.get<uint32_t>();
       p->lane_tids[lane] = in.get<int64_t>();
     }
-    for (uint64_t n = in.count(8); n > 0; --n) {
-      const auto lane = in.get<uint32_t>();
-      p->nccl.lane_stream[lane] = in.get<uint32_t>();
-    }
-    for (uint64_t n = in.count(12); n > 0; --n) {
-      std::deque<NcclJoin::Launch>& queue = p->nccl.launches[in.get<uint32_t>()];
-      for (uint64_t m = in.count(24); m > 0; --m) {
-        NcclJoin::Launch launch;
-        launch.start = in.get<uint64_t>();
-        launch.end = in.get<uint64_t>();
-        for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k) {
-          const auto stored = in.get<StoredOperation>();
-          launch.operations.push_back({operationOf(stored.record), stored.tid, stored.mixed});
-        }
-        queue.push_back(std::move(launch));
-      }
-    }
+    getJoin(in, p->nccl);
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
     if (!in.ok() || !reader || (*reader)->header().start_ns != start_ns) continue;  // gone, or another's by now
     p->ring = std::move(*reader);
@@ -205,8 +240,7 @@ std::vector<std::string> Collector::dropEnded() {
       p->ended = !p->ring->alive();  // what it wrote last is taken once more after it was seen dead
       return false;
     }
-    p->nccl.giveUp(
-        [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { collectiveRow(*p, o.record, nullptr); });
+    giveUp(*p);
     describe(*p);  // what it lost since the last time, too
     dropped.push_back(p->ring->path());
     return true;

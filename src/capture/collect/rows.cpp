@@ -94,7 +94,7 @@ void Collector::copyRow(Process& p, const Record& r) {
 }
 
 void Collector::collectiveRow(Process& p, const ring::OperationRecord& o, const ring::KernelRecord* kernel) {
-  if (!kernel && o.start < since_ns_) return;  // not of this recording
+  if ((kernel ? kernel->end : o.start) < since_ns_) return;  // not of this recording
   CollectiveRow row;
   if (kernel) {
     row.ts = static_cast<int64_t>(kernel->start);
@@ -149,9 +149,6 @@ void Collector::kernel(Process& p, const Record& r) {
     ++(communicates ? s.collectives : s.kernels);
     (communicates ? s.communicating_ns : s.computing_ns) += k.end - k.start;
   }
-  p.nccl.kernel(
-      k, [&](uint32_t id) { return p.ring->string(id); },
-      [&](const NcclJoin::Operation& o, const ring::KernelRecord* its) { collectiveRow(p, o.record, its); });
 }
 
 void Collector::rangeRow(Process& p, const ring::RangeRecord& range, int64_t lane_tid) {
@@ -281,23 +278,13 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.size = c.ranks;
       return append(row);
     }
-    case RingKind::nccl_launch:
-      return p.nccl.launch(lane, launchOf(r));
-    case RingKind::gpu_on:
-    case RingKind::gpu_off: {
-      const bool was_off = p.nccl.gpuIsOff();
-      p.nccl.gpu(r);
-      if (was_off != p.nccl.gpuIsOff()) gpuRow(p, was_off, r.start);
-      return;
-    }
-    case RingKind::collective:
-    case RingKind::p2p:
-      p.has_operations = true;
-      return p.nccl.operation(
-          lane, operationOf(r), tid(),
-          [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { collectiveRow(p, o.record, nullptr); });
     case RingKind::proxy_op:
       return proxyRow(p, proxyOf(r));
+    case RingKind::nccl_launch:  // joins() knows what they are for
+    case RingKind::gpu_on:
+    case RingKind::gpu_off:
+    case RingKind::collective:
+    case RingKind::p2p:
     case RingKind::none:
       break;
   }

@@ -137,10 +137,18 @@ void drain(RingWriter& r) {
 
 void flush(bool forced) { g_cupti.ActivityFlushAll(forced ? 1 : 0); }
 
+/// Once per process, and before any context where that can be: each further registration spoils records.
+void setClock() {
+  static bool set = false;
+  if (set || !g_cupti.ActivityRegisterTimestampCallback) return;
+  set = true;
+  g_cupti.ActivityRegisterTimestampCallback(timestamp);
+}
+
 void comeBack(RingWriter& r) {
   g_return_ns = 0;
   g_cupti.ActivityRegisterCallbacks(requestBuffer, completeBuffer);
-  if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);
+  setClock();    // if the other one was there before us
   flush(false);  // the other's half-full buffer goes to the other, before our records can come into it
   g_aside = false;
   writeMark(r, "tracesmith: back");
@@ -214,10 +222,9 @@ void startCuda(RingWriter& r) {
   r.header().cupti_version = g_source.version;
   prepareBuffers(g_source.version);
   if (g_cupti.SetThreadIdType) g_cupti.SetThreadIdType(1);  // as gettid()
-  // Once per process and before any context: later registrations spoil records.
   Result registered = 0;
   if (!g_aside.load()) {
-    if (g_cupti.ActivityRegisterTimestampCallback) g_cupti.ActivityRegisterTimestampCallback(timestamp);
+    setClock();
     registered = g_cupti.ActivityRegisterCallbacks(requestBuffer, completeBuffer);
   }
   if (registered != 0) {

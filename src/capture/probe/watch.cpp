@@ -15,8 +15,8 @@ constexpr int64_t kNoStep = INT64_MIN;
 
 std::atomic<int64_t> g_step{kNoStep};  // the last one that began
 std::atomic<uint32_t> g_wake{0};
-std::atomic<uint32_t> g_changes{0};        // of GPU records; odd: they are on
-std::atomic<uint32_t> g_step_changes{0};   // when the step began
+std::atomic<uint32_t> g_changes{0};       // of GPU records; odd: they are on
+std::atomic<uint32_t> g_step_changes{0};  // when the step began
 uint64_t g_period_ns = kPeriodNs;
 
 /// The last durations of steps, in µs. One thread adds, another reads.
@@ -95,8 +95,8 @@ void lookAtCost(RingWriter& r) {
   cost = (cost > 0 ? cost : 0) + ownShare();
   const double ppm = cost * 1e6;
   h.cost_ppm = ppm < 4e9 ? static_cast<uint32_t>(ppm) : 4'000'000'000u;
-  r.write(encode(
-      ring::CounterRecord{.name = r.intern("tracesmith: cost %"), .start = ring::nowNs(), .value = 100 * cost}));
+  r.write(
+      encode(ring::CounterRecord{.name = r.intern("tracesmith: cost %"), .start = ring::nowNs(), .value = 100 * cost}));
   if (const uint32_t budget = h.budget_ppm.load(); budget != 0 && ppm > budget && every * 2 <= kMostEvery)
     h.window_every = static_cast<uint32_t>(every) * 2;
 }

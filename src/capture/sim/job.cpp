@@ -140,6 +140,17 @@ std::pair<size_t, size_t> Job::segmentOps(int segment) const {
   return {begin + count * i / m, begin + count * (i + 1) / m};
 }
 
+std::vector<int> Job::segmentOrder(int stage) const {
+  const int count = config_.microbatches,
+            ahead = config_.in_turn ? std::min(config_.pipeline - 1 - stage, count) : count;
+  std::vector<int> order;
+  for (int i = 0; i < count + ahead; ++i) {
+    if (i < count) order.push_back(i);
+    if (i >= ahead) order.push_back(count + i - ahead);
+  }
+  return order;
+}
+
 GroupPlace Job::place(int rank, Group group) const {
   const int per_stage = config_.ranks / config_.pipeline, tensor = std::max(1, config_.tensor);
   switch (group) {
@@ -258,7 +269,8 @@ void Job::settleTransfers(int step, int segment, int stage, std::vector<RankStat
                   0x5e2d);
     CollectiveTime& a = times[static_cast<size_t>(from) * per_rank + send];
     CollectiveTime& b = times[static_cast<size_t>(r) * per_rank + receive];
-    int64_t &sent = states[static_cast<size_t>(from)].comm[1], &received = states[static_cast<size_t>(r)].comm[1];
+    int64_t& sent = states[static_cast<size_t>(from)].comm[queueOf(collectives_[send])];
+    int64_t& received = states[static_cast<size_t>(r)].comm[queueOf(collectives_[receive])];
     a.start = std::max(a.ready, sent + 700);
     b.start = std::max(b.ready, received + 700);
     const double gbps = bandwidth(std::min(from, r), std::max(from, r), false);
@@ -278,6 +290,8 @@ Status checkLayout(const JobConfig& c) {
     return Status::invalid(std::to_string(c.ranks) + " ranks cannot be " + std::to_string(c.pipeline) +
                            " stages of tensor groups of " + std::to_string(tensor) +
                            ": their product must divide the number of ranks");
+  if (c.in_turn && (c.pipeline < 2 || c.tensor > 0))
+    return Status::invalid("1F1B is a schedule of pipeline stages, simulated without tensor groups");
   if (c.sharded && c.laidOut())
     return Status::invalid("sharded parameters are simulated without pipeline stages and tensor groups");
   if (c.stages_only && c.ranks != c.pipeline * tensor)

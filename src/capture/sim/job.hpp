@@ -5,7 +5,8 @@
 //
 // With pipeline or tensor groups (JobConfig::pipeline, tensor) the ranks are laid out as stages × data × tensor: every
 // microbatch is received from the stage before, computed, reduced over the tensor group and sent on; all forward passes
-// come first, then all backward passes, then the gradients over the data-parallel group.
+// come first, then all backward passes (or both in turn: JobConfig::in_turn), then the gradients over the data-parallel
+// group.
 //
 // With sharded parameters (JobConfig::sharded) every layer is gathered before it is used, forward and backward, while
 // the layer before computes; in the backward pass its gradients are reduced and scattered. Gathering and scattering use
@@ -73,6 +74,7 @@ struct JobConfig {
   /// Stages that exchange nothing but microbatches: no gradients, no collective of all ranks. One rank, or one tensor
   /// group, a stage.
   bool stages_only = false;
+  bool in_turn = false;  ///< 1F1B: a stage runs backward passes between its forward passes; without tensor groups
   bool sharded = false;  ///< parameters, layer by layer; without pipeline and tensor groups
   Faults faults = {};
 
@@ -163,7 +165,7 @@ struct GroupPlace {
 /// Where a rank stands between steps. Times are ns of the reference clock since the job began.
 struct RankState {
   int64_t host = 0, compute = 0, copy = 0;
-  int64_t comm[3] = {};  // by stream
+  int64_t comm[5] = {};  // by stream
   int64_t correlation = 1;
 };
 
@@ -246,12 +248,14 @@ class Job {
   bool takesPart(int rank, const CollectiveModel& model) const;
   /// Of a send or receive: the other stage.
   int peerOf(int rank, const CollectiveModel& model) const;
-  static int streamOf(const CollectiveModel& model) {
+  int streamOf(const CollectiveModel& model) const {
+    // Sends and receives of both directions must not wait for each other when both go on at the same time.
+    if (model.pair() && config_.in_turn) return 1 + 2 * model.sends() + (model.segment >= config_.microbatches);
     if (model.group == Group::world) return model.segment >= 0 && model.op[0] == 'r' ? 1 : 0;  // layers: two streams
     return model.segment < 0 ? 0 : model.pair() ? 1 : 2;
   }
   /// What runs one after the other: a stream, and all that a communicator does.
-  static int queueOf(const CollectiveModel& model) { return model.group == Group::world ? 0 : streamOf(model); }
+  int queueOf(const CollectiveModel& model) const { return model.group == Group::world ? 0 : streamOf(model); }
   int stageOf(int rank) const { return rank / (config_.ranks / config_.pipeline); }
   /// Whether the rank saves a checkpoint in this step, before its last collective.
   bool saves(int rank, int step) const {
@@ -260,6 +264,8 @@ class Job {
   }
   void setCheckpointMs(double ms) { config_.faults.checkpoint_ms = ms; }
   int segments() const { return config_.laidOut() ? 2 * config_.microbatches : 0; }
+  /// The segments of a stage in the order in which it runs them.
+  std::vector<int> segmentOrder(int stage) const;
   /// Of sharded parameters: the layers forward, then backward.
   int phases() const { return config_.sharded ? 2 * layers_ : 0; }
 
@@ -304,6 +310,8 @@ class Job {
   double slowdownOf(int rank, int step) const;
   void layOut(Random& random);
   void shard(Random& random, int operations);
+  void simulateSegment(int segment, int stage, int step, std::vector<RankState>& states,
+                       std::vector<CollectiveTime>& times, const Run& run) const;
   void beLate(int rank, int step, RankState& state) const;
   void settleGroup(int step, size_t k, int id, std::vector<RankState>& states,
                    std::vector<CollectiveTime>& times) const;

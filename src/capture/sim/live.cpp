@@ -20,7 +20,7 @@ using trace::EventType;
 
 namespace {
 
-constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next two
+constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next four
 constexpr uint32_t kHostLane = 1, kContext = 1;
 constexpr auto kPeriod = std::chrono::milliseconds(2);
 constexpr double kSavedPerNs = 0.3;  // bytes of a checkpoint: a good disk
@@ -288,7 +288,7 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
     if (!job_.takesPart(rank.rank, models[k])) continue;
     const CollectiveModel& model = models[k];
     const CollectiveTime& t = times[k];
-    const ring::LaunchRecord launch{.stream = kCommStream + static_cast<uint32_t>(Job::streamOf(model))};
+    const ring::LaunchRecord launch{.stream = kCommStream + static_cast<uint32_t>(job_.streamOf(model))};
     rank.entries.push_back(
         {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, Part::compute, true, encode(launch)});
     const GroupPlace place = job_.place(rank.rank, model.group);

@@ -1,5 +1,6 @@
 // What a rank's host thread and GPU do in a step.
 #include <algorithm>
+#include <iterator>
 
 #include "capture/sim/job.hpp"
 
@@ -7,27 +8,27 @@ namespace tracesmith::sim {
 
 void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<CollectiveTime>& times,
                        const Run& run) const {
-  const int ranks = config_.ranks, per_stage = ranks / config_.pipeline;
+  const int ranks = config_.ranks;
   const size_t last = collectives_.size() - 1;
   if (config_.laidOut()) {
-    for (int k = 0; k < segments(); ++k)
-      for (int i = 0; i < config_.pipeline; ++i) {
-        const int stage = k < config_.microbatches ? i : config_.pipeline - 1 - i;
-        auto forStage = [&](const RankPart& part) { run(0, stage * per_stage, (stage + 1) * per_stage, part); };
-        forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
-          receivePart(k, r, step, s, t, random, sink);
-        });
-        settleTransfers(step, k, stage, states, times);
-        forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
-          segmentPart(k, r, step, s, t, random, sink);
-        });
-        const int tensor = std::max(1, config_.tensor);
-        for (int id = stage * per_stage / tensor; id < (stage + 1) * per_stage / tensor; ++id)
-          settleGroup(step, segmentModel(k, 1), id, states, times);
-        forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
-          sendPart(k, r, s, t, random, sink);
-        });
+    // A stage runs its next segment once the stage it receives from has run it. One at a time: what a stream transfers
+    // is settled in the order of the calls.
+    std::vector<std::vector<int>> orders;
+    for (int stage = 0; stage < config_.pipeline; ++stage) orders.push_back(segmentOrder(stage));
+    std::vector<size_t> next(orders.size());
+    std::vector<std::vector<bool>> ran(orders.size(), std::vector<bool>(static_cast<size_t>(segments())));
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int stage = 0; stage < config_.pipeline; ++stage) {
+        const auto i = static_cast<size_t>(stage);
+        if (next[i] == orders[i].size()) continue;
+        const int k = orders[i][next[i]], from = stage + (k < config_.microbatches ? -1 : 1);
+        if (from >= 0 && from < config_.pipeline && !ran[static_cast<size_t>(from)][static_cast<size_t>(k)]) continue;
+        simulateSegment(k, stage, step, states, times, run);
+        ran[i][static_cast<size_t>(k)] = moved = true;
+        ++next[i];
       }
+    }
     settle(step, static_cast<size_t>(3 * segments()), last, states, times);
   } else if (config_.sharded) {
     for (int phase = 0; phase < phases(); ++phase) {
@@ -56,12 +57,30 @@ void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<Col
       [&](int r, RankState& s, CollectiveTime* t, Random&, const Sink& sink) { endPart(r, step, s, t, sink); });
 }
 
+void Job::simulateSegment(int k, int stage, int step, std::vector<RankState>& states,
+                          std::vector<CollectiveTime>& times, const Run& run) const {
+  const int per_stage = config_.ranks / config_.pipeline, tensor = std::max(1, config_.tensor);
+  auto forStage = [&](const RankPart& part) { run(0, stage * per_stage, (stage + 1) * per_stage, part); };
+  forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
+    receivePart(k, r, step, s, t, random, sink);
+  });
+  settleTransfers(step, k, stage, states, times);
+  forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
+    segmentPart(k, r, step, s, t, random, sink);
+  });
+  for (int id = stage * per_stage / tensor; id < (stage + 1) * per_stage / tensor; ++id)
+    settleGroup(step, segmentModel(k, 1), id, states, times);
+  forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
+    sendPart(k, r, s, t, random, sink);
+  });
+}
+
 void Job::replayStep(int rank, int step, RankState& state, const CollectiveTime* settled, const Sink& sink) const {
   Random random = stepRandom(rank, step);
   // The parts write ready times, settled already: they get a copy to write to.
   std::vector<CollectiveTime> times(settled, settled + collectives_.size());
   if (config_.laidOut())
-    for (int k = 0; k < segments(); ++k) {
+    for (int k : segmentOrder(stageOf(rank))) {
       receivePart(k, rank, step, state, times.data(), random, sink);
       segmentPart(k, rank, step, state, times.data(), random, sink);
       sendPart(k, rank, state, times.data(), random, sink);
@@ -222,7 +241,9 @@ void Job::endPart(int rank, int, RankState& s, const CollectiveTime* times, cons
   if (joins)
     sink(SimEvent{trace::EventType::kernel, collectives_[k].kernel_name, times[k].start, times[k].end,
                   times[k].correlation, collectives_[k].bytes, false, true, 0});
-  const int64_t end = std::max({s.compute, s.copy, s.comm[1], joins ? times[k].end : 0}) + 2500;
+  const int64_t end =
+      std::max({s.compute, s.copy, *std::max_element(s.comm, s.comm + std::size(s.comm)), joins ? times[k].end : 0}) +
+      2500;
   const int64_t call = s.host + 300;
   const int64_t returned = std::max(call + 1000, end);
   sink(SimEvent{trace::EventType::sync, kDeviceSynchronize, call, returned, s.correlation++, trace::kNull, false,

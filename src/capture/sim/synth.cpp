@@ -177,7 +177,7 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
         c.proto = s.proto;
         c.channels = 24;
         c.device = r % per_node;
-        c.stream = 24 + Job::streamOf(model);
+        c.stream = 24 + job.streamOf(model);
         c.correlation = t.correlation;
         c.step = step;
         c.pid = pidOf(job, r);

@@ -1,17 +1,14 @@
 #include "cluster/agent/live_rings.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "base/clock.hpp"
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
+#include "cluster/agent/process_stat.hpp"
 #include "model/communication.hpp"
 #include "model/operation.hpp"
 #include "model/ring/nccl_names.hpp"
@@ -35,39 +32,6 @@ constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPairs = 8;
 // CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
 constexpr size_t kMostPerStream = 32;
 constexpr size_t kMostPeers = 32;  // of a communicator, whose numbers are told
-
-struct ProcessStat {
-  bool stopped;  // by a signal, or a debugger
-  uint64_t cpu_ns;
-};
-
-std::optional<ProcessStat> readStat(int64_t pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(in, text);
-  const size_t name_end = text.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos) return {};
-  std::istringstream words(text.substr(name_end + 1));
-  char state = 0;
-  uint64_t user = 0, system = 0;
-  words >> state;
-  for (int i = 0; i < 10; ++i) {
-    std::string word;  // some are negative
-    words >> word;
-  }
-  if (!(words >> user >> system)) return {};
-  const uint64_t tick_ns = kS / static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
-  return ProcessStat{(state | 32) == 't', (user + system) * tick_ns};
-}
-
-/// Bytes its calls have read and written; only its own user may see them.
-std::optional<uint64_t> readIo(int64_t pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/io");
-  std::string read_key, write_key;
-  uint64_t read = 0, written = 0;
-  if (!(in >> read_key >> read >> write_key >> written) || read_key != "rchar:" || write_key != "wchar:") return {};
-  return read + written;
-}
 
 }  // namespace
 
@@ -132,8 +96,17 @@ void RingFollower::addProgress(const Comm& c, CommState& state) {
 }
 
 void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kernel) {
-  if (!kernel) return;
   const OperationRecord& r = o.record;
+  if (!kernel) {
+    // Launched while the GPU's work was not recorded. The last ones are enough: whoever has not come to an older one
+    // has not come to them either.
+    if (r.captured || r.sequence == ring::kUnknown || (r.start >= join_.gpu_on_ns && r.start < join_.gpu_off_ns))
+      return;
+    std::deque<OperationRecord>& last = unseen_[r.comm];
+    last.push_back(r);
+    if (last.size() > kMostPerStream) last.pop_front();
+    return;
+  }
   Comm& c = comm(r);
   OpProgress& p = progress(c, r);
   p.completed = std::max(p.completed.value_or(0), r.sequence);
@@ -178,10 +151,11 @@ void RingFollower::take(uint32_t lane, const Record& r) {
     }
     case Kind::gpu_on:
     case Kind::gpu_off:
-      join_.gpu(r);
+      join_.gpu(
+          gpuOnOf(r), [this](uint32_t id) { return ring_->string(id); }, done);
       return;
     case Kind::nccl_launch:
-      if (r.start >= oldest_gpu_ns_) join_.launch(lane, launchOf(r));
+      if (r.start >= oldest_gpu_ns_) join_.launch(lane, launchOf(r), 0, done);
       return;
     case Kind::collective:
     case Kind::p2p: {
@@ -194,7 +168,7 @@ void RingFollower::take(uint32_t lane, const Record& r) {
     }
     default: {  // a kernel of NCCL
       join_.kernel(
-          kernelOf(r), [this](uint32_t id) { return ring_->string(id); }, done);
+          kernelOf(r), rawClock(), [this](uint32_t id) { return ring_->string(id); }, done);
       uint64_t& end = stream_end_[r.stream];
       end = std::max(end, r.end);
       if (again_) return;
@@ -208,33 +182,56 @@ void RingFollower::take(uint32_t lane, const Record& r) {
   }
 }
 
+InFlight RingFollower::inFlight(uint64_t now, const OperationRecord& r, const CommState* state) const {
+  InFlight f;
+  f.op = model::opNameOf(ring_->string(r.function));
+  f.comm = r.comm;
+  f.seq = r.sequence;
+  f.peer = r.peer;
+  f.bytes = model::messageBytes(model::opKind(f.op), nccl::bytesOf(r), state ? state->size : -1);
+  f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);
+  return f;
+}
+
+/// Those whose end nobody sees: on which streams is not told, so each communicator has one.
+void RingFollower::addUnseen(uint64_t now, ProcessReport& report) const {
+  uint32_t stream = UINT32_MAX;
+  for (const auto& [comm, last] : unseen_) {
+    const auto state = std::find_if(report.comms.begin(), report.comms.end(),
+                                    [comm = comm](const CommState& c) { return c.comm == comm; });
+    uint32_t before = 0;
+    for (const OperationRecord& r : last) {
+      InFlight f = inFlight(now, r, state == report.comms.end() ? nullptr : &*state);
+      f.stream = stream;
+      f.before = before++;
+      f.wait_ns = f.before == 0 ? f.age_ns : 0;
+      f.unseen = true;
+      report.in_flight.push_back(std::move(f));
+    }
+    --stream;
+  }
+}
+
 void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
-  for (const auto& [stream, queue] : join_.launches) {
+  addUnseen(now, report);
+  for (const auto& [stream, state_of] : join_.streams) {
     uint32_t before = 0;
     size_t told = 0;
-    for (const NcclJoin::Launch& launch : queue) {
-      const bool unseen = join_.unseen(launch.start);
-      if (launch.end < join_.gpu_on_ns || launch.operations.empty()) continue;
-      for (const NcclJoin::Operation& o : launch.operations) {
+    for (const NcclJoin::Launch* launch : join_.inFlight(state_of, stream)) {
+      if (launch->operations.empty()) continue;
+      for (const NcclJoin::Operation& o : launch->operations) {
         const OperationRecord& r = o.record;
         CommState* state = nullptr;
         for (CommState& c : report.comms)
           if (c.comm == r.comm) state = &c;
-        if (state && !unseen) ++state->in_flight;
-        if (++told > (unseen ? 2 : 1) * kMostPerStream) continue;
-        InFlight f;
-        f.op = model::opNameOf(ring_->string(r.function));
-        f.comm = r.comm;
-        f.seq = r.sequence;
-        f.peer = r.peer;
-        f.bytes = model::messageBytes(model::opKind(f.op), nccl::bytesOf(r), state ? state->size : -1);
+        if (state) ++state->in_flight;
+        if (++told > kMostPerStream) continue;
+        InFlight f = inFlight(now, r, state);
         f.stream = stream;
         f.before = before;
-        f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);
         auto last = stream_end_.find(stream);
         const uint64_t since = std::max(r.start, last == stream_end_.end() ? 0 : last->second);
         f.wait_ns = before == 0 ? static_cast<int64_t>(now > since ? now - since : 0) : 0;
-        f.unseen = unseen;
         report.in_flight.push_back(std::move(f));
       }
       ++before;
@@ -246,22 +243,23 @@ void RingFollower::read() {
   ring_->follow(
       cursors_, [this](const Record& r) { return wanted(r); },
       [this](uint32_t lane, const Record& r) { take(lane, r); });
-  // The last ones are enough: whoever has not come to an older one has not come to them either.
-  join_.giveUpUnseen(kMostPerStream, [](const NcclJoin::Operation&, const KernelRecord*) {});
+  join_.pass(
+      ring_->alive() ? rawClock() : UINT64_MAX, [this](uint32_t id) { return ring_->string(id); },
+      [this](const NcclJoin::Operation& o, const KernelRecord* kernel) { ended(o, kernel); });
 }
 
 /// Whether the GPU's work was recorded all the time of a step, as far as the last gap tells.
-bool RingFollower::recorded(const Step& s) const {
-  return join_.gpu_off_ns == 0 || (s.start >= join_.gpu_on_ns && (!join_.gpuIsOff() || s.end <= join_.gpu_off_ns));
-}
+bool RingFollower::recorded(const Step& s) const { return s.start >= join_.gpu_on_ns && s.end <= join_.gpu_off_ns; }
 
 /// Everything the ring holds. Of operations older than what the GPU's lane reaches back to nobody knows whether they
 /// ended.
 void RingFollower::readAnew() {
   join_ = {};
+  join_.hold_ns = kLateKernelsNs;
+  unseen_.clear();
   oldest_gpu_ns_ = 0;
   if (ring_->wrapped(0)) {
-    join_.gpu_off_ns = ring_->header().gpu_off_ns.load();  // what said so may be gone
+    if (const uint64_t off = ring_->header().gpu_off_ns.load()) join_.gpu_off_ns = off;  // what said so may be gone
     oldest_gpu_ns_ = UINT64_MAX;
     ring::Cursors all;
     ring_->follow(
@@ -317,8 +315,7 @@ ProcessReport RingFollower::report(uint64_t now) {
   p.local_rank = h.local_rank.load();
   p.simulated = h.simulated != 0;
   p.activity = activity_;
-  if (const uint64_t since = std::max(last_work_ns_, join_.gpu_off_ns == 0 ? 0 : join_.gpu_on_ns);
-      last_work_ns_ != 0 && !join_.gpuIsOff())
+  if (const uint64_t since = std::max(last_work_ns_, join_.gpu_on_ns); last_work_ns_ != 0 && !join_.gpuIsOff())
     p.quiet_ns = static_cast<int64_t>(now > since ? now - since : 0);
   p.longest_wait_ns = longest_wait_ns_;
   p.missed = missed_;

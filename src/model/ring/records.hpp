@@ -377,5 +377,6 @@ struct GpuOnRecord {
 [[gnu::always_inline]] constexpr Record encode(const GpuOnRecord& g) {
   return {g.off ? Kind::gpu_off : Kind::gpu_on, 0, 0, 0, g.start, 0, 0, 0, {0, 0, 0, 0}};
 }
+constexpr GpuOnRecord gpuOnOf(const Record& r) { return {r.kind == Kind::gpu_off, r.start}; }
 
 }  // namespace tracesmith::ring

@@ -100,6 +100,16 @@ uint32_t Cuda::launch(const std::string& name, uint32_t stream, bool ended) {
   return w.correlation;
 }
 
+uint32_t Cuda::launchCall() {
+  const Driver* d = cupti();
+  if (!d) return nextCorrelation();
+  Work w = work(0);
+  w.thread = threadId();
+  w.cbid = 652;
+  log("driver", d->driver(w), w, "cuLaunchKernelEx");
+  return w.correlation;
+}
+
 void Cuda::kernel(const char* name, uint32_t stream, uint64_t start, uint64_t end, uint32_t correlation) {
   const Driver* d = cupti();
   if (!d) return;

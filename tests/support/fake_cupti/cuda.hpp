@@ -20,6 +20,8 @@ class Cuda {
 
   /// A kernel and the calls that launched it: cudaLaunchKernel, in it cuLaunchKernel. Returns its correlation.
   uint32_t launch(const std::string& name, uint32_t stream = 7, bool ended = true);
+  /// cuLaunchKernelEx, as NCCL calls it. Returns the correlation of the kernel.
+  uint32_t launchCall();
   /// A kernel that ran without anybody having called for it here; for kernels NCCL launches.
   void kernel(const char* name, uint32_t stream, uint64_t start, uint64_t end, uint32_t correlation);
   void copy(uint64_t bytes);

@@ -102,7 +102,7 @@ Completed g_completed;
 uint64_t (*g_timestamp)();
 std::set<uint32_t> g_kinds, g_runtime_calls, g_driver_calls;
 std::vector<Buffer*> g_buffers;  // of all threads
-size_t g_dropped, g_buffers_requested, g_buffers_completed;
+size_t g_dropped, g_buffers_requested, g_buffers_completed, g_clocks;
 Buffer g_shared;
 thread_local Buffer* t_buffer;
 
@@ -293,11 +293,16 @@ void buffers(size_t* requested, size_t* completed) {
   *completed = g_buffers_completed;
 }
 
+size_t clocks() {
+  std::lock_guard lock(g_mutex);
+  return g_clocks;
+}
+
 }  // namespace
 
 EXPORT const Driver* fakeCuptiDriver() {
-  static const Driver driver = {now,        enabled, kernel,   copy,  peer,    set,  runtimeCall,
-                                driverCall, sync,    overhead, graph, unknown, drop, buffers};
+  static const Driver driver = {now,  enabled,  kernel, copy,    peer, set,     runtimeCall, driverCall,
+                                sync, overhead, graph,  unknown, drop, buffers, clocks};
   return &driver;
 }
 
@@ -400,6 +405,7 @@ EXPORT int cuptiGetStreamIdEx(void*, void* stream, uint8_t, uint32_t* id) {
 EXPORT int cuptiActivityRegisterTimestampCallback(uint64_t (*clock)()) {
   std::lock_guard lock(g_mutex);
   g_timestamp = clock;
+  ++g_clocks;
   return kOk;
 }
 

@@ -40,6 +40,7 @@ struct Driver {
   void (*drop)(size_t count);  ///< CUPTI itself loses records
   /// Buffers asked for and given back so far.
   void (*buffers)(size_t* requested, size_t* completed);
+  size_t (*clocks)();  ///< registrations of a timestamp callback
 };
 
 }  // namespace tracesmith::fake

@@ -399,6 +399,7 @@ void aside() {
   some();
   waitFor(true);
   some();
+  if (cuda().cupti()->clocks() != 1) die("the clock was registered again");
 }
 
 }  // namespace

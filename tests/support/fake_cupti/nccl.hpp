@@ -282,7 +282,7 @@ class Nccl {
     if (version_ < 5) return cuda().nextCorrelation();
     LaunchV5 l{{kKernelLaunch, parent}, stream};
     void* handle = start(c.context, &l, kKernelLaunch);
-    const uint32_t correlation = cuda().nextCorrelation();
+    const uint32_t correlation = cuda().launchCall();
     stop(handle);
     return correlation;
   }

@@ -1,0 +1,106 @@
+// What a job loses most time with, apart from ranks that wait for each other: all there is to say of one GPU alone.
+#include <algorithm>
+#include <cstdio>
+
+#include "analysis/verdict/job_data.hpp"
+#include "base/count.hpp"
+#include "base/text.hpp"
+
+namespace tracesmith::analysis {
+
+namespace {
+
+constexpr size_t kMostKernels = 20;
+constexpr double kLeastLossPct = 20;  // of the job's time: a device that loses less is busy
+
+std::string percent(double value) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, value >= 10 ? "%.0f %%" : "%.1f %%", value);
+  return buffer;
+}
+
+}  // namespace
+
+std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm) {
+  std::map<uint32_t, KernelSum> sums;
+  double all = 0;
+  for (const RankFigures& r : job.ranks)
+    for (const auto& [name, sum] : r.kernels) {
+      sums[name].count += sum.count;
+      sums[name].ns += sum.ns;
+      all += static_cast<double>(sum.ns);
+    }
+  std::vector<std::pair<uint32_t, KernelSum>> sorted(sums.begin(), sums.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
+  if (sorted.size() > kMostKernels) sorted.resize(kMostKernels);
+  std::vector<KernelResult> out;
+  for (const auto& [name, sum] : sorted) {
+    KernelResult k;
+    k.name = names.text(name);
+    k.communication = comm[name] != 0;
+    k.count = sum.count;
+    k.total_us = static_cast<double>(sum.ns) / 1000;
+    k.share_pct = all > 0 ? 100 * static_cast<double>(sum.ns) / all : 0;
+    k.mean_us = k.total_us / static_cast<double>(sum.count);
+    out.push_back(std::move(k));
+  }
+  return out;
+}
+
+std::optional<OwnLoss> ownLoss(const JobData& job, const Analysis& a) {
+  double wall = 0, idle = 0, compute = 0, comm = 0, copies = 0, data = 0;
+  for (const Breakdown& b : a.breakdown) {
+    wall += b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;
+    idle += b.idle_us;
+    compute += b.compute_us;
+    comm += b.exposed_comm_us;
+    copies += b.copy_us;
+    data += b.data_us - b.copy_us;
+  }
+  uint64_t kernels = 0;
+  double kernel_us = 0;
+  Gaps gaps;
+  for (const RankFigures& r : job.ranks) {
+    for (const auto& [name, sum] : r.kernels) {
+      kernels += sum.count;
+      kernel_us += static_cast<double>(sum.ns) / 1000;
+    }
+    gaps.short_ns += r.gaps.short_ns;
+    gaps.long_ns += r.gaps.long_ns;
+    gaps.long_count += r.gaps.long_count;
+  }
+  if (wall <= 0 || kernels == 0) return {};
+  auto part = [&](double us) { return 100 * us / wall; };
+  OwnLoss out;
+  const double most = std::max({idle, comm, copies, data});
+  out.pct = part(most);
+  if (out.pct < kLeastLossPct) {
+    out.cause = Cause::busy;
+    out.text = "the GPU " + sentenceOf(Cause::busy, part(compute));
+    if (!a.kernels.empty())
+      out.text += "; the largest kernel takes " + percent(a.kernels[0].share_pct) + " of the time of all kernels";
+  } else if (most == data) {
+    out.cause = Cause::data_loading;
+    out.text = percent(out.pct) + " of the time the GPU waits for the data loader";
+  } else if (most == comm) {
+    out.cause = Cause::communication;
+    out.text = "the GPU " + sentenceOf(Cause::communication, out.pct);
+  } else if (most == copies) {
+    out.cause = Cause::copies;
+    out.text = "the GPU " + sentenceOf(Cause::copies, out.pct);
+  } else {
+    const auto count = static_cast<double>(kernels);
+    const bool launches = gaps.short_ns >= gaps.long_ns;
+    out.cause = launches ? Cause::launch_bound : Cause::host;
+    out.text = "the GPU is idle for " + percent(out.pct) + " of the time: ";
+    if (launches)
+      out.text += sentenceOf(Cause::launch_bound, kernel_us / count, wall / count);
+    else
+      out.text += "its host launches nothing in " + counted(gaps.long_count, "pause") + " of " +
+                  humanNs(static_cast<double>(gaps.long_ns) / static_cast<double>(gaps.long_count)) + " on average";
+  }
+  return out;
+}
+
+}  // namespace tracesmith::analysis

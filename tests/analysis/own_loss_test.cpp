@@ -1,0 +1,99 @@
+// What one GPU alone loses most time with.
+#include <gtest/gtest.h>
+
+#include "analysis/written_trace.hpp"
+
+namespace tracesmith::analysis {
+namespace {
+
+using namespace trace;
+
+constexpr int kSteps = 6, kKernels = 20;
+
+/// Steps of 20 kernels each, of `kernel_us`, and as much between them as `gap_us` and `pause_us` (before each step)
+/// say.
+struct OneGpu {
+  double kernel_us = 10, gap_us = 0, pause_us = 0;
+  const char* pause = nullptr;  ///< a range of the host over the pause
+  bool copies = false;          ///< the pause is a copy
+
+  Analysis analyzed() const {
+    WrittenTrace trace;
+    int64_t now = 1'000'000, id = 0;
+    auto event = [&](EventType type, const std::string& name, double us, bool device) {
+      EventRow e;
+      e.ts = now;
+      e.dur = static_cast<int64_t>(us * 1000);
+      e.type = static_cast<int64_t>(type);
+      e.name = trace.string(name);
+      e.rank = 0;
+      if (device) {
+        e.stream = 7;
+        e.correlation = ++id;
+      }
+      trace.add(e);
+    };
+    auto wait = [&](double us) { now += static_cast<int64_t>(us * 1000); };
+    for (int step = 0; step < kSteps; ++step) {
+      StepRow s;
+      s.ts = now;
+      s.rank = 0;
+      s.step = step;
+      if (pause) event(EventType::annotation, pause, pause_us, false);
+      if (copies) event(EventType::memcpy, "Memcpy HtoD (Pageable -> Device)", pause_us, true);
+      wait(pause_us);
+      for (int k = 0; k < kKernels; ++k) {
+        event(EventType::kernel, k % 4 == 0 ? "gemm" : "add" + std::to_string(k % 4), kernel_us, true);
+        wait(kernel_us + gap_us);
+      }
+      s.dur = now - s.ts;
+      trace.add(s);
+    }
+    return trace.analyzed();
+  }
+};
+
+TEST(OwnLoss, AGpuThatComputesAllTheTimeIsBusy) {
+  const Analysis a = OneGpu{.kernel_us = 100, .gap_us = 1}.analyzed();
+  EXPECT_EQ(a.verdict.text,
+            "the GPU computes for 99 % of the time; the largest kernel takes 25 % of the time of all kernels");
+  EXPECT_EQ(a.verdict.cause, Cause::busy);
+  ASSERT_EQ(a.kernels.size(), 4u);
+  EXPECT_EQ(a.kernels[0].name, "gemm");
+  EXPECT_EQ(a.kernels[0].count, 5u * kSteps);
+  EXPECT_DOUBLE_EQ(a.kernels[0].mean_us, 100);
+  EXPECT_DOUBLE_EQ(a.kernels[0].share_pct, 25);
+  EXPECT_DOUBLE_EQ(a.job_us, kSteps * kKernels * 101);
+}
+
+TEST(OwnLoss, ShortGapsBetweenShortKernelsAreLaunchBound) {
+  const Analysis a = OneGpu{.kernel_us = 6, .gap_us = 6}.analyzed();
+  EXPECT_EQ(a.verdict.text,
+            "the GPU is idle for 50 % of the time: launch-bound (kernels of 6.0 us, launched every 12.0 us)");
+  EXPECT_EQ(a.verdict.cause, Cause::launch_bound);
+  EXPECT_NE(a.verdict.next.find("CUDA graphs"), std::string::npos);
+  EXPECT_DOUBLE_EQ(a.verdict.cost_pct, 50);
+}
+
+TEST(OwnLoss, ADataLoaderIsNamedWhereTheHostWaitsForIt) {
+  const Analysis a =
+      OneGpu{.kernel_us = 480, .pause_us = 10'400, .pause = "enumerate(DataLoader)#_MultiProcessing"}.analyzed();
+  EXPECT_EQ(a.verdict.text, "52 % of the time the GPU waits for the data loader");
+  EXPECT_EQ(a.verdict.cause, Cause::data_loading);
+}
+
+TEST(OwnLoss, LongPausesAreTheHosts) {
+  const Analysis a = OneGpu{.kernel_us = 500, .pause_us = 10'000}.analyzed();
+  EXPECT_EQ(a.verdict.text,
+            "the GPU is idle for 50 % of the time: its host launches nothing in 5 pauses of 10.00 ms on average");
+  EXPECT_EQ(a.verdict.cause, Cause::host);
+}
+
+TEST(OwnLoss, CopiesWithNothingBesideAreNamed) {
+  const Analysis a = OneGpu{.kernel_us = 500, .pause_us = 10'000, .copies = true}.analyzed();
+  EXPECT_EQ(a.verdict.text, "the GPU only copies for 50 % of the time");
+  EXPECT_EQ(a.verdict.cause, Cause::copies);
+}
+
+}  // namespace
+}  // namespace tracesmith::analysis
