@@ -52,7 +52,7 @@ def count_errors(rows, truth):
             if function not in ("send", "recv", "all_to_all"):
                 orders[group] += [function] * count
         recorded = collections.defaultdict(list)
-        for r in sorted(mine, key=lambda r: r["ts_enqueue"] or 0):
+        for r in sorted(mine, key=lambda r: r["ts_enqueue"] or r["ts"] or 0):
             if r["op"] not in ("send", "recv", "all_to_all"):
                 recorded[r["comm"]].append(r["op"])
         left = list(recorded.values())
@@ -66,10 +66,15 @@ def count_errors(rows, truth):
 
 def end_spreads(rows):
     """Of every collective: how far apart its ranks end, in ns; None if a rank or a time is missing."""
-    parts = collections.defaultdict(list)
-    for r in rows:
-        if r["op"] not in ("send", "recv"):
-            parts[(r["comm"], r["op"], r["seq"])].append(r)
+    parts, replays = collections.defaultdict(list), collections.Counter()
+    for r in sorted(rows, key=lambda r: r["ts"] or 0):
+        if r["op"] in ("send", "recv"):
+            continue
+        number = r["seq"]
+        if number is None:  # of a replay of a CUDA graph, where NCCL told of no number: the order says which it is
+            replays[(r["rank"], r["comm"], r["op"])] += 1
+            number = -replays[(r["rank"], r["comm"], r["op"])]
+        parts[(r["comm"], r["op"], number)].append(r)
     spreads = []
     for key, group in parts.items():
         whole = len(group) == (group[0]["group_size"] or len(group)) and all(r["ts_end"] is not None for r in group)

@@ -195,6 +195,53 @@ TEST_P(NcclOrder, WhatIsLaunchedWhileTheGpuIsNotRecordedIsNotALoss) {
       << "nothing is known to be in flight";
 }
 
+TEST_P(NcclOrder, EveryReplayOfAGraphIsARow) {
+  auto capture = [&](uint64_t at, const char* function, uint64_t comm, uint64_t number) {
+    const uint64_t ns = at * kMs;
+    ring_->writeLane(lanes_[0], encode(ring::LaunchRecord{.start = ns, .end = ns, .stream = 7, .captured = true}));
+    ring_->writeLane(lanes_[0], encode(ring::OperationRecord{.function = ring_->intern(function),
+                                                             .start = ns,
+                                                             .comm = comm,
+                                                             .sequence = number,
+                                                             .elements = 5,
+                                                             .captured = true}));
+  };
+  auto replay = [&](uint64_t at, const char* function) {
+    ring_->writeGpu(encode(ring::KernelRecord{.name = ring_->intern((std::string("ncclDevKernel_") + function).c_str()),
+                                              .start = at * kMs,
+                                              .end = at * kMs + 100,
+                                              .stream = 7,
+                                              .correlation = 77,
+                                              .graph = 3}));
+  };
+  capture(10, "AllReduce", 0xa, 0), capture(11, "AllGather", 0xb, 0);
+  launch(20), operation(1, 20), call(1, 20);
+  killed();
+  for (uint64_t at : {30, 40}) replay(at, "AllReduce"), replay(at + 1, "AllGather");
+  kernel(1, 50);  // was launched before the graph, and runs after it
+  end();
+  std::map<std::string, std::vector<int64_t>> seen;
+  for (const test::Row& r : test::rows(trace(), "collectives")) {
+    if (r.i("correlation") != 77) continue;
+    seen[r.s("op") + r.s("comm").substr(15)].push_back(r.i("ts") / static_cast<int64_t>(kMs));
+    EXPECT_TRUE(r.null("seq")) << "which replay it is the other ranks do not know";
+    EXPECT_TRUE(r.null("ts_enqueue"));
+    EXPECT_EQ(r.i("elements"), 5);
+  }
+  EXPECT_EQ(seen, (std::map<std::string, std::vector<int64_t>>{{"all_reducea", {30, 40}}, {"all_gatherb", {31, 41}}}));
+  EXPECT_EQ(rows_["a1"], 1);
+  EXPECT_TRUE(losses_.empty());
+}
+
+TEST_P(NcclOrder, GraphsThatHideTheirKernelsAreALoss) {
+  ring_->writeLane(lanes_[0], encode(ring::LaunchRecord{.start = 1, .end = 2, .stream = 7, .captured = true}));
+  ring_->writeLane(lanes_[0],
+                   encode(ring::OperationRecord{.function = ring_->intern("AllReduce"), .start = 3, .captured = true}));
+  for (uint64_t at : {30, 40}) ring_->writeGpu(encode(ring::GraphRecord{.start = at, .end = at + 1, .graph = 3}));
+  EXPECT_TRUE(end().empty());
+  EXPECT_EQ(losses_.count(kHiddenReplays), 1u);
+}
+
 TEST_P(NcclOrder, FunctionsTellWhereAKernelIsMissing) {
   const char* functions[] = {"AllGather", "ReduceScatter"};
   for (uint64_t i = 0; i < 6; ++i) launch(10 + i), operation(i, 10 + i, 0, 0xa, functions[i % 2]), call(i, 10 + i);

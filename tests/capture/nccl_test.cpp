@@ -204,12 +204,15 @@ TEST_F(NcclTest, GraphReplaysAreRowsOfTheirOwn) {
   ASSERT_EQ(o.rc, 0) << o.err;
   const std::vector<Row> c = collectives();
   ASSERT_EQ(c.size(), 5001u);
-  for (size_t i = 0; i < 5000; ++i) {
-    expectInFlight(c[i]);
-    EXPECT_TRUE(c[i].null("seq")) << "one call, any number of replays";
+  for (const Row& row : c) {
+    if (row.i("elements") == 2) {
+      expectInFlight(row);
+      EXPECT_TRUE(row.null("seq")) << "one call, any number of replays";
+    } else {
+      expectKernel(row, kernels());
+      EXPECT_EQ(row.i("seq"), 1) << "the one that was captured has a number";
+    }
   }
-  expectKernel(c[5000], kernels());
-  EXPECT_EQ(c[5000].i("seq"), 1) << "the one that was captured has a number";
   EXPECT_TRUE(losses(trace()).empty());
 }
 

@@ -62,6 +62,18 @@ TEST(Synth, ShardedLayersAreGatheredAheadAndScatteredInTheOrderOfTheCalls) {
   }
 }
 
+TEST(Synth, NcclCountsEachFunctionByItself) {
+  const Job job({.events = 20000, .ranks = 4, .seed = 5, .sharded = true, .faults = Faults::none()});
+  std::map<std::string, int64_t> numbers, nccl;
+  for (int step = 0; step < 3; ++step)
+    for (const CollectiveModel& model : job.collectives()) {
+      const std::string group = std::to_string(static_cast<int>(model.group));
+      EXPECT_EQ(job.numberOf(model, step), numbers[group]++);
+      EXPECT_EQ(Job::ncclNumberOf(model, step), nccl[group + model.op]++);
+    }
+  EXPECT_GT(nccl.size(), numbers.size());
+}
+
 TEST(Synth, AStageWaitsInsideItsReceives) {
   const Job job(
       {.events = 20000, .ranks = 4, .gpus_per_node = 4, .pipeline = 4, .stages_only = true, .faults = Faults::none()});

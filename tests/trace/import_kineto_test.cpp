@@ -264,13 +264,17 @@ TEST(ImportCollectives, OfLibrariesOnTheHost) {
   Imported t(asArray(
       R"({"ph":"X","name":"gloo:all_reduce","ts":4,"dur":2,"tid":2,"pid":"CPU functions","args":{}},
          {"ph":"X","name":"aten::mm","ts":4,"dur":2,"tid":1,"pid":"CPU functions","args":{}},
+         {"ph":"X","name":"ProfilerStep#3","ts":0,"dur":9,"tid":1,"pid":"CPU functions","args":{}},
          {"ph":"X","cat":"user_annotation","name":"nccl:all_reduce","ts":4,"dur":2,"tid":1,"pid":"CPU functions"}
 )"));
-  EXPECT_EQ(
-      t.rows("collectives"),
-      (std::vector<test::Row>{
-          {{"ts", "4000"}, {"dur", "2000"}, {"ts_end", "6000"}, {"op", "all_reduce"}, {"name", "gloo:all_reduce"}}}));
+  EXPECT_EQ(t.rows("collectives"), (std::vector<test::Row>{{{"ts", "4000"},
+                                                            {"dur", "2000"},
+                                                            {"ts_end", "6000"},
+                                                            {"op", "all_reduce"},
+                                                            {"step", "3"},
+                                                            {"name", "gloo:all_reduce"}}}));
   EXPECT_EQ(at(only(t.rows("events"), "name", "aten::mm"), "type"), "cpu_op");
+  EXPECT_EQ(at(only(t.rows("events"), "name", "gloo:all_reduce"), "type"), "annotation");
 }
 
 TEST(ImportCollectives, GroupRankWhereTheRankIsKnown) {

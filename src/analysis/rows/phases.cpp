@@ -10,6 +10,7 @@ namespace tracesmith::analysis {
 Phase phaseOfName(std::string_view name) {
   if (name.starts_with("autograd::engine::evaluate_function")) return Phase::backward;
   if (name.starts_with("Optimizer.step") || name.starts_with("Optimizer.zero_grad")) return Phase::optimizer;
+  if (name.ends_with("DataParallel.forward")) return Phase::forward;
   if (name.starts_with("enumerate(DataLoader)") || name.find("DataLoaderIter") != name.npos) return Phase::data;
   std::string letters;
   if (name.size() > 32) return Phase::none;

@@ -93,6 +93,7 @@ class Loader {
       sortRuns(rows.device, byStart);
       sortRuns(rows.calls, byStart);
       sortRuns(rows.ranges, byStart);
+      sortRuns(rows.work, byStart);
     }
     return ranks;
   }
@@ -102,9 +103,11 @@ class Loader {
     rows.device.clear();
     rows.calls.clear();
     rows.ranges.clear();
+    rows.work.clear();
     spare_.device.swap(rows.device);
     spare_.calls.swap(rows.calls);
     spare_.ranges.swap(rows.ranges);
+    spare_.work.swap(rows.work);
     rows = {};
   }
 
@@ -159,6 +162,8 @@ class Loader {
         rows->calls.push_back({ts[r], end, correlation[r], number, thread});
       } else if (options_.wanted_ranges && number != kNoName && (*options_.wanted_ranges)[number]) {
         rows->ranges.push_back({ts[r], end, number});
+      } else if (options_.host_work && kind == EventType::cpu_op && number != kNoName) {
+        rows->work.push_back({ts[r], end, number});
       }
     }
   }
@@ -178,6 +183,15 @@ class Loader {
 };
 
 }  // namespace
+
+bool hasDeviceWork(const Reader& reader) {
+  uint64_t work = 0;
+  for (EventType type : {EventType::kernel, EventType::memcpy, EventType::memset, EventType::graph})
+    work |= 1ull << static_cast<int>(type);
+  for (const Block* block : reader.blocks(tableOf<EventRow>()))
+    if (block->types() & work) return true;
+  return false;
+}
 
 size_t threadsOf(size_t asked) { return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency()); }
 

@@ -41,6 +41,7 @@ struct RankRows {
   std::vector<DeviceEvent> device;  ///< by ts
   std::vector<HostCall> calls;      ///< by ts
   std::vector<HostRange> ranges;    ///< by ts
+  std::vector<HostRange> work;      ///< by ts: operators, where asked for
   std::vector<int64_t> streams, threads;
   int64_t first = INT64_MAX, last = INT64_MIN;  ///< of all its events with a duration
 
@@ -51,6 +52,7 @@ struct RankRowsOptions {
   size_t threads = 0;                                   ///< 0: all cores
   size_t memory_bytes = 768ull << 20;                   ///< for the rows held at one time
   const std::vector<uint8_t>* wanted_ranges = nullptr;  ///< by name: 1 keeps host ranges and operators of that name
+  bool host_work = false;                               ///< also keep the other operators of the host
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< rows; called by one thread at a time
 };
 
@@ -58,6 +60,9 @@ struct RankRowsOptions {
 using RankVisitor = std::function<void(RankRows& rows, size_t worker)>;
 Status eachRank(const trace::Reader& reader, const Names& names, const RankRowsOptions& options,
                 const RankVisitor& visit);
+
+/// False: nothing in the trace ran on a device.
+bool hasDeviceWork(const trace::Reader& reader);
 
 size_t threadsOf(size_t asked);
 

@@ -43,6 +43,7 @@ class Analyzer {
     job_.table = std::move(*table);
     Result<Rejoined> rejoined = rejoinKernels(reader_, *names, job_.table);
     if (!rejoined) return rejoined.status();
+    mergeExchanges(job_.table);
     if (rejoined->moved + rejoined->without > 0)
       out_.notes.push_back(counted(rejoined->moved, "operation") +
                            " had no kernel or that of another operation and were joined again by their launches" +
@@ -140,11 +141,13 @@ class Analyzer {
 
   /// The one pass over all events, rank by rank.
   Status eachEvent(const TraceSteps& steps, const KernelReference& reference, const model::CommRules& rules) {
-    const FigureContext context(*names_, steps, reference, rules);
+    FigureContext context(*names_, steps, reference, rules);
+    context.host_only = job_.host_only = !hasDeviceWork(reader_);
     HtaAnalysis hta(*names_, steps);
     RankRowsOptions options;
     options.threads = options_.threads;
     options.wanted_ranges = &context.wanted;
+    options.host_work = job_.host_only;
     options.progress = options_.progress;
     std::mutex mutex;
     job_.ranks.clear();
@@ -159,7 +162,7 @@ class Analyzer {
       std::lock_guard lock(mutex);
       recognised_.insert(recognised_.end(), figures.recognised.begin(), figures.recognised.end());
       figures.recognised = {};
-      if (!rows.device.empty() || !parts.empty()) job_.ranks.push_back(std::move(figures));
+      if (!rows.device.empty() || !parts.empty() || !rows.work.empty()) job_.ranks.push_back(std::move(figures));
     };
     TS_TRY(eachRank(reader_, *names_, options, visit));
     std::sort(job_.ranks.begin(), job_.ranks.end(),
@@ -202,6 +205,7 @@ class Analyzer {
     const Refinement refined = refineClocks(job_.table, job_.clocks);
     for (const std::string& fault : refined.faults) out_.unknowns.push_back("clock fault: " + fault);
     settle(job_.table, job_.clocks);
+    if (job_.host_only) trimHostEnds(job_.table);
     for (const std::string& d : job_.table.domains) {
       if (const sync::ClockTable& clock = clockOf(job_.clocks, d); !clock.empty()) {
         const sync::ClockModel& m = clock.models().back();

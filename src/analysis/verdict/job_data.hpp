@@ -22,6 +22,7 @@ struct JobData {
   std::map<int64_t, int64_t> device_of;  ///< by process
   std::map<int64_t, uint64_t> lost;      ///< records lost, by process
   bool clocks_known = true;              ///< every domain has a clock
+  bool host_only = false;                ///< nothing ran on a device
   bool gpus_shared = false;              ///< a node has more ranks than GPUs
   int64_t start = 0, end = 0;            ///< reference clock
   double step_ns = 0;                    ///< median step of the median rank; 0: no steps

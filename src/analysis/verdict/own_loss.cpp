@@ -49,6 +49,7 @@ std::vector<KernelResult> largestKernels(const JobData& job, const Names& names,
 }
 
 std::optional<OwnLoss> ownLoss(const JobData& job, const Analysis& a) {
+  if (job.host_only) return {};  // about a GPU
   double wall = 0, idle = 0, compute = 0, comm = 0, copies = 0, data = 0;
   for (const Breakdown& b : a.breakdown) {
     wall += b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;

@@ -101,13 +101,22 @@ std::vector<Pauses> pausesOf(const JobData& job) {
   return out;
 }
 
+/// Of a host without a device.
+std::string idleText(double percent) {
+  char buffer[120];
+  std::snprintf(buffer, sizeof buffer,
+                "it neither computes nor communicates for %.1f %% of a step more than the others", percent);
+  return buffer;
+}
+
 /// `first`: it is the rank that saves for the others, as a rule.
 std::string pauseText(const JobData& job, const Pauses& p, bool first) {
   std::string steps;
   for (size_t i = 0; i < p.columns.size() && i < 3; ++i)
     steps += (i ? ", " : "") + std::to_string(job.steps[p.columns[i]]);
   if (p.columns.size() > 3) steps += ", …";
-  std::string out = "its host launches nothing for " + humanNs(p.ns / static_cast<double>(p.columns.size())) +
+  std::string out = std::string(job.host_only ? "it does nothing for " : "its host launches nothing for ") +
+                    humanNs(p.ns / static_cast<double>(p.columns.size())) +
                     (p.columns.size() > 1 ? " in each of the steps " : " in step ") + steps;
   if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps";
   if (p.every > 0 && first) out += ", as if it saved a checkpoint for all ranks";
@@ -138,7 +147,7 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
     const bool slow = compute[r].excess >= kLeastCompute && compute[r].sureness >= kSure;
     const bool tardy = host[r].excess >= kLeastHost && host[r].sureness >= kSure;
     auto take = [&](Cause cause, const Trend& t, double measured) {
-      std::string sentence = sentenceOf(cause, measured);
+      std::string sentence = job.host_only && cause == Cause::host ? idleText(measured) : sentenceOf(cause, measured);
       e.cause = cause;
       e.excess = t.excess;
       e.sureness = t.sureness;
@@ -152,7 +161,7 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
     const bool uneven = work[r].excess >= kLeastWork && work[r].sureness >= kSure &&
                         ownPart(job.ranks[r]) >= work[r].excess / (1 + work[r].excess) / 2;
     if (uneven && work[r].excess > std::max(compute[r].excess, host[r].excess)) {
-      take(Cause::uneven_work, work[r], 1 + work[r].excess);
+      take(job.host_only ? Cause::host_work : Cause::uneven_work, work[r], 1 + work[r].excess);
     } else if (slow && (!tardy || compute[r].excess >= host[r].excess)) {
       const bool jittery = compute[r].spread > kJittery && !compute[r].changed;
       take(jittery ? Cause::jitter : Cause::compute, compute[r], 1 + compute[r].excess);

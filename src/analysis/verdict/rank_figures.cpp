@@ -14,6 +14,7 @@ FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelRe
     wanted.push_back(phases.back() != Phase::none);
     optimizer.push_back(isOptimizerKernel(names.text(i)));
     rules.push_back(all.match(names.text(i)));
+    host_calls.push_back(all.matchHost(names.text(i)) || names.text(i).starts_with("c10d::"));
   }
 }
 
@@ -59,7 +60,10 @@ class Figures {
     out_.process = rows_.process;
     findSteps();
     findPhases();
-    devices();
+    if (c_.host_only)
+      host();
+    else
+      devices();
     timeline();
     exposures();
     for (uint32_t name : used_) out_.kernels.emplace_back(name, sums_[name]);
@@ -163,6 +167,18 @@ class Figures {
     unions_[kData] = timeline_.of(Phase::data);
   }
 
+  void host() {
+    for (const HostRange& r : rows_.work) {
+      const Phase phase = timeline_.empty() ? Phase::none : timeline_.at(r.ts);
+      if (c_.host_calls[r.name] || phase == Phase::data) continue;
+      unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(r.ts, r.end);
+    }
+    if (rows_.work.empty())  // only ranges are known
+      for (int phase : {kForward, kBackward, kOptimizer}) unions_[phase] = timeline_.of(static_cast<Phase>(phase));
+    for (const Part& p : parts_) unions_[kComm].add(p.ts, p.end);
+    unions_[kData] = timeline_.of(Phase::data);
+  }
+
   void count(const DeviceEvent& e) {
     KernelSum& sum = sums_[e.name];
     if (sum.count++ == 0) used_.push_back(e.name);
@@ -225,6 +241,9 @@ class Figures {
     for (StepFigures& f : steps) {
       f.idle_ns = f.end - f.ts - f.other_ns - f.data_ns - f.exposed_comm_ns;
       for (int64_t ns : f.phase_ns) f.idle_ns -= ns;
+      if (!c_.host_only) continue;
+      f.host_late_ns = f.idle_ns + f.data_ns;
+      f.own_ns = static_cast<double>(f.computeNs());
     }
   }
 

@@ -64,6 +64,8 @@ struct FigureContext {
   std::vector<uint8_t> wanted;                ///< by name: is a phase
   std::vector<uint8_t> optimizer;             ///< by name: is a kernel of an optimizer
   std::vector<const model::CommRule*> rules;  ///< by name: nullptr: not communication
+  std::vector<uint8_t> host_calls;            ///< by name: communication of the host, or a call of it
+  bool host_only = false;                     ///< nothing ran on a device: the host's operators are the work
   FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference,
                 const model::CommRules& rules);
 };

@@ -25,7 +25,7 @@ std::string rankText(int64_t rank, const std::string& node) {
 }
 
 /// Where the time of a job with nobody to wait for goes.
-std::string alone(const Analysis& a) {
+std::string alone(const JobData& job, const Analysis& a) {
   double wall = 0, idle = 0, compute = 0, comm = 0, data = 0;
   for (const Breakdown& b : a.breakdown) {
     wall += b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;
@@ -35,8 +35,9 @@ std::string alone(const Analysis& a) {
     data += b.data_us;
   }
   if (wall <= 0) return "";
-  return ": the GPU computes for " + percent(100 * compute / wall) + " of the time, only communicates for " +
-         percent(100 * comm / wall) + ", copies or waits for data for " + percent(100 * data / wall) +
+  return (job.host_only ? ": the host computes for " : ": the GPU computes for ") + percent(100 * compute / wall) +
+         " of the time, only communicates for " + percent(100 * comm / wall) +
+         (job.host_only ? ", waits for data for " : ", copies or waits for data for ") + percent(100 * data / wall) +
          ", is idle for " + percent(100 * idle / wall);
 }
 
@@ -118,6 +119,10 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     else
       link = nullptr;
   }
+  // What costs next to nothing and is not even sure is no headline.
+  auto minor = [](double cost_pct, double confidence) { return weightOf(cost_pct) < 1 && confidence < 0.7; };
+  if (rank && minor(rank->saved_pct, rank->confidence)) rank = nullptr;
+  if (link && minor(link->saved_pct, link->confidence)) link = nullptr;
   v.also = alsoFound(job, a, rank, link);
   if (rank) {
     v.kind = VerdictKind::rank;
@@ -158,22 +163,22 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     v.confidence = 0.8;
     v.text = loss->text;
     v.next = adviceOf(loss->cause);
-    if (const std::string rest = alone(a); !rest.empty() && loss->cause != Cause::busy)
+    if (const std::string rest = alone(job, a); !rest.empty() && loss->cause != Cause::busy)
       v.also.push_back(rest.substr(2));
     return v;
   }
   if (a.ranks == 1) {
-    v.text = "only one rank: nothing to compare it with" + alone(a);
+    v.text = "only one rank: nothing to compare it with" + alone(job, a);
     return v;
   }
   if (job.table.instances.empty()) {
     v.kind = VerdictKind::none;
-    v.text = "cannot tell who waited: no collectives between the " + std::to_string(a.ranks) + " ranks" + alone(a);
+    v.text = "cannot tell who waited: no collectives between the " + std::to_string(a.ranks) + " ranks" + alone(job, a);
     return v;
   }
   v.kind = VerdictKind::none;
   v.confidence = job.clocks_known ? 0.8 : 0.4;
-  v.text = "no rank or link stands out" + alone(a);
+  v.text = "no rank or link stands out" + alone(job, a);
   if (loss) v.next = adviceOf(loss->cause);
   return v;
 }

@@ -141,8 +141,9 @@ struct NCCLTracker::Impl {
       std::vector<NcclJoin::Text> text;
       for (size_t ring = 0; ring < joins.size(); ++ring) {
         finished.push_back([&, ring](const NcclJoin::Operation& o, const ring::KernelRecord* kernel) {
-          // Without a kernel (a graph replay, a lost record) nothing is known of when it ran: it is done, and not kept.
-          if (kernel && wanted(o.record.comm)) fresh.push_back(operation(ring, o.record, kernel));
+          // Without a kernel (a lost record) nothing is known of when it ran: it is done, and not kept. Replays of
+          // graphs have no number.
+          if (kernel && !o.record.captured && wanted(o.record.comm)) fresh.push_back(operation(ring, o.record, kernel));
         });
         text.push_back([&, ring](uint32_t id) { return source->string(ring, id); });
       }

@@ -126,6 +126,9 @@ bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
     case RingKind::kernel:
       p.nccl.kernel(kernelOf(r), rawClock(), text, done);
       return false;
+    case RingKind::graph:
+      ++p.graph_launches;
+      return false;
     case RingKind::runtime:
     case RingKind::driver:
       p.nccl.call(callOf(r), text, done);
@@ -217,7 +220,16 @@ void Collector::lossRows(Process& p) {
   tell("overwritten", p.skipped, p.skipped_told);
   tell(kLostKernels, p.nccl.lost, p.unjoined_told[0]);
   tell(kLoneKernels, p.nccl.lone, p.unjoined_told[1]);
-  tell(kGraphKernels, p.nccl.in_graphs, p.unjoined_told[2]);
+  if (!p.ring->cut() && p.graph_launches > 0 && !p.nccl.captured.empty() && !std::exchange(p.hidden_told, true)) {
+    LossRow loss;  // how many ran in each nobody knows
+    loss.node = p.node;
+    loss.rank = p.rank();
+    loss.pid = p.pid();
+    loss.cause = writer_.string(kHiddenReplays);
+    loss.detail = out_->text("the kernels in CUDA graphs are not recorded: run with --graph-nodes");
+    append(loss);
+    ++stats_.losses;
+  }
   if (p.ring->cut() && !std::exchange(p.cut_told, true)) {
     LossRow loss;  // how many nobody knows
     loss.node = p.node;
@@ -232,23 +244,25 @@ void Collector::lossRows(Process& p) {
 
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
 void Collector::giveUpInFlight() {
-  for (auto& p : processes_) giveUp(*p);
+  for (auto& p : processes_) {
+    const size_t in_flight = giveUp(*p);
+    // Those nobody can see end may be in flight, too.
+    if (in_flight == 0 && !(p->nccl.gpuIsOff() && p->has_operations && p->ring->alive())) continue;
+    EventRow end;  // until when they were waited for, if nothing else happens any more
+    end.ts = rawClock();
+    end.type = static_cast<int64_t>(EventType::marker);
+    end.name = writer_.string(in_flight ? "recording ends, operations in flight" : "recording ends");
+    end.node = p->node;
+    end.rank = p->rank();
+    end.pid = p->pid();
+    append(end);
+  }
 }
 
-void Collector::giveUp(Process& p) {
-  const size_t in_flight =
-      p.nccl.giveUp([&](uint32_t id) { return p.ring->string(id); },
-                    [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o.record, k); });
-  // Those nobody can see end may be in flight, too.
-  if (in_flight == 0 && !(p.nccl.gpuIsOff() && p.has_operations && p.ring->alive())) return;
-  EventRow end;  // until when they were waited for, if nothing else happens any more
-  end.ts = rawClock();
-  end.type = static_cast<int64_t>(EventType::marker);
-  end.name = writer_.string(in_flight ? "recording ends, operations in flight" : "recording ends");
-  end.node = p.node;
-  end.rank = p.rank();
-  end.pid = p.pid();
-  append(end);
+size_t Collector::giveUp(Process& p) {
+  return p.nccl.giveUp(
+      [&](uint32_t id) { return p.ring->string(id); },
+      [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o.record, k); });
 }
 
 Status Collector::finish() {

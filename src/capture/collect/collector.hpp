@@ -101,7 +101,7 @@ class Collector {
   void proxyRow(Process& p, const ring::ProxyRecord& op);
   void kernel(Process& p, const ring::Record& record);
   void collectiveRow(Process& p, const ring::OperationRecord& operation, const ring::KernelRecord* kernel);
-  void giveUp(Process& p);
+  size_t giveUp(Process& p);
   int64_t name(Process& p, uint32_t id);
   template <typename Row>
   void append(const Row& row);

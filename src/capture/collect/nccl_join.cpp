@@ -1,6 +1,7 @@
 #include "capture/collect/nccl_join.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "model/communication.hpp"
 #include "model/operation.hpp"
@@ -15,8 +16,9 @@ using ring::OperationRecord;
 
 namespace {
 
-constexpr size_t kMostWaiting = 4096;           // launches of a stream: NCCL before 2.28 tells of replays of graphs
-constexpr uint64_t kKeepCallsNs = 100'000'000;  // a launch is read so much after the call in it at most
+constexpr size_t kMostWaiting = 4096;          // launches of a stream: NCCL before 2.28 tells of replays of graphs
+constexpr uint64_t kKeepCallsNs = 10'000'000;  // a call may be read so much before the launch around it
+constexpr size_t kMostCalls = 65536;
 
 /// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
 bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoin::Text& text) {
@@ -48,9 +50,12 @@ void NcclJoin::drop(Launch& launch, bool is_lost, const Done& done) {
 }
 
 void NcclJoin::launch(uint32_t lane, const LaunchRecord& r, int64_t tid, const Done& done) {
-  if (r.captured) return;  // nothing was launched
+  if (r.captured) {  // nothing was launched
+    lanes[lane] = {r.stream, r.start, {}, true};
+    return;
+  }
   first_launch_ = std::min(first_launch_, r.start);
-  lanes[lane] = {r.stream, r.start, {}};
+  lanes[lane] = {r.stream, r.start, {}, false};
   // Lanes are read one after the other.
   std::deque<Launch>& queue = streams[r.stream].launches;
   auto at = queue.end();
@@ -62,21 +67,64 @@ void NcclJoin::launch(uint32_t lane, const LaunchRecord& r, int64_t tid, const D
 }
 
 void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, const Done& done) {
-  if (r.captured) return done({r, tid}, nullptr);  // it has no kernel of its own: those of the replays are the graph's
-  if (auto last = lanes.find(lane); last != lanes.end()) {
+  auto last = lanes.find(lane);
+  if (r.captured) {
+    capture({r, tid});
+    // With each replay it is told on a thread of CUDA's, which launches nothing.
+    if (last == lanes.end() || !last->second.captured) operationAlone(kGraphs, lane, {r, tid}, done);
+    return;
+  }
+  if (last != lanes.end()) {
     for (Launch& l : streams[last->second.stream].launches)
       if (l.lane == lane && l.start == last->second.launch_start) return l.operations.push_back({r, tid});
     if (last->second.kernel) return done({r, tid}, &*last->second.kernel);
   }
   // Without a launch before it (NCCL before 2.28) an operation stands for itself.
-  first_launch_ = std::min(first_launch_, r.start);
-  std::deque<Launch>& queue = streams[0].launches;
+  operationAlone(0, lane, {r, tid}, done);
+}
+
+void NcclJoin::operationAlone(uint32_t stream, uint32_t lane, const Operation& o, const Done& done) {
+  const uint64_t start = o.record.start;
+  first_launch_ = std::min(first_launch_, start);
+  std::deque<Launch>& queue = streams[stream].launches;
   auto at = queue.end();
-  while (at != queue.begin() && std::prev(at)->start > r.start) --at;
-  queue.insert(at, {r.start, r.start, lane, 0, {}, {{r, tid}}, now_});
+  while (at != queue.begin() && std::prev(at)->start > start) --at;
+  queue.insert(at, {start, start, lane, 0, {}, {o}, now_});
   if (queue.size() <= kMostWaiting) return;
-  drop(queue.front(), true, done);
+  drop(queue.front(), stream != kGraphs, done);
   queue.pop_front();
+}
+
+void NcclJoin::capture(const Operation& o) {
+  constexpr size_t kMost = 256;
+  auto same = [&](const Operation& c) {
+    return c.record.function == o.record.function && c.record.comm == o.record.comm &&
+           c.record.elements == o.record.elements && c.record.peer == o.record.peer;
+  };
+  if (captured.size() < kMost && std::none_of(captured.begin(), captured.end(), same)) captured.push_back(o);
+}
+
+/// What is the same for all captured operations that this kernel can be of.
+bool NcclJoin::joinReplay(const KernelRecord& r, const Text& text, const Done& done) {
+  std::optional<Operation> known;
+  for (const Operation& c : captured) {
+    if (!fits({0, 0, 0, 0, {}, {c}, 0}, text(r.name), text)) continue;
+    if (!known) {
+      known = c;
+      known->record.start = known->record.sequence = known->record.nccl_sequence = ring::kUnknown;
+      continue;
+    }
+    OperationRecord& k = known->record;
+    if (k.pair || k.function != c.record.function) return false;  // a send, a receive, or both
+    if (k.comm != c.record.comm) k.comm = 0, k.rank = -1, k.ranks = 0;
+    if (k.elements != c.record.elements) k.elements = ring::kUnknown;
+    if (k.datatype != c.record.datatype) k.datatype = 0;
+    if (k.root != c.record.root) k.root = -1;
+    k.algo = k.proto = 0;
+    k.channels = 0;
+  }
+  if (known) done(*known, &r);
+  return known.has_value();
 }
 
 void NcclJoin::join(Stream& stream, size_t index, const KernelRecord& kernel, uint64_t now, const Done& done) {
@@ -108,7 +156,7 @@ bool NcclJoin::joinCall(const CallRecord& call, const Done& done) {
     for (int near = 0; near < 8 && after != stream.launches.begin(); ++near) {  // threads launch at the same time
       if (!contains(*--after, call)) continue;
       after->correlations.push_back(call.correlation);
-      auto waiting = std::find_if(held.begin(), held.end(), [&](const Held& h) {
+      auto waiting = std::find_if(held.begin(), held.end(), [&, id = id](const Held& h) {
         return h.kernel.correlation == call.correlation && (id == 0 || h.kernel.stream == id);
       });
       if (waiting == held.end()) return true;
@@ -125,7 +173,9 @@ bool NcclJoin::joinCall(const CallRecord& call, const Done& done) {
 void NcclJoin::call(const CallRecord& r, const Text& text, const Done& done) {
   if (!cached(is_launch_, r.name, [&] { return text(r.name).find("LaunchKernel") != std::string_view::npos; })) return;
   newest_call_ = std::max(newest_call_, r.end);
-  if (!joinCall(r, done)) calls.push_back(r);
+  if (joinCall(r, done)) return;
+  calls.push_back(r);
+  if (calls.size() > kMostCalls) calls.pop_front();
 }
 
 bool NcclJoin::joinExactly(const KernelRecord& r, uint64_t now, const Done& done) {
@@ -146,10 +196,7 @@ bool NcclJoin::joinExactly(const KernelRecord& r, uint64_t now, const Done& done
 void NcclJoin::kernel(const KernelRecord& r, uint64_t now, const Text& text, const Done& done) {
   if (!cached(is_nccl_, r.name, [&] { return model::isNcclKernel(text(r.name)); })) return;
   now_ = now;
-  if (r.graph != 0)
-    ++in_graphs;
-  else if (!joinExactly(r, now, done))
-    held.push_back({r, now});
+  if (r.graph != 0 || !joinExactly(r, now, done)) held.push_back({r, now});
 }
 
 /// How many launches from `index` on have lost their kernels, if records were lost. A stream that has caught up with
@@ -177,39 +224,41 @@ size_t NcclJoin::skipLost(const Stream& stream, size_t index, const KernelRecord
 
 bool NcclJoin::joinInOrder(const KernelRecord& r, uint64_t now, const Text& text, const Done& done) {
   const std::string_view name = text(r.name);
-  for (uint32_t id : {r.stream, 0u}) {
+  for (uint32_t id : r.graph ? std::array{kGraphs, kGraphs} : std::array{r.stream, 0u}) {
     auto found = streams.find(id);
     if (found == streams.end()) continue;
     Stream& stream = found->second;
+    const bool ordered = id != 0 && id != kGraphs;
     auto possible = [&](const Launch& l) {
       if ((exact_ && !l.correlations.empty()) || l.start > r.start || !recorded(l) || !fits(l, name, text))
         return false;
       // Before or after the last one joined, as it ran; of streams nobody knows there is no order.
-      return id == 0 ||
+      return !ordered ||
              (r.start >= stream.kernel_start ? l.start > stream.launch_start : l.start < stream.launch_start);
     };
     auto at = std::find_if(stream.launches.begin(), stream.launches.end(), possible);
     if (at == stream.launches.end()) continue;
     size_t index = static_cast<size_t>(at - stream.launches.begin());
-    if (const size_t skipped = id == 0 ? index : skipLost(stream, index, r); possible(stream.launches[skipped]))
+    if (const size_t skipped = ordered ? skipLost(stream, index, r) : index; possible(stream.launches[skipped]))
       index = skipped;
     join(stream, index, r, now, done);
     return true;
   }
-  return false;
+  return r.graph != 0 && joinReplay(r, text, done);
 }
 
 /// Gives up launches that later ones of their stream have overtaken a while ago.
 void NcclJoin::passOver(uint64_t now, const Done& done) {
   for (auto& [id, stream] : streams) {
+    const bool counts = id != kGraphs;
     while (!stream.joined.empty() && (now == UINT64_MAX || stream.joined.front().at + hold_ns <= now)) {
       stream.passed = std::max(stream.passed, stream.joined.front().launch_start);
       stream.joined.pop_front();
     }
-    std::erase_if(stream.launches, [&](Launch& l) {
+    std::erase_if(stream.launches, [&, passed = stream.passed](Launch& l) {
       if (recorded(l)) {
-        if (l.start >= stream.passed) return false;
-        drop(l, true, done);
+        if (l.start >= passed) return false;
+        drop(l, counts, done);
         return true;
       }
       // That the GPU is recorded again may not have been read yet.
@@ -254,7 +303,7 @@ size_t NcclJoin::giveUp(const Text& text, const Done& done) {
   size_t in_flight = 0;
   for (auto& [id, stream] : streams) {
     for (Launch& launch : stream.launches) {
-      in_flight += launch.operations.size();
+      if (id != kGraphs) in_flight += launch.operations.size();
       drop(launch, false, done);
     }
     stream.launches.clear();
@@ -265,6 +314,7 @@ size_t NcclJoin::giveUp(const Text& text, const Done& done) {
 std::vector<const NcclJoin::Launch*> NcclJoin::inFlight(const Stream& stream, uint32_t id) const {
   auto waits = std::count_if(held.begin(), held.end(), [&](const Held& h) { return h.kernel.stream == id; });
   std::vector<const Launch*> all;
+  if (id == kGraphs) return all;
   for (const Launch& l : stream.launches) {
     if (!recorded(l) || l.start < stream.launch_start) continue;  // overtaken
     if (waits-- > 0) continue;

@@ -7,6 +7,10 @@
 //    launches, in order. NCCL puts the function into a kernel's name: one that does not fit shows that a kernel was
 //    lost. Where CUPTI or the ring lost records, a launch that nothing ran for is passed over as soon as the stream is
 //    seen to have caught up with its launches otherwise.
+//
+// An operation that is captured into a CUDA graph runs when the graph does. NCCL tells of it once, when it is captured,
+// or (if its proxy has work to do) with each replay. The graph's kernels are joined with what was told of the replays,
+// in order; else with what was captured, as far as that is the same for all of its function.
 #pragma once
 
 #include <deque>
@@ -24,7 +28,7 @@ namespace tracesmith::capture {
 /// Causes in the table `losses`.
 constexpr const char* kLostKernels = "operations without a kernel";
 constexpr const char* kLoneKernels = "NCCL kernels without an operation";
-constexpr const char* kGraphKernels = "NCCL kernels in CUDA graphs";
+constexpr const char* kHiddenReplays = "operations in CUDA graphs";
 
 class NcclJoin {
  public:
@@ -78,22 +82,25 @@ class NcclJoin {
   /// Launches of a stream that may be in flight, for those who look on: without those whose kernels wait to be joined.
   std::vector<const Launch*> inFlight(const Stream& stream, uint32_t id) const;
 
-  std::map<uint32_t, Stream> streams;          // by id; 0: not known
-  std::deque<Held> held;                       // kernels of NCCL, not joined yet
-  std::deque<ring::CallRecord> calls;          // that may belong to a launch that was not read yet
-  uint64_t gpu_on_ns = 0;                      // kernels launched before are not recorded,
-  uint64_t gpu_off_ns = UINT64_MAX;            // nor those launched since then
-  uint64_t hold_ns = 2'000'000'000;            // how long a kernel waits for those before it
-  uint64_t missing = 0;                        // records that CUPTI or the ring lost
-  uint64_t lost = 0, lone = 0, in_graphs = 0;  // counts of what could not be joined
+  std::map<uint32_t, Stream> streams;  // by id; 0: not known
+  std::deque<Held> held;               // kernels of NCCL, not joined yet
+  std::deque<ring::CallRecord> calls;  // that may belong to a launch that was not read yet
+  uint64_t gpu_on_ns = 0;              // kernels launched before are not recorded,
+  uint64_t gpu_off_ns = UINT64_MAX;    // nor those launched since then
+  uint64_t hold_ns = 2'000'000'000;    // how long a kernel waits for those before it
+  uint64_t missing = 0;                // records that CUPTI or the ring lost
+  uint64_t lost = 0, lone = 0;         // counts of what could not be joined
 
   /// The last launch of a lane, for operations that come after its kernel.
   struct Lane {
     uint32_t stream = 0;
     uint64_t launch_start = 0;
     std::optional<ring::KernelRecord> kernel;
+    bool captured = false;
   };
   std::map<uint32_t, Lane> lanes;
+  std::vector<Operation> captured;                 // one of each kind
+  static constexpr uint32_t kGraphs = UINT32_MAX;  // stands for the streams of replays
 
  private:
   bool recorded(const Launch& l) const { return l.end >= gpu_on_ns && l.start < gpu_off_ns; }
@@ -102,6 +109,9 @@ class NcclJoin {
   bool joinCall(const ring::CallRecord& call, const Done& done);
   bool joinExactly(const ring::KernelRecord& kernel, uint64_t now, const Done& done);
   bool joinInOrder(const ring::KernelRecord& kernel, uint64_t now, const Text& text, const Done& done);
+  void operationAlone(uint32_t stream, uint32_t lane, const Operation& operation, const Done& done);
+  void capture(const Operation& operation);
+  bool joinReplay(const ring::KernelRecord& kernel, const Text& text, const Done& done);
   size_t skipLost(const Stream& stream, size_t index, const ring::KernelRecord& kernel);
   void passOver(uint64_t now, const Done& done);
 

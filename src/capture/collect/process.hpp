@@ -27,8 +27,9 @@ struct Collector::Process {
   uint64_t gpu_since = 0;                  // its kernels are known since then
   uint64_t skipped = 0, skipped_told = 0;  // overwritten before take() came
   uint64_t losses_told[ring::kLossCauses] = {};
-  uint64_t unjoined_told[3] = {};  // NCCL's kernels and operations, as lossRows() names them
-  bool described = false, cut_told = false;
+  uint64_t unjoined_told[2] = {};  // operations and kernels of NCCL, as lossRows() names them
+  uint64_t graph_launches = 0;     // that hide their kernels
+  bool described = false, cut_told = false, hidden_told = false;
   bool has_operations = false;
   bool gpu_told = false;  // whether its GPU was recorded when its rows begin
   bool ended = false;     // seen dead at the last dropEnded()

@@ -67,14 +67,17 @@ class In {
 };
 
 void putJoin(Out& out, const NcclJoin& join) {
-  for (uint64_t n : {join.gpu_on_ns, join.gpu_off_ns, join.lost, join.lone, join.in_graphs}) out.put(n);
+  for (uint64_t n : {join.gpu_on_ns, join.gpu_off_ns, join.lost, join.lone}) out.put(n);
   out.put<uint64_t>(join.lanes.size());
   for (const auto& [lane, last] : join.lanes) {
     out.put(lane);
     out.put(last.stream);
     out.put(last.launch_start);
     out.put(last.kernel ? encode(*last.kernel) : ring::Record{});
+    out.put(last.captured);
   }
+  out.put<uint64_t>(join.captured.size());
+  for (const NcclJoin::Operation& o : join.captured) out.put(encode(o.record));
   out.put<uint64_t>(join.held.size());
   for (const NcclJoin::Held& h : join.held) out.put(encode(h.kernel));
   out.put<uint64_t>(join.calls.size());
@@ -104,14 +107,15 @@ void putJoin(Out& out, const NcclJoin& join) {
 }
 
 void getJoin(In& in, NcclJoin& join) {
-  for (uint64_t* n : {&join.gpu_on_ns, &join.gpu_off_ns, &join.lost, &join.lone, &join.in_graphs})
-    *n = in.get<uint64_t>();
-  for (uint64_t n = in.count(80); n > 0; --n) {
+  for (uint64_t* n : {&join.gpu_on_ns, &join.gpu_off_ns, &join.lost, &join.lone}) *n = in.get<uint64_t>();
+  for (uint64_t n = in.count(81); n > 0; --n) {
     NcclJoin::Lane& lane = join.lanes[in.get<uint32_t>()];
     lane.stream = in.get<uint32_t>();
     lane.launch_start = in.get<uint64_t>();
     if (const auto r = in.get<ring::Record>(); r.kind == ring::Kind::kernel) lane.kernel = kernelOf(r);
+    lane.captured = in.get<bool>();
   }
+  for (uint64_t n = in.count(64); n > 0; --n) join.captured.push_back({operationOf(in.get<ring::Record>())});
   const uint64_t now = rawClock();
   for (uint64_t n = in.count(64); n > 0; --n) join.held.push_back({kernelOf(in.get<ring::Record>()), now});
   for (uint64_t n = in.count(64); n > 0; --n) join.calls.push_back(callOf(in.get<ring::Record>()));
@@ -163,6 +167,8 @@ std::string Collector::state() const {
     out.put(p->skipped_told);
     out.put(p->losses_told);
     out.put(p->unjoined_told);
+    out.put(p->graph_launches);
+    out.put(p->hidden_told);
     out.put<uint64_t>(p->steps.size());
     for (const Process::Step& step : p->steps) out.put(step);
     out.put<uint64_t>(p->lane_tids.size());
@@ -186,6 +192,8 @@ void Collector::restore(std::string_view state) {
     p->skipped_told = in.get<uint64_t>();
     for (uint64_t& told : p->losses_told) told = in.get<uint64_t>();
     for (uint64_t& told : p->unjoined_told) told = in.get<uint64_t>();
+    p->graph_launches = in.get<uint64_t>();
+    p->hidden_told = in.get<bool>();
     for (uint64_t n = in.count(sizeof(Process::Step)); n > 0; --n) p->steps.push_back(in.get<Process::Step>());
     for (uint64_t n = in.count(12); n > 0; --n) {
       const auto lane = in.get<uint32_t>();

@@ -105,8 +105,12 @@ void Collector::collectiveRow(Process& p, const ring::OperationRecord& o, const 
     row.name = name(p, kernel->name);
   }
   const std::string_view function = p.ring->string(o.function);
-  row.step = p.stepAt(o.start, false);
-  row.ts_enqueue = static_cast<int64_t>(o.start);
+  if (o.start != ring::kUnknown) {
+    row.step = p.stepAt(o.start, false);
+    row.ts_enqueue = static_cast<int64_t>(o.start);
+  } else if (kernel) {
+    row.step = p.stepAt(kernel->start, true);
+  }
   const model::OpKind op = model::opKindOf(function);
   row.op = writer_.string(model::opNameOf(function));
   if (o.comm) row.comm = writer_.string(ncclCommName(o.comm));
@@ -117,8 +121,8 @@ void Collector::collectiveRow(Process& p, const ring::OperationRecord& o, const 
   row.pid = p.pid();
   if (o.rank >= 0) row.group_rank = o.rank;
   row.group_size = nonzero(o.ranks);
-  row.elements = static_cast<int64_t>(o.elements);
-  if (o.datatype < std::size(nccl::kDatatypes)) {
+  row.elements = measured(o.elements);
+  if (o.elements != ring::kUnknown && o.datatype < std::size(nccl::kDatatypes)) {
     row.bytes = model::messageBytes(op, nccl::bytesOf(o), o.ranks);
     std::string_view type = nccl::kDatatypes[o.datatype];
     if (o.datatype > 0) row.dtype = writer_.string(lower(type.substr(4)));

@@ -24,6 +24,13 @@ bool namesDevice(const ChromeEvent& e) {
   return false;
 }
 
+/// What torch's profiler writes without Kineto has no categories. Operators are called "aten::mm", "MulBackward0"; what
+/// a program marked itself ("DistributedDataParallel.forward", "ProfilerStep#3") has neither.
+EventType typeOfFunction(std::string_view name) {
+  const bool op = name.find("::") != name.npos || name.find("Backward") != name.npos;
+  return op ? EventType::cpu_op : EventType::annotation;
+}
+
 /// Kineto tells waits by their stream; `tracesmith export` also those of a thread, which have none.
 bool onDevice(const ChromeEvent& e, EventType type) {
   return isDeviceType(type) || (type == EventType::sync && (e.findArg("stream") || e.findArg("device")));
@@ -131,8 +138,7 @@ std::string_view ChromeImport::name(const ChromeEvent& e) {
 EventType ChromeImport::typeOf(const ChromeEvent& e) const {
   if (shared_.type_of)
     if (const std::optional<EventType> told = shared_.type_of(e.cat)) return *told;
-  // What torch's profiler writes without Kineto has no categories.
-  if (e.cat.empty()) return e.pid == "\"CPU functions\"" ? EventType::cpu_op : EventType::other;
+  if (e.cat.empty()) return e.pid == "\"CPU functions\"" ? typeOfFunction(e.name) : EventType::other;
   const EventType type = typeOfCategory(e.cat);
   return type == EventType::other && namesDevice(e) ? typeOfDeviceCategory(e.cat) : type;
 }

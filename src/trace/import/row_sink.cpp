@@ -143,11 +143,17 @@ Status RowSink::complete(Waiting& block, const InputFacts& facts, StepIndex& ste
     std::vector<int64_t> step(editor.rows());
     std::vector<int64_t> correlation =
         editor.read(decoder, collective ? static_cast<int>(collectives::correlation) : events::correlation);
+    static_assert(static_cast<int>(events::ts) == static_cast<int>(collectives::ts));
+    std::vector<int64_t> ts = editor.read(decoder, events::ts);
     if (block.device || collective) {
+      std::vector<int64_t> device;  // a collective without one ran on the host
+      if (collective) device = editor.read(decoder, collectives::device);
       for (size_t i = 0; i < step.size(); ++i)
-        step[i] = correlation[i] == kNull ? kNull : steps.ofLaunch(correlation[i]);
+        step[i] = correlation[i] != kNull                              ? steps.ofLaunch(correlation[i])
+                  : collective && device[i] == kNull && ts[i] != kNull ? steps.at(ts[i])
+                                                                       : kNull;
     } else {
-      std::vector<int64_t> ts = editor.read(decoder, events::ts), type = editor.read(decoder, events::type);
+      std::vector<int64_t> type = editor.read(decoder, events::type);
       for (size_t i = 0; i < step.size(); ++i) {
         step[i] = ts[i] == kNull ? kNull : steps.at(ts[i]);
         bool api =
