@@ -44,13 +44,13 @@ Result<Facts> factsOf(const Reader& reader) {
     add("GPU driver", textOf(text(nodes::args), "nvidia_driver"));
     add("CUDA", textOf(text(nodes::args), "cuda"));
   }));
-  TS_TRY(eachRow<MetadataRow>(reader, *names, {metadata::key, metadata::value},
-                              [&](const MetadataRow& row, auto&& text) {
-                                const std::string key = name(row.key);
-                                const std::string value(text(metadata::value));
-                                if (key.ends_with("_version")) add(key, value);
-                                if (key == "distributedInfo") add("NCCL", textOf(value, "nccl_version"));
-                              }));
+  TS_TRY(
+      eachRow<MetadataRow>(reader, *names, {metadata::key, metadata::value}, [&](const MetadataRow& row, auto&& text) {
+        const std::string key = name(row.key);
+        const std::string value(text(metadata::value));
+        if (key.ends_with("_version")) add(key, value);
+        if (key == "distributedInfo") add("NCCL", textOf(value, "nccl_version"));
+      }));
   return out;
 }
 
