@@ -96,6 +96,7 @@ Result<Refinement> storeRefinedClocks(const std::string& path) {
     Result<PartTable> table = loadParts(**reader, *names);
     if (!table) return table.status();
     if (Result<Rejoined> rejoined = rejoinKernels(**reader, *names, *table); !rejoined) return rejoined.status();
+    mergeExchanges(*table);
     TS_TRY(match(**reader, *names, *table));
     findImpossible(*table);
     refinement = refineClocks(*table, clocks);

@@ -92,12 +92,12 @@ std::set<uint32_t> numberedByFunction(const PartTable& table) {
     std::map<uint32_t, std::unordered_map<int64_t, OpKind>> owners;  // of numbers, where there are several functions
     for (size_t i = range.first; i < range.second; ++i) {
       const Part& p = table.parts[i];
-      if (isPair(p.op) || p.seq == kNull || p.comm == kNoName || numbered.contains(p.comm)) continue;
+      if (isPair(p.op) || p.exchange || p.seq == kNull || p.comm == kNoName || numbered.contains(p.comm)) continue;
       if (first.try_emplace(p.comm, p.op).first->second != p.op) owners[p.comm];
     }
     for (size_t i = range.first; i < range.second && !owners.empty(); ++i) {
       const Part& p = table.parts[i];
-      if (isPair(p.op) || p.seq == kNull) continue;
+      if (isPair(p.op) || p.exchange || p.seq == kNull) continue;
       auto numbers = owners.find(p.comm);
       if (numbers == owners.end()) continue;
       if (numbers->second.try_emplace(p.seq, p.op).first->second != p.op) numbered.insert(p.comm);
@@ -179,7 +179,7 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
         continue;
       }
       const Part& p = table.parts[i];
-      if (!isPair(p.op) && by_function.contains(p.comm)) function[i] = p.op;
+      if (p.exchange || (!isPair(p.op) && by_function.contains(p.comm))) function[i] = p.op;
       State& s = states[{comm_of[i], function[i]}];
       if (!numbered[comm_of[i]]) {
         number[i] = s.next++;

@@ -37,7 +37,8 @@ struct Part {
   uint32_t instance = UINT32_MAX;  ///< it belongs to, after match()
   int32_t stream = -1;
   OpKind op = OpKind::other;
-  bool blocks = false;  ///< computation stood still when it ended, and went on after
+  bool exchange = false;  ///< made of sends and receives by mergeExchanges()
+  bool blocks = false;    ///< computation stood still when it ended, and went on after
 };
 
 /// One operation of a communicator, over the ranks that are in the trace.
@@ -102,6 +103,8 @@ struct PartTable {
 Result<PartTable> loadParts(const trace::Reader& reader, const Names& names);
 /// Puts more parts (recognised by their kernels) to those of the table.
 void addParts(PartTable& table, std::vector<Part> more);
+/// Makes one part of the sends and receives with which one kernel exchanges data between all ranks of a communicator.
+void mergeExchanges(PartTable& table);
 /// Finds the instances: by (communicator, sequence), else by order within the process group.
 Status match(const trace::Reader& reader, const Names& names, PartTable& table);
 /// Marks collectives that some rank would have left before another came, both on one clock: no clock can be blamed for

@@ -20,6 +20,7 @@ constexpr double kLeastSlow = 0.015;       // of a transfer
 constexpr double kLeastBandwidth = 0.025;  // of its part that grows with the bytes
 constexpr double kLeastOwnPast = 0.1;      // of a transfer, where no peers say that it was not the whole network
 constexpr double kSure = 4.5;              // standard errors
+constexpr double kMostAlone = 0.6;         // confidence, without at least two others to compare with
 constexpr size_t kLeastSteps = 12;         // to know how much a single communicator varies
 
 struct Class {
@@ -96,6 +97,7 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
     double excess_ns = 0, traffic = 0, time = 0;
     double over_ns = 0, by_bytes_ns = 0;  // more than usual; what usually grows with the bytes
     bool peers = false;
+    size_t compared = 0;  // communicators of the same shape, with itself
   };
   std::vector<Row> rows(t.comms.size());
   for (const Instance& in : t.instances) {
@@ -104,6 +106,7 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
     const auto& [usual, peers] = expected[classOf(in)];
     const double ratio = static_cast<double>(in.transferNs()) / usual - 1;
     row.peers = row.peers || peers;
+    row.compared = std::max(row.compared, medians[classOf(in)].size());
     row.all.push_back(ratio);
     row.by_step.resize(job.steps.size());
     auto column = std::lower_bound(job.steps.begin(), job.steps.end(), in.step);
@@ -165,6 +168,8 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
     link.cost_us = link.significant ? row.excess_ns / 1000 : 0;
     link.confidence = link.significant ? std::min(0.99, 1 - std::exp(-sure / 6)) : 0;
     if (!job.clocks_known) link.confidence *= 0.5;
+    // Its own past cannot tell a slow link from a network that others use too, nor can one other communicator.
+    if (row.compared < 3) link.confidence = std::min(link.confidence, kMostAlone);
     if (link.significant) {
       char text[160];
       std::snprintf(text, sizeof text, "its transfers take %.2f × as long as those of %s", link.slowdown,

@@ -119,6 +119,10 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     else
       link = nullptr;
   }
+  // What costs next to nothing and is not even sure is no headline.
+  auto minor = [](double cost_pct, double confidence) { return weightOf(cost_pct) < 1 && confidence < 0.7; };
+  if (rank && minor(rank->saved_pct, rank->confidence)) rank = nullptr;
+  if (link && minor(link->saved_pct, link->confidence)) link = nullptr;
   v.also = alsoFound(job, a, rank, link);
   if (rank) {
     v.kind = VerdictKind::rank;

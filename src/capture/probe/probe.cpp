@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capture/probe/watch.hpp"
+
 namespace tracesmith::probe {
 namespace {
 
@@ -101,7 +103,9 @@ RingWriter* make() {
   h.mode = static_cast<uint32_t>(!m                    ? Mode::standard
                                  : !strcmp(m, "light") ? Mode::light
                                  : !strcmp(m, "full")  ? Mode::full
+                                 : !strcmp(m, "watch") ? Mode::watch
                                                        : Mode::standard);
+  readWindow(*r);
   const char* paused = getenv("TRACESMITH_PAUSED");
   h.recording = paused && *paused == '1' ? 0 : 1;
   // Somebody waits for this ring: from the first record on, nothing may be overwritten unread.

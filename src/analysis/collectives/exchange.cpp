@@ -1,0 +1,65 @@
+// An all-to-all that its library runs as sends and receives to and from everybody in one kernel: no rank leaves it
+// before the last has come, so it is one operation of the group and not many of pairs.
+#include <algorithm>
+#include <set>
+
+#include "analysis/collectives/collective_parts.hpp"
+
+namespace tracesmith::analysis {
+
+using trace::kNull;
+
+namespace {
+
+/// Parts [first, end) of one kernel. Whether they exchange with every other rank of their communicator.
+bool isExchange(const std::vector<Part>& parts, size_t first, size_t end) {
+  const Part& p = parts[first];
+  if (p.group_size < 3 || static_cast<int64_t>(end - first) < 2 * (p.group_size - 1)) return false;
+  std::set<int32_t> to, from;
+  for (size_t i = first; i < end; ++i) {
+    if (!isPair(parts[i].op) || parts[i].comm != p.comm || parts[i].peer < 0) return false;
+    if (parts[i].peer != p.process) (parts[i].op == OpKind::send ? to : from).insert(parts[i].peer);
+  }
+  const auto others = static_cast<size_t>(p.group_size - 1);
+  return to.size() == others && from.size() == others;
+}
+
+}  // namespace
+
+void mergeExchanges(PartTable& table) {
+  std::vector<Part> parts;
+  std::set<uint32_t> uneven;  // communicators whose sends and receives have no common number
+  for (const auto& [process, range] : table.of_process)
+    for (size_t i = range.first; i < range.second;) {
+      size_t end = i + 1;
+      while (end < range.second && table.parts[end].ts == table.parts[i].ts &&
+             table.parts[end].correlation == table.parts[i].correlation && table.parts[end].end == table.parts[i].end)
+        ++end;
+      if (!isExchange(table.parts, i, end)) {
+        parts.insert(parts.end(), table.parts.begin() + static_cast<std::ptrdiff_t>(i),
+                     table.parts.begin() + static_cast<std::ptrdiff_t>(end));
+        i = end;
+        continue;
+      }
+      Part whole = table.parts[i];
+      whole.op = OpKind::all_to_all;
+      whole.exchange = true;
+      whole.peer = -1;
+      whole.bytes = 0;
+      for (; i < end; ++i) {
+        const Part& p = table.parts[i];
+        if (p.op == OpKind::send && p.bytes != kNull) whole.bytes += p.bytes;
+        if (p.enqueue != kNull) whole.enqueue = std::min(whole.enqueue, p.enqueue);
+        if (p.seq != whole.seq) uneven.insert(p.comm);
+      }
+      parts.push_back(whole);
+    }
+  if (parts.size() == table.parts.size()) return;
+  std::map<std::pair<int32_t, uint32_t>, int64_t> next;  // by process and communicator
+  for (Part& p : parts)
+    if (p.exchange && (p.seq == kNull || uneven.contains(p.comm))) p.seq = next[{p.process, p.comm}]++;
+  table.parts.clear();
+  addParts(table, std::move(parts));
+}
+
+}  // namespace tracesmith::analysis
