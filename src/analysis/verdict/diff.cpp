@@ -201,6 +201,7 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
   analyze_options.threads = options.threads;
   analyze_options.comm_rules = options.comm_rules;
   analyze_options.hta = analyze_options.collectives = false;
+  analyze_options.kernels = SIZE_MAX;
   if (hasDeviceWork(a) != hasDeviceWork(b))
     return Status::invalid(std::string("these traces cannot be compared: nothing ran on a device in the ") +
                            (hasDeviceWork(a) ? "second" : "first") + " one");
@@ -252,6 +253,12 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
     out.after_step_us = out.parts.front().after_us;
   }
 
+  // Rows have the numbers of marked steps only. Where steps were found, the analysis has counted what is in them.
+  for (auto [a, totals] : {std::pair(&*first, &*before), std::pair(&*second, &*after)}) {
+    if (a->steps.empty() || a->steps_by == "marks") continue;
+    totals->all.clear();
+    for (const KernelResult& k : a->kernels) totals->all[{true, k.name}] = {static_cast<double>(k.count), k.total_us};
+  }
   // Per step and rank, so that traces of different length can be compared.
   auto share = [&](const NameTotals& t, const Analysis& analysis) {
     const size_t steps = out.per_step ? std::max<size_t>(1, analysis.steps.size()) : 1;
