@@ -156,7 +156,8 @@ TEST(DiffCommand, SaysInWhatTheJobsDifferAndRefusesWhatCannotBeCompared) {
                     R"({"deviceProperties":[{"id":0,"name":")" + std::string(gpu) + R"("}],"cuda_runtime_version":)" +
                         std::to_string(12000 + world) + R"(,"distributedInfo":{"rank":0,"world_size":)" +
                         std::to_string(world) + R"(},"traceEvents":[{"ph":"X","cat":")" + category +
-                        R"(","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0,"stream":7}}]})");
+                        R"(","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0,"stream":7}},
+                              {"ph":"X","cat":"cpu_op","name":"op","pid":10,"tid":11,"ts":1,"dur":2}]})");
     ASSERT_EQ(tracesmith({"import", dir / (name + ".json"), "-o", dir / (name + ".sbt")}).rc, 0);
   };
   import("a", "kernel", "NVIDIA A100", 2);
@@ -164,6 +165,7 @@ TEST(DiffCommand, SaysInWhatTheJobsDifferAndRefusesWhatCannotBeCompared) {
   import("host", "cpu_op", "NVIDIA H100", 4);
   Output o = tracesmith({"diff", dir / "a.sbt", dir / "b.sbt"});
   EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_TRUE(o.out.starts_with("the recording takes as long as before")) << o.out;
   for (const char* line :
        {"differs: ranks: 2 before, 4 after;", "differs: GPUs: 1 × NVIDIA A100 before, 1 × NVIDIA H100 after",
         "differs: cuda_runtime_version: 12002 before, 12004 after"})

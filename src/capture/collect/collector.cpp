@@ -242,6 +242,12 @@ void Collector::lossRows(Process& p) {
   }
 }
 
+void Collector::settle() {
+  for (auto& p : processes_)
+    p->nccl.settle([&](uint32_t id) { return p->ring->string(id); },
+                   [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(*p, o.record, k); });
+}
+
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
 void Collector::giveUpInFlight() {
   for (auto& p : processes_) {

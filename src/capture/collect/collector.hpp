@@ -75,6 +75,8 @@ class Collector {
   /// Number of followed processes that still run.
   size_t alive() const;
 
+  /// Joins what waits for kernels that began before it: nothing of what happened until now will be read any more.
+  void settle();
   /// Writes operations whose kernels have not ended: nothing will be read any more.
   void giveUpInFlight();
   /// Writes what is known about processes, operations still in flight and losses. Call once, at the end.
