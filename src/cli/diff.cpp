@@ -39,6 +39,7 @@ void listNames(const char* what, const std::vector<std::string>& names, std::str
 
 std::string text(const Diff& d) {
   std::string out = printable(d.verdict) + "\n";
+  for (const std::string& s : d.differs) out += "  differs: " + printable(s) + "\n";
   for (const std::string& s : d.unknowns) out += "  unknown: " + printable(s) + "\n";
   std::vector<std::vector<std::string>> table = {{"of a step", "rank", "before", "after", "change", "sure"}};
   for (const DiffPart& p : d.parts) {
@@ -54,7 +55,8 @@ std::string text(const Diff& d) {
     table.push_back({humanNs(n.before_us * 1000), humanNs(n.after_us * 1000), number("%.1f", n.before_count),
                      number("%.1f", n.after_count), shorten(printable(n.name), 70)});
   }
-  if (table.size() > 1) out += "\nKernels, per step and rank\n" + alignTable(table, "  ");
+  if (table.size() > 1)
+    out += (d.per_step ? "\nKernels, per step and rank\n" : "\nKernels, per rank\n") + alignTable(table, "  ");
   const bool device = !(d.gpu.added.empty() && d.gpu.deleted.empty());
   if (device || !d.cpu.added.empty() || !d.cpu.deleted.empty()) {
     out += "\nIn one step of one rank\n";

@@ -6,21 +6,23 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/clock.hpp"
 #include "base/count.hpp"
 #include "base/library.hpp"
-#include "base/statistics.hpp"
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
 #include "cli/commands.hpp"
+#include "cli/run_summary.hpp"
 #include "hardware/node/recorder.hpp"
 
 namespace tracesmith::cli {
@@ -31,7 +33,7 @@ namespace fs = std::filesystem;
 constexpr auto kPeriod = std::chrono::milliseconds(20);
 
 struct Options {
-  std::string output, mode = "default";
+  std::string output, mode, window, budget;  // mode: "" until it is chosen
   bool proxy = false, graph_nodes = false, per_step = false, no_telemetry = false, json = false;
   int flight_s = 0;
   std::vector<std::string> command;
@@ -136,6 +138,23 @@ Status RingFolder::create() {
   return {};
 }
 
+/// "2/100": so many steps of every so many.
+bool isWindow(std::string_view text) {
+  const size_t slash = text.find('/');
+  int64_t steps = 0, every = 0;
+  return slash != text.npos && parseInt(text.substr(0, slash), steps) && parseInt(text.substr(slash + 1), every) &&
+         steps > 0 && steps <= every && every <= 1'000'000;
+}
+
+/// "1%" or "0.5": percent.
+std::optional<double> budgetOf(std::string_view text) {
+  if (text.ends_with('%')) text.remove_suffix(1);
+  double percent = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  if (error != std::errc() || end != text.data() + text.size() || !(percent >= 0.001 && percent <= 100)) return {};
+  return percent;
+}
+
 /// Points CUDA, NCCL and NVTX of the command at the probe. What somebody else set there stays.
 void setEnvironment(const Options& o, const std::string& probe, const std::string& folder) {
   auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
@@ -163,6 +182,8 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
   set("TRACESMITH_PROBE", probe);
   set("TRACESMITH_DIR", folder);
   set("TRACESMITH_MODE", o.mode);
+  if (!o.window.empty()) set("TRACESMITH_WINDOW", o.window);
+  if (!o.budget.empty()) set("TRACESMITH_BUDGET_PPM", std::to_string(static_cast<int>(*budgetOf(o.budget) * 1e4)));
   set("TRACESMITH_READER", o.flight_s > 0 ? "0" : std::to_string(::getpid()));
   if (o.flight_s > 0) set("TRACESMITH_RING_MB", std::to_string(std::max(32, o.flight_s * 8)));
   if (o.proxy) set("TRACESMITH_PROXY", "1");
@@ -187,85 +208,6 @@ void tellFailures(const std::string& folder) {
   }
 }
 
-/// One step over all ranks that ended it.
-struct Step {
-  int64_t step = 0, busiest = -1;                                            // rank
-  uint64_t ranks = 0, took = 0, computing = 0, most = 0, communicating = 0;  // ns; medians, but for `most`
-};
-
-std::vector<Step> sumUp(const capture::CollectorStats& s) {
-  std::vector<Step> all;
-  for (const auto& [number, ranks] : s.steps) {
-    Step step;
-    step.step = number;
-    std::vector<uint64_t> took, computing, communicating;
-    for (const auto& [rank, stats] : ranks) {
-      if (stats.ns == 0) continue;
-      took.push_back(stats.ns);
-      computing.push_back(stats.computing_ns);
-      communicating.push_back(stats.communicating_ns);
-      if (stats.computing_ns >= step.most) step.most = stats.computing_ns, step.busiest = rank;
-    }
-    if (took.empty()) continue;
-    step.ranks = took.size();
-    step.took = median(took);
-    step.computing = median(computing);
-    step.communicating = median(communicating);
-    all.push_back(step);
-  }
-  return all;
-}
-
-void printSteps(const std::vector<Step>& steps) {
-  if (steps.empty()) return warn("no steps found: mark them with tracesmith.h, or with NVTX ranges named \"step 12\"");
-  std::vector<std::vector<std::string>> table = {
-      {"step", "ranks", "took", "computing", "most", "rank", "communicating"}};
-  auto time = [](uint64_t ns) { return humanNs(static_cast<double>(ns)); };
-  for (const Step& s : steps)
-    table.push_back({std::to_string(s.step), std::to_string(s.ranks), time(s.took), time(s.computing), time(s.most),
-                     s.busiest < 0 ? "" : std::to_string(s.busiest), time(s.communicating)});
-  std::fprintf(stderr, "%s", alignTable(table).c_str());
-}
-
-void summary(const Options& o, const capture::CollectorStats& s) {
-  for (const std::string& n : s.notes) warn(n);
-  if (s.processes == 0)
-    warn("no process of the command used CUDA, NCCL, NVTX or tracesmith.h: the trace has no events");
-  else if (s.simulated)
-    warn("this is simulated data, not a measurement");
-  else if (!s.saw_cuda)
-    warn("no GPU records: the command did not use a GPU, or CUPTI could not be used");
-  if (o.json) {
-    std::string text;
-    JsonWriter w(text);
-    w.beginObject()
-        .field("file", o.output)
-        .field("processes", s.processes)
-        .field("records", s.records)
-        .field("kernels", s.kernels);
-    w.field("collectives", s.collectives).field("lost", s.losses);
-    if (o.per_step) {
-      w.key("steps").beginArray();
-      for (const Step& step : sumUp(s)) {
-        w.beginObject().field("step", step.step).field("ranks", step.ranks).field("median_ns", step.took);
-        w.field("median_computing_ns", step.computing).field("most_computing_ns", step.most);
-        w.key("most_computing_rank");
-        step.busiest < 0 ? w.null() : w.value(step.busiest);
-        w.field("median_communicating_ns", step.communicating).endObject();
-      }
-      w.endArray();
-    }
-    w.endObject();
-    std::fprintf(stderr, "%s\n", text.c_str());
-    return;
-  }
-  if (o.per_step) printSteps(sumUp(s));
-  std::fprintf(stderr, "tracesmith: %s: %s of %s, %s, %s%s\n", o.output.c_str(), counted(s.records, "record").c_str(),
-               counted(s.processes, "process", "processes").c_str(), counted(s.kernels, "kernel").c_str(),
-               counted(s.collectives, "collective").c_str(),
-               s.losses ? (", " + humanCount(s.losses) + " lost (see the table losses)").c_str() : ", none lost");
-}
-
 /// Runs the command as if we were not there.
 int runUnrecorded(const Options& o) {
   Child command;
@@ -275,6 +217,7 @@ int runUnrecorded(const Options& o) {
 }
 
 int run(Options o) {
+  if (o.mode.empty()) o.mode = o.flight_s > 0 ? "watch" : "default";
   Result<std::string> probe = installedFile("libtracesmith_probe.so");
   if (!probe) return fail(Status::notFound("recording needs " + probe.status().message()));
   RingFolder folder;
@@ -337,7 +280,7 @@ int run(Options o) {
   if (!collecting)
     (void)fail(collecting);  // the command's own result stands
   else
-    summary(o, collector.stats());
+    printSummary(collector.stats(), {o.output, o.per_step, o.mode == "watch", o.json});
   return command.exitCode();
 }
 
@@ -350,9 +293,20 @@ void addRun(Command& app) {
   command
       .option("--mode", o->mode,
               "What to record. light: kernels, copies, collectives; default: also launch calls, NVTX and the host's "
-              "waits; full: all CUDA calls and every synchronisation")
-      .showDefault()
-      .check(oneOf({"light", "default", "full"}));
+              "waits; full: all CUDA calls and every synchronisation; watch: collectives, steps and NVTX always, and "
+              "what default records for a few steps at a time, for jobs that run for weeks (default: default, with "
+              "--flight: watch)")
+      .check(oneOf({"light", "default", "full", "watch"}));
+  command
+      .option("--window", o->window,
+              "In watch mode: record the GPU in K of every N steps, the same ones on all ranks (default: 2/100). Where "
+              "no steps are marked: for that part of every minute")
+      .type("K/N");
+  command
+      .option("--budget", o->budget,
+              "In watch mode: how much longer the job may take for being watched. The probe compares steps with and "
+              "without records, and doubles N until it keeps to it")
+      .type("PERCENT");
   command.flag("--proxy", o->proxy, "Also record NCCL's network transfers (proxy operations)");
   command.flag("--graph-nodes", o->graph_nodes,
                "Record each kernel inside a CUDA graph, instead of one row per graph launch (costs more)");
@@ -374,7 +328,18 @@ void addRun(Command& app) {
   command.footer(
       "The command runs unchanged: input, output, signals and exit code pass through. If the probe fails, only "
       "the\nrecording stops.\n\nExample:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py");
-  command.run([o] { return run(*o); });
+  command.run(
+      [o]() -> Status {
+        if (!o->window.empty() && !isWindow(o->window))
+          return Status::invalid("--window: give K/N, such as 2/100: K of every N steps");
+        if (!o->budget.empty() && !budgetOf(o->budget))
+          return Status::invalid("--budget: give a percentage of the job's time, such as 1%");
+        const bool watch = o->mode == "watch" || (o->mode.empty() && o->flight_s > 0);
+        if (!watch && (!o->window.empty() || !o->budget.empty()))
+          return Status::invalid("--window and --budget are for --mode watch");
+        return {};
+      },
+      [o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

@@ -176,6 +176,12 @@ TEST_P(RealJob, ItsStepsAreFound) {
   }
   EXPECT_NEAR(median(ms), GetParam().step_ms, 0.015 * GetParam().step_ms);
   EXPECT_EQ(a->steps[0].step, 0);
+  // What warms up is not counted: as many matrix products in each step.
+  for (const KernelResult& k : a->kernels)
+    if (k.name.find("xmma_gemm") != k.name.npos && !GetParam().slow) {
+      const double per_step = static_cast<double>(k.count) / static_cast<double>(4 * a->steps.size());
+      EXPECT_NEAR(per_step, std::round(per_step), 0.05) << k.name;
+    }
   const bool launches = std::string(GetParam().file).find("light") == std::string::npos;
   for (const Breakdown& b : a->breakdown) {
     EXPECT_EQ(std::isfinite(b.forward_us), launches);

@@ -93,6 +93,47 @@ TEST_F(Hang, TheRankThatDoesNotComeIsNamed) {
   EXPECT_NE(json.find("\"state\":\"hang\",\"since\":\"1000000000000\""), std::string::npos) << json;
 }
 
+/// In watch mode the GPU is recorded in windows only: of what is launched between them nobody sees the end.
+class UnseenHang : public Hang {
+ protected:
+  UnseenHang() {
+    for (int r = 0; r < 4; ++r) rank(r).steps = {{1, kS / 2, {}}};
+  }
+  void launch(int r, uint64_t seq) {
+    enter(r, "all_reduce", seq);
+    rank(r).in_flight.back().unseen = true;
+    rank(r).in_flight.back().before = static_cast<uint32_t>(rank(r).in_flight.size() - 1);
+  }
+};
+
+TEST_F(UnseenHang, WhatAllHaveLaunchedIsNoHangHoweverLongAgo) {
+  for (int r = 0; r < 4; ++r)
+    for (uint64_t seq : {11, 12, 13}) launch(r, seq);
+  EXPECT_EQ(pass(600).state, HangState::ok) << "a checkpoint: it may have ended long ago";
+  EXPECT_TRUE(alerts_.empty());
+}
+
+TEST_F(UnseenHang, TheRankThatHasNotLaunchedItIsNamed) {
+  for (int r : {0, 1, 3})
+    for (uint64_t seq : {11, 12, 13}) launch(r, seq);
+  launch(2, 11);
+  EXPECT_EQ(pass(1).state, HangState::ok);
+  const HangVerdict v = pass(3);
+  EXPECT_EQ(v.state, HangState::hang);
+  ASSERT_EQ(v.culprits.size(), 1u);
+  EXPECT_EQ(v.culprits[0].rank, 2);
+  ASSERT_EQ(v.communicators.size(), 1u);
+  EXPECT_EQ(v.communicators[0].seq, 12u) << "all have launched 11";
+  EXPECT_EQ(v.communicators[0].missing, (std::vector<int32_t>{2}));
+}
+
+TEST_F(UnseenHang, RanksMayLaunchAheadOfEachOtherBySomeSteps) {
+  for (int r = 0; r < 4; ++r) rank(r).steps = {{1, 4 * kS, {}}};
+  for (int r : {0, 1, 3}) launch(r, 11);
+  EXPECT_EQ(pass(11).state, HangState::ok);
+  EXPECT_EQ(pass(3).state, HangState::hang) << "more than three steps";
+}
+
 TEST_F(Hang, ANodeThatIsSilentBeyondTheTimeoutIsToldOnceUntilItSpeaks) {
   pass(2);
   silent_.insert("b");

@@ -341,6 +341,36 @@ TEST_F(ProbeTest, ModeChangesAtRunTime) {
   EXPECT_EQ(rows(trace(), "events", "type", "driver").size(), 3u);
 }
 
+TEST_F(ProbeTest, WatchModeRecordsSomeStepsOfMany) {
+  const Output o =
+      run({"later",   "step 1",      "init",   "kernels 9 9", "step 3",      "on",     "step 4",      "kernels 3 1",
+           "stepped", "kernels 1 2", "step 5", "off",         "kernels 5 3", "step 6", "kernels 5 4", "step 7",
+           "on",      "step 8",      "kinds",  "kernels 2 5", "step 9",      "off",    "kernels 7 6", "stepped"},
+          {"--mode", "watch", "--window", "1/4"});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_EQ(o.out, "1 2 10 22 51\n");
+  expectAllRecorded();
+  std::map<int64_t, int> by_stream;
+  for (const Row& k : kernels()) ++by_stream[k.i("stream")];
+  EXPECT_EQ(by_stream, (std::map<int64_t, int>{{1, 3}, {2, 1}, {5, 2}}));
+  std::vector<std::string> marks;
+  for (const Row& m : rows(trace(), "events", "type", "marker")) marks.push_back(m.s("name"));
+  const std::string on = "tracesmith: GPU records on", off = "tracesmith: GPU records off";
+  EXPECT_EQ(marks, (std::vector<std::string>{off, on, off, on, off}));
+  EXPECT_EQ(rows(trace(), "steps").size(), 8u) << "steps are always recorded";
+  EXPECT_TRUE(has(o.err, "the GPU was recorded in 1 of every 4 steps; what it cost is not known")) << o.err;
+  EXPECT_TRUE(losses(trace()).empty());
+}
+
+TEST_F(ProbeTest, WithoutStepsWatchModeRecordsPartsOfAPeriod) {
+  // Half of every 2 s.
+  const Output o = run({"on", "kernels 3 1", "off", "kernels 5 2", "on", "kernels 2 3"},
+                       {"--mode", "watch", "--window", "1/2"}, {{"TRACESMITH_WINDOW_PERIOD_MS", "2000"}});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  expectAllRecorded();
+  EXPECT_GE(rows(trace(), "events", "name", "tracesmith: GPU records off").size(), 1u);
+}
+
 TEST_F(ProbeTest, AnotherProfilerGetsAllItsBuffersAndTheProbeReturnsAfterIt) {
   const Output o = run(
       {"kernels 5 1", "profile", "kernels 6 2", "profiled", "kernels 9 3", "on", "kernels 4 4", "settle", "counts"});
@@ -350,11 +380,11 @@ TEST_F(ProbeTest, AnotherProfilerGetsAllItsBuffersAndTheProbeReturnsAfterIt) {
   for (const Row& k : kernels()) ++by_stream[k.i("stream")];
   EXPECT_EQ(by_stream, (std::map<int64_t, int>{{1, 5}, {4, 4}})) << "the other's are the other's";
   EXPECT_EQ(losses(trace()), (std::map<std::string, int64_t>{{"another profiler", 1}}));
-  const std::vector<Row> marks = rows(trace(), "events", "type", "marker");
-  ASSERT_EQ(marks.size(), 2u);
-  EXPECT_EQ(marks[0].s("name"), "tracesmith: stepped aside for another profiler");
-  EXPECT_EQ(marks[1].s("name"), "tracesmith: back");
-  EXPECT_LT(marks[0].i("ts"), marks[1].i("ts"));
+  std::map<std::string, int64_t> marks;
+  for (const Row& m : rows(trace(), "events", "type", "marker")) marks[m.s("name")] = m.i("ts");
+  ASSERT_EQ(marks.size(), 4u);
+  EXPECT_LT(marks["tracesmith: stepped aside for another profiler"], marks["tracesmith: back"]);
+  EXPECT_LT(marks["tracesmith: GPU records off"], marks["tracesmith: GPU records on"]) << "the gap is marked";
 }
 
 TEST_F(ProbeTest, AProfilerThatWasThereFirstKeepsCupti) {
@@ -412,6 +442,22 @@ TEST_P(SuddenEnd, LeavesEverythingUpToTheLastFlush) {
   for (const Row& k : kernels()) first += k.i("stream") == 1;
   EXPECT_EQ(first, 50u);
   EXPECT_EQ(rows(trace(), "events", "type", "memcpy").size(), 5u);
+}
+
+TEST_F(ProbeTest, ARingLeavesTheJobMostOfTheRoomThereIs) {
+  // As in a container with 64 MB of shared memory.
+  const Output o = run({"kernels 100"}, {}, {{"TRACESMITH_RING_ROOM_MB", "64"}});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_EQ(kernels().size(), 100u);
+  EXPECT_TRUE(has(o.err, "little room for the ring")) << o.err;
+  Child job(underRun({"touch " + (dir_ / "up"), "file " + (dir_ / "end")}),
+            environment({{"TRACESMITH_RING_ROOM_MB", "64"}}));
+  ASSERT_TRUE(eventually([&] { return test::exists(dir_ / "up"); })) << job.err();
+  auto ring = ringOfJob();
+  ASSERT_TRUE(ring);
+  EXPECT_LE(ring->header().lane0_records * sizeof(ring::Record) + ring->header().strings_bytes, 16u << 20);
+  test::writeFile(dir_ / "end", "");
+  EXPECT_EQ(job.wait().rc, 0);
 }
 
 TEST_F(ProbeTest, NoRoomForARingIsSaidAndDoesNoHarm) {

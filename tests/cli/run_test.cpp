@@ -298,6 +298,10 @@ TEST_F(RunTest, WrongUsageIsToldAndExits2) {
   for (const Command& wrong : {Command{"run"},
                                {"run", "--mode", "fast", "--", "true"},
                                {"run", "--flight", "0", "--", "true"},
+                               {"run", "--mode", "watch", "--window", "3", "--", "true"},
+                               {"run", "--mode", "watch", "--window", "3/2", "--", "true"},
+                               {"run", "--mode", "watch", "--budget", "much", "--", "true"},
+                               {"run", "--window", "2/100", "--", "true"},
                                {"run", "--no-such-flag", "--", "true"},
                                {"record"},
                                {"record", "-o", "x.sbt"},
@@ -328,7 +332,7 @@ class FlightTest : public RunTest {
   void SetUp() override {
     job_ = std::make_unique<Child>(underRun({kFakeCuda, "kernels 20 1", "settle", "file " + (dir_ / "go"),
                                              "kernels 30 2", "settle", "file " + (dir_ / "end")},
-                                            {"--flight", "60"}),
+                                            {"--flight", "60", "--mode", "default"}),
                                    environment());
     ring_ = ringOfJob();
     ASSERT_TRUE(ring_) << job_->err();

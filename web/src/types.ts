@@ -151,6 +151,7 @@ export interface Analysis {
   simulated: boolean;
   verdict: Verdict;
   unknowns: (string | { text?: string; what?: string; why?: string })[];
+  notes: string[]; // how the answer knows what the trace does not say
   steps: StepResult[];
   breakdown: Breakdown[];
   blame: Blame[];

@@ -23,6 +23,7 @@ struct AnalyzeOptions {
   bool hta = true;          ///< HTA's figures too
   bool collectives = true;  ///< fill Analysis::collectives
   bool excerpt = false;     ///< fill Analysis::excerpt
+  size_t kernels = 20;      ///< most in Analysis::kernels
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< events read so far; from any of the threads
 };
 
@@ -139,9 +140,10 @@ struct Analysis {
   double startup_us = kUnknown;  ///< recorded before the first step, and not counted
   double step_us = kUnknown;     ///< median of the steps
   Hta hta;
+  std::string steps_by = "none";  ///< how steps are known: marks, operations, kernels; windows or none: they are not
   std::vector<StepResult> steps;
   std::vector<Breakdown> breakdown;
-  std::vector<KernelResult> kernels;  ///< the 20 that take most time, largest first
+  std::vector<KernelResult> kernels;  ///< those that take most time, largest first
   std::vector<CollectiveResult> collectives;
   std::vector<Blame> blame;       ///< significant ones first, then largest cost first
   std::vector<LinkResult> links;  ///< largest slowdown first

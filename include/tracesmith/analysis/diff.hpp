@@ -28,7 +28,7 @@ struct DiffPart {
   bool significant = false;
 };
 
-/// A kernel or operator by name, per step and rank over the whole trace.
+/// A kernel or operator by name, per step and rank over the whole trace; per rank where steps are not compared.
 struct DiffName {
   std::string name;
   bool device = false;
@@ -45,9 +45,11 @@ struct Diff {
   std::string verdict;
   double before_step_us = kUnknown, after_step_us = kUnknown;
   std::vector<DiffPart> parts;  ///< all ranks first, then ranks that changed, largest change first
+  bool per_step = true;         ///< false: one of the traces has no steps, so that names are compared per rank only
   std::vector<DiffName> names;  ///< largest change of time first
   DiffSets cpu, gpu;
   int64_t rank_a = trace::kNull, rank_b = trace::kNull, step_a = trace::kNull, step_b = trace::kNull;
+  std::vector<std::string> differs;  ///< in which the jobs differ: ranks, GPUs, software
   std::vector<std::string> unknowns;
 };
 

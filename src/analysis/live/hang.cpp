@@ -12,12 +12,17 @@ constexpr int64_t kToldLaterNs = 4'000'000'000;  // kernels that ended come with
 constexpr size_t kMostSizes = 64, kMostComms = 100'000;
 
 void HangDetector::take(const NodeReport& report, int64_t now_ns) {
-  if (faded_ns_ != 0 && now_ns > faded_ns_)
-    longest_wait_ns_ *=
+  if (faded_ns_ != 0 && now_ns > faded_ns_) {
+    const double left =
         std::exp2(-static_cast<double>(now_ns - faded_ns_) / static_cast<double>(options_.half_life_ns));
+    longest_wait_ns_ *= left;
+    longest_step_ns_ *= left;
+  }
   faded_ns_ = now_ns;
   for (const ProcessReport& p : report.processes) {
     if (now_ns >= explained_ns_) learn(static_cast<double>(p.longest_wait_ns));
+    for (const StepTime& step : p.steps)
+      longest_step_ns_ = std::max(longest_step_ns_, static_cast<double>(step.duration_ns));
     for (const CommState& c : p.comms)
       for (const Transfers& t : c.transfers) {
         std::set<int64_t>& sizes = sizes_[{c.comm, t.op}];
@@ -53,9 +58,12 @@ HangVerdict HangDetector::look(int64_t now_ns) {
   waits_ns_ = waits;
   std::vector<const WaitGraph::Op*> stuck;
   for (const WaitGraph::Op& op : graph.ops()) {
-    const int64_t most = op.by_bytes.size() > 1 ? options_.mismatch_ns
-                         : op.first             ? std::max(threshold, options_.first_ns)
-                                                : threshold;
+    int64_t most = op.by_bytes.size() > 1 ? options_.mismatch_ns
+                   : op.first             ? std::max(threshold, options_.first_ns)
+                                          : threshold;
+    if (op.unseen)
+      most = std::max(threshold, longest_step_ns_ > 0 ? static_cast<int64_t>(options_.ahead_steps * longest_step_ns_)
+                                                      : options_.ahead_ns);
     if (op.waited_ns >= most) stuck.push_back(&op);
   }
   if (!stuck.empty()) describeHang(graph, stuck, {options_.host_ns, sizes_}, verdict);

@@ -23,6 +23,9 @@ struct HangOptions {
   int64_t first_ns = 10'000'000'000;    ///< while a communicator connects: none of its operations has ended yet
   int64_t host_ns =
       30'000'000'000;  ///< while the missing rank's process works hard on its CPU: it may save a checkpoint
+  /// Where only launches are recorded: ranks may launch so far ahead of each other; or this many of the longest steps.
+  int64_t ahead_ns = 10'000'000'000;
+  double ahead_steps = 3;
   int64_t silent_ns = 3'500'000'000;       ///< a node without a report for so long is silent
   int64_t half_life_ns = 600'000'000'000;  ///< how fast long waits are forgotten
 };
@@ -48,6 +51,7 @@ class HangDetector {
   void learn(double wait_ns);
 
   double longest_wait_ns_ = 0;                                           // of the job so far; fades
+  double longest_step_ns_ = 0;                                           // fades, too
   int64_t faded_ns_ = 0;                                                 // when
   int64_t waits_ns_ = 0;                                                 // the longest wait at the last look
   int64_t explained_ns_ = 0;                                             // until then waits are for a checkpoint

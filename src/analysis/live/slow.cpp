@@ -75,7 +75,8 @@ void SlowDetector::takeSteps(const NodeReport& report, const ProcessReport& p, i
     if (step.ranks.empty()) step.first_ns = now_ns;
     RankSum& sum = step.ranks[key];
     sum.duration_ns += static_cast<double>(s.duration_ns);
-    sum.comm_ns += static_cast<double>(s.comm_ns);
+    sum.comm_ns += static_cast<double>(s.comm_ns.value_or(0));
+    sum.recorded &= s.comm_ns.has_value();
   }
   while (job.steps.size() > kMostSteps) job.steps.erase(job.steps.begin());
 }
@@ -142,9 +143,11 @@ std::string SlowDetector::gpuText(const RankKey& key, const Rank& rank) const {
 
 void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_t now_ns, std::vector<Alert>& alerts) {
   std::vector<double> durations, waits;
+  bool recorded = true;  // on all ranks: else nobody can be compared
   for (const auto& [key, sum] : step.ranks) {
     durations.push_back(sum.duration_ns);
     waits.push_back(sum.comm_ns);
+    recorded &= sum.recorded;
   }
   const double duration = median(durations), wait = median(waits);
   if (!(duration > 0)) return;
@@ -152,7 +155,7 @@ void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_
   double most = 0;
   for (const auto& [key, sum] : step.ranks) {
     auto rank = job.ranks.find(key);
-    if (rank == job.ranks.end()) continue;
+    if (rank == job.ranks.end() || !recorded) continue;
     const double late = wait - sum.comm_ns;
     rank->second.excess.push_back(late / duration);
     if (late > most) {

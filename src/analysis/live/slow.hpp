@@ -42,6 +42,7 @@ class SlowDetector {
   using RankKey = std::pair<std::string, int64_t>;  // node, process
   struct RankSum {
     double duration_ns = 0, comm_ns = 0;
+    bool recorded = true;  // comm_ns is known
   };
   struct Step {
     std::map<RankKey, RankSum> ranks;

@@ -62,6 +62,50 @@ void WaitGraph::findEnded() {
       }
 }
 
+/// Where the GPU's work is not recorded, an operation that all have launched may have ended, and nothing is said about
+/// it. One that somebody has not launched cannot have.
+void WaitGraph::findUnseen() {
+  struct Launched {
+    Kind kind;
+    uint64_t seq = 0;
+    std::set<int64_t> sizes;
+    bool seen = false;
+  };
+  std::map<Key, Launched> launched;
+  for (size_t r = 0; r < ranks_.size(); ++r)
+    for (const InFlight& f : ranks_[r].process->in_flight) {
+      Key key = keyOf(r, f);
+      if (f.peer >= 0) key.kind.op = "pair";
+      Launched& l = launched[key];
+      l.kind = key.kind;
+      l.seq = f.seq;
+      l.sizes.insert(f.bytes);
+      l.seen |= !f.unseen;
+    }
+  for (const auto& [key, l] : launched) {
+    if (l.seen || l.sizes.size() > 1) continue;
+    const bool pair = l.kind.from >= 0 || l.kind.to >= 0;
+    int32_t came = 0, size = pair ? 2 : -1;
+    for (const Member& m : comms_[l.kind.comm]) {
+      if (!pair) size = std::max(size, m.state->size);
+      for (const OpProgress& o : m.state->ops) {
+        const int32_t own = m.state->group_rank;
+        const bool its = pair ? (o.op == "send" && own == l.kind.from && o.peer == l.kind.to) ||
+                                    (o.op == "recv" && own == l.kind.to && o.peer == l.kind.from)
+                              : o.peer < 0 && o.op == l.kind.op;
+        came += its && o.entered >= l.seq;
+      }
+    }
+    if (size < 0 || came < size) continue;
+    for (const char* op : {"send", "recv"}) {
+      Kind kind = l.kind;
+      if (pair) kind.op = op;
+      uint64_t& last = passed_[kind];
+      last = std::max(last, l.seq);
+    }
+  }
+}
+
 /// CUPTI keeps the end of a kernel to itself while another one in the same buffer goes on, so that all ranks of a job
 /// that stands still may seem to be in an operation that is over. But what all have launched, with one size, and where
 /// nobody has to come past an operation that cannot end, ends.
@@ -193,6 +237,7 @@ void WaitGraph::addWaiting(Op& op, size_t rank, const InFlight& f) const {
   const int64_t waits = f.before == 0 ? f.wait_ns : f.age_ns;
   op.waiting_ns.push_back(std::min(waits, ranks_[rank].process->quiet_ns.value_or(waits)));
   op.by_bytes[f.bytes].push_back(rank);
+  op.unseen |= f.unseen;
 }
 
 /// Since when ranks wait, and for how long they have for sure: a report tells about the past.
@@ -290,6 +335,7 @@ void WaitGraph::addTransfer(size_t rank, const InFlight& f) {
 
 void WaitGraph::build() {
   findEnded();
+  findUnseen();
   findPassed();
   std::map<Key, std::vector<std::pair<size_t, const InFlight*>>> collectives;
   std::vector<std::pair<size_t, const InFlight*>> transfers;

@@ -39,6 +39,7 @@ class WaitGraph {
     int64_t since_ns = 0;   ///< when the first began to wait
     int64_t waited_ns = 0;  ///< for sure: up to the oldest report of those it takes
     bool first = false;     ///< nothing of this communicator has ended yet
+    bool unseen = false;    ///< when ranks came to it on their GPUs is not known: only when they launched it
   };
 
   /// `silent_ns`: 0, or the time now where the node is silent. The report must outlive the graph.
@@ -72,6 +73,7 @@ class WaitGraph {
   bool hasEnded(const Key& key) const;
   bool hasSent(const Key& key) const;
   void findEnded();
+  void findUnseen();
   void findPassed();
   void findHeads(size_t rank);
   bool isHead(size_t rank, const InFlight& f) const;

@@ -154,7 +154,7 @@ std::string toJson(const Analysis& a, const std::string& file) {
       .field("ranks", a.ranks)
       .field("nodes", a.nodes);
   j.id("world_size", a.world_size > 0 ? a.world_size : kNull).real("duration_us", a.duration_us);
-  j.real("job_us", a.job_us).real("startup_us", a.startup_us).real("step_us", a.step_us);
+  j.real("job_us", a.job_us).real("startup_us", a.startup_us).real("step_us", a.step_us).field("steps_by", a.steps_by);
   j.writer().key("verdict").beginObject();
   writeFields(j.writer(), a.verdict);
   j.writer().endObject();

@@ -87,6 +87,8 @@ class Analyzer {
     if (source_ == StepSource::operations || source_ == StepSource::kernels) numberFoundSteps(job_);
     TS_TRY(match(reader_, *names, job_.table));
     clocksAndTimes();
+    static constexpr const char* kSources[] = {"marks", "operations", "kernels", "windows", "none"};
+    out_.steps_by = kSources[static_cast<int>(source_)];
     sumUpSteps(job_, source_, out_);
     leaveOutStartUp(job_, source_);
     out_.job_us = job_.step_ns > 0 ? us(job_.end - job_.start) : out_.duration_us;
@@ -96,7 +98,8 @@ class Analyzer {
     TS_TRY(blame());
     collectives();
     findTraffic(job_, *names_, out_);
-    out_.kernels = largestKernels(job_, *names_, comm_);
+    job_.work = deviceWork(job_.ranks);
+    out_.kernels = largestKernels(job_, *names_, comm_, options_.kernels);
     say();
     out_.verdict = makeVerdict(job_, out_);
     if (const auto unfinished = findUnfinished(reader_, *names, job_, out_.world_size))

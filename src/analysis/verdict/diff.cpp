@@ -6,6 +6,8 @@
 #include <set>
 
 #include "analysis/rows/names.hpp"
+#include "analysis/rows/rank_rows.hpp"
+#include "analysis/verdict/diff_setting.hpp"
 #include "base/text.hpp"
 
 namespace tracesmith::analysis {
@@ -147,28 +149,48 @@ std::string signedPercent(double v) {
   return text;
 }
 
-std::string verdictOf(const Diff& d) {
-  if (d.parts.empty()) return "nothing to compare: one of the traces has no device events";
+std::string changed(double us, const char* more, const char* less) {
+  return humanNs(std::abs(us) * 1000) + " " + (us > 0 ? more : less);
+}
+
+/// "rank 2 computes 13.8 ms longer (+26.1 % of a step)"
+std::string partText(const DiffPart& p) {
+  const double us = p.after_us - p.before_us;
+  const bool one = p.rank != kNull;
+  const std::string who = one ? "rank " + std::to_string(p.rank) : "the ranks";
+  std::string verb = p.what == "compute"        ? (one ? " computes " : " compute ")
+                     : p.what == "exposed_comm" ? (one ? " only communicates " : " only communicate ")
+                     : p.what == "data"         ? (one ? " copies or waits for data " : " copy or wait for data ")
+                                                : (one ? " is idle " : " are idle ");
+  return who + verb + changed(us, "longer", "less") + " (" + signedPercent(p.change_pct) + " of a step)";
+}
+
+/// Says what the table of parts says: every figure is one of its rows. `stepless`: the whole of a trace is one step.
+std::string verdictOf(const Diff& d, bool stepless) {
+  if (!d.per_step) return "steps cannot be compared: only one of the traces has them";
+  if (d.parts.empty()) return "nothing to compare: one of the traces has no work in it";
   const DiffPart& step = d.parts.front();
-  std::string text = step.significant ? std::string("a step takes ") + signedPercent(step.change_pct)
-                                      : "a step takes as long as before (" + signedPercent(step.change_pct) + ")";
-  const DiffPart* most = nullptr;
-  std::set<int64_t> ranks;
+  // Waiting for others is an effect. What a rank itself does explains a step, if it changed by at least half as much.
+  const DiffPart *own = nullptr, *all = nullptr;
   for (const DiffPart& p : d.parts) {
     if (!p.significant || p.what == "step" || p.what == "hidden_comm") continue;
-    if (p.rank == kNull && (!most || std::abs(p.change_pct) > std::abs(most->change_pct))) most = &p;
-    if (p.rank != kNull && p.what == "compute") ranks.insert(p.rank);
+    if (step.significant && (p.change_pct > 0) != (step.change_pct > 0)) continue;
+    const DiffPart*& most = p.rank == kNull ? all : own;
+    if (p.rank != kNull && p.what == "exposed_comm") continue;
+    if (!most || std::abs(p.change_pct) > std::abs(most->change_pct)) most = &p;
   }
-  if (most) text += ", mostly " + most->what + " (" + signedPercent(most->change_pct) + " of a step)";
-  if (!ranks.empty()) {
-    text += "; computation changed on rank ";
-    size_t shown = 0;
-    for (int64_t r : ranks) {
-      if (++shown > 6) break;
-      text += (shown > 1 ? ", " : "") + std::to_string(r);
-    }
-    if (ranks.size() > 6) text += " and " + std::to_string(ranks.size() - 6) + " more";
+  const std::string what = stepless ? "the recording" : "a step";
+  const std::string percent = "(" + signedPercent(step.change_pct) + ")";
+  if (!step.significant) {
+    std::string text = what + " takes as long as before " + percent;
+    if (own || all) text += ", but " + partText(own ? *own : *all);
+    return text;
   }
+  std::string text = what + " takes " + changed(step.after_us - step.before_us, "longer ", "less ") + percent;
+  if (own && std::abs(own->change_pct) >= std::abs(step.change_pct) / 2)
+    text += ": " + partText(*own);
+  else if (all)
+    text += ", mostly because " + partText(*all);
   return text;
 }
 
@@ -179,6 +201,10 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
   analyze_options.threads = options.threads;
   analyze_options.comm_rules = options.comm_rules;
   analyze_options.hta = analyze_options.collectives = false;
+  analyze_options.kernels = SIZE_MAX;
+  if (hasDeviceWork(a) != hasDeviceWork(b))
+    return Status::invalid(std::string("these traces cannot be compared: nothing ran on a device in the ") +
+                           (hasDeviceWork(a) ? "second" : "first") + " one");
   Result<Analysis> first = analyze(a, analyze_options), second = analyze(b, analyze_options);
   if (!first) return first.status();
   if (!second) return second.status();
@@ -195,12 +221,15 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
   out.gpu = setsOf(*before, *after, true);
 
   PartValues x = valuesOf(*first), y = valuesOf(*second);
-  const bool alone = first->ranks == 1;
+  const int ranks_a = std::max(first->world_size, first->ranks), ranks_b = std::max(second->world_size, second->ranks);
+  const bool same_ranks = ranks_a == ranks_b;
+  out.per_step = first->steps.empty() == second->steps.empty();
+  if (!out.per_step) x.clear();
   auto wall = [&](int64_t rank) { return x[{"step", rank}].mean(); };
   for (const char* what : {"step", "compute", "exposed_comm", "hidden_comm", "data", "idle"})
     for (auto& [key, old] : x) {
       auto now = y.find(key);
-      if (key.first != what || now == y.end()) continue;
+      if (key.first != what || now == y.end() || (key.second != kNull && !same_ranks)) continue;
       DiffPart p;
       p.what = what;
       p.rank = key.second;
@@ -212,7 +241,7 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
       const double t = error > 0 ? std::abs(p.after_us - p.before_us) / error : 0;
       p.significant = std::abs(p.change_pct) >= kLeastChange && t >= kSure;
       p.confidence = p.significant ? std::min(0.99, 1 - std::exp(-t / 6)) : 0;
-      if (p.rank == kNull || alone || p.significant) out.parts.push_back(p);
+      if (p.rank == kNull || p.significant) out.parts.push_back(p);
     }
   std::stable_sort(out.parts.begin(), out.parts.end(), [](const DiffPart& p, const DiffPart& q) {
     if ((p.rank == kNull) != (q.rank == kNull)) return p.rank == kNull;
@@ -224,20 +253,28 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
     out.after_step_us = out.parts.front().after_us;
   }
 
+  // Rows have the numbers of marked steps only. Where steps were found, the analysis has counted what is in them.
+  for (auto [a, totals] : {std::pair(&*first, &*before), std::pair(&*second, &*after)}) {
+    if (a->steps.empty() || a->steps_by == "marks") continue;
+    totals->all.clear();
+    for (const KernelResult& k : a->kernels) totals->all[{true, k.name}] = {static_cast<double>(k.count), k.total_us};
+  }
   // Per step and rank, so that traces of different length can be compared.
-  auto share = [](const NameTotals& t) {
-    return static_cast<double>(std::max<size_t>(1, t.ranks.size()) * std::max<size_t>(1, t.steps.size()));
+  auto share = [&](const NameTotals& t, const Analysis& analysis) {
+    const size_t steps = out.per_step ? std::max<size_t>(1, analysis.steps.size()) : 1;
+    return static_cast<double>(std::max<size_t>(1, t.ranks.size()) * steps);
   };
+  const double share_a = share(*before, *first), share_b = share(*after, *second);
   std::map<std::pair<bool, std::string>, DiffName> names;
   for (const auto& [key, total] : before->all) {
     DiffName& n = names[key];
-    n.before_count = total.count / share(*before);
-    n.before_us = total.us / share(*before);
+    n.before_count = total.count / share_a;
+    n.before_us = total.us / share_a;
   }
   for (const auto& [key, total] : after->all) {
     DiffName& n = names[key];
-    n.after_count = total.count / share(*after);
-    n.after_us = total.us / share(*after);
+    n.after_count = total.count / share_b;
+    n.after_us = total.us / share_b;
   }
   for (auto& [key, n] : names) {
     n.device = key.first;
@@ -249,12 +286,17 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
     return std::abs(p.after_us - p.before_us) > std::abs(q.after_us - q.before_us);
   });
   if (out.names.size() > kNames) out.names.resize(kNames);
-  if (first->ranks != second->ranks)
-    out.unknowns.push_back("the traces have " + std::to_string(first->ranks) + " and " + std::to_string(second->ranks) +
-                           " ranks: figures over all ranks compare different jobs");
-  if (before->steps.size() < 6 || after->steps.size() < 6)
+  if (!same_ranks)
+    out.differs.push_back("ranks: " + std::to_string(ranks_a) + " before, " + std::to_string(ranks_b) +
+                          " after; what a rank does on average is compared, not rank by rank");
+  if (first->simulated != second->simulated)
+    out.differs.push_back(std::string("the ") + (first->simulated ? "first" : "second") + " trace is simulated data");
+  Result<std::vector<std::string>> settings = differingSettings(a, b);
+  if (!settings) return settings.status();
+  out.differs.insert(out.differs.end(), settings->begin(), settings->end());
+  if (out.per_step && std::min(first->steps.size(), second->steps.size()) < 6)
     out.unknowns.push_back("there are fewer than six steps: changes cannot be distinguished from chance");
-  out.verdict = verdictOf(out);
+  out.verdict = verdictOf(out, first->steps.empty());
   return out;
 }
 
@@ -272,9 +314,13 @@ std::string toJson(const Diff& d, const std::string& a, const std::string& b) {
   w.beginObject().field("a", a).field("b", b).field("verdict", d.verdict);
   real("before_step_us", d.before_step_us);
   real("after_step_us", d.after_step_us);
-  w.key("unknowns").beginArray();
-  for (const std::string& s : d.unknowns) w.value(s);
-  w.endArray().key("parts").beginArray();
+  w.field("per_step", d.per_step);
+  for (const auto& [key, texts] : {std::pair("differs", &d.differs), std::pair("unknowns", &d.unknowns)}) {
+    w.key(key).beginArray();
+    for (const std::string& s : *texts) w.value(s);
+    w.endArray();
+  }
+  w.key("parts").beginArray();
   for (const DiffPart& p : d.parts) {
     w.beginObject().field("what", p.what);
     id("rank", p.rank);

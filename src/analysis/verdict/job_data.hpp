@@ -25,6 +25,7 @@ struct JobData {
   bool host_only = false;                ///< nothing ran on a device
   bool gpus_shared = false;              ///< a node has more ranks than GPUs
   int64_t start = 0, end = 0;            ///< reference clock
+  DeviceWork work;                       ///< of all ranks, in the steps
   double step_ns = 0;                    ///< median step of the median rank; 0: no steps
   /// What ranks, and links by their group, cost nothing now and would cost once what costs most is well, % of the
   /// job's time.
@@ -92,8 +93,11 @@ Result<std::optional<Excerpt>> worstCollective(const trace::Reader& reader, cons
 constexpr int32_t kNobody = INT32_MIN;
 constexpr double kLeastCostPct = 0.1;  ///< of the job's time; less is none
 
+/// What the devices of all ranks did in the steps.
+DeviceWork deviceWork(const std::vector<RankFigures>& ranks);
 /// The kernels that take most time.
-std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm);
+std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm,
+                                         size_t most);
 /// What the job loses most time with, whoever waits for whom; `busy` where that is little. `text`: where the time goes.
 struct OwnLoss {
   Cause cause = Cause::unknown;

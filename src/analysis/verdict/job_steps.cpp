@@ -137,11 +137,12 @@ void numberFoundSteps(JobData& job) {
   auto warm = [&](size_t s) {
     return everywhere(s) && *std::max_element(lengths[s].begin(), lengths[s].end()) < kWarm * median(usual);
   };
-  while (first < most / kMostOfSteps && !warm(first)) ++first;
+  while (first < std::min(most / kMostOfSteps, kMostWarmUp) && !warm(first)) ++first;
   for (RankFigures& r : job.ranks) {
     const auto shift = static_cast<int64_t>(most) - static_cast<int64_t>(r.steps.size()) - static_cast<int64_t>(first);
     const int64_t before = r.steps.empty() ? 0 : r.steps.front().step;
     for (size_t s = 0; s < r.steps.size(); ++s) r.steps[s].step = static_cast<int64_t>(s) + shift;
+    for (size_t s = 0; s < r.steps.size() && r.steps[s].step < 0; ++s) r.early[s] = {};
     std::erase_if(r.steps, [](const StepFigures& f) { return f.step < 0; });
     auto parts = job.table.of_process.find(r.process);
     if (parts == job.table.of_process.end()) continue;

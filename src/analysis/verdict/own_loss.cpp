@@ -10,7 +10,6 @@ namespace tracesmith::analysis {
 
 namespace {
 
-constexpr size_t kMostKernels = 20;
 constexpr double kLeastLossPct = 20;  // of the job's time: a device that loses less is busy
 
 std::string percent(double value) {
@@ -21,19 +20,34 @@ std::string percent(double value) {
 
 }  // namespace
 
-std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm) {
-  std::map<uint32_t, KernelSum> sums;
-  double all = 0;
-  for (const RankFigures& r : job.ranks)
-    for (const auto& [name, sum] : r.kernels) {
-      sums[name].count += sum.count;
-      sums[name].ns += sum.ns;
-      all += static_cast<double>(sum.ns);
+DeviceWork deviceWork(const std::vector<RankFigures>& ranks) {
+  DeviceWork out;
+  auto add = [&](const DeviceWork& w) {
+    for (const auto& [name, sum] : w.kernels) {
+      out.kernels[name].count += sum.count;
+      out.kernels[name].ns += sum.ns;
     }
-  std::vector<std::pair<uint32_t, KernelSum>> sorted(sums.begin(), sums.end());
+    out.gaps.short_count += w.gaps.short_count;
+    out.gaps.short_ns += w.gaps.short_ns;
+    out.gaps.long_count += w.gaps.long_count;
+    out.gaps.long_ns += w.gaps.long_ns;
+  };
+  for (const RankFigures& r : ranks) {
+    add(r.work);
+    for (const DeviceWork& w : r.early) add(w);
+  }
+  return out;
+}
+
+std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm,
+                                         size_t most) {
+  const DeviceWork& work = job.work;
+  double all = 0;
+  for (const auto& [name, sum] : work.kernels) all += static_cast<double>(sum.ns);
+  std::vector<std::pair<uint32_t, KernelSum>> sorted(work.kernels.begin(), work.kernels.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
-  if (sorted.size() > kMostKernels) sorted.resize(kMostKernels);
+  if (sorted.size() > most) sorted.resize(most);
   std::vector<KernelResult> out;
   for (const auto& [name, sum] : sorted) {
     KernelResult k;
@@ -61,15 +75,11 @@ std::optional<OwnLoss> ownLoss(const JobData& job, const Analysis& a) {
   }
   uint64_t kernels = 0;
   double kernel_us = 0;
-  Gaps gaps;
-  for (const RankFigures& r : job.ranks) {
-    for (const auto& [name, sum] : r.kernels) {
-      kernels += sum.count;
-      kernel_us += static_cast<double>(sum.ns) / 1000;
-    }
-    gaps.short_ns += r.gaps.short_ns;
-    gaps.long_ns += r.gaps.long_ns;
-    gaps.long_count += r.gaps.long_count;
+  const DeviceWork& work = job.work;
+  const Gaps& gaps = work.gaps;
+  for (const auto& [name, sum] : work.kernels) {
+    kernels += sum.count;
+    kernel_us += static_cast<double>(sum.ns) / 1000;
   }
   if (wall <= 0 || kernels == 0) return {};
   auto part = [&](double us) { return 100 * us / wall; };

@@ -66,7 +66,9 @@ class Figures {
       devices();
     timeline();
     exposures();
-    for (uint32_t name : used_) out_.kernels.emplace_back(name, sums_[name]);
+    std::sort(used_.begin(), used_.end());
+    auto& kernels = out_.work.kernels;
+    for (uint32_t name : used_) kernels.emplace_hint(kernels.end(), name, sums_[name]);
     return std::move(out_);
   }
 
@@ -88,7 +90,8 @@ class Figures {
     }
     if (!out_.by_kernels) out_.steps = windowsOf(moved ? *moved : known, rows_);
     std::erase_if(out_.steps, [](const StepFigures& f) { return f.end <= f.ts; });  // cut
-    if (by_operations || out_.by_kernels)
+    found_ = by_operations || out_.by_kernels;
+    if (found_)
       for (Part& p : parts_)
         if (const StepFigures* f = stepAt(p.ts); f && p.step < 0) p.step = static_cast<int32_t>(f->step);
   }
@@ -130,9 +133,9 @@ class Figures {
       if (busy_until != INT64_MIN && e.ts > busy_until && launch && launch->ts > busy_until) late(busy_until, e.ts);
       StepFigures* const f = stepAt(e.ts);
       if (f && busy_until != INT64_MIN && e.ts > busy_until && busy_until >= out_.steps.front().ts)
-        gap(e.ts - busy_until);
+        gap(*f, e.ts - busy_until);
       busy_until = std::max(busy_until, e.end);
-      if (f && e.type == EventType::kernel && e.name != kNoName) count(e);
+      if (f && e.type == EventType::kernel && e.name != kNoName) count(*f, e);
       auto computed = [&] {
         if (!launch || done_.empty()) return;
         int64_t& done = done_[static_cast<size_t>(launch - rows_.calls.data())];
@@ -179,14 +182,22 @@ class Figures {
     unions_[kData] = timeline_.of(Phase::data);
   }
 
-  void count(const DeviceEvent& e) {
-    KernelSum& sum = sums_[e.name];
-    if (sum.count++ == 0) used_.push_back(e.name);
+  /// nullptr: the step was marked, or is not one of the first.
+  DeviceWork* early(const StepFigures& f) {
+    const auto step = static_cast<size_t>(&f - out_.steps.data());
+    return found_ && step < kMostWarmUp ? &out_.early[step] : nullptr;
+  }
+
+  void count(const StepFigures& f, const DeviceEvent& e) {
+    DeviceWork* const early_work = early(f);
+    KernelSum& sum = early_work ? early_work->kernels[e.name] : sums_[e.name];
+    if (sum.count++ == 0 && !early_work) used_.push_back(e.name);
     sum.ns += e.end - e.ts;
   }
 
-  void gap(int64_t ns) {
-    Gaps& g = out_.gaps;
+  void gap(const StepFigures& f, int64_t ns) {
+    DeviceWork* const early_work = early(f);
+    Gaps& g = early_work ? early_work->gaps : out_.work.gaps;
     ++(ns <= Gaps::kShort ? g.short_count : g.long_count);
     (ns <= Gaps::kShort ? g.short_ns : g.long_ns) += ns;
   }
@@ -340,6 +351,7 @@ class Figures {
   Union unions_[kBits];
   std::vector<KernelSum> sums_;  // by name
   std::vector<uint32_t> used_;   // names that have one
+  bool found_ = false;           // steps were not marked, and found
   size_t at_ = 0;
   RankFigures out_;
 };

@@ -1,7 +1,9 @@
 // What one rank did in each step: where its time went, how fast its kernels were, how much its host was late.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "analysis/collectives/collective_parts.hpp"
@@ -44,15 +46,23 @@ struct Gaps {
   int64_t short_ns = 0, long_ns = 0;
 };
 
+/// What the device did in some steps.
+struct DeviceWork {
+  std::map<uint32_t, KernelSum> kernels;  ///< by name
+  Gaps gaps;
+};
+
+constexpr size_t kMostWarmUp = 8;  ///< steps in front that may turn out to belong to the start-up
+
 struct RankFigures {
   int64_t process = 0;
   bool phases_known = false;
   bool phases_by_thread = false;  ///< some, or all
   bool by_kernels = false;        ///< steps were found in its kernels
   std::vector<StepFigures> steps;
-  Gaps gaps;
-  std::vector<std::pair<uint32_t, KernelSum>> kernels;  ///< by name; in its steps
-  std::vector<Part> recognised;                         ///< communication kernels that `collectives` does not have
+  DeviceWork work;                            ///< in its steps, but for
+  std::array<DeviceWork, kMostWarmUp> early;  ///< the first ones, each for itself, of steps that were found
+  std::vector<Part> recognised;               ///< communication kernels that `collectives` does not have
 };
 
 /// What is the same for all ranks.

@@ -210,7 +210,8 @@ size_t RingSource::poll(const Visit& visit) {
   size_t count = 0;
   for (size_t i = 0; i < rings_.size(); ++i)
     rings_[i].reader->follow(rings_[i].cursors, [&](uint32_t lane, const ring::Record& r) {
-      const bool context = r.kind == ring::Kind::thread || r.kind == ring::Kind::comm || r.kind == ring::Kind::gpu_on;
+      const bool context = r.kind == ring::Kind::thread || r.kind == ring::Kind::comm || r.kind == ring::Kind::gpu_on ||
+                           r.kind == ring::Kind::gpu_off;
       // Simulated time may run faster than ours: there the control word alone says what is recorded.
       if (!context && !simulated() && (r.start < from_ns_ || r.start >= to_ns_)) return;
       ++count;

@@ -52,6 +52,8 @@ Status Collector::follow(const std::string& path, bool attach) {
   if (h.start_ns < since_ns_)  // what it lost before is not missing here
     for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) process->losses_told[cause] = h.losses[cause].load();
   process->node = nodeOf(h);
+  // What said so may be gone.
+  if (const uint64_t off = h.gpu_off_ns.load(); off != 0 && h.start_ns < since_ns_) process->nccl.gpu_off_ns = off;
   if (process->ring->wrapped(0)) {
     process->gpu_since = UINT64_MAX;
     ring::Cursors all;
@@ -91,11 +93,12 @@ Result<size_t> Collector::snapshot() {
 }
 
 size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
-  const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata ||
-                       r.kind == RingKind::gpu_on;
+  const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata;
   // Kernels that end from now on may belong to operations launched before.
   const bool joined = joins(p, lane, r);
   if (!context && std::max(r.start, r.end) < since_ns_) return 0;
+  // What was not recorded when the rows begin is told once.
+  if (since_ns_ > 0 && !context && !std::exchange(p.gpu_told, true) && p.nccl.gpuIsOff()) gpuRow(p, false, since_ns_);
   if (!joined) take(p, lane, r);
   return 1;
 }
@@ -114,6 +117,7 @@ bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
       return true;
     case RingKind::collective:
     case RingKind::p2p:
+      p.has_operations = true;
       if (known)
         p.nccl.operation(lane, operationOf(r), thread, done);
       else
@@ -130,9 +134,12 @@ bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
       p.nccl.call(callOf(r), text, done);
       return false;
     case RingKind::gpu_on:
-    case RingKind::gpu_off:
+    case RingKind::gpu_off: {
+      const bool was_off = p.nccl.gpuIsOff();
       p.nccl.gpu(gpuOnOf(r), text, done);
+      if (was_off != p.nccl.gpuIsOff() && r.start >= since_ns_) gpuRow(p, was_off, r.start);
       return true;
+    }
     default:
       return false;
   }
@@ -235,14 +242,22 @@ void Collector::lossRows(Process& p) {
   }
 }
 
+void Collector::settle() {
+  for (auto& p : processes_)
+    p->nccl.settle([&](uint32_t id) { return p->ring->string(id); },
+                   [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(*p, o.record, k); });
+}
+
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
 void Collector::giveUpInFlight() {
   for (auto& p : processes_) {
-    if (giveUp(*p) == 0) continue;
+    const size_t in_flight = giveUp(*p);
+    // Those nobody can see end may be in flight, too.
+    if (in_flight == 0 && !(p->nccl.gpuIsOff() && p->has_operations && p->ring->alive())) continue;
     EventRow end;  // until when they were waited for, if nothing else happens any more
     end.ts = rawClock();
     end.type = static_cast<int64_t>(EventType::marker);
-    end.name = writer_.string("recording ends, operations in flight");
+    end.name = writer_.string(in_flight ? "recording ends, operations in flight" : "recording ends");
     end.node = p->node;
     end.rank = p->rank();
     end.pid = p->pid();
@@ -263,6 +278,12 @@ Status Collector::finish() {
     lossRows(*p);
     const ring::RingHeader& h = p->ring->header();
     stats_.saw_cuda |= h.cuda_state.load() == 1;
+    if (h.mode.load() == ring::kWatch && h.cuda_state.load() == 1 && h.window_every.load() >= stats_.window_every) {
+      stats_.window_steps = h.window_steps.load();
+      stats_.window_every = h.window_every.load();
+    }
+    if (const uint32_t ppm = h.cost_ppm.load(); h.mode.load() == ring::kWatch && ppm != ring::kNoCost)
+      stats_.cost_percent = std::max(stats_.cost_percent.value_or(0), ppm / 1e4);
     if (h.note[0]) stats_.notes.emplace_back(h.note, ::strnlen(h.note, sizeof h.note));
   }
   if (nodes_.empty() && !node_described_) {

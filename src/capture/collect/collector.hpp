@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -24,7 +25,9 @@ struct StepStats {
 struct CollectorStats {
   uint64_t processes = 0, records = 0, kernels = 0, collectives = 0, losses = 0;
   bool saw_cuda = false, simulated = false;
-  std::vector<std::string> notes;                         // what probes said is off
+  uint32_t window_steps = 0, window_every = 0;  // of watch mode, the widest; 0: no process that uses CUDA was watched
+  std::optional<double> cost_percent;           // of the job's time, as the probe that found most measured it
+  std::vector<std::string> notes;               // what probes said is off
   std::map<int64_t, std::map<int64_t, StepStats>> steps;  // by step and rank (-1: not known), with sumUpSteps()
 };
 
@@ -72,6 +75,8 @@ class Collector {
   /// Number of followed processes that still run.
   size_t alive() const;
 
+  /// Joins what waits for kernels that began before it: nothing of what happened until now will be read any more.
+  void settle();
   /// Writes operations whose kernels have not ended: nothing will be read any more.
   void giveUpInFlight();
   /// Writes what is known about processes, operations still in flight and losses. Call once, at the end.
@@ -94,6 +99,7 @@ class Collector {
   void copyRow(Process& p, const ring::Record& record);
   void rangeRow(Process& p, const ring::RangeRecord& range, int64_t lane_tid);
   void stepRow(Process& p, const ring::StepRecord& step);
+  void gpuRow(Process& p, bool on, uint64_t ns);
   void proxyRow(Process& p, const ring::ProxyRecord& op);
   void kernel(Process& p, const ring::Record& record);
   void collectiveRow(Process& p, const ring::OperationRecord& operation, const ring::KernelRecord* kernel);

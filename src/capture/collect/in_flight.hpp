@@ -26,6 +26,8 @@ struct InFlight {
 
 /// From copies of what the rings hold, oldest first. What a ring does not reach back to is left out, and so is what
 /// another rank has seen end: CUPTI hands kernels over late, and not at all while their neighbour in its buffer runs.
+/// Of operations launched while the GPU's work was not recorded those are told that another process here has not
+/// launched.
 std::vector<InFlight> operationsInFlight(const std::vector<std::unique_ptr<ring::RingReader>>& rings);
 
 /// A communicator's name in the table collectives.

@@ -72,6 +72,7 @@ class NcclJoin {
   /// From then on the GPU's work is recorded (again): kernels of what was launched before and is not here will not
   /// come. Or (off) is not.
   void gpu(const ring::GpuOnRecord& record, const Text& text, const Done& done);
+  bool gpuIsOff() const { return gpu_off_ns != UINT64_MAX; }
   /// After all that was there has been read: joins what has waited long enough.
   void pass(uint64_t now, const Text& text, const Done& done);
   /// Nothing more will be read of what happened until now: joins all that can be.

@@ -30,7 +30,9 @@ struct Collector::Process {
   uint64_t unjoined_told[2] = {};  // operations and kernels of NCCL, as lossRows() names them
   uint64_t graph_launches = 0;     // that hide their kernels
   bool described = false, cut_told = false, hidden_told = false;
-  bool ended = false;  // seen dead at the last dropEnded()
+  bool has_operations = false;
+  bool gpu_told = false;  // whether its GPU was recorded when its rows begin
+  bool ended = false;     // seen dead at the last dropEnded()
 
   /// The step a row belongs to: the GPU works for the last one that began, the host only within it.
   int64_t stepAt(uint64_t ns, bool on_gpu) const {

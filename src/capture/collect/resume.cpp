@@ -187,6 +187,7 @@ void Collector::restore(std::string_view state) {
     const std::string path = in.text();
     const auto start_ns = in.get<uint64_t>();
     for (uint64_t n = in.count(8); n > 0; --n) p->cursors.push_back(in.get<uint64_t>());
+    p->gpu_told = true;
     p->skipped = in.get<uint64_t>();
     p->skipped_told = in.get<uint64_t>();
     for (uint64_t& told : p->losses_told) told = in.get<uint64_t>();

@@ -7,6 +7,7 @@
 #include "capture/collect/in_flight.hpp"
 #include "capture/collect/process.hpp"
 #include "model/communication.hpp"
+#include "model/coverage.hpp"
 #include "model/operation.hpp"
 #include "model/ring/nccl_names.hpp"
 
@@ -181,6 +182,15 @@ void Collector::stepRow(Process& p, const ring::StepRecord& s) {
   row.step = s.step;
   append(row);
   if (sum_up_steps_) stats_.steps[s.step][p.ring->header().rank.load()].ns = s.end - s.start;
+}
+
+/// From then on the GPU's work is in the trace, or not: a gap in it is not idleness.
+void Collector::gpuRow(Process& p, bool on, uint64_t ns) {
+  auto row = rowOf<EventRow>(p, ns, ns);
+  row.dur = kNull;
+  row.type = static_cast<int64_t>(EventType::marker);
+  row.name = writer_.string(on ? model::kGpuOn : model::kGpuOff);
+  append(row);
 }
 
 void Collector::proxyRow(Process& p, const ring::ProxyRecord& op) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "capture/probe/probe.hpp"
+#include "capture/probe/watch.hpp"
 #include "tracesmith/tracesmith.h"
 
 using namespace tracesmith;
@@ -28,7 +29,9 @@ void stepEnd() {
   const uint64_t start = g_step.start.exchange(0);
   RingWriter* r = ringOrNull();
   if (!r || start == 0 || !recording(*r)) return;
-  r->write(encode(ring::StepRecord{.step = g_step.step.load(), .start = start, .end = ring::nowNs()}));
+  const uint64_t end = ring::nowNs();
+  watchStepEnd(*r, end - start);
+  r->write(encode(ring::StepRecord{.step = g_step.step.load(), .start = start, .end = end}));
 }
 void stepBegin(int64_t step) {
   stepEnd();  // one that was left open ends where the next begins
@@ -37,6 +40,7 @@ void stepBegin(int64_t step) {
   g_step.step = step;
   g_step.start = now;
   if (!r || !recording(*r)) return;
+  watchStepBegin(*r, step);
   r->write(encode(ring::StepRecord{.step = step, .start = now}));
 }
 

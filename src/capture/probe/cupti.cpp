@@ -12,6 +12,7 @@
 #include "capture/probe/cupti_library.hpp"
 #include "capture/probe/cupti_records.hpp"
 #include "capture/probe/probe.hpp"
+#include "capture/probe/watch.hpp"
 
 namespace tracesmith::probe {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 using namespace cupti;
 
 constexpr long kPeriodMs = 100;
+constexpr uint64_t kFetchAfterNs = 2'000'000'000;  // kernels that were launched while recording may take so long to end
 
 CuptiSource g_source;
 Functions& g_cupti = g_source.functions;
@@ -26,9 +28,10 @@ std::atomic<bool> g_running{false};
 std::atomic<bool> g_aside{false};                   // another profiler has the activity API
 std::atomic<uint64_t> g_return_ns{0};               // when to take it back; 0: not while the other one is at work
 constexpr uint64_t kReturnAfterNs = 2'000'000'000;  // the other one may still fetch its last buffers
-// Guards the next two: our thread, and the thread of a profiler that begins. Taken before g_drain_mutex.
+// Guards the next three: our thread, and the thread of a profiler that begins. Taken before g_drain_mutex.
 pthread_mutex_t g_kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool g_enabled = false;
+uint64_t g_disabled_ns = 0;
 Mode g_enabled_mode = Mode::light;
 pthread_mutex_t g_drain_mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the GPU's lane: our thread and the exit handler
 // Held while CUPTI hands over buffers: at exit those our thread has fetched must have arrived.
@@ -62,42 +65,55 @@ bool setApis(bool on) {
   return true;
 }
 
+/// Kernels last when turned on and first when turned off: so close to the moment that is noted as can be.
 void setKinds(Mode mode, bool on) {
   auto set = [&](uint32_t kind) { on ? g_cupti.ActivityEnable(kind) : g_cupti.ActivityDisable(kind); };
-  set(kConcurrentKernel);
+  if (!on) set(kConcurrentKernel);
   set(kMemcpy);
   set(kMemcpy2);
   set(kMemset);
   if (!wantsGraphNodes()) set(kGraphTrace);
-  if (mode == Mode::standard && !setApis(on)) set(kRuntime);
+  if ((mode == Mode::standard || mode == Mode::watch) && !setApis(on)) set(kRuntime);
   if (mode == Mode::full) {
     set(kSynchronization);  // costs as much as all other kinds together: elsewhere the calls tell of waits
     set(kRuntime);
     set(kDriver);
     set(kOverhead);
   }
+  if (on) set(kConcurrentKernel);
+}
+
+void tell(RingWriter& r, const ring::GpuOnRecord& record) {
+  r.header().gpu_off_ns = record.off ? record.start : 0;
+  pthread_mutex_lock(&g_drain_mutex);  // the exit handler may be writing to that lane
+  r.writeGpu(encode(record));
+  pthread_mutex_unlock(&g_drain_mutex);
 }
 
 void enable(RingWriter& r, Mode mode) {
   g_source.waits_are_calls = mode != Mode::full;
   setKinds(mode, true);
+  const uint64_t first = ring::nowNs();
   g_enabled_mode = mode;
   g_enabled = true;
-  const Record on = encode(ring::GpuOnRecord{.start = ring::nowNs()});
-  pthread_mutex_lock(&g_drain_mutex);  // the exit handler may be writing to that lane
-  r.writeGpu(on);
-  pthread_mutex_unlock(&g_drain_mutex);
+  windowChanged(r, true);
+  tell(r, {.start = first});
 }
 
-void disable() {
-  if (g_enabled) setKinds(g_enabled_mode, false);
+void disable(RingWriter& r) {
+  if (!g_enabled) return;
+  const uint64_t last = ring::nowNs();
+  setKinds(g_enabled_mode, false);
   g_enabled = false;
+  g_disabled_ns = ring::nowNs();
+  windowChanged(r, false);
+  tell(r, {.off = true, .start = last});
 }
 
-/// Follows the control word: recording on or off, another mode. With g_kinds_mutex.
+/// Follows the control word: recording on or off, another mode; and the windows of watch mode. With g_kinds_mutex.
 void follow(RingWriter& r) {
-  const bool want = recording(r) && !g_aside.load();
-  if (g_enabled && (!want || mode(r) != g_enabled_mode)) disable();
+  const bool want = recording(r) && !g_aside.load() && inWindow(r);
+  if (g_enabled && (!want || mode(r) != g_enabled_mode)) disable(r);
   if (want && !g_enabled) enable(r, mode(r));
 }
 
@@ -143,27 +159,30 @@ void* loop(void*) {
   const char* every = getenv("TRACESMITH_FLUSH_MS");
   const uint64_t flush_ns = static_cast<uint64_t>(every && atoi(every) > 0 ? atoi(every) : kPeriodMs) * 1'000'000;
   uint64_t flushed = 0;
-  bool was_recording = false;
+  bool was_on = false;
   while (g_running.load()) {
+    const uint32_t woken = wakeCount();
     RingWriter* r = ring::g_ring.load();
     if (!r) return nullptr;
     r->header().heartbeat_ns.store(ring::nowNs(), std::memory_order_relaxed);
     pthread_mutex_lock(&g_kinds_mutex);
     if (uint64_t at = g_return_ns.load(); g_aside.load() && at != 0 && ring::nowNs() > at) comeBack(*r);
     follow(*r);
+    const bool on = g_enabled;
+    const uint64_t now = ring::nowNs();
+    const bool fetch = on || now - g_disabled_ns < kFetchAfterNs;  // afterwards there is nothing to come
     pthread_mutex_unlock(&g_kinds_mutex);
-    // When paused too, and at once: what was recorded before is still in CUPTI.
-    const bool ended = was_recording && !recording(*r);
-    was_recording = recording(*r);
-    if (const uint64_t now = ring::nowNs(); !g_aside.load() && (ended || now - flushed + 1'000'000 >= flush_ns)) {
+    // At once when it was turned off: what was recorded before is still in CUPTI.
+    const bool ended = was_on && !on;
+    was_on = on;
+    if (fetch && !g_aside.load() && (ended || now - flushed + 1'000'000 >= flush_ns)) {
       pthread_mutex_lock(&g_flush_mutex);
       flush(false);
       pthread_mutex_unlock(&g_flush_mutex);
       flushed = now;
     }
     drain(*r);
-    timespec pause{0, kPeriodMs * 1'000'000};
-    nanosleep(&pause, nullptr);
+    sleepUnlessWoken(woken, kPeriodMs * 1'000'000);
   }
   return nullptr;
 }
@@ -177,7 +196,7 @@ void stepAside(BufferCompleted other) {
   g_return_ns = 0;
   if (!g_aside.exchange(true) && r && g_running) {  // not running: it was there before us
     // What was recorded so far is ours: turned off and fetched before the other's buffers are in place.
-    disable();
+    disable(*r);
     flush(true);
     r->lose(ring::kSteppedAside);
     writeMark(*r, "tracesmith: stepped aside for another profiler");
@@ -218,6 +237,7 @@ void startCuda(RingWriter& r) {
   flushAtExit();  // before libcupti's own destructors, which were registered when it was loaded
   pthread_mutex_lock(&g_kinds_mutex);
   follow(r);
+  if (!g_enabled) tell(r, {.off = true, .start = ring::nowNs()});
   pthread_mutex_unlock(&g_kinds_mutex);
   sigset_t all, old;
   sigfillset(&all);
@@ -225,7 +245,7 @@ void startCuda(RingWriter& r) {
   if (pthread_create(&g_thread, nullptr, loop, nullptr) != 0) {
     note(r, "no thread for the probe: GPU records are off");
     r.header().cuda_state = 2;
-    disable();
+    disable(r);
     g_running = false;
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
+
+#include "capture/probe/watch.hpp"
 
 namespace tracesmith::probe {
 namespace {
@@ -65,6 +68,24 @@ void registerHandlers() {
   });
 }
 
+/// The job's own shared memory (NCCL's, a data loader's) needs the file system too: the ring takes a quarter of what is
+/// free at most. Docker gives 64 MB to begin with. Returns whether it was made smaller.
+bool fitRoom(const char* folder, ring::RingOptions& options) {
+  struct statvfs fs;
+  if (statvfs(folder, &fs) != 0 || fs.f_frsize == 0) return false;
+  uint64_t room = static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize / 4;
+  if (const char* mb = getenv("TRACESMITH_RING_ROOM_MB"); mb && atoi(mb) > 0)  // as if so much were free
+    room = (static_cast<uint64_t>(atoi(mb)) << 20) / 4;
+  const uint64_t asked = options.lane0_records;
+  auto bytes = [&] { return options.lane0_records * sizeof(Record) + options.strings_bytes; };
+  if (bytes() <= room) return false;
+  options.strings_bytes = 4u << 20;
+  options.lanes = 32;
+  while (bytes() > room && options.lane0_records > kLeastRecords) options.lane0_records /= 2;
+  if (bytes() > room) options.strings_bytes = 1u << 20;
+  return options.lane0_records < asked;
+}
+
 RingWriter* make() {
   const char* folder = getenv("TRACESMITH_DIR");
   if (!folder || !*folder) return nullptr;
@@ -79,6 +100,7 @@ RingWriter* make() {
     options.lane0_records = 1024;
     while (options.lane0_records < records && options.lane0_records < (1u << 26)) options.lane0_records *= 2;
   }
+  const bool small = fitRoom(folder, options);
   RingWriter* r = RingWriter::create(path, options);
   while (!r && (errno == ENOSPC || errno == EFBIG) &&
          options.lane0_records > kLeastRecords) {  // a small ring is better than none
@@ -94,6 +116,10 @@ RingWriter* make() {
     if (fd >= 0) close(fd);
     return nullptr;
   }
+  if (small)
+    note(*r,
+         "little room for the ring: it is smaller than usual, and records may be lost (Docker: --shm-size, or set "
+         "TRACESMITH_DIR to a folder on another file system)");
   ring::RingHeader& h = r->header();
   copyCommand(h.command, sizeof h.command);
   gethostname(h.host, sizeof h.host - 1);
@@ -101,7 +127,9 @@ RingWriter* make() {
   h.mode = static_cast<uint32_t>(!m                    ? Mode::standard
                                  : !strcmp(m, "light") ? Mode::light
                                  : !strcmp(m, "full")  ? Mode::full
+                                 : !strcmp(m, "watch") ? Mode::watch
                                                        : Mode::standard);
+  readWindow(*r);
   const char* paused = getenv("TRACESMITH_PAUSED");
   h.recording = paused && *paused == '1' ? 0 : 1;
   // Somebody waits for this ring: from the first record on, nothing may be overwritten unread.

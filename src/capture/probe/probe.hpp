@@ -12,7 +12,7 @@ namespace tracesmith::probe {
 using ring::Record;
 using ring::RingWriter;
 
-enum class Mode : uint32_t { light = 0, standard = 1, full = 2 };
+enum class Mode : uint32_t { light = 0, standard = 1, full = 2, watch = 3 };
 
 /// The ring of this process, made on first use; nullptr if the probe is off (no TRACESMITH_DIR, an error, a forked
 /// child that did nothing yet). Cheap after the first call.

@@ -172,7 +172,7 @@ struct RankState {
 /// Start and end of one collective on one rank.
 struct CollectiveTime {
   int64_t ready = 0, start = 0, end = 0;
-  int64_t enqueue = 0;
+  int64_t enqueue = 0, called = 0;  // the call that launches it: start and end
   int64_t correlation = 0;
 };
 

@@ -290,7 +290,7 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
     const CollectiveTime& t = times[k];
     const ring::LaunchRecord launch{.stream = kCommStream + static_cast<uint32_t>(job_.streamOf(model))};
     rank.entries.push_back(
-        {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.enqueue + 1, Part::compute, true, encode(launch)});
+        {t.enqueue + 1, kHostLane, t.correlation, t.enqueue, t.called, Part::compute, true, encode(launch)});
     const GroupPlace place = job_.place(rank.rank, model.group);
     ring::OperationRecord o{.pair = model.pair(),
                             .function = rank.ring->intern(functionOf(model)),

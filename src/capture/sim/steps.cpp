@@ -106,6 +106,7 @@ void Job::launchComm(size_t model, RankState& s, CollectiveTime* times, Random& 
   CollectiveTime& c = times[model];
   c.correlation = s.correlation++;
   c.enqueue = launch;
+  c.called = launch + api_ns;
   sink(SimEvent{trace::EventType::runtime, kLaunchKernel, launch, launch + api_ns, c.correlation, trace::kNull, false,
                 false});
   s.host = launch + api_ns + 700;
@@ -193,6 +194,7 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
       CollectiveTime& c = times[op.collective];
       c.ready = std::max(ready, s.compute + gap);  // waits for the gradients
       c.enqueue = launch;
+      c.called = launch + api_ns;
       c.correlation = correlation;
     } else if (op.kind == OpKind::kernel) {
       const uint32_t k = (r & 15) == 0 ? zipf_[r >> 4 & 65535] : op.kernel;  // one in 16 differs by rank and step

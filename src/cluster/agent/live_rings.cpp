@@ -1,17 +1,14 @@
 #include "cluster/agent/live_rings.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "base/clock.hpp"
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
+#include "cluster/agent/process_stat.hpp"
 #include "model/communication.hpp"
 #include "model/operation.hpp"
 #include "model/ring/nccl_names.hpp"
@@ -35,39 +32,6 @@ constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPairs = 8;
 // CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
 constexpr size_t kMostPerStream = 32;
 constexpr size_t kMostPeers = 32;  // of a communicator, whose numbers are told
-
-struct ProcessStat {
-  bool stopped;  // by a signal, or a debugger
-  uint64_t cpu_ns;
-};
-
-std::optional<ProcessStat> readStat(int64_t pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(in, text);
-  const size_t name_end = text.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos) return {};
-  std::istringstream words(text.substr(name_end + 1));
-  char state = 0;
-  uint64_t user = 0, system = 0;
-  words >> state;
-  for (int i = 0; i < 10; ++i) {
-    std::string word;  // some are negative
-    words >> word;
-  }
-  if (!(words >> user >> system)) return {};
-  const uint64_t tick_ns = kS / static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
-  return ProcessStat{(state | 32) == 't', (user + system) * tick_ns};
-}
-
-/// Bytes its calls have read and written; only its own user may see them.
-std::optional<uint64_t> readIo(int64_t pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/io");
-  std::string read_key, write_key;
-  uint64_t read = 0, written = 0;
-  if (!(in >> read_key >> read >> write_key >> written) || read_key != "rchar:" || write_key != "wchar:") return {};
-  return read + written;
-}
 
 }  // namespace
 
@@ -132,8 +96,17 @@ void RingFollower::addProgress(const Comm& c, CommState& state) {
 }
 
 void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kernel) {
-  if (!kernel) return;
   const OperationRecord& r = o.record;
+  if (!kernel) {
+    // Launched while the GPU's work was not recorded. The last ones are enough: whoever has not come to an older one
+    // has not come to them either.
+    if (r.captured || r.sequence == ring::kUnknown || (r.start >= join_.gpu_on_ns && r.start < join_.gpu_off_ns))
+      return;
+    std::deque<OperationRecord>& last = unseen_[r.comm];
+    last.push_back(r);
+    if (last.size() > kMostPerStream) last.pop_front();
+    return;
+  }
   Comm& c = comm(r);
   OpProgress& p = progress(c, r);
   p.completed = std::max(p.completed.value_or(0), r.sequence);
@@ -209,7 +182,38 @@ void RingFollower::take(uint32_t lane, const Record& r) {
   }
 }
 
+InFlight RingFollower::inFlight(uint64_t now, const OperationRecord& r, const CommState* state) const {
+  InFlight f;
+  f.op = model::opNameOf(ring_->string(r.function));
+  f.comm = r.comm;
+  f.seq = r.sequence;
+  f.peer = r.peer;
+  f.bytes = model::messageBytes(model::opKind(f.op), nccl::bytesOf(r), state ? state->size : -1);
+  f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);
+  return f;
+}
+
+/// Those whose end nobody sees: on which streams is not told, so each communicator has one.
+void RingFollower::addUnseen(uint64_t now, ProcessReport& report) const {
+  uint32_t stream = UINT32_MAX;
+  for (const auto& [comm, last] : unseen_) {
+    const auto state = std::find_if(report.comms.begin(), report.comms.end(),
+                                    [comm = comm](const CommState& c) { return c.comm == comm; });
+    uint32_t before = 0;
+    for (const OperationRecord& r : last) {
+      InFlight f = inFlight(now, r, state == report.comms.end() ? nullptr : &*state);
+      f.stream = stream;
+      f.before = before++;
+      f.wait_ns = f.before == 0 ? f.age_ns : 0;
+      f.unseen = true;
+      report.in_flight.push_back(std::move(f));
+    }
+    --stream;
+  }
+}
+
 void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
+  addUnseen(now, report);
   for (const auto& [stream, state_of] : join_.streams) {
     uint32_t before = 0;
     size_t told = 0;
@@ -222,15 +226,9 @@ void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
           if (c.comm == r.comm) state = &c;
         if (state) ++state->in_flight;
         if (++told > kMostPerStream) continue;
-        InFlight f;
-        f.op = model::opNameOf(ring_->string(r.function));
-        f.comm = r.comm;
-        f.seq = r.sequence;
-        f.peer = r.peer;
-        f.bytes = model::messageBytes(model::opKind(f.op), nccl::bytesOf(r), state ? state->size : -1);
+        InFlight f = inFlight(now, r, state);
         f.stream = stream;
         f.before = before;
-        f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);
         auto last = stream_end_.find(stream);
         const uint64_t since = std::max(r.start, last == stream_end_.end() ? 0 : last->second);
         f.wait_ns = before == 0 ? static_cast<int64_t>(now > since ? now - since : 0) : 0;
@@ -250,13 +248,18 @@ void RingFollower::read() {
       [this](const NcclJoin::Operation& o, const KernelRecord* kernel) { ended(o, kernel); });
 }
 
+/// Whether the GPU's work was recorded all the time of a step, as far as the last gap tells.
+bool RingFollower::recorded(const Step& s) const { return s.start >= join_.gpu_on_ns && s.end <= join_.gpu_off_ns; }
+
 /// Everything the ring holds. Of operations older than what the GPU's lane reaches back to nobody knows whether they
 /// ended.
 void RingFollower::readAnew() {
   join_ = {};
   join_.hold_ns = kLateKernelsNs;
+  unseen_.clear();
   oldest_gpu_ns_ = 0;
   if (ring_->wrapped(0)) {
+    if (const uint64_t off = ring_->header().gpu_off_ns.load()) join_.gpu_off_ns = off;  // what said so may be gone
     oldest_gpu_ns_ = UINT64_MAX;
     ring::Cursors all;
     ring_->follow(
@@ -312,7 +315,8 @@ ProcessReport RingFollower::report(uint64_t now) {
   p.local_rank = h.local_rank.load();
   p.simulated = h.simulated != 0;
   p.activity = activity_;
-  if (last_work_ns_ != 0) p.quiet_ns = static_cast<int64_t>(now > last_work_ns_ ? now - last_work_ns_ : 0);
+  if (const uint64_t since = std::max(last_work_ns_, join_.gpu_on_ns); last_work_ns_ != 0 && !join_.gpuIsOff())
+    p.quiet_ns = static_cast<int64_t>(now > since ? now - since : 0);
   p.longest_wait_ns = longest_wait_ns_;
   p.missed = missed_;
   addProcess(now, p);
@@ -322,7 +326,10 @@ ProcessReport RingFollower::report(uint64_t now) {
   }
   while (!steps_.empty() && steps_.front().end + kLateKernelsNs < now) {
     const Step& s = steps_.front();
-    p.steps.push_back({s.step, static_cast<int64_t>(s.end - s.start), s.comm_ns});
+    StepTime& time = p.steps.emplace_back();
+    time.step = s.step;
+    time.duration_ns = static_cast<int64_t>(s.end - s.start);
+    if (recorded(s)) time.comm_ns = s.comm_ns;
     steps_.pop_front();
   }
   if (p.steps.size() > kMostSteps) p.steps.erase(p.steps.begin(), p.steps.end() - kMostSteps);

@@ -44,12 +44,16 @@ class RingFollower {
     int64_t comm_ns;
   };
   bool wanted(const ring::Record& record);
+  bool recorded(const Step& step) const;
   bool isNccl(uint32_t name);
   void read();
   void readAnew();
   void take(uint32_t lane, const ring::Record& record);
   void ended(const capture::NcclJoin::Operation& operation, const ring::KernelRecord* kernel);
   void takeStep(const ring::StepRecord& step);
+  analysis::live::InFlight inFlight(uint64_t now_ns, const ring::OperationRecord& operation,
+                                    const analysis::live::CommState* comm) const;
+  void addUnseen(uint64_t now_ns, analysis::live::ProcessReport& report) const;
   void addInFlight(uint64_t now_ns, analysis::live::ProcessReport& report) const;
   void addProcess(uint64_t now_ns, analysis::live::ProcessReport& report);
   Comm& comm(const ring::OperationRecord& operation);
@@ -65,9 +69,10 @@ class RingFollower {
   uint64_t cpu_ns_ = 0, io_bytes_ = 0, cpu_at_ns_ = 0;  // CPU time and I/O of the process, and when they were read
   capture::NcclJoin join_;
   std::map<uint64_t, Comm> comms_;
-  std::map<uint32_t, uint64_t> stream_end_;     // of the last NCCL kernel, by stream
-  std::unordered_map<uint32_t, bool> is_nccl_;  // kernels, by name
-  std::deque<Step> steps_;                      // that have ended; their last kernels may still come
+  std::map<uint64_t, std::deque<ring::OperationRecord>> unseen_;  // whose end nobody sees, the last of a communicator
+  std::map<uint32_t, uint64_t> stream_end_;                       // of the last NCCL kernel, by stream
+  std::unordered_map<uint32_t, bool> is_nccl_;                    // kernels, by name
+  std::deque<Step> steps_;                                        // that have ended; their last kernels may still come
   int64_t step_ = -1;
   uint64_t step_start_ = 0;  // of the one that runs; 0: none does
 };

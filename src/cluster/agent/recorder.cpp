@@ -181,6 +181,7 @@ Status Recorder::tick() {
   const bool filling = collector_->held() > kHeldMost;
   pause_ms_ = filling ? pause_ms_ / 2 : std::min(options_.tick_ms, std::max(1, 2 * pause_ms_));
   const bool due = dirty_ && (now - checkpoint_raw_ >= kCheckpointNs || filling);
+  if (ended) collector_->settle();
   if (ended && last) collector_->giveUpInFlight();  // of a job that hangs these are what matters
   if (due || ended) TS_TRY(checkpoint());
   if (ended) {

@@ -20,6 +20,7 @@ namespace tracesmith::ring {
 constexpr uint64_t kMagic = 0x31474e4952535400;  // "\0TSRING1"
 constexpr uint32_t kVersion = 4;
 constexpr uint32_t kMaxLanes = 128;
+constexpr uint32_t kWatch = 3;            // of RingHeader::mode
 constexpr uint32_t kNoCost = UINT32_MAX;  // of RingHeader::cost_ppm
 
 enum class Kind : uint8_t {
@@ -111,7 +112,8 @@ struct RingHeader {
   char host[256];
   char note[256];  // why something is off, one line
   std::atomic<uint64_t>
-      simulated_io_bytes;  // of a simulated process: what it has read and written; of others see /proc
+      simulated_io_bytes;            // of a simulated process: what it has read and written; of others see /proc
+  std::atomic<uint64_t> gpu_off_ns;  // since when the GPU's work is not recorded; 0: it is, or there is no CUDA
   // Of watch mode: the GPU's work is recorded in `window_steps` of every `window_every` steps.
   std::atomic<uint32_t> window_steps, window_every;
   std::atomic<uint32_t> budget_ppm;  // how much longer the job may take for being watched; 0: no limit was given

@@ -5,6 +5,7 @@
 //   hold                 a kernel that does not end        bad      kernels with impossible times
 //   unknown N            records of an unknown kind        drop N   CUPTI loses N records
 //   on | off             wait until kernels are recorded, or not
+//   step N | stepped     a training step begins, or ends (tracesmith.h)
 //   kinds                print which kinds of records are on
 //   file PATH            wait for a file                   touch PATH
 //   settle               wait until CUPTI has handed over all its buffers
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "cuda.hpp"
+#include "tracesmith/tracesmith.h"
 
 namespace {
 
@@ -120,6 +122,10 @@ void run(const std::string& command) {
     cuda().cupti()->drop(static_cast<size_t>(integer(1)));
   } else if (word == "on" || word == "off") {
     waitUntil(word, [&] { return (cuda().cupti()->enabled(10) != 0) == (word == "on"); });
+  } else if (word == "step") {
+    tracesmith_step_begin(integer(0));
+  } else if (word == "stepped") {
+    tracesmith_step_end();
   } else if (word == "kinds") {
     std::string kinds;
     for (uint32_t kind = 1; kind < 64; ++kind)

@@ -71,6 +71,11 @@ export function Verdict({ data }: { data: Analysis }) {
       <div class="verdict-facts">
         {v.cause && <Chip kind={kind}>cause: {causeTitles[v.cause]}</Chip>}
         {v.confidence !== null && v.kind !== "none" && <Chip>{percent(v.confidence)} sure</Chip>}
+        {data.notes.map((note, i) => (
+          <span class="fine" key={`note${i}`}>
+            {note}
+          </span>
+        ))}
         {data.unknowns.map((u, i) => (
           <span class="fine" key={i}>
             {typeof u === "string" ? u : (u.text ?? [u.what, u.why].filter(Boolean).join(": "))}

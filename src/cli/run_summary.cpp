@@ -1,0 +1,113 @@
+#include "cli/run_summary.hpp"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/count.hpp"
+#include "base/statistics.hpp"
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+
+namespace tracesmith::cli {
+namespace {
+
+/// One step over all ranks that ended it.
+struct Step {
+  int64_t step = 0, busiest = -1;                                            // rank
+  uint64_t ranks = 0, took = 0, computing = 0, most = 0, communicating = 0;  // ns; medians, but for `most`
+};
+
+std::vector<Step> sumUp(const capture::CollectorStats& s) {
+  std::vector<Step> all;
+  for (const auto& [number, ranks] : s.steps) {
+    Step step;
+    step.step = number;
+    std::vector<uint64_t> took, computing, communicating;
+    for (const auto& [rank, stats] : ranks) {
+      if (stats.ns == 0) continue;
+      took.push_back(stats.ns);
+      computing.push_back(stats.computing_ns);
+      communicating.push_back(stats.communicating_ns);
+      if (stats.computing_ns >= step.most) step.most = stats.computing_ns, step.busiest = rank;
+    }
+    if (took.empty()) continue;
+    step.ranks = took.size();
+    step.took = median(took);
+    step.computing = median(computing);
+    step.communicating = median(communicating);
+    all.push_back(step);
+  }
+  return all;
+}
+
+void printSteps(const std::vector<Step>& steps) {
+  if (steps.empty()) return warn("no steps found: mark them with tracesmith.h, or with NVTX ranges named \"step 12\"");
+  std::vector<std::vector<std::string>> table = {
+      {"step", "ranks", "took", "computing", "most", "rank", "communicating"}};
+  auto time = [](uint64_t ns) { return humanNs(static_cast<double>(ns)); };
+  for (const Step& s : steps)
+    table.push_back({std::to_string(s.step), std::to_string(s.ranks), time(s.took), time(s.computing), time(s.most),
+                     s.busiest < 0 ? "" : std::to_string(s.busiest), time(s.communicating)});
+  std::fprintf(stderr, "%s", alignTable(table).c_str());
+}
+
+/// What watching has cost the job, as its probes measured it.
+std::string costText(const capture::CollectorStats& s) {
+  if (s.window_every == 0) return "watching: no process used CUDA";
+  std::string text = "watching: the GPU was recorded in " + std::to_string(s.window_steps) + " of every " +
+                     counted(s.window_every, "step");
+  if (!s.cost_percent) return text + "; what it cost is not known: too few steps were marked";
+  char cost[64];
+  std::snprintf(cost, sizeof cost, "; it cost %.2f %% of the job's time", *s.cost_percent);
+  return text + cost;
+}
+
+}  // namespace
+
+void printSummary(const capture::CollectorStats& s, const RunSummary& o) {
+  for (const std::string& n : s.notes) warn(n);
+  if (s.processes == 0)
+    warn("no process of the command used CUDA, NCCL, NVTX or tracesmith.h: the trace has no events");
+  else if (s.simulated)
+    warn("this is simulated data, not a measurement");
+  else if (!s.saw_cuda)
+    warn("no GPU records: the command did not use a GPU, or CUPTI could not be used");
+  if (o.json) {
+    std::string text;
+    JsonWriter w(text);
+    w.beginObject()
+        .field("file", o.output)
+        .field("processes", s.processes)
+        .field("records", s.records)
+        .field("kernels", s.kernels);
+    w.field("collectives", s.collectives).field("lost", s.losses);
+    if (o.watch) {
+      w.key("cost_percent");
+      s.cost_percent ? w.value(*s.cost_percent) : w.null();
+      w.field("window_every", static_cast<uint64_t>(s.window_every));
+    }
+    if (o.per_step) {
+      w.key("steps").beginArray();
+      for (const Step& step : sumUp(s)) {
+        w.beginObject().field("step", step.step).field("ranks", step.ranks).field("median_ns", step.took);
+        w.field("median_computing_ns", step.computing).field("most_computing_ns", step.most);
+        w.key("most_computing_rank");
+        step.busiest < 0 ? w.null() : w.value(step.busiest);
+        w.field("median_communicating_ns", step.communicating).endObject();
+      }
+      w.endArray();
+    }
+    w.endObject();
+    std::fprintf(stderr, "%s\n", text.c_str());
+    return;
+  }
+  if (o.per_step) printSteps(sumUp(s));
+  std::fprintf(stderr, "tracesmith: %s: %s of %s, %s, %s%s\n", o.output.c_str(), counted(s.records, "record").c_str(),
+               counted(s.processes, "process", "processes").c_str(), counted(s.kernels, "kernel").c_str(),
+               counted(s.collectives, "collective").c_str(),
+               s.losses ? (", " + humanCount(s.losses) + " lost (see the table losses)").c_str() : ", none lost");
+  if (o.watch) std::fprintf(stderr, "tracesmith: %s\n", costText(s).c_str());
+}
+
+}  // namespace tracesmith::cli
