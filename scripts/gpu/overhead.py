@@ -104,7 +104,8 @@ class Run:
         return figures
 
     def failed(self, why):
-        self.log.flush()
+        if not self.log.closed:
+            self.log.flush()
         tail = open(os.path.join(self.folder, "log"), errors="replace").read().strip().splitlines()[-3:]
         self.why = f"{why}: {' | '.join(tail)}"
         return None

@@ -77,7 +77,9 @@ TEST_F(Gloo, CleanJobHasStepsPhasesAndCollectives) {
   if (HasFatalFailure()) return;
   expectWhole();
   // Other processes of this machine may slow a rank down a little.
-  if (a_.verdict.kind == VerdictKind::rank) EXPECT_LT(a_.verdict.cost_pct, 33) << a_.verdict.text;
+  if (a_.verdict.kind == VerdictKind::rank) {
+    EXPECT_LT(a_.verdict.cost_pct, 33) << a_.verdict.text;
+  }
 }
 
 TEST_F(Gloo, LateDataOfARankIsNamed) {

@@ -254,10 +254,11 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
   }
 
   // Rows have the numbers of marked steps only. Where steps were found, the analysis has counted what is in them.
-  for (auto [a, totals] : {std::pair(&*first, &*before), std::pair(&*second, &*after)}) {
-    if (a->steps.empty() || a->steps_by == "marks") continue;
+  for (auto [whole, totals] : {std::pair(&*first, &*before), std::pair(&*second, &*after)}) {
+    if (whole->steps.empty() || whole->steps_by == "marks") continue;
     totals->all.clear();
-    for (const KernelResult& k : a->kernels) totals->all[{true, k.name}] = {static_cast<double>(k.count), k.total_us};
+    for (const KernelResult& k : whole->kernels)
+      totals->all[{true, k.name}] = {static_cast<double>(k.count), k.total_us};
   }
   // Per step and rank, so that traces of different length can be compared.
   auto share = [&](const NameTotals& t, const Analysis& analysis) {
