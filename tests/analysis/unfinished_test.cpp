@@ -53,5 +53,39 @@ TEST(Unfinished, TheLastOneIs) {
   EXPECT_NE(a.verdict.text.find("rank 1 waits in it for 8.700 s"), std::string::npos) << a.verdict.text;
 }
 
+/// Four ranks come to an all-reduce every 100 ms; the last one they all launch and nobody leaves, for `waited_ns`.
+Analysis stuckTogether(int64_t waited_ns) {
+  WrittenTrace trace;
+  const int64_t node = trace.string("node0");
+  for (int rank = 0; rank < 4; ++rank)
+    for (int seq = 0; seq <= 20; ++seq) {
+      CollectiveRow c;
+      c.ts_enqueue = int64_t{seq} * 100'000'000;
+      if (seq < 20) {
+        c.ts = c.ts_enqueue + 10'000;
+        c.dur = 50'000;
+      }
+      c.op = trace.string("all_reduce");
+      c.comm = trace.string("world");
+      c.node = node;
+      c.rank = c.group_rank = rank;
+      c.group_size = 4;
+      c.seq = seq;
+      trace.add(c);
+    }
+  trace.recordedUntil(2'000'000'000 + waited_ns, node);
+  return trace.analyzed();
+}
+
+TEST(Unfinished, WhereAllAreInItNobodyIsNamed) {
+  const Analysis a = stuckTogether(7'000'000'000);
+  EXPECT_EQ(a.verdict.cause, Cause::hang) << a.verdict.text;
+  EXPECT_EQ(a.verdict.rank, kNull);
+  EXPECT_NE(a.verdict.text.find("all 4 ranks are in all_reduce 20 of world and nothing has ended for 7.000 s"),
+            std::string::npos)
+      << a.verdict.text;
+  EXPECT_NE(stuckTogether(500'000'000).verdict.cause, Cause::hang) << "it may end yet";
+}
+
 }  // namespace
 }  // namespace tracesmith::analysis

@@ -144,7 +144,15 @@ class Analyzer {
 
   /// The one pass over all events, rank by rank.
   Status eachEvent(const TraceSteps& steps, const KernelReference& reference, const model::CommRules& rules) {
+    Result<Coverage> coverage = Coverage::load(reader_, *names_);
+    if (!coverage) return coverage.status();
     FigureContext context(*names_, steps, reference, rules);
+    if (!coverage->whole()) {
+      context.coverage = &*coverage;
+      out_.notes.push_back(
+          "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
+          "in which it was");
+    }
     context.host_only = job_.host_only = !hasDeviceWork(reader_);
     HtaAnalysis hta(*names_, steps);
     RankRowsOptions options;

@@ -213,7 +213,7 @@ void sumUpSteps(JobData& job, StepSource source, Analysis& out) {
         s.slowest_us = us(f.end - f.ts);
         s.slowest_rank = job.rankOf(r.process);
       }
-      out.breakdown.push_back(breakdownOf(job, r, f));
+      if (f.known()) out.breakdown.push_back(breakdownOf(job, r, f));
     }
   }
   std::vector<double> all;

@@ -28,7 +28,7 @@ Series seriesOf(const JobData& job, Value value) {
     std::vector<double> row(job.steps.size(), kUnknown);
     for (const StepFigures& f : rank.steps) {
       auto column = std::lower_bound(job.steps.begin(), job.steps.end(), f.step);
-      if (column != job.steps.end() && *column == f.step)
+      if (column != job.steps.end() && *column == f.step && f.known())
         row[static_cast<size_t>(column - job.steps.begin())] = value(f);
     }
     out.rows.push_back(std::move(row));

@@ -132,7 +132,8 @@ class Figures {
       const HostCall* launch = e.correlation == kNull ? nullptr : launches_.find(e.correlation);
       if (busy_until != INT64_MIN && e.ts > busy_until && launch && launch->ts > busy_until) late(busy_until, e.ts);
       StepFigures* const f = stepAt(e.ts);
-      if (f && busy_until != INT64_MIN && e.ts > busy_until && busy_until >= out_.steps.front().ts)
+      if (f && busy_until != INT64_MIN && e.ts > busy_until && busy_until >= out_.steps.front().ts &&
+          missing(busy_until, e.ts) == 0)
         gap(*f, e.ts - busy_until);
       busy_until = std::max(busy_until, e.end);
       if (f && e.type == EventType::kernel && e.name != kNoName) count(*f, e);
@@ -195,6 +196,10 @@ class Figures {
     sum.ns += e.end - e.ts;
   }
 
+  int64_t missing(int64_t from, int64_t to) const {
+    return c_.coverage ? c_.coverage->missing(rows_.process, from, to) : 0;
+  }
+
   void gap(const StepFigures& f, int64_t ns) {
     DeviceWork* const early_work = early(f);
     Gaps& g = early_work ? early_work->gaps : out_.work.gaps;
@@ -204,6 +209,7 @@ class Figures {
 
   /// The device had nothing to do, and nothing was launched yet.
   void late(int64_t from, int64_t to) {
+    if (missing(from, to) > 0) return;
     if (!parts_.empty()) late_.push_back({from, to});
     if (out_.steps.empty()) return;
     stepAt(from);
@@ -252,6 +258,8 @@ class Figures {
     for (StepFigures& f : steps) {
       f.idle_ns = f.end - f.ts - f.other_ns - f.data_ns - f.exposed_comm_ns;
       for (int64_t ns : f.phase_ns) f.idle_ns -= ns;
+      f.missing_ns = missing(f.ts, f.end);
+      f.idle_ns = std::max<int64_t>(0, f.idle_ns - f.missing_ns);
       if (!c_.host_only) continue;
       f.host_late_ns = f.idle_ns + f.data_ns;
       f.own_ns = static_cast<double>(f.computeNs());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/collectives/collective_parts.hpp"
+#include "analysis/rows/coverage.hpp"
 #include "analysis/rows/kernel_reference.hpp"
 #include "analysis/rows/launch_order.hpp"
 #include "analysis/rows/launches.hpp"
@@ -27,9 +28,12 @@ struct StepFigures {
   int64_t data_ns = 0;       ///< copies and sets with nothing else, and waiting for the data loader
   int64_t copy_ns = 0;       ///< of that, copies and sets
   int64_t exposed_comm_ns = 0, hidden_comm_ns = 0, idle_ns = 0;
+  int64_t missing_ns = 0;                 ///< in which the GPU was not recorded: in none of the others
   int64_t host_late_ns = 0;               ///< idle, and the next work was not even launched
   double actual_ns = 0, expected_ns = 0;  ///< computation kernels, and what they take as a rule
   double own_ns = 0;                      ///< kernels that no other rank launches in this shape
+  /// Enough of it was recorded to say where its time went.
+  bool known() const { return step == trace::kNull || 2 * missing_ns <= end - ts; }
   int64_t computeNs() const { return phase_ns[0] + phase_ns[1] + phase_ns[2] + other_ns; }
 };
 
@@ -70,6 +74,7 @@ struct FigureContext {
   const Names& names;
   const TraceSteps& steps;
   const KernelReference& reference;
+  const Coverage* coverage = nullptr;         ///< nullptr: everything was recorded
   std::vector<Phase> phases;                  ///< by name
   std::vector<uint8_t> wanted;                ///< by name: is a phase
   std::vector<uint8_t> optimizer;             ///< by name: is a kernel of an optimizer

@@ -104,29 +104,49 @@ std::optional<Unfinished> findUnfinished(const Reader& reader, const Names& name
   }
   const Key* first = nullptr;
   const Operation* found = nullptr;
+  const Key* first_stuck = nullptr;  // the same for those that all have come to
+  const Operation* stuck = nullptr;
   for (const auto& [key, o] : open) {
     const Kind& kind = key.first;
-    if (o.last_enqueue == kNull || o.group_size < 0 || static_cast<int64_t>(o.ranks.size()) >= o.group_size) continue;
+    if (o.last_enqueue == kNull || o.group_size < 0) continue;
     // Recording began while it ran, or its record was lost: what came after it has ended.
     const int64_t last = ended[kind];
     if (last > key.second || (last == key.second && (isPair(kind.op) || endsTogether(kind.op)))) continue;
+    if (static_cast<int64_t>(o.ranks.size()) >= o.group_size) {
+      if (endsTogether(kind.op) && o.group_size > 1 && (!stuck || o.last_enqueue < stuck->last_enqueue)) {
+        first_stuck = &key;
+        stuck = &o;
+      }
+      continue;
+    }
     if (!found || o.last_enqueue < found->last_enqueue) {
       first = &key;
       found = &o;
     }
+  }
+  const bool nobody_missing = !found && stuck;
+  if (nobody_missing) {
+    first = first_stuck;
+    found = stuck;
   }
   if (!found) return {};
   const int64_t end = std::max(endOf<EventRow>(reader, names, found->last_node, events::node, events::ts),
                                endOf<MetricRow>(reader, names, found->last_node, metrics::node, metrics::ts));
   Unfinished out;
   if (end == kNull) return {};
-  out.waited_ns = clockOf(job.clocks, table.domain(found->last_process)).toReference(end) - found->last_enqueue;
+  int64_t since = found->last_enqueue;
+  // A host may be far ahead of its GPU: what counts is how long nothing has ended.
+  if (nobody_missing)
+    for (const Part& p : table.parts) since = std::max(since, p.end);
+  out.waited_ns = clockOf(job.clocks, table.domain(found->last_process)).toReference(end) - since;
   if (out.waited_ns < std::max(kLeastWaitNs, kWaits * table.longest_ns)) return {};
   const Kind& kind = first->first;
   out.comm = names.text(kind.comm);
   out.op = names.text(found->op);
   out.seq = first->second;
   out.entered.assign(found->ranks.begin(), found->ranks.end());
+  out.all_entered = nobody_missing;
+  if (nobody_missing) return out;
   if (isPair(kind.op)) {
     const bool sent = found->ranks.contains(kind.from);
     out.op = sent ? "recv" : "send";
@@ -168,6 +188,18 @@ void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict) {
   verdict.cause = Cause::hang;
   verdict.cost_pct = kUnknown;
   verdict.confidence = seen ? 0.9 : 0.5;
+  verdict.next = adviceOf(Cause::hang);
+  if (op.all_entered) {
+    verdict.kind = VerdictKind::none;
+    verdict.confidence = 0.8;
+    verdict.text = "the job hangs: all " + std::to_string(op.entered.size()) + " ranks are in " + op.op + " " +
+                   std::to_string(op.seq) + " of " + op.comm + " and nothing has ended for " +
+                   humanNs(static_cast<double>(op.waited_ns)) + " at the end of the recording; nobody is missing";
+    verdict.next =
+        "look at what moves the data: links and network (tracesmith topo, tracesmith top), the GPUs (nvidia-smi, Xid "
+        "messages in the kernel's log), NCCL's own log (NCCL_DEBUG=INFO)";
+    return;
+  }
   const std::string peer =
       op.peer == kNull ? "" : (op.op == "send" ? " to rank " : " from rank ") + std::to_string(op.peer);
   verdict.text = "the job hangs: " + (op.missing.empty() ? "somebody" : list(op.missing, true)) + " never arrived at " +

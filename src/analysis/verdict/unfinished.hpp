@@ -16,11 +16,13 @@ struct Unfinished {
   int64_t seq = 0;
   int64_t peer = trace::kNull;            ///< of a send or receive that did not come: the rank that waits for it
   std::vector<int64_t> entered, missing;  ///< ranks
+  bool all_entered = false;               ///< nobody is missing
   int64_t waited_ns = 0;                  ///< the last to come, until the last row of its node
 };
 
-/// The first operation of the trace that ranks waited in to its end while others had not launched it; nothing where all
-/// were there, or where the wait was no longer than waits of this job are. After match() and settle().
+/// The first operation of the trace that ranks waited in to its end while others had not launched it; else the first
+/// that all had launched and none left, where nothing has ended since (then nobody is missing). Nothing where the wait
+/// was no longer than waits of this job are. After match() and settle().
 std::optional<Unfinished> findUnfinished(const trace::Reader& reader, const Names& names, const JobData& job,
                                          int world_size);
 /// The verdict on such a trace; what was found else is not forgotten.

@@ -1,0 +1,25 @@
+// When the GPU's work of a process was not recorded. Nobody may take such a stretch for idleness.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "analysis/rows/intervals.hpp"
+#include "analysis/rows/names.hpp"
+#include "tracesmith/trace/reader.hpp"
+
+namespace tracesmith::analysis {
+
+class Coverage {
+ public:
+  static Result<Coverage> load(const trace::Reader& reader, const Names& names);
+  bool whole() const { return off_.empty(); }
+  /// How much of [from, to) was not recorded, raw clock.
+  int64_t missing(int64_t process, int64_t from, int64_t to) const;
+
+ private:
+  std::map<int64_t, std::vector<Interval>> off_;  // by process, in order
+};
+
+}  // namespace tracesmith::analysis
