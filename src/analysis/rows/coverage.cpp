@@ -48,7 +48,7 @@ int64_t Coverage::missing(int64_t process, int64_t from, int64_t to) const {
   if (found == off_.end()) return 0;
   int64_t sum = 0;
   for (auto gap = std::lower_bound(found->second.begin(), found->second.end(), from,
-                                   [](const Interval& i, int64_t at) { return i.to <= at; });
+                                   [](const Interval&i, int64_t at) { return i.to <= at; });
        gap != found->second.end() && gap->from < to; ++gap)
     sum += std::min(to, gap->to) - std::max(from, gap->from);
   return sum;
