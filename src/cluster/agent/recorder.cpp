@@ -227,8 +227,8 @@ void Recorder::clockRow(bool always) {
   const int64_t moved = std::abs(m.offset_ns - predicted);
   const bool better = m.bound_ns < written_clock_.bound_ns / 2;
   // While nobody answers, the rate of our clock is less and less sure: the bound written before holds no longer.
-  const bool worse =
-      m.valid() && m.bound_ns > written_clock_.bound_ns + std::max<int64_t>(1000, written_clock_.bound_ns / 2);
+  const bool worse = m.valid() && written_clock_.valid() &&
+                     m.bound_ns - written_clock_.bound_ns > std::max<int64_t>(1000, written_clock_.bound_ns / 2);
   if (!always && !better && !worse && m.at_ns - written_clock_.at_ns < kClockNs &&
       moved < std::max<int64_t>(1000, m.bound_ns / 8))
     return;
