@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 
+#include "analysis/summary/summarize.hpp"
+#include "base/count.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/libraries.hpp"
@@ -21,7 +23,7 @@ namespace {
 enum class Format { kPerfetto, kChrome, kCsv, kJson, kParquet };
 
 struct Options {
-  std::string file, out, format, table;
+  std::string file, out, format, table, keep;
   bool strict = false;
   SelectionOptions selection;
 };
@@ -121,7 +123,31 @@ int exportTo(const Options& o, const trace::Reader& reader, const trace::Selecti
   return 0;
 }
 
+/// Not another format: less of it.
+int exportSummary(const Options& o) {
+  if (o.out == "-" || !o.format.empty() || !o.table.empty() || !o.selection.none())
+    return usage("export",
+                 "--keep summary writes a trace into a file: it takes no --format, no --table and no selection");
+  std::error_code ignored;
+  if (std::filesystem::equivalent(o.file, o.out, ignored))
+    return usage("export", "the output would overwrite " + o.file);
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
+  if (!reader) return fail(reader.status());
+  trace::WriterOptions options;
+  options.whole_or_absent = true;
+  Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(o.out, options);
+  if (!writer) return fail(writer.status());
+  Result<analysis::SummaryStats> kept = analysis::summarize(**reader, **writer);
+  if (!kept) return fail(kept.status());
+  if (int code = finish(**reader, o.strict); code != 0) return code;
+  if (Status s = (*writer)->close(); !s) return fail(s);
+  report(o.out, counted(kept->rank_steps, "step of a rank", "steps of ranks") + ", " + humanCount(kept->kept) + " of " +
+                    humanCount(kept->events) + " events kept, ");
+  return 0;
+}
+
 int run(const Options& o) {
+  if (!o.keep.empty()) return exportSummary(o);
   std::optional<Format> format = formatOf(o);
   if (!format)
     return usage("export", "'" + o.out + "' has no known ending: add --format perfetto, chrome, csv, json or parquet");
@@ -157,6 +183,12 @@ void addExport(Command& app) {
       .type("FORMAT")
       .check(oneOf({"perfetto", "chrome", "csv", "json", "parquet"}));
   command.option("--table", o->table, "Table to write as csv, json or parquet (default: events)").type("TABLE");
+  command
+      .option("--keep", o->keep,
+              "Write a trace (OUT.sbt) that keeps less: 'summary' keeps for each rank and step where the time went and "
+              "one row for each name of its events")
+      .type("WHAT")
+      .check(oneOf({"summary"}));
   o->selection.add(command);
   command.flag("--strict", o->strict, "Write nothing and exit with 1 if a part of the trace cannot be read");
   command.footer(

@@ -15,6 +15,7 @@
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
 #include "cli/commands.hpp"
+#include "cli/recording.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string output;
+  std::string output, keep;
   int64_t pid = 0;
   bool all = false, json = false, in_flight = false;
   double last_s = 0, duration_s = 0;
@@ -98,9 +99,9 @@ int record(const Options& o) {
   if (!base) return fail(base.status());
   trace::WriterOptions options;
   options.whole_or_absent = true;
-  Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(o.output, options);
-  if (!writer) return fail(writer.status());
-  capture::Collector collector(**writer, capture::hostName());
+  Result<Recording> recording = Recording::create(o.output, o.keep, options);
+  if (!recording) return fail(recording.status());
+  capture::Collector collector(recording->writer(), capture::hostName());
   size_t busy = 0;
   for (const std::string& path : rings(*base)) {
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
@@ -127,6 +128,7 @@ int record(const Options& o) {
     for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
     while (taken && !g_stop && collector.alive() > 0 && rawClock() - begin < span) {
       taken = collector.drain();
+      if (Status s = recording->keepUp(collector); !s) return fail(s);
       progress.update(rawClock() - begin, span);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -134,7 +136,7 @@ int record(const Options& o) {
   }
   if (!taken) return fail(taken.status());
   if (Status s = collector.finish(); !s) return fail(s);
-  if (Status s = (*writer)->close(); !s) return fail(s);
+  if (Status s = recording->close(); !s) return fail(s);
   const capture::CollectorStats& s = collector.stats();
   if (s.simulated) warn("this is simulated data, not a measurement");
   if (o.json) {
@@ -168,6 +170,7 @@ void addRecord(Command& app) {
       .type("SECONDS")
       .check(positive());
   command.option("-d,--duration", o->duration_s, "Save the next SECONDS").type("SECONDS").check(positive());
+  Recording::addKeep(command, o->keep);
   command.flag("--in-flight", o->in_flight,
                "Print the NCCL operations in flight and their age, instead of writing a trace");
   command.flag("--json", o->json, "Print the summary, or the operations, as JSON");

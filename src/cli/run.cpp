@@ -22,6 +22,7 @@
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
 #include "cli/commands.hpp"
+#include "cli/recording.hpp"
 #include "cli/run_summary.hpp"
 #include "hardware/node/recorder.hpp"
 
@@ -33,7 +34,7 @@ namespace fs = std::filesystem;
 constexpr auto kPeriod = std::chrono::milliseconds(20);
 
 struct Options {
-  std::string output, mode, window, budget;  // mode: "" until it is chosen
+  std::string output, mode, window, budget, keep;  // mode: "" until it is chosen
   bool proxy = false, graph_nodes = false, per_step = false, no_telemetry = false, json = false;
   int flight_s = 0;
   std::vector<std::string> command;
@@ -223,9 +224,9 @@ int run(Options o) {
   RingFolder folder;
   if (Status s = folder.create(); !s) return fail(s);
   if (o.output.empty()) o.output = fs::path(o.command[0]).filename().string() + ".sbt";
-  Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(o.output);
-  if (!writer) {
-    (void)fail(writer.status());
+  Result<Recording> recording = Recording::create(o.output, o.keep);
+  if (!recording) {
+    (void)fail(recording.status());
     // A wrong name is a mistake to mend; a full disk must not cost the command its run.
     if (::access(o.output.c_str(), W_OK) != 0 || fs::is_directory(o.output)) return 1;
     warn("the command runs without being recorded");
@@ -236,7 +237,7 @@ int run(Options o) {
   if (Status s = command.start(o.command); !s) return fail(s);
 
   const bool flight = o.flight_s > 0;
-  capture::Collector collector(**writer, capture::hostName());
+  capture::Collector collector(recording->writer(), capture::hostName());
   if (o.per_step) collector.sumUpSteps();
   // A flight recorder keeps seconds, and telemetry beside it would grow for days.
   std::unique_ptr<hardware::TelemetryRecorder> telemetry;
@@ -244,7 +245,7 @@ int run(Options o) {
     hardware::SamplerOptions sampling;
     sampling.places = hardware::Places::fromEnvironment();
     sampling.places.node = capture::hostName();
-    telemetry = std::make_unique<hardware::TelemetryRecorder>(**writer, sampling);
+    telemetry = std::make_unique<hardware::TelemetryRecorder>(recording->writer(), sampling);
     telemetry->start();
     collector.leaveOutNode();
   }
@@ -253,6 +254,7 @@ int run(Options o) {
     followNew(collector, folder.path(), !flight);
     if (flight || !collecting) return;
     if (Result<size_t> n = collector.drain(); !n) collecting = n.status();
+    if (collecting) collecting = recording->keepUp(collector);
   };
   while (command.running()) {
     collect();
@@ -274,7 +276,7 @@ int run(Options o) {
   if (telemetry)
     if (Status s = telemetry->stop(); !s && collecting) collecting = s;
   if (collecting) collecting = collector.finish();
-  if (collecting) collecting = (*writer)->close();
+  if (collecting) collecting = recording->close();
   tellFailures(folder.path());
   if (left > 0) warn(counted(left, "process", "processes") + " of the command still running: no longer recorded");
   if (!collecting)
@@ -307,6 +309,7 @@ void addRun(Command& app) {
               "In watch mode: how much longer the job may take for being watched. The probe compares steps with and "
               "without records, and doubles N until it keeps to it")
       .type("PERCENT");
+  Recording::addKeep(command, o->keep);
   command.flag("--proxy", o->proxy, "Also record NCCL's network transfers (proxy operations)");
   command.flag("--graph-nodes", o->graph_nodes,
                "Record each kernel inside a CUDA graph, instead of one row per graph launch (costs more)");

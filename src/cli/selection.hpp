@@ -15,6 +15,7 @@ struct SelectionOptions {
   std::vector<std::string> types;
 
   void add(Command& command);
+  bool none() const { return from.empty() && to.empty() && ranks.empty() && devices.empty() && types.empty(); }
   /// Relative times count from the first event of the trace. `clock`: the one that rows shall be on, if any.
   Result<trace::Selection> resolve(const trace::Reader& reader, const trace::CommonClock* clock = nullptr) const;
 };

@@ -53,7 +53,8 @@ std::optional<Span> BlockSpans::of(const Block& block) {
 }
 
 bool isWork(const TableInfo& table) {
-  return &table == &tableOf<EventRow>() || &table == &tableOf<CollectiveRow>() || &table == &tableOf<StepRow>();
+  return &table == &tableOf<EventRow>() || &table == &tableOf<CollectiveRow>() || &table == &tableOf<StepRow>() ||
+         &table == &tableOf<StepSummaryRow>() || &table == &tableOf<EventSummaryRow>();
 }
 
 std::optional<Span> recordingSpan(const Reader& reader, const Clocks& clocks) {

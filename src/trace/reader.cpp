@@ -33,6 +33,7 @@ bool Block::zone(int column, int64_t& low, int64_t& high) const {
 }
 
 uint64_t Block::types() const {
+  static_assert(static_cast<int>(events::type) == static_cast<int>(event_summaries::type));
   const ColumnEntry* e = find(events::type);
   return e ? static_cast<uint64_t>(e->zone_low) : 0;
 }

@@ -71,13 +71,16 @@ Result<PartTable> loadParts(const Reader& reader, const Names& names) {
   std::vector<OpKind> ops;
   for (uint32_t n = 0; n < names.size(); ++n) ops.push_back(model::opKind(names.text(n)));
   namespace c = collectives;
-  const std::vector<int> columns = {c::ts,          c::dur,  c::op,     c::comm,       c::seq,   c::node, c::rank,
-                                    c::group_size,  c::peer, c::bytes,  c::algo,       c::step,  c::pid,  c::ts_enqueue,
-                                    c::correlation, c::name, c::stream, c::group_rank, c::device};
+  const std::vector<int> columns = {
+      c::ts,     c::dur,        c::op,     c::comm,    c::seq,   c::node,       c::rank,          c::group_size,
+      c::peer,   c::bytes,      c::algo,   c::step,    c::pid,   c::ts_enqueue, c::correlation,   c::name,
+      c::stream, c::group_rank, c::device, c::exposed, c::slack, c::host_late,  c::host_late_end, c::blocks};
   std::vector<uint32_t> placed_peers;
   int64_t last_rank = kNull, last_device = kNull, last_placed = kNull;  // rows of a rank follow each other
   table.parts.reserve(reader.rows(tableOf<CollectiveRow>()));
+  uint32_t number = 0;
   TS_TRY(eachRow<CollectiveRow>(reader, names, columns, [&](const CollectiveRow& row, auto&&) {
+    const uint32_t own_number = number++;
     if (row.rank != kNull && row.device != kNull && (row.rank != last_rank || row.device != last_device))
       table.device_of[last_rank = row.rank] = last_device = row.device;
     if (row.dur != kNull) table.longest_ns = std::max(table.longest_ns, row.dur);
@@ -85,8 +88,15 @@ Result<PartTable> loadParts(const Reader& reader, const Names& names) {
     const bool ended = row.ts != kNull && row.dur != kNull && !__builtin_add_overflow(row.ts, row.dur, &end);
     if (!ended && row.ts != kNull) return;
     Part p;
+    p.row = own_number;
     p.ts = row.ts;
     p.end = end;
+    auto told = [](int64_t v) { return v == kNull ? 0 : v; };
+    p.exposed_ns = told(row.exposed);
+    p.slack_ns = told(row.slack);
+    p.late_before_ns = told(row.host_late);
+    p.late_ns = told(row.host_late_end);
+    p.blocks = told(row.blocks) != 0;
     p.seq = row.seq;
     p.bytes = row.bytes;
     p.enqueue = row.ts_enqueue;

@@ -35,6 +35,7 @@ struct Part {
   uint32_t algo = kNoName;
   uint32_t kernel = kNoName;
   uint32_t instance = UINT32_MAX;  ///< it belongs to, after match()
+  uint32_t row = UINT32_MAX;       ///< of `collectives`, in file order; UINT32_MAX: recognised by its kernel
   int32_t stream = -1;
   OpKind op = OpKind::other;
   bool exchange = false;  ///< made of sends and receives by mergeExchanges()
@@ -87,6 +88,7 @@ struct PartTable {
   std::map<int64_t, std::string> node_of;                   ///< by process, where it is known
 
   std::vector<OpenPart> open;
+  std::vector<Part> merged;              ///< what mergeExchanges() made one of, as they were
   int64_t longest_ns = 0;                ///< of all parts
   std::map<int64_t, int64_t> device_of;  ///< by rank, where `collectives` says it
 

@@ -48,6 +48,7 @@ void mergeExchanges(PartTable& table) {
       whole.bytes = 0;
       for (; i < end; ++i) {
         const Part& p = table.parts[i];
+        table.merged.push_back(p);
         if (p.op == OpKind::send && p.bytes != kNull) whole.bytes += p.bytes;
         if (p.enqueue != kNull) whole.enqueue = std::min(whole.enqueue, p.enqueue);
         if (p.seq != whole.seq) uneven.insert(p.comm);

@@ -20,9 +20,7 @@ KernelReference KernelReference::sample(const Reader& reader, const Names& names
   for (size_t i = 0; i < take; ++i) blocks[i] = blocks[i * all / take];
   blocks.resize(take);
   int64_t first = kNull;
-  while (rows.next()) {
-    const EventRow& row = rows.row();
-    if (row.dur == kNull) continue;
+  auto add = [&](const auto& row, int64_t total, int64_t count) {
     auto number = [](int64_t slot) { return slot == kNull ? kNoName : static_cast<uint32_t>(slot); };
     const int64_t process = row.rank != kNull ? row.rank : row.pid != kNull ? -1 - row.pid : INT64_MIN;
     Mean& m = out.means_[key(number(row.name), number(row.launch))];
@@ -30,8 +28,21 @@ KernelReference KernelReference::sample(const Reader& reader, const Names& names
     m.several |= m.process != process;
     if (first == kNull) first = process;
     out.alone_ &= first == process;
-    m.mean += (static_cast<double>(row.dur) - m.mean) / ++m.count;
+    m.count += static_cast<uint64_t>(count);
+    m.mean += (static_cast<double>(total) - static_cast<double>(count) * m.mean) / static_cast<double>(m.count);
+  };
+  if (reader.rows(tableOf<EventSummaryRow>()) > 0) {  // all are counted there
+    namespace e = event_summaries;
+    RowCursor<EventSummaryRow> sums(reader, {e::type, e::name, e::launch, e::rank, e::pid, e::count, e::total}, {},
+                                    &names);
+    while (sums.next())
+      if (const EventSummaryRow& row = sums.row();
+          row.type == static_cast<int64_t>(EventType::kernel) && row.count > 0 && row.total != kNull)
+        add(row, row.total, row.count);
+    return out;
   }
+  while (rows.next())
+    if (const EventRow& row = rows.row(); row.dur != kNull) add(row, row.dur, 1);
   return out;
 }
 

@@ -15,7 +15,7 @@ class KernelReference {
   static KernelReference sample(const trace::Reader& reader, const Names& names);
   struct Mean {
     double mean = 0;  ///< ns
-    uint32_t count = 0;
+    uint64_t count = 0;
     int64_t process = 0;   ///< who launched the first
     bool several = false;  ///< others launch it too: it can be compared
   };

@@ -188,9 +188,14 @@ bool hasDeviceWork(const Reader& reader) {
   uint64_t work = 0;
   for (EventType type : {EventType::kernel, EventType::memcpy, EventType::memset, EventType::graph})
     work |= 1ull << static_cast<int>(type);
-  for (const Block* block : reader.blocks(tableOf<EventRow>()))
-    if (block->types() & work) return true;
+  for (const TableInfo* table : {&tableOf<EventRow>(), &tableOf<EventSummaryRow>()})
+    for (const Block* block : reader.blocks(*table))
+      if (block->types() & work) return true;
   return false;
+}
+
+bool isSummary(const Reader& reader) {
+  return reader.rows(tableOf<StepSummaryRow>()) + reader.rows(tableOf<EventSummaryRow>()) > 0;
 }
 
 size_t threadsOf(size_t asked) { return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency()); }

@@ -64,6 +64,9 @@ Status eachRank(const trace::Reader& reader, const Names& names, const RankRowsO
 /// False: nothing in the trace ran on a device.
 bool hasDeviceWork(const trace::Reader& reader);
 
+/// Whether the trace is what `--keep summary` keeps: most of its events are only counted.
+bool isSummary(const trace::Reader& reader);
+
 size_t threadsOf(size_t asked);
 
 }  // namespace tracesmith::analysis

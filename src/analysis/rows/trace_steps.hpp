@@ -17,6 +17,7 @@ struct RankStep {
 
 /// How the steps of a trace are known, best first. `windows`: they are not, these are only stretches of time.
 enum class StepSource : uint8_t { marks, operations, kernels, windows, none };
+constexpr const char* kStepSources[] = {"marks", "operations", "kernels", "windows", "none"};
 
 struct TraceSteps {
   std::map<int64_t, std::vector<RankStep>> by_process;      ///< by ts

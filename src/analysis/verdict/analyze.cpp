@@ -27,21 +27,23 @@ class Analyzer {
  public:
   Analyzer(const Reader& reader, const AnalyzeOptions& options) : reader_(reader), options_(options) {}
 
-  Result<Analysis> run() {
-    model::CommRules rules;
-    if (!options_.comm_rules.empty()) TS_TRY(rules.addFile(options_.comm_rules));
+  /// What is known rank by rank. `window_ns`: of ranks without marked steps, see FigureContext; 0: steps are found.
+  Status load(int64_t window_ns = 0) {
+    if (!options_.comm_rules.empty()) TS_TRY(rules_.addFile(options_.comm_rules));
     Result<Names> names = Names::load(reader_);
     if (!names) return names.status();
-    names_ = &*names;
-    Result<TraceSteps> steps = TraceSteps::load(reader_, *names);
+    names_ = std::make_unique<Names>(std::move(*names));
+    summary_ = isSummary(reader_);
+    window_ns_ = window_ns;
+    Result<TraceSteps> steps = TraceSteps::load(reader_, *names_);
     if (!steps) return steps.status();
     std::future<KernelReference> reference =
         std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
-                   [&] { return KernelReference::sample(reader_, *names); });
-    Result<PartTable> table = loadParts(reader_, *names);
+                   [&] { return KernelReference::sample(reader_, *names_); });
+    Result<PartTable> table = loadParts(reader_, *names_);
     if (!table) return table.status();
     job_.table = std::move(*table);
-    Result<Rejoined> rejoined = rejoinKernels(reader_, *names, job_.table);
+    Result<Rejoined> rejoined = summary_ ? Rejoined() : rejoinKernels(reader_, *names_, job_.table);
     if (!rejoined) return rejoined.status();
     mergeExchanges(job_.table);
     if (rejoined->moved + rejoined->without > 0)
@@ -50,7 +52,7 @@ class Analyzer {
                            (rejoined->without ? "; for " + std::to_string(rejoined->without) +
                                                     " more no kernel was found, and they were left out"
                                               : ""));
-    if (steps->by_process.empty()) {
+    if (steps->by_process.empty() && !summary_ && window_ns_ == 0) {
       bool kernels = false;
       for (const Block* b : reader_.blocks(tableOf<EventRow>()))
         kernels |= b->types() >> static_cast<int>(EventType::kernel) & 1;
@@ -64,13 +66,15 @@ class Analyzer {
     if (!clocks) return clocks.status();
     job_.clocks = std::move(*clocks);
     if (const auto span = sync::recordingSpan(reader_, job_.clocks)) out_.duration_us = us(span->end - span->start);
-    Result<Telemetry> telemetry = Telemetry::load(reader_, *names);
+    Result<Telemetry> telemetry = Telemetry::load(reader_, *names_);
     if (!telemetry) return telemetry.status();
     job_.telemetry = std::move(*telemetry);
     TS_TRY(sideTables());
     const KernelReference usual = reference.get();
-    TS_TRY(eachEvent(*steps, usual, rules));
     source_ = steps->source;
+    if (window_ns_ > 0 && steps->by_process.empty()) source_ = StepSource::windows;
+    if (summary_) return eachSummary(*steps, usual);
+    TS_TRY(eachEvent(*steps, usual));
     if (steps->try_kernels) {
       size_t found = 0;
       for (const RankFigures& r : job_.ranks) found += r.by_kernels;
@@ -78,17 +82,24 @@ class Analyzer {
         // Steps of some ranks cannot be compared with stretches of others.
         steps->try_kernels = false;
         for (Part& p : job_.table.parts) p.step = -1;
-        TS_TRY(eachEvent(*steps, usual, rules));
+        TS_TRY(eachEvent(*steps, usual));
       } else if (found > 0) {
         source_ = StepSource::kernels;
       }
     }
     addParts(job_.table, std::move(recognised_));
     if (source_ == StepSource::operations || source_ == StepSource::kernels) numberFoundSteps(job_);
-    TS_TRY(match(reader_, *names, job_.table));
+    return {};
+  }
+
+  /// For those who write it down elsewhere.
+  RankData take() { return {std::move(*names_), std::move(job_), source_, std::move(comm_)}; }
+
+  Result<Analysis> run() {
+    TS_TRY(load());
+    TS_TRY(match(reader_, *names_, job_.table));
     clocksAndTimes();
-    static constexpr const char* kSources[] = {"marks", "operations", "kernels", "windows", "none"};
-    out_.steps_by = kSources[static_cast<int>(source_)];
+    out_.steps_by = kStepSources[static_cast<int>(source_)];
     sumUpSteps(job_, source_, out_);
     leaveOutStartUp(job_, source_);
     out_.job_us = job_.step_ns > 0 ? us(job_.end - job_.start) : out_.duration_us;
@@ -102,10 +113,10 @@ class Analyzer {
     out_.kernels = largestKernels(job_, *names_, comm_, options_.kernels);
     say();
     out_.verdict = makeVerdict(job_, out_);
-    if (const auto unfinished = findUnfinished(reader_, *names, job_, out_.world_size))
+    if (const auto unfinished = findUnfinished(reader_, *names_, job_, out_.world_size))
       sayHang(*unfinished, job_, out_.verdict);
     if (options_.excerpt) {
-      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, rules, job_, roots_, out_.verdict.rank);
+      Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, rules_, job_, roots_, out_.verdict.rank);
       if (!excerpt) return excerpt.status();
       out_.excerpt = std::move(*excerpt);
     }
@@ -143,10 +154,11 @@ class Analyzer {
   }
 
   /// The one pass over all events, rank by rank.
-  Status eachEvent(const TraceSteps& steps, const KernelReference& reference, const model::CommRules& rules) {
+  Status eachEvent(const TraceSteps& steps, const KernelReference& reference) {
     Result<Coverage> coverage = Coverage::load(reader_, *names_);
     if (!coverage) return coverage.status();
-    FigureContext context(*names_, steps, reference, rules);
+    FigureContext context(*names_, steps, reference, rules_);
+    if (steps.by_process.empty()) context.window_ns = window_ns_;
     if (!coverage->whole()) {
       context.coverage = &*coverage;
       out_.notes.push_back(
@@ -183,6 +195,23 @@ class Analyzer {
     out_.hta = hta.finish();
     out_.events = reader_.rows(tableOf<EventRow>());
     out_.ranks = static_cast<int>(job_.ranks.size());
+    return {};
+  }
+
+  /// The same of a trace that has no events but what they add up to.
+  Status eachSummary(const TraceSteps& steps, const KernelReference& reference) {
+    FigureContext context(*names_, steps, reference, rules_);
+    job_.host_only = !hasDeviceWork(reader_);
+    Result<Summaries> found = readSummaries(reader_, context, job_.table, job_.clocks);
+    if (!found) return found.status();
+    job_.ranks = std::move(found->ranks);
+    source_ = found->source;
+    for (const model::CommRule* rule : context.rules) comm_.push_back(rule != nullptr);
+    out_.events = found->events;
+    out_.ranks = static_cast<int>(job_.ranks.size());
+    out_.notes.push_back(
+        "the trace is a summary (--keep summary): events are counted by name and step, and only those that took much "
+        "longer than usual are in it one by one");
     return {};
   }
 
@@ -327,7 +356,10 @@ class Analyzer {
 
   const Reader& reader_;
   const AnalyzeOptions& options_;
-  const Names* names_ = nullptr;
+  model::CommRules rules_;
+  std::unique_ptr<Names> names_;
+  bool summary_ = false;
+  int64_t window_ns_ = 0;
   JobData job_;
   std::vector<int32_t> roots_;
   uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks
@@ -338,6 +370,12 @@ class Analyzer {
 };
 
 }  // namespace
+
+Result<RankData> loadRanks(const Reader& reader, const AnalyzeOptions& options, int64_t window_ns) {
+  Analyzer analyzer(reader, options);
+  TS_TRY(analyzer.load(window_ns));
+  return analyzer.take();
+}
 
 Result<Analysis> analyze(const Reader& reader, const AnalyzeOptions& options) {
   Result<Analysis> result = Analyzer(reader, options).run();

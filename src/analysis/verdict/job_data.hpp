@@ -39,6 +39,26 @@ struct JobData {
   int64_t rankOf(int64_t process) const { return process >= 0 ? process : trace::kNull; }
 };
 
+/// What is known rank by rank, before ranks are compared: times of parts are raw, and there are no instances.
+struct RankData {
+  Names names;
+  JobData job;
+  StepSource source = StepSource::none;
+  std::vector<uint8_t> comm;  ///< by name: a kernel that communicates
+};
+/// `window_ns`: ranks without marked steps are divided into stretches of this length; 0: their steps are looked for.
+Result<RankData> loadRanks(const trace::Reader& reader, const AnalyzeOptions& options, int64_t window_ns);
+
+/// What the tables of a summary say of each rank.
+struct Summaries {
+  std::vector<RankFigures> ranks;  ///< by process
+  StepSource source = StepSource::none;
+  uint64_t events = 0;  ///< that were counted
+};
+Result<Summaries> readSummaries(const trace::Reader& reader, const FigureContext& context, const PartTable& parts,
+                                const sync::Clocks& clocks);
+constexpr int64_t kSummaryWindowNs = 1'000'000'000;  ///< what takes the place of a step that nobody marked
+
 /// What sets a rank apart, found without comparing clocks.
 struct RankEvidence {
   Cause cause = Cause::unknown;

@@ -22,19 +22,21 @@ std::string percent(double value) {
 
 DeviceWork deviceWork(const std::vector<RankFigures>& ranks) {
   DeviceWork out;
-  auto add = [&](const DeviceWork& w) {
-    for (const auto& [name, sum] : w.kernels) {
+  auto add = [&](const KernelSums& sums) {
+    for (const auto& [name, sum] : sums) {
       out.kernels[name].count += sum.count;
       out.kernels[name].ns += sum.ns;
     }
-    out.gaps.short_count += w.gaps.short_count;
-    out.gaps.short_ns += w.gaps.short_ns;
-    out.gaps.long_count += w.gaps.long_count;
-    out.gaps.long_ns += w.gaps.long_ns;
   };
   for (const RankFigures& r : ranks) {
-    add(r.work);
-    for (const DeviceWork& w : r.early) add(w);
+    add(r.kernels);
+    for (const KernelSums& sums : r.early) add(sums);
+    for (const StepFigures& f : r.steps) {
+      out.gaps.short_count += f.gaps.short_count;
+      out.gaps.short_ns += f.gaps.short_ns;
+      out.gaps.long_count += f.gaps.long_count;
+      out.gaps.long_ns += f.gaps.long_ns;
+    }
   }
   return out;
 }

@@ -21,8 +21,15 @@ FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelRe
 namespace {
 
 /// Steps as windows without gaps: each lasts until the next begins.
-std::vector<StepFigures> windowsOf(const std::vector<RankStep>& steps, const RankRows& rows) {
+std::vector<StepFigures> windowsOf(const std::vector<RankStep>& steps, const RankRows& rows, int64_t window_ns = 0) {
   std::vector<StepFigures> out;
+  for (int64_t at = rows.first; steps.empty() && window_ns > 0 && at < rows.last; at = out.back().end) {
+    StepFigures f;
+    f.step = at / window_ns;
+    f.ts = at;
+    f.end = std::min(rows.last, (f.step + 1) * window_ns);
+    out.push_back(f);
+  }
   for (size_t i = 0; i < steps.size(); ++i) {
     if (!out.empty() && steps[i].ts < out.back().end) continue;  // nested or doubled
     if (!out.empty()) out.back().end = steps[i].ts;
@@ -67,8 +74,7 @@ class Figures {
     timeline();
     exposures();
     std::sort(used_.begin(), used_.end());
-    auto& kernels = out_.work.kernels;
-    for (uint32_t name : used_) kernels.emplace_hint(kernels.end(), name, sums_[name]);
+    for (uint32_t name : used_) out_.kernels.emplace_hint(out_.kernels.end(), name, sums_[name]);
     return std::move(out_);
   }
 
@@ -77,7 +83,7 @@ class Figures {
     const std::vector<RankStep>& known = c_.steps.of(rows_.process);
     const bool by_operations = c_.steps.source == StepSource::operations;
     if (!by_operations && !c_.steps.try_kernels) {
-      out_.steps = windowsOf(known, rows_);
+      out_.steps = windowsOf(known, rows_, c_.window_ns);
       return;
     }
     const LaunchOrder& order = launchOrder();
@@ -184,15 +190,15 @@ class Figures {
   }
 
   /// nullptr: the step was marked, or is not one of the first.
-  DeviceWork* early(const StepFigures& f) {
+  KernelSums* early(const StepFigures& f) {
     const auto step = static_cast<size_t>(&f - out_.steps.data());
     return found_ && step < kMostWarmUp ? &out_.early[step] : nullptr;
   }
 
   void count(const StepFigures& f, const DeviceEvent& e) {
-    DeviceWork* const early_work = early(f);
-    KernelSum& sum = early_work ? early_work->kernels[e.name] : sums_[e.name];
-    if (sum.count++ == 0 && !early_work) used_.push_back(e.name);
+    KernelSums* const early_sums = early(f);
+    KernelSum& sum = early_sums ? (*early_sums)[e.name] : sums_[e.name];
+    if (sum.count++ == 0 && !early_sums) used_.push_back(e.name);
     sum.ns += e.end - e.ts;
   }
 
@@ -200,9 +206,8 @@ class Figures {
     return c_.coverage ? c_.coverage->missing(rows_.process, from, to) : 0;
   }
 
-  void gap(const StepFigures& f, int64_t ns) {
-    DeviceWork* const early_work = early(f);
-    Gaps& g = early_work ? early_work->gaps : out_.work.gaps;
+  static void gap(StepFigures& f, int64_t ns) {
+    Gaps& g = f.gaps;
     ++(ns <= Gaps::kShort ? g.short_count : g.long_count);
     (ns <= Gaps::kShort ? g.short_ns : g.long_ns) += ns;
   }

@@ -18,6 +18,13 @@
 
 namespace tracesmith::analysis {
 
+/// How long the device had nothing to do between two pieces of work of a step.
+struct Gaps {
+  static constexpr int64_t kShort = 1'000'000;  ///< ns; a host that launches all the time leaves no longer ones
+  uint64_t short_count = 0, long_count = 0;
+  int64_t short_ns = 0, long_ns = 0;
+};
+
 /// One step of one rank, or the whole trace of a rank without steps. The step lasts until the next one begins.
 /// wall = phases + other + data + exposed_comm + idle; hidden_comm runs under computation.
 struct StepFigures {
@@ -32,6 +39,7 @@ struct StepFigures {
   int64_t host_late_ns = 0;               ///< idle, and the next work was not even launched
   double actual_ns = 0, expected_ns = 0;  ///< computation kernels, and what they take as a rule
   double own_ns = 0;                      ///< kernels that no other rank launches in this shape
+  Gaps gaps;
   /// Enough of it was recorded to say where its time went.
   bool known() const { return step == trace::kNull || 2 * missing_ns <= end - ts; }
   int64_t computeNs() const { return phase_ns[0] + phase_ns[1] + phase_ns[2] + other_ns; }
@@ -43,16 +51,11 @@ struct KernelSum {
   int64_t ns = 0;
 };
 
-/// How long the device had nothing to do between two pieces of work of a step.
-struct Gaps {
-  static constexpr int64_t kShort = 1'000'000;  ///< ns; a host that launches all the time leaves no longer ones
-  uint64_t short_count = 0, long_count = 0;
-  int64_t short_ns = 0, long_ns = 0;
-};
+using KernelSums = std::map<uint32_t, KernelSum>;  ///< by name
 
 /// What the device did in some steps.
 struct DeviceWork {
-  std::map<uint32_t, KernelSum> kernels;  ///< by name
+  KernelSums kernels;
   Gaps gaps;
 };
 
@@ -64,8 +67,8 @@ struct RankFigures {
   bool phases_by_thread = false;  ///< some, or all
   bool by_kernels = false;        ///< steps were found in its kernels
   std::vector<StepFigures> steps;
-  DeviceWork work;                            ///< in its steps, but for
-  std::array<DeviceWork, kMostWarmUp> early;  ///< the first ones, each for itself, of steps that were found
+  KernelSums kernels;                         ///< in its steps, but for
+  std::array<KernelSums, kMostWarmUp> early;  ///< the first ones, each for itself, of steps that were found
   std::vector<Part> recognised;               ///< communication kernels that `collectives` does not have
 };
 
@@ -81,6 +84,7 @@ struct FigureContext {
   std::vector<const model::CommRule*> rules;  ///< by name: nullptr: not communication
   std::vector<uint8_t> host_calls;            ///< by name: communication of the host, or a call of it
   bool host_only = false;                     ///< nothing ran on a device: the host's operators are the work
+  int64_t window_ns = 0;                      ///< ranks without steps are divided into stretches of this length; 0: no
   FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference,
                 const model::CommRules& rules);
 };
