@@ -7,6 +7,7 @@ are started anew a few times (--sets), and "never touched, again" is a second un
 OUT/overhead.md has the table after every round.
 """
 import argparse
+import collections
 import glob
 import json
 import os
@@ -24,13 +25,19 @@ RECORDERS = {
     BASE: "never touched",
     "again": "never touched, again",
     "kernels": "CUPTI's kernel records alone, thrown away",
+    "kernels+runtime+driver": "CUPTI's kernel and launch records, thrown away",
+    "kernels+callbacks": "CUPTI's kernel records, and callbacks at launches",
+    "kernels+off=20": "CUPTI's kernel records, turned off again",
+    "kernels+detach=20": "CUPTI's kernel records, turned off and detached",
     "light": "`run --mode light`",
     "default": "`run` (default)",
     "watch": "`run --mode watch --window 1/50`",
+    "watch-idle": "`run --mode watch`, between windows only",
     "paused": "`run`, paused",
     "nsys": "nsys profile -t cuda,nvtx",
     "torch": "torch.profiler, CUDA only",
 }
+DEFAULT_RECORDERS = [BASE, "again", "kernels", "light", "default", "watch", "nsys", "torch"]
 SIZES = {"small": "launch-bound", "large": "GPU-bound"}
 LARGE_RECORDERS = [BASE, "again", "kernels", "default", "watch", "nsys"]
 FIGURES = [("median_ms", "median step", "ms"), ("mean_ms", "mean step", "ms"), ("cpu_ms", "CPU a step", "ms"), ("tree_cpu_ms", "CPU a step, with the recorder's processes", "ms")]
@@ -84,13 +91,15 @@ class Process:
             command = record + ["--mode", recorder, "--"] + command
         elif recorder == "watch":  # one window in a turn, and as many of the steps in it as the default of 2 in 100 has
             command = record + ["--mode", "watch", "--window", "1/50", "--"] + command
+        elif recorder == "watch-idle":
+            command = record + ["--mode", "watch", "--window", "1/1000000", "--"] + command
         elif recorder == "paused":
             environment["TRACESMITH_PAUSED"] = "1"
             command = record + ["--"] + command
         elif recorder == "nsys":
             command = [args.nsys, "profile", "-t", "cuda,nvtx", "--force-overwrite", "true", "-o", os.path.join(folder, "report")] + command
-        elif recorder == "kernels":
-            environment.update(CUDA_INJECTION64_PATH=args.kernels_alone, KERNELS_ALONE_CUPTI=args.cupti or "")
+        elif recorder.startswith("kernels"):
+            environment.update(CUDA_INJECTION64_PATH=args.kernels_alone, KERNELS_ALONE_CUPTI=args.cupti or "", KERNELS_ALONE=recorder.replace("+", ","))
         self.process = subprocess.Popen(command, env=environment, stdout=self.log, stderr=self.log, start_new_session=True)
 
     def alive(self):
@@ -143,8 +152,8 @@ def one_set(args, number, rounds, told):
     """Starts a process for each recorder and lets them take turns; adds what they measured to `rounds`."""
     processes = []
     try:
-        for recorder in args.recorders:
-            processes.append(Process(args, recorder, os.path.join(args.out, "runs", f"{number}-{recorder}")))
+        for i, recorder in enumerate(args.recorders * args.copies):
+            processes.append(Process(args, recorder, os.path.join(args.out, "runs", f"{number}-{i}-{recorder}")))
         until = time.time() + args.limit
         while any(p.alive() and not p.ready() for p in processes) and time.time() < until:
             time.sleep(0.05)
@@ -154,8 +163,10 @@ def one_set(args, number, rounds, told):
                 p.turn(size, 5, args.limit)
             for i in range(count):
                 random.Random(1000 * number + i).shuffle(order)
-                found = {p.recorder: p.turn(size, steps, args.limit) for p in order}
-                rounds.append({recorder: {size: figures} for recorder, figures in found.items() if figures})
+                rounds.append((size, collections.defaultdict(list)))
+                for p in order:
+                    if figures := p.turn(size, steps, args.limit):
+                        rounds[-1][1][p.recorder].append(figures)
                 told()
             for p in order * (count > 0):
                 p.turn(f"drop-{size}", 0, args.limit)
@@ -178,22 +189,24 @@ def quartiles(values):
 
 def table(rounds, size):
     """Markdown: for each recorder the median over rounds of the ratio to the base of the round, with the middle half."""
-    if not any(size in r.get(BASE, {}) for r in rounds):
+    rounds = [found for of, found in rounds if of == size and found.get(BASE)]
+    if not rounds:
         return ""
-    lines = [f"| {SIZES[size]} | rounds | " + " | ".join(name for _, name, _ in FIGURES) + " |", "|---" * (2 + len(FIGURES)) + "|"]
+    lines = [f"| {SIZES[size]} | turns | " + " | ".join(name for _, name, _ in FIGURES) + " |", "|---" * (2 + len(FIGURES)) + "|"]
     for recorder, name in RECORDERS.items():
-        pairs = [(r[recorder][size], r[BASE][size]) for r in rounds if size in r.get(recorder, {}) and size in r.get(BASE, {})]
-        if not pairs:
-            continue
+        turns = sum(len(r.get(recorder, [])) for r in rounds)
         cells = []
         for key, _, unit in FIGURES:
+            costs, values = [], []
+            for r in rounds:
+                base = statistics.mean(f[key] for f in r[BASE])
+                values += [f[key] for f in r[BASE]]
+                costs += [100 * (f[key] / base - 1) for f in r.get(recorder, []) if f.get(key)]
             if recorder == BASE:
-                values = [base[key] for _, base in pairs]
                 cells.append(f"{statistics.median(values):.2f} {unit} ({quartiles(values)[0]:.2f} … {quartiles(values)[1]:.2f})")
             else:
-                costs = [100 * (mine[key] / base[key] - 1) for mine, base in pairs if mine.get(key) and base.get(key)]
                 cells.append(f"{statistics.median(costs):+.1f} % ({quartiles(costs)[0]:+.1f} … {quartiles(costs)[1]:+.1f})" if costs else "–")
-        lines.append(f"| {name} | {len(pairs)} | " + " | ".join(cells) + " |")
+        lines += [f"| {name} | {turns} | " + " | ".join(cells) + " |"] * (turns > 0)
     return "\n".join(lines) + "\n"
 
 
@@ -209,7 +222,8 @@ def main():
     parser.add_argument("--sets", type=int, default=3, help="how often all processes are started anew")
     parser.add_argument("--rounds", type=int, default=8, help="rounds of the launch-bound step in a set")
     parser.add_argument("--large-rounds", type=int, default=3, help="rounds of the GPU-bound step in a set")
-    parser.add_argument("--recorders", default=",".join(RECORDERS), help="which, separated by commas")
+    parser.add_argument("--recorders", default=",".join(DEFAULT_RECORDERS), help="which, separated by commas; all: " + " ".join(RECORDERS))
+    parser.add_argument("--copies", type=int, default=1, help="processes of each recorder in a set")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--large-steps", type=int, default=20)
     parser.add_argument("--job", default=f"{sys.executable} {os.path.join(HERE, 'training.py')}")
@@ -228,9 +242,9 @@ def main():
     shutil.rmtree(os.path.join(args.out, "runs"), ignore_errors=True)
     os.makedirs(args.out, exist_ok=True)
     args.out = os.path.abspath(args.out)
-    args.kernels_alone = build_kernels_alone(args) if "kernels" in args.recorders else None
-    for recorder, there in (("nsys", args.nsys), ("kernels", args.kernels_alone)):
-        if recorder in args.recorders and not there:
+    args.kernels_alone = build_kernels_alone(args) if any(r.startswith("kernels") for r in args.recorders) else None
+    for recorder in list(args.recorders):
+        if recorder == "nsys" and not args.nsys or recorder.startswith("kernels") and not args.kernels_alone:
             print(f"{recorder}: not here, left out", flush=True)
             args.recorders.remove(recorder)
     rounds, begin = [], time.time()
@@ -242,7 +256,7 @@ def main():
         with open(os.path.join(args.out, "overhead.md"), "w") as file:
             file.write(text())
         print(f"{len(rounds)} rounds after {time.time() - begin:.0f} s: " + ", ".join(
-            f"{name} {next(iter(f.values()))['mean_ms']:.2f}" for name, f in sorted(rounds[-1].items())), flush=True)
+            f"{name} " + " ".join(f"{f['mean_ms']:.2f}" for f in figures) for name, figures in sorted(rounds[-1][1].items())), flush=True)
 
     def stop(*_):
         raise KeyboardInterrupt
