@@ -76,21 +76,29 @@ class Figures {
   void findSteps() {
     const std::vector<RankStep>& known = c_.steps.of(rows_.process);
     const bool by_operations = c_.steps.source == StepSource::operations;
-    if (!by_operations && !c_.steps.try_kernels) {
+    if (c_.steps.source == StepSource::optimizer) {
+      if (auto it = c_.steps.optimizers.find(rows_.process); it != c_.steps.optimizers.end())
+        out_.steps = windowsOf(launchOrder().stepsBetween(it->second, rows_.first), rows_);
+    } else if (!by_operations && !c_.steps.try_kernels) {
       out_.steps = windowsOf(known, rows_);
       return;
+    } else {
+      const LaunchOrder& order = launchOrder();
+      std::vector<RankStep> by_optimizer;
+      if (c_.steps.try_kernels) by_optimizer = order.optimizerSteps();
+      // Optimizers tell more than operations: those may repeat themselves several times in a step.
+      const bool agree = by_optimizer.empty() ||
+                         (2 * known.size() < 3 * by_optimizer.size() && 2 * by_optimizer.size() < 3 * known.size());
+      const auto moved = by_operations && agree ? order.atOptimizer(known) : std::nullopt;
+      if (!moved && c_.steps.try_kernels) {
+        if (by_optimizer.empty() && !by_operations) by_optimizer = order.repeatedSteps();
+        out_.by_kernels = !by_optimizer.empty();
+        if (out_.by_kernels) out_.steps = windowsOf(by_optimizer, rows_);
+      }
+      if (!out_.by_kernels) out_.steps = windowsOf(moved ? *moved : known, rows_);
     }
-    const LaunchOrder& order = launchOrder();
-    const auto moved = by_operations ? order.atOptimizer(known) : std::nullopt;
-    if (!moved && c_.steps.try_kernels) {
-      std::vector<RankStep> found = order.optimizerSteps();
-      if (found.empty() && !by_operations) found = order.repeatedSteps();
-      out_.by_kernels = !found.empty();
-      if (out_.by_kernels) out_.steps = windowsOf(found, rows_);
-    }
-    if (!out_.by_kernels) out_.steps = windowsOf(moved ? *moved : known, rows_);
     std::erase_if(out_.steps, [](const StepFigures& f) { return f.end <= f.ts; });  // cut
-    found_ = by_operations || out_.by_kernels;
+    found_ = c_.steps.source == StepSource::optimizer || by_operations || out_.by_kernels;
     if (found_)
       for (Part& p : parts_)
         if (const StepFigures* f = stepAt(p.ts); f && p.step < 0) p.step = static_cast<int32_t>(f->step);

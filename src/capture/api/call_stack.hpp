@@ -11,8 +11,8 @@ namespace tracesmith::capture {
 
 using CallStack = std::shared_ptr<const std::vector<std::string>>;  // all operations called from there share it
 
-/// Names the frames of a stack: "name (library+0x1234)", the innermost first, without those of the probe. A library that
-/// was unloaded since, or does not export the function, leaves out the name. Not thread safe.
+/// Names the frames of a stack: "name (library+0x1234)", the innermost first, without those of the probe. A library
+/// that was unloaded since, or does not export the function, leaves out the name. Not thread safe.
 class CallStacks {
  public:
   /// `addresses`: as the probe writes them. nullptr for none.

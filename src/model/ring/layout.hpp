@@ -20,8 +20,9 @@ namespace tracesmith::ring {
 constexpr uint64_t kMagic = 0x31474e4952535400;  // "\0TSRING1"
 constexpr uint32_t kVersion = 4;
 constexpr uint32_t kMaxLanes = 128;
-constexpr uint32_t kWatch = 3;            // of RingHeader::mode
-constexpr uint32_t kNoCost = UINT32_MAX;  // of RingHeader::cost_ppm
+constexpr uint32_t kWatch = 3;             // of RingHeader::mode
+constexpr uint32_t kNoCost = UINT32_MAX;   // of RingHeader::cost_ppm
+constexpr uint32_t kMostEvery = 1u << 20;  // of RingHeader::window_every
 
 enum class Kind : uint8_t {
   none = 0,
@@ -123,9 +124,10 @@ struct RingHeader {
   std::atomic<uint64_t> gpu_off_ns;  // since when the GPU's work is not recorded; 0: it is, or there is no CUDA
   // Of watch mode: the GPU's work is recorded in `window_steps` of every `window_every` steps.
   std::atomic<uint32_t> window_steps, window_every;
-  std::atomic<uint32_t> budget_ppm;  // how much longer the job may take for being watched; 0: no limit was given
-  std::atomic<uint32_t> cost_ppm;    // how much longer it takes, as measured in it; kNoCost: not known
-  std::atomic<uint32_t> wants;       // bits of Want
+  std::atomic<uint32_t> budget_ppm;    // how much longer the job may take for being watched; 0: no limit was given
+  std::atomic<uint32_t> cost_ppm;      // how much longer it takes, as measured in it; kNoCost: not known
+  std::atomic<uint32_t> window_asked;  // what `window_every` was at first; the budget has doubled it since
+  std::atomic<uint32_t> wants;         // bits of Want
 };
 static_assert(sizeof(RingHeader) <= 4096);
 

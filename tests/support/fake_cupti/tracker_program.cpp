@@ -21,8 +21,7 @@ void print(const cluster::NCCLOperation& o) {
     for (const std::string& frame : *o.call_stack)
       if (frame.starts_with("calls")) callers += frame.substr(0, frame.find("+") + 1);
   std::printf("op|%s|%llu|group %lld|%s%s\n", cluster::ncclOpName(o.op_type), static_cast<unsigned long long>(o.count),
-              o.group_id ? static_cast<long long>(*o.group_id) : -1LL, callers.c_str(),
-              o.call_stack ? "" : "no stack");
+              o.group_id ? static_cast<long long>(*o.group_id) : -1LL, callers.c_str(), o.call_stack ? "" : "no stack");
 }
 
 }  // namespace
@@ -52,7 +51,8 @@ int main(int, char** argv) {
   callsOne(nccl, world);
   tracker.stopCapture();
   std::vector<cluster::NCCLOperation> all = tracker.getOperations();
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.enqueue_time < b.enqueue_time; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.enqueue_time < b.enqueue_time; });
   for (const cluster::NCCLOperation& o : all) print(o);
   for (cluster::NCCLOpType type : {cluster::NCCLOpType::GroupStart, cluster::NCCLOpType::GroupEnd})
     for (const cluster::NCCLOperation& o : tracker.getOperationsByType(type)) print(o);
