@@ -20,7 +20,8 @@ std::optional<bool> gpuBusy(const NodeReport& node) {
   return busy;
 }
 
-/// The last collective that a rank has launched on a communicator; nothing if its end, or that of a later one, was seen.
+/// The last collective that a rank has launched on a communicator; nothing if its end, or that of a later one, was
+/// seen.
 const OpProgress* lastOf(const CommState& comm) {
   const OpProgress* last = nullptr;
   for (const OpProgress& o : comm.ops)
@@ -104,7 +105,7 @@ void describeStandstill(const Standstill& s, HangVerdict& verdict) {
   verdict.verdict = "all " + std::to_string(s.ranks.size()) + " ranks have launched " + s.op + " " +
                     std::to_string(s.seq) + " of " + comm + " and nothing since, for " +
                     humanNs(static_cast<double>(s.waited_ns)) + ": nobody is missing, suspect a GPU or a link" +
-                    (!s.gpus_busy    ? ""
+                    (!s.gpus_busy   ? ""
                      : *s.gpus_busy ? "; GPUs are busy on every node"
                                     : "; the GPUs of a node are idle") +
                     "; when it ran is not recorded";
