@@ -159,7 +159,7 @@ class Analyzer {
           "in which it was");
     }
     context.host_only = job_.host_only = !hasDeviceWork(reader_);
-    HtaAnalysis hta(*names_, steps);
+    HtaAnalysis hta(*names_, steps, context.coverage);
     RankRowsOptions options;
     options.threads = options_.threads;
     options.wanted_ranges = &context.wanted;
