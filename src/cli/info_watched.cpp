@@ -25,7 +25,8 @@ Status addWatched(const Reader& reader, Summary& s) {
     if (parser.parse(json).get(o) || o["window_steps"].get(steps) || o["window_every"].get(every) ||
         o["window_asked"].get(asked))
       continue;  // of a newer version
-    capture::Watched w{static_cast<uint32_t>(steps), static_cast<uint32_t>(every), static_cast<uint32_t>(asked), {}, {}};
+    capture::Watched w{
+        static_cast<uint32_t>(steps), static_cast<uint32_t>(every), static_cast<uint32_t>(asked), {}, {}};
     double percent = 0;
     if (!o["budget_percent"].get(percent)) w.budget_percent = percent;
     if (!o["cost_percent"].get(percent)) w.cost_percent = percent;

@@ -10,8 +10,8 @@
 namespace tracesmith::capture {
 
 struct Watched {
-  uint32_t window_steps = 0, window_every = 0;  ///< the GPU is recorded in some of every so many steps
-  uint32_t window_asked = 0;                    ///< what `window_every` was before the budget doubled it
+  uint32_t window_steps = 0, window_every = 0;         ///< the GPU is recorded in some of every so many steps
+  uint32_t window_asked = 0;                           ///< what `window_every` was before the budget doubled it
   std::optional<double> budget_percent, cost_percent;  ///< of the job's time; the cost with the windows as they are now
   bool operator==(const Watched&) const = default;
 };

@@ -55,9 +55,9 @@ uint64_t cpuNs() {
 /// CPU time of our thread, as a part of the time that has passed.
 double ownShare() {
   const uint64_t now = ring::nowNs();
-  return now <= g_since.wall_ns ? 0
-                                : static_cast<double>(cpuNs() - g_since.cpu_ns) /
-                                      static_cast<double>(now - g_since.wall_ns);
+  return now <= g_since.wall_ns
+             ? 0
+             : static_cast<double>(cpuNs() - g_since.cpu_ns) / static_cast<double>(now - g_since.wall_ns);
 }
 
 /// How much longer a step takes, in steps. May be negative: all of it is noise then.
