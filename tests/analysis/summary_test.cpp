@@ -108,7 +108,8 @@ TEST_F(Summary, AddsUpToTheWhole) {
   for (const test::Row& r : test::rows(summaryOf(whole), "event_summaries")) {
     count_here[r.s("name")] += r.i("count");
     total_here[r.s("name")] += r.i("total");
-    in_sketch[r.s("name")] += r.null("sketch") ? r.i("count") : static_cast<int64_t>(Sketch::parse(r.s("sketch")).count());
+    in_sketch[r.s("name")] +=
+        r.null("sketch") ? r.i("count") : static_cast<int64_t>(Sketch::parse(r.s("sketch")).count());
   }
   EXPECT_EQ(count, count_here);
   EXPECT_EQ(count, in_sketch);
@@ -123,7 +124,8 @@ TEST_F(Summary, KeepsWhatIsNotCountedAndTellsASummaryFromAWhole) {
                             "metadata", "groups", "sessions", "collectives"})
     EXPECT_EQ(test::rows(whole, table).size(), test::rows(summary, table).size()) << table;
   const std::vector<std::string> notes = of(summary).notes;
-  EXPECT_TRUE(std::any_of(notes.begin(), notes.end(), [](const std::string& n) { return n.find("summary") != n.npos; }));
+  EXPECT_TRUE(
+      std::any_of(notes.begin(), notes.end(), [](const std::string& n) { return n.find("summary") != n.npos; }));
   auto reader = trace::Reader::open(summary);
   auto writer = trace::Writer::create(dir_ / "again.sbt");
   EXPECT_FALSE(summarize(**reader, **writer));
@@ -143,9 +145,9 @@ TEST_F(Summary, ABrokenSummaryBreaksNobody) {
     std::filesystem::copy_file(summary, broken, std::filesystem::copy_options::overwrite_existing);
     ASSERT_TRUE(test::damageBlock(broken, table)) << table;
     const Analysis a = of(broken);
-    EXPECT_TRUE(std::any_of(a.unknowns.begin(), a.unknowns.end(),
-                            [](const std::string& u) { return u.find("damaged") != u.npos; }))
-        << table;
+    EXPECT_TRUE(std::any_of(a.unknowns.begin(), a.unknowns.end(), [](const std::string& u) {
+      return u.find("damaged") != u.npos;
+    })) << table;
   }
 }
 

@@ -40,9 +40,9 @@ SummaryKeeper::~SummaryKeeper() = default;
 Status SummaryKeeper::take(std::string_view bytes) {
   std::lock_guard lock(mutex_);
   BlockHeader header;
-  const bool block = bytes.size() >= sizeof header && bytes.substr(0, sizeof kBlockMagic) ==
-                                                          std::string_view(reinterpret_cast<const char*>(kBlockMagic),
-                                                                           sizeof kBlockMagic);
+  const bool block = bytes.size() >= sizeof header &&
+                     bytes.substr(0, sizeof kBlockMagic) ==
+                         std::string_view(reinterpret_cast<const char*>(kBlockMagic), sizeof kBlockMagic);
   if (block) std::memcpy(&header, bytes.data(), sizeof header);
   const bool common = !block || header.table == kSchemaTable || header.table == kStringsTable;
   (common ? common_ : piece_).append(bytes);

@@ -46,8 +46,10 @@ Sketch Sketch::parse(std::string_view text) {
     text.remove_prefix(std::min(text.size(), cell.size() + 1));
     const size_t colon = cell.find(':');
     int64_t bucket, n;
-    if (colon == cell.npos || !parseInt(cell.substr(0, colon), bucket) || !parseInt(cell.substr(colon + 1), n)) continue;
-    if (bucket >= 0 && bucket < 64 * kPerOctave && n > 0) out.counts_[static_cast<int>(bucket)] += static_cast<uint64_t>(n);
+    if (colon == cell.npos || !parseInt(cell.substr(0, colon), bucket) || !parseInt(cell.substr(colon + 1), n))
+      continue;
+    if (bucket >= 0 && bucket < 64 * kPerOctave && n > 0)
+      out.counts_[static_cast<int>(bucket)] += static_cast<uint64_t>(n);
   }
   return out;
 }

@@ -47,8 +47,8 @@ struct Process {
   size_t stepAt(int64_t ts) const {
     if (!figures) return SIZE_MAX;
     const std::vector<StepFigures>& steps = figures->steps;
-    auto after = std::upper_bound(steps.begin(), steps.end(), ts,
-                                  [](int64_t t, const StepFigures& f) { return t < f.ts; });
+    auto after =
+        std::upper_bound(steps.begin(), steps.end(), ts, [](int64_t t, const StepFigures& f) { return t < f.ts; });
     if (after == steps.begin() || ts >= std::prev(after)->end) return SIZE_MAX;
     return static_cast<size_t>(after - steps.begin()) - 1;
   }
@@ -222,6 +222,9 @@ class Summarizer {
         row.idle = f.idle_ns;
         row.missing = f.missing_ns;
         row.host_late = f.host_late_ns;
+        row.to_host = f.to_host_ns;
+        row.checkpoint = f.pause_ns[static_cast<int>(Pause::checkpoint)];
+        row.collection = f.pause_ns[static_cast<int>(Pause::collection)];
         row.short_gaps = static_cast<int64_t>(f.gaps.short_count);
         row.short_gaps_ns = f.gaps.short_ns;
         row.long_gaps = static_cast<int64_t>(f.gaps.long_count);

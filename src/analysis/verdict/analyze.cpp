@@ -35,7 +35,7 @@ class Analyzer {
     names_ = std::make_unique<Names>(std::move(*names));
     summary_ = isSummary(reader_);
     window_ns_ = window_ns;
-    Result<TraceSteps> steps = TraceSteps::load(reader_, *names_);
+    Result<TraceSteps> steps = TraceSteps::load(reader_, *names_, options_.marks);
     if (!steps) return steps.status();
     std::future<KernelReference> reference =
         std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
@@ -52,7 +52,13 @@ class Analyzer {
                            (rejoined->without ? "; for " + std::to_string(rejoined->without) +
                                                     " more no kernel was found, and they were left out"
                                               : ""));
-    if (steps->by_process.empty() && !summary_ && window_ns_ == 0) {
+    if (!options_.marks)
+      for (Part& p : job_.table.parts) p.step = -1;
+    for (const auto& [process, parts] : job_.table.of_process)
+      if (steps->source == StepSource::optimizer && !steps->optimizers.contains(process))
+        steps->source = StepSource::none;
+    if (window_ns_ > 0 && steps->source != StepSource::marks) steps->source = StepSource::none;
+    if (steps->source == StepSource::none && !summary_ && window_ns_ == 0) {
       bool kernels = false;
       for (const Block* b : reader_.blocks(tableOf<EventRow>()))
         kernels |= b->types() >> static_cast<int>(EventType::kernel) & 1;
@@ -72,7 +78,7 @@ class Analyzer {
     TS_TRY(sideTables());
     const KernelReference usual = reference.get();
     source_ = steps->source;
-    if (window_ns_ > 0 && steps->by_process.empty()) source_ = StepSource::windows;
+    if (window_ns_ > 0 && source_ == StepSource::none) source_ = StepSource::windows;
     if (summary_) return eachSummary(*steps, usual);
     TS_TRY(eachEvent(*steps, usual));
     if (steps->try_kernels) {
@@ -88,7 +94,7 @@ class Analyzer {
       }
     }
     addParts(job_.table, std::move(recognised_));
-    if (source_ == StepSource::operations || source_ == StepSource::kernels) numberFoundSteps(job_);
+    if (wereFound(source_)) numberFoundSteps(job_);
     return {};
   }
 
@@ -107,7 +113,7 @@ class Analyzer {
       if (const auto by_job = sync::recordingSpan(reader_, job_.clocks))  // its clocks may be others than the trace's
         out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
     TS_TRY(blame());
-    collectives();
+    off_clock_ = tellCollectives(job_, roots_, options_.collectives, out_);
     findTraffic(job_, *names_, out_);
     job_.work = deviceWork(job_.ranks);
     out_.kernels = largestKernels(job_, *names_, comm_, options_.kernels);
@@ -158,15 +164,17 @@ class Analyzer {
     Result<Coverage> coverage = Coverage::load(reader_, *names_);
     if (!coverage) return coverage.status();
     FigureContext context(*names_, steps, reference, rules_);
-    if (steps.by_process.empty()) context.window_ns = window_ns_;
+    if (steps.source == StepSource::none) context.window_ns = window_ns_;
     if (!coverage->whole()) {
       context.coverage = &*coverage;
       out_.notes.push_back(
           "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
           "in which it was");
     }
-    context.host_only = job_.host_only = !hasDeviceWork(reader_);
-    HtaAnalysis hta(*names_, steps);
+    const WorkPlace place = workPlaceOf(reader_, *names_);
+    context.host_only = job_.host_only = place == WorkPlace::host;
+    context.device_lost = job_.device_lost = place == WorkPlace::lost;
+    HtaAnalysis hta(*names_, steps, context.coverage);
     RankRowsOptions options;
     options.threads = options_.threads;
     options.wanted_ranges = &context.wanted;
@@ -185,7 +193,9 @@ class Analyzer {
       std::lock_guard lock(mutex);
       recognised_.insert(recognised_.end(), figures.recognised.begin(), figures.recognised.end());
       figures.recognised = {};
-      if (!rows.device.empty() || !parts.empty() || !rows.work.empty()) job_.ranks.push_back(std::move(figures));
+      const bool called = job_.device_lost && !rows.calls.empty();
+      if (!rows.device.empty() || !parts.empty() || !rows.work.empty() || called)
+        job_.ranks.push_back(std::move(figures));
     };
     TS_TRY(eachRank(reader_, *names_, options, visit));
     std::sort(job_.ranks.begin(), job_.ranks.end(),
@@ -201,7 +211,9 @@ class Analyzer {
   /// The same of a trace that has no events but what they add up to.
   Status eachSummary(const TraceSteps& steps, const KernelReference& reference) {
     FigureContext context(*names_, steps, reference, rules_);
-    job_.host_only = !hasDeviceWork(reader_);
+    const WorkPlace place = workPlaceOf(reader_, *names_);
+    job_.host_only = place == WorkPlace::host;
+    job_.device_lost = place == WorkPlace::lost;
     Result<Summaries> found = readSummaries(reader_, context, job_.table, job_.clocks);
     if (!found) return found.status();
     job_.ranks = std::move(found->ranks);
@@ -270,43 +282,6 @@ class Analyzer {
     return {};
   }
 
-  void collectives() {
-    const PartTable& t = job_.table;
-    for (size_t i = 0; i < t.instances.size(); ++i) {
-      const Instance& in = t.instances[i];
-      out_.incomplete += !in.complete;
-      out_.inconsistent += !in.consistent;
-      off_clock_ += in.possible && !in.consistent;
-      if (!options_.collectives) continue;
-      CollectiveResult c;
-      c.index = in.index;
-      c.group = t.comms[in.comm].name;
-      c.op = opName(in.op);
-      c.bytes = in.bytes;
-      c.step = in.step < 0 ? kNull : in.step;
-      c.start_ns = in.first_start;
-      c.ranks = static_cast<int>(in.count);
-      c.group_size = in.group_size;
-      if (roots_[i] != kNobody) {
-        c.culprit_rank = job_.rankOf(t.parts[static_cast<size_t>(in.last_part)].process);
-        c.root_rank = job_.rankOf(roots_[i]);
-        c.wait_us_total = us(in.wait_ns);
-      } else {
-        c.wait_us_total = kUnknown;
-      }
-      c.skew_start_us = us(in.last_start - in.first_start);
-      c.skew_end_us = us(in.last_end - in.first_end);
-      c.transfer_us = in.complete && in.consistent ? us(in.transferNs()) : kUnknown;
-      if (in.complete && in.consistent)
-        if (const auto speed = model::bandwidthOf(in.op, in.bytes, in.group_size, in.transferNs())) {
-          c.algbw_gbps = speed->algorithm_gbps;
-          c.busbw_gbps = speed->bus_gbps;
-        }
-      out_.collectives.push_back(std::move(c));
-    }
-    out_.unmatched = t.unmatched;
-  }
-
   void say() {
     auto add = [&](std::string s) { out_.unknowns.push_back(std::move(s)); };
     if (out_.world_size > out_.ranks && out_.ranks > 0)
@@ -320,15 +295,20 @@ class Analyzer {
           " collectives contradict the clocks (a rank left before the last one arrived) and were left out");
     if (out_.unmatched > 0)
       add(std::to_string(out_.unmatched) + " parts of collectives have ids that do not match and were left out");
+    if (job_.device_lost)
+      add("hosts launched kernels, but no kernel is in the trace: it was cut short, or the GPU was not recorded; where "
+          "the time goes is unknown");
     if (job_.table.parts.empty()) add("cannot tell who waited: the trace has no collectives");
     static constexpr const char* kMark =
         "mark them in the training loop, with torch.cuda.nvtx.range_push(f\"step {i}\") and range_pop(), or with "
         "tracesmith_step_begin(i) and tracesmith_step_end()";
-    const bool by_operations = source_ == StepSource::operations;
-    if (by_operations || source_ == StepSource::kernels)
+    if (wereFound(source_))
       out_.notes.push_back("steps are not marked: found " + counted(out_.steps.size(), "step") + " of " +
-                           humanNs(job_.step_ns) + " by " + (by_operations ? "operations" : "kernels") +
-                           " that repeat themselves; for exact ones, " + kMark);
+                           humanNs(job_.step_ns) + " by " +
+                           (source_ == StepSource::optimizer    ? "the ranges of their optimizers"
+                            : source_ == StepSource::operations ? "operations that repeat themselves"
+                                                                : "kernels that repeat themselves") +
+                           "; for exact ones, " + kMark);
     else if (source_ == StepSource::windows)
       add("no training steps are marked: the trace was divided by its collectives into " +
           std::to_string(job_.steps.size()) + " intervals, which count as steps; " + kMark);

@@ -23,6 +23,7 @@ struct JobData {
   std::map<int64_t, uint64_t> lost;      ///< records lost, by process
   bool clocks_known = true;              ///< every domain has a clock
   bool host_only = false;                ///< nothing ran on a device
+  bool device_lost = false;              ///< something did, but the trace has none of it
   bool gpus_shared = false;              ///< a node has more ranks than GPUs
   int64_t start = 0, end = 0;            ///< reference clock
   DeviceWork work;                       ///< of all ranks, in the steps
@@ -98,6 +99,8 @@ void leaveOutStartUp(JobData& job, StepSource source);
 void cutByCollectives(const PartTable& table, TraceSteps& steps);
 /// Fills the steps and times of the job, and what `out` says about them.
 void sumUpSteps(JobData& job, StepSource source, Analysis& out);
+/// Counts the collectives of `out` and, if asked to, lists each. Returns how many contradict the clocks.
+uint64_t tellCollectives(const JobData& job, const std::vector<int32_t>& roots, bool each, Analysis& out);
 /// Fills the communication matrix of `out`.
 void findTraffic(const JobData& job, const Names& names, Analysis& out);
 /// The critical path, and what the job would gain if something were different. Fills saved_pct of blame and links, and
@@ -118,6 +121,10 @@ DeviceWork deviceWork(const std::vector<RankFigures>& ranks);
 /// The kernels that take most time.
 std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm,
                                          size_t most);
+/// "9.5 %", "95 %".
+std::string percent(double value);
+/// ": the GPU computes for 41 % of the time, …"; empty: not known.
+std::string whereTimeGoes(const JobData& job, const Analysis& a);
 /// What the job loses most time with, whoever waits for whom; `busy` where that is little. `text`: where the time goes.
 struct OwnLoss {
   Cause cause = Cause::unknown;

@@ -32,6 +32,9 @@ StepFigures figuresOf(const StepSummaryRow& row) {
   f.idle_ns = ns(row.idle);
   f.missing_ns = ns(row.missing);
   f.host_late_ns = ns(row.host_late);
+  f.to_host_ns = ns(row.to_host);
+  f.pause_ns[static_cast<int>(Pause::checkpoint)] = ns(row.checkpoint);
+  f.pause_ns[static_cast<int>(Pause::collection)] = ns(row.collection);
   f.gaps.short_count = static_cast<uint64_t>(ns(row.short_gaps));
   f.gaps.short_ns = ns(row.short_gaps_ns);
   f.gaps.long_count = static_cast<uint64_t>(ns(row.long_gaps));

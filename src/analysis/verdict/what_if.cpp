@@ -83,9 +83,11 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
       // anyway. Stages of a pipeline have nothing to compute meanwhile.
       const double most =
           job.gpus_shared && !pipeline ? b->lost_us / static_cast<double>(job.ranks.size() - 1) : kUnknown;
-      b->saved_pct = ask("rank " + std::to_string(b->rank) +
-                             (e.cause == Cause::checkpoint ? " did not pause" : " were as fast as the others"),
-                         change, most);
+      b->saved_pct = ask(
+          "rank " + std::to_string(b->rank) +
+              (e.cause == Cause::checkpoint || e.cause == Cause::garbage_collection ? " did not pause"
+                                                                                    : " were as fast as the others"),
+          change, most);
       asked.push_back({change, b->saved_pct, &job.hidden_ranks[b->rank]});
     }
   size_t slow_links = 0;
