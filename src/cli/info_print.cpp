@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <map>
 
+#include "analysis/rows/rank_rows.hpp"
 #include "base/count.hpp"
 #include "base/text.hpp"
 #include "cli/info_summary.hpp"
@@ -120,6 +121,8 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   std::string by;
   for (const std::string& source : s.sources) by += (by.empty() ? " by " : ", ") + source;
   line("recorded", utcTime(s.recorded_ns.value_or(reader.createdNs())) + by);
+  if (analysis::isSummary(reader))
+    line("kept", "a summary: events are counted by name and step; `tracesmith analyze` reads it as ever");
   if (s.simulated) line("simulated", "simulated data, not a measurement");
   if (std::string text = job(s); !text.empty()) line("job", text);
   if (s.watched) {

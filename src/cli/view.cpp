@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "analysis/rows/rank_rows.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
@@ -40,6 +41,10 @@ int run(const Options& o) {
   view.width = o.width > 0 ? o.width : terminalWidth();
   view.json = o.json;
   view.threads = o.threads;
+  if (o.timeline && analysis::isSummary(**reader))
+    warn(
+        "this trace is a summary: only events that took much longer than usual are in the timeline, and a gap is not "
+        "idle time");
   int64_t end;
   trace::tableTimes(**reader, trace::tableOf<trace::EventRow>(), clock->get(), view.start_ns, end);
   Status s = o.timeline ? viewTimeline(**reader, *selection, view) : viewRows(**reader, *table, *selection, view);

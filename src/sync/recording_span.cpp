@@ -53,16 +53,18 @@ std::optional<Span> BlockSpans::of(const Block& block) {
 }
 
 bool isWork(const TableInfo& table) {
-  return &table == &tableOf<EventRow>() || &table == &tableOf<CollectiveRow>() || &table == &tableOf<StepRow>() ||
-         &table == &tableOf<StepSummaryRow>() || &table == &tableOf<EventSummaryRow>();
+  return &table == &tableOf<EventRow>() || &table == &tableOf<CollectiveRow>() || &table == &tableOf<StepRow>();
 }
 
 std::optional<Span> recordingSpan(const Reader& reader, const Clocks& clocks) {
   BlockSpans spans(reader, clocks);
   std::optional<Span> all;
+  auto is_work = [](const TableInfo& table) {  // also if only a summary of it was kept
+    return isWork(table) || &table == &tableOf<StepSummaryRow>() || &table == &tableOf<EventSummaryRow>();
+  };
   auto take = [&](bool work) {
     for (const Block& block : reader.blocks()) {
-      if (isWork(*block.table) != work || block.table == &tableOf<LossRow>()) continue;
+      if (is_work(*block.table) != work || block.table == &tableOf<LossRow>()) continue;
       const std::optional<Span> span = spans.of(block);
       if (!span) continue;
       if (!all) all = span;

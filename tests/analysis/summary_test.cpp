@@ -8,6 +8,8 @@
 #include <fstream>
 #include <random>
 
+#include "analysis/summary/keeper.hpp"
+#include "analysis/summary/row_copy.hpp"
 #include "support/process.hpp"
 #include "support/sample_trace.hpp"
 #include "support/small_job.hpp"
@@ -129,6 +131,39 @@ TEST_F(Summary, KeepsWhatIsNotCountedAndTellsASummaryFromAWhole) {
   auto reader = trace::Reader::open(summary);
   auto writer = trace::Writer::create(dir_ / "again.sbt");
   EXPECT_FALSE(summarize(**reader, **writer));
+}
+
+/// As `run --keep summary` does: the steps that are complete, and later the rest.
+TEST_F(Summary, SaysTheSameWhenItIsMadePieceByPiece) {
+  const std::string whole = dir_ / "whole.sbt", kept = dir_ / "kept.sbt";
+  test::SmallJob job;
+  job.ranks = 4;
+  job.late_ns = {{2, 3'000'000}};
+  test::writeSmallJob(whole, job);
+  {
+    auto reader = trace::Reader::open(whole);
+    auto names = trace::NameNumbers::load(**reader);
+    auto keeper = SummaryKeeper::create(kept);
+    ASSERT_TRUE(keeper) << keeper.status().message();
+    RowCopy copy(*names, (*keeper)->writer());
+    for (const trace::TableInfo& table : trace::tables()) {
+      trace::SlotCursor rows(**reader, table, {}, {}, &*names);
+      while (rows.next()) ASSERT_TRUE(copy.put(table, rows));
+    }
+    ASSERT_TRUE(copy.flush());
+    const std::vector<test::Row> steps = test::rows(whole, "steps");
+    constexpr int64_t kLateNs = 4'000'000'000;  // what began later may still come
+    for (size_t third : {steps.size() / 3, 2 * steps.size() / 3}) {
+      const Status s = (*keeper)->keep(steps[third].i("ts") + kLateNs);
+      ASSERT_TRUE(s) << s.message();
+    }
+    const Status closed = (*keeper)->close();
+    ASSERT_TRUE(closed) << closed.message();
+  }
+  expectSame(of(whole), of(kept));
+  EXPECT_EQ(test::rows(kept, "steps").size(), test::rows(whole, "steps").size());
+  EXPECT_EQ(test::rows(kept, "step_summaries").size(), test::rows(whole, "steps").size());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(std::filesystem::path(kept).parent_path()), {}), 2);
 }
 
 TEST_F(Summary, ABrokenSummaryBreaksNobody) {

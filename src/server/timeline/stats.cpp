@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/rows/rank_rows.hpp"
 #include "base/text.hpp"
 #include "server/timeline/timeline.hpp"
 
@@ -91,7 +92,8 @@ std::string Timeline::stats(const TileQuery& q) {
   }
   w.endArray().key("busy_share");
   // Of the streams: device work over their time. Threads nest, so a share of theirs would mean nothing.
-  if (streams > 0)
+  // Of a summary most of the work is not among the rows.
+  if (streams > 0 && !analysis::isSummary(*reader_))
     w.value(std::min(
         1.0, static_cast<double>(device_ns) / (static_cast<double>(q.to - q.from) * static_cast<double>(streams))));
   else

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "analysis/rows/each_row.hpp"
+#include "analysis/rows/rank_rows.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
 
@@ -185,6 +186,10 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
   w.endArray().key("notes").beginArray();
   if (std::string damage = reader_->damageSummary(); !damage.empty()) w.value(damage);
   if (trace::isSimulated(*reader_)) w.value("simulated data, not a measurement");
+  if (analysis::isSummary(*reader_))
+    w.value(
+        "a summary: only collectives, steps and events that took much longer than usual have bars; a gap is not idle "
+        "time");
   w.endArray().key("tracks").beginArray();
   for (size_t i = 0; i < index_->tracks.size(); ++i) {
     const TrackKey& k = index_->tracks[i].key;

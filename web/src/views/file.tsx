@@ -12,7 +12,7 @@ import { Empty, Failed, Loading, Panel, useLoad } from "../ui";
 import { useAnalysis, Verdict } from "./ranks";
 
 const topKernels =
-  "SELECT name, type, CAST(sum(dur) AS DOUBLE) AS total, sum(sum(dur)) OVER () AS all_time, is_communication(name) FROM events WHERE type IN ('kernel', 'memcpy', 'memset') GROUP BY name, type ORDER BY total DESC LIMIT 12";
+  "SELECT name, type, CAST(sum(dur) AS DOUBLE) AS total, sum(sum(dur)) OVER () AS all_time, is_communication(name) FROM (SELECT name, type, dur FROM events WHERE NOT EXISTS (FROM event_summaries) UNION ALL SELECT name, type, total FROM event_summaries) WHERE type IN ('kernel', 'memcpy', 'memset') GROUP BY name, type ORDER BY total DESC LIMIT 12";
 
 export function FileOverview() {
   const chosen = useTrace();
