@@ -8,6 +8,7 @@
 
 #include <type_traits>
 
+#include "capture/probe/graphs.hpp"
 #include "capture/probe/nccl_abi.hpp"
 #include "capture/probe/nccl_open.hpp"
 #include "capture/probe/nccl_proxy.hpp"
@@ -76,11 +77,13 @@ struct Launch {
   uint64_t start;
   uint32_t stream;
   bool captured;
+  bool copies;
+  ring::OperationRecord operation;  // of copies: what they are for
 };
 Open<Launch, 256, kLaunchHandle> g_launches;
 
 int eventMask() {
-  int mask = static_cast<int>(kColl | kP2p | kGroupApi | kCollApi | kP2pApi | kKernelLaunch);
+  int mask = static_cast<int>(kColl | kP2p | kGroupApi | kCollApi | kP2pApi | kKernelLaunch | kCeColl);
   if (wantsProxy()) mask |= static_cast<int>(kProxyOp | kProxyStep);
   return mask;
 }
@@ -147,8 +150,43 @@ uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
 /// before 2.28 does not tell of the call.
 Call calledAs(Comm& comm, const Descriptor& d) {
   Call call = callOf(fromHandle(d.parent));
-  if (call.number == Call::kNoNumber) call.number = nextNumber(comm);
+  if (!call.captured && call.number == Call::kNoNumber) call.number = nextNumber(comm);
   return call;
+}
+
+/// A collective or (pair) a send or receive is called, and captured into a CUDA graph.
+Call captured(RingWriter& r, Comm& comm, const Descriptor& d, bool pair) {
+  const char* function = pair ? d.p2p_api.function : d.coll_api.function;
+  ring::OperationRecord o{.pair = pair,
+                          .function = r.intern(function),
+                          .comm = comm.hash,
+                          .elements = pair ? d.p2p_api.count : d.coll_api.count,
+                          .rank = comm.rank,
+                          .ranks = static_cast<uint32_t>(comm.ranks),
+                          .datatype = indexOf(kDatatypes, pair ? d.p2p_api.datatype : d.coll_api.datatype)};
+  if (!pair) o.root = static_cast<int16_t>(d.coll_api.root);
+  // As NCCL tells of them elsewhere: in bytes.
+  if (function && (strcmp(function, "AllGather") == 0 || strcmp(function, "Broadcast") == 0)) {
+    o.elements = static_cast<uint64_t>(bytesOf(o));
+    o.datatype = indexOf(kDatatypes, "ncclInt8");
+  }
+  const CapturedId id =
+      captureOperation(pair ? d.p2p_api.stream : d.coll_api.stream, &comm, o, function && *function == 'S');
+  return {.captured = true, .number = id ? id : Call::kNoNumber};
+}
+
+/// NCCL tells of what was captured: then, or with each replay. Whether that is to be recorded: the launch of the graph
+/// may have been.
+bool recordsCaptured(Comm& comm, const ring::OperationRecord& o, const char* function, const Call& call) {
+  switch (call.number == Call::kNoNumber ? Told::unknown : tellCaptured(call.number, o)) {
+    case Told::late:
+      numberOf(comm, function, o.peer);  // the next ones must not get it
+      return true;
+    case Told::launched:
+      return false;
+    default:
+      return true;
+  }
 }
 
 template <int kVersion>
@@ -158,7 +196,8 @@ Operation collective(Comm& comm, const Descriptor& d) {
                          std::conditional_t<kVersion == 3, CollV3, std::conditional_t<kVersion == 2, CollV2, CollV1>>>;
   const auto& c = reinterpret_cast<const Coll&>(d.coll);
   const Call call = calledAs(comm, d);
-  Operation o{.record = {.sequence = call.number == Call::kNoNumber ? ring::kUnknown : call.number,
+  const bool numbered = !call.captured && call.number != Call::kNoNumber;
+  Operation o{.record = {.sequence = numbered ? call.number : ring::kUnknown,
                          .elements = c.count,
                          .nccl_sequence = c.sequence,
                          .channels = c.channels,
@@ -207,10 +246,31 @@ Operation p2p(Comm& comm, const Descriptor& d) {
     o.function = p.function;
     o.record.datatype = indexOf(kDatatypes, p.datatype);
   }
-  // What is captured is told here when it is captured, there with each replay: it cannot be counted.
+  // What is captured is told here when it is captured, there with each replay: it is counted when its graph is
+  // launched.
   o.record.captured = callOf(fromHandle(d.parent)).captured;
   if (!o.record.captured) o.record.sequence = numberOf(comm, o.function, p.peer);
   return o;
+}
+
+/// A collective that the copy engines do: there is no kernel, and NCCL tells of nothing else. Until it ends its copies
+/// are launched.
+void* beginCopies(RingWriter& r, Comm& comm, const Descriptor& d) {
+  const Call call = calledAs(comm, d);
+  if (call.captured || !recording(r)) return asHandle(kPlain);  // what was captured is in its graph already
+  const uint64_t now = ring::nowNs();
+  const auto& c = d.ce_coll;
+  return asHandle(
+      g_launches.begin({now, streamId(c.stream), false, true,
+                        ring::OperationRecord{.function = r.intern(c.function),
+                                              .start = now,
+                                              .comm = comm.hash,
+                                              .sequence = call.number == Call::kNoNumber ? ring::kUnknown : call.number,
+                                              .elements = c.count,
+                                              .rank = comm.rank,
+                                              .ranks = static_cast<uint32_t>(comm.ranks),
+                                              .datatype = indexOf(kDatatypes, c.datatype),
+                                              .root = static_cast<int16_t>(c.root)}}));
 }
 
 template <int kVersion>
@@ -223,20 +283,25 @@ int startEvent(void* context, void** handle, void* descriptor) {
   const uint64_t type = kVersion >= 5 ? d.type : d.type & 0xff;
   if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children come only if it is not NULL
   if (kVersion >= 5 && type == kGroupApi) *handle = asHandle(handleOf({.captured = d.group_api.graph_captured}));
-  if (kVersion >= 5 && type == kP2pApi) *handle = asHandle(handleOf({.captured = d.p2p_api.graph_captured}));
+  if (kVersion >= 5 && type == kP2pApi)
+    *handle = asHandle(handleOf(d.p2p_api.graph_captured ? captured(*r, comm, d, true) : Call{}));
   if (kVersion >= 5 && type == kCollApi)
-    *handle = asHandle(handleOf({.captured = d.coll_api.graph_captured, .number = nextNumber(comm)}));
+    *handle =
+        asHandle(handleOf(d.coll_api.graph_captured ? captured(*r, comm, d, false) : Call{.number = nextNumber(comm)}));
   if (type == kColl || type == kP2p) {  // counted whether anybody records or not
     const Operation o = type == kColl ? collective<kVersion>(comm, d) : p2p<kVersion>(comm, d);
-    if (!recording(*r)) return 0;
+    const bool wanted = !o.record.captured || recordsCaptured(comm, o.record, o.function, callOf(fromHandle(d.parent)));
+    if (!wanted || !recording(*r)) return 0;
     write(*r, o);
     *handle = asHandle(kPlain);
     return 0;
   }
+  const bool in_graph = callOf(fromHandle(d.parent)).captured;
+  if (kVersion >= 5 && type == kKernelLaunch && in_graph) captureKernel(d.kernel_launch.stream, &comm);
+  if (kVersion >= 6 && type == kCeColl) *handle = beginCopies(*r, comm, d);
   if (!recording(*r)) return 0;
   if (kVersion >= 5 && type == kKernelLaunch) {
-    const bool captured = callOf(fromHandle(d.parent)).captured;
-    *handle = asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream), captured}));
+    *handle = asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream), in_graph, false, {}}));
   } else if (type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {
     *handle = asHandle(beginProxyOp(comm.hash, d.proxy_op));
   } else if (type == kProxyStep) {
@@ -251,9 +316,14 @@ int stopEvent(void* handle) {
   if (!r) return 0;
   switch (kindOf(h)) {
     case kLaunchHandle:
-      if (Launch launch; g_launches.end(h, launch))
-        r->write(encode(ring::LaunchRecord{
-            .start = launch.start, .end = ring::nowNs(), .stream = launch.stream, .captured = launch.captured}));
+      if (Launch launch; g_launches.end(h, launch)) {
+        r->write(encode(ring::LaunchRecord{.start = launch.start,
+                                           .end = ring::nowNs(),
+                                           .stream = launch.stream,
+                                           .captured = launch.captured,
+                                           .copies = launch.copies}));
+        if (launch.copies) r->write(encode(launch.operation));
+      }
       break;
     case kStepHandle:
       endProxyStep(h);
@@ -280,6 +350,14 @@ int finalize(void* context) {
 }
 
 }  // namespace
+
+uint64_t numberReplay(void* comm, const ring::OperationRecord& o, bool send) {
+  auto& c = *static_cast<Comm*>(comm);
+  if (o.pair) return numberOf(c, send ? "Send" : "Recv", o.peer);
+  const uint64_t number = nextNumber(c);
+  return number == Call::kNoNumber ? ring::kUnknown : number;
+}
+
 }  // namespace tracesmith::probe
 
 using namespace tracesmith::probe;
@@ -293,5 +371,5 @@ TS_PLUGIN(2, initV1, 2);
 TS_PLUGIN(3, initV1, 3);
 TS_PLUGIN(4, initV4, 4);
 TS_PLUGIN(5, initV5, 5);
-TS_PLUGIN(6, initV5, 5);
-TS_PLUGIN(7, initV5, 5);
+TS_PLUGIN(6, initV5, 6);
+TS_PLUGIN(7, initV5, 6);

@@ -15,8 +15,8 @@ inline HandleKind kindOf(uint64_t handle) { return static_cast<HandleKind>(handl
 inline void* asHandle(uint64_t h) { return reinterpret_cast<void*>(static_cast<uintptr_t>(h)); }
 inline uint64_t fromHandle(const void* h) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(h)); }
 
-/// A call of the program: whether it was captured into a CUDA graph, and its number in its communicator, if it has one.
-/// It is all in the handle: NCCL gives it as parent with each replay, long after the call.
+/// A call of the program: its number in its communicator, if it has one; of one that was captured into a CUDA graph its
+/// id among those (graphs.hpp). It is all in the handle: NCCL gives it as parent with each replay, long after the call.
 struct Call {
   bool captured = false;
   uint64_t number = kNoNumber;
