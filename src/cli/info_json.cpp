@@ -80,7 +80,9 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
     nullable("bound_ns", c.bound_ns);
     w.field("method", c.method).field("reference", c.reference).field("rows", c.rows).endObject();
   }
-  w.endArray().key("collectors").beginArray();
+  w.endArray().key("watch");
+  s.watched ? w.raw(capture::jsonOf(*s.watched)) : w.null();
+  w.key("collectors").beginArray();
   for (const Summary::Collector& c : s.collectors) {
     w.beginObject().field("node", c.node).field("collector", c.name).field("cpu_s", c.cpu_s).field("wall_s", c.wall_s);
     w.field("elapsed_s", c.elapsed_s).field("readings", c.readings).field("samples", c.samples).endObject();

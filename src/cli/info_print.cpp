@@ -122,6 +122,12 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   line("recorded", utcTime(s.recorded_ns.value_or(reader.createdNs())) + by);
   if (s.simulated) line("simulated", "simulated data, not a measurement");
   if (std::string text = job(s); !text.empty()) line("job", text);
+  if (s.watched) {
+    const std::string text = capture::sentenceOf(*s.watched);  // what was recorded; what it costs
+    const size_t half = text.find("; ");
+    line("watching", text.substr(0, half));
+    line("", text.substr(half + 2));
+  }
   if (s.job_start_ns && s.start_ns) {
     const double startup = difference(*s.start_ns, *s.job_start_ns);
     line("job time", humanNs(difference(*s.job_start_ns, *s.job_end_ns)) + " from the first to the last step" +

@@ -160,6 +160,7 @@ Status addSmallTables(const Reader& reader, Summary& s) {
   }
   s.simulated = isSimulated(reader);
   TS_TRY(addCollectors(reader, s));
+  TS_TRY(addWatched(reader, s));
   return forEachRow(reader, tableOf<SessionRow>(), {}, {}, [&](const Row& r) {
     int64_t start = r.slot(sessions::ts_start);
     if (start != kNull) s.recorded_ns = s.recorded_ns ? std::min(*s.recorded_ns, start) : start;

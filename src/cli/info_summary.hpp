@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/collect/watched.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::cli {
@@ -64,7 +65,8 @@ struct Summary {
   std::vector<Loss> losses;
   bool simulated = false;
   std::vector<Collector> collectors;
-  std::vector<std::string> sources;  ///< what wrote the recordings: run, import, synth, …
+  std::optional<capture::Watched> watched;  ///< of all ranks recorded in watch mode
+  std::vector<std::string> sources;         ///< what wrote the recordings: run, import, synth, …
   bool verified = false;
 };
 
@@ -73,6 +75,8 @@ Result<Summary> summarize(const trace::Reader& reader, bool full);
 
 /// Reads the account of hardware collectors: the last one of each node, dearest first.
 Status addCollectors(const trace::Reader& reader, Summary& s);
+/// Reads the account of watch mode: the last one of each rank.
+Status addWatched(const trace::Reader& reader, Summary& s);
 /// "0-3,7,12-15" for ascending numbers.
 std::string numberRanges(const std::vector<int64_t>& numbers);
 /// "2025-11-15 08:30:00 UTC".

@@ -66,9 +66,9 @@ TEST(Alike, OneOfTheSlowerModelThatIsSlowIsNamed) {
   EXPECT_TRUE(a.blame[0].significant);
   EXPECT_NEAR(a.blame[0].slowdown, 1.3, 0.05);
   for (const Blame& b : a.blame) EXPECT_EQ(b.significant, b.rank == 3) << b.rank << ": " << b.evidence;
-  const bool said = a.verdict.rank == 3 ||
-                    std::any_of(a.verdict.also.begin(), a.verdict.also.end(),
-                                [](const std::string& s) { return s.starts_with("rank 3 on node0 cost"); });
+  const bool said =
+      a.verdict.rank == 3 || std::any_of(a.verdict.also.begin(), a.verdict.also.end(),
+                                         [](const std::string& s) { return s.starts_with("rank 3 on node0 cost"); });
   EXPECT_TRUE(said) << a.verdict.text;
 }
 

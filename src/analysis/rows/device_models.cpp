@@ -31,8 +31,8 @@ Result<DeviceModels> DeviceModels::load(const Reader& reader, const Names& names
   DeviceModels out;
   namespace d = devices;
   std::set<std::string> models;
-  TS_TRY(eachRow<DeviceRow>(
-      reader, names, {d::node, d::device, d::name, d::args}, [&](const DeviceRow& row, auto&& said) {
+  TS_TRY(
+      eachRow<DeviceRow>(reader, names, {d::node, d::device, d::name, d::args}, [&](const DeviceRow& row, auto&& said) {
         auto text = [&](int64_t slot) {
           return slot == kNull ? std::string() : std::string(names.text(static_cast<uint32_t>(slot)));
         };

@@ -33,7 +33,7 @@ class Analyzer {
     Result<Names> names = Names::load(reader_);
     if (!names) return names.status();
     names_ = &*names;
-    Result<TraceSteps> steps = TraceSteps::load(reader_, *names);
+    Result<TraceSteps> steps = TraceSteps::load(reader_, *names, options_.marks);
     if (!steps) return steps.status();
     Result<DeviceModels> models = DeviceModels::load(reader_, *names);
     if (!models) return models.status();
@@ -56,7 +56,12 @@ class Analyzer {
                            (rejoined->without ? "; for " + std::to_string(rejoined->without) +
                                                     " more no kernel was found, and they were left out"
                                               : ""));
-    if (steps->by_process.empty()) {
+    if (!options_.marks)
+      for (Part& p : job_.table.parts) p.step = -1;
+    for (const auto& [process, parts] : job_.table.of_process)
+      if (steps->source == StepSource::optimizer && !steps->optimizers.contains(process))
+        steps->source = StepSource::none;
+    if (steps->source == StepSource::none) {
       bool kernels = false;
       for (const Block* b : reader_.blocks(tableOf<EventRow>()))
         kernels |= b->types() >> static_cast<int>(EventType::kernel) & 1;
@@ -91,10 +96,10 @@ class Analyzer {
       }
     }
     addParts(job_.table, std::move(recognised_));
-    if (source_ == StepSource::operations || source_ == StepSource::kernels) numberFoundSteps(job_);
+    if (wereFound(source_)) numberFoundSteps(job_);
     TS_TRY(match(reader_, *names, job_.table));
     clocksAndTimes();
-    static constexpr const char* kSources[] = {"marks", "operations", "kernels", "windows", "none"};
+    static constexpr const char* kSources[] = {"marks", "optimizer", "operations", "kernels", "windows", "none"};
     out_.steps_by = kSources[static_cast<int>(source_)];
     sumUpSteps(job_, source_, out_);
     leaveOutStartUp(job_, source_);
@@ -163,7 +168,7 @@ class Analyzer {
           "in which it was");
     }
     context.host_only = job_.host_only = !hasDeviceWork(reader_);
-    HtaAnalysis hta(*names_, steps);
+    HtaAnalysis hta(*names_, steps, context.coverage);
     RankRowsOptions options;
     options.threads = options_.threads;
     options.wanted_ranges = &context.wanted;
@@ -306,11 +311,13 @@ class Analyzer {
     static constexpr const char* kMark =
         "mark them in the training loop, with torch.cuda.nvtx.range_push(f\"step {i}\") and range_pop(), or with "
         "tracesmith_step_begin(i) and tracesmith_step_end()";
-    const bool by_operations = source_ == StepSource::operations;
-    if (by_operations || source_ == StepSource::kernels)
+    if (wereFound(source_))
       out_.notes.push_back("steps are not marked: found " + counted(out_.steps.size(), "step") + " of " +
-                           humanNs(job_.step_ns) + " by " + (by_operations ? "operations" : "kernels") +
-                           " that repeat themselves; for exact ones, " + kMark);
+                           humanNs(job_.step_ns) + " by " +
+                           (source_ == StepSource::optimizer    ? "the ranges of their optimizers"
+                            : source_ == StepSource::operations ? "operations that repeat themselves"
+                                                                : "kernels that repeat themselves") +
+                           "; for exact ones, " + kMark);
     else if (source_ == StepSource::windows)
       add("no training steps are marked: the trace was divided by its collectives into " +
           std::to_string(job_.steps.size()) + " intervals, which count as steps; " + kMark);

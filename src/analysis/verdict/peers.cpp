@@ -54,7 +54,8 @@ void findStages(JobData& job) {
   }
   std::map<int64_t, uint32_t> numbers;
   for (const auto& [process, range] : t.of_process)
-    job.stage_of[process] = numbers.try_emplace(stages.of(process), static_cast<uint32_t>(numbers.size())).first->second;
+    job.stage_of[process] =
+        numbers.try_emplace(stages.of(process), static_cast<uint32_t>(numbers.size())).first->second;
 }
 
 std::vector<uint32_t> alike(const JobData& job, bool by_stage) {

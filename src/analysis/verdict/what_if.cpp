@@ -119,8 +119,8 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
     // anyway. Stages of a pipeline have nothing to compute meanwhile.
     const double most =
         job.gpus_shared && !pipeline ? b->lost_us / static_cast<double>(job.ranks.size() - 1) : kUnknown;
-    b->saved_pct =
-        ask(who + (e.cause == Cause::checkpoint ? " did not pause" : " were as fast as the others"), change, most);
+    const bool pauses = e.cause == Cause::checkpoint || e.cause == Cause::garbage_collection;
+    b->saved_pct = ask(who + (pauses ? " did not pause" : " were as fast as the others"), change, most);
     asked.push_back({change, b->saved_pct, &job.hidden_ranks[b->rank]});
   }
   for (Blame& b : blame)

@@ -51,11 +51,11 @@ void NcclJoin::drop(Launch& launch, bool is_lost, const Done& done) {
 
 void NcclJoin::launch(uint32_t lane, const LaunchRecord& r, int64_t tid, const Done& done) {
   if (r.captured) {  // nothing was launched
-    lanes[lane] = {r.stream, r.start, {}, true};
+    lanes[lane] = {r.stream, r.start, {}, true, r.group};
     return;
   }
   first_launch_ = std::min(first_launch_, r.start);
-  lanes[lane] = {r.stream, r.start, {}, false};
+  lanes[lane] = {r.stream, r.start, {}, false, r.group};
   // Lanes are read one after the other.
   std::deque<Launch>& queue = streams[r.stream].launches;
   auto at = queue.end();
@@ -75,9 +75,10 @@ void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, c
     return;
   }
   if (last != lanes.end()) {
+    const Operation known{r, tid, false, last->second.group};
     for (Launch& l : streams[last->second.stream].launches)
-      if (l.lane == lane && l.start == last->second.launch_start) return l.operations.push_back({r, tid});
-    if (last->second.kernel) return done({r, tid}, &*last->second.kernel);
+      if (l.lane == lane && l.start == last->second.launch_start) return l.operations.push_back(known);
+    if (last->second.kernel) return done(known, &*last->second.kernel);
   }
   // Without a launch before it (NCCL before 2.28) an operation stands for itself.
   operationAlone(0, lane, {r, tid}, done);

@@ -36,6 +36,7 @@ class NcclJoin {
     ring::OperationRecord record;
     int64_t tid = 0;     // thread that called it
     bool mixed = false;  // its kernel works for other communicators or peers too; known when it is done
+    uint64_t group = 0;  // of calls; 0: not known
   };
   /// One NCCL kernel launch and the operations in it.
   struct Launch {
@@ -97,6 +98,7 @@ class NcclJoin {
     uint64_t launch_start = 0;
     std::optional<ring::KernelRecord> kernel;
     bool captured = false;
+    uint64_t group = 0;
   };
   std::map<uint32_t, Lane> lanes;
   std::vector<Operation> captured;                 // one of each kind

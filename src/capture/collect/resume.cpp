@@ -223,6 +223,7 @@ void Collector::describe(Process& p) {
   if (!p.described && !p.ring->cut()) processRow(p);
   p.described = true;
   lossRows(p);
+  watchRow(p);
 }
 
 Status Collector::describe() {

@@ -8,6 +8,7 @@
 
 #include <type_traits>
 
+#include "capture/probe/call_stack.hpp"
 #include "capture/probe/nccl_abi.hpp"
 #include "capture/probe/nccl_open.hpp"
 #include "capture/probe/nccl_proxy.hpp"
@@ -75,8 +76,9 @@ uint64_t nextNumber(Comm& comm) {
 struct Launch {
   uint64_t start;
   uint32_t stream;
-  bool captured;
+  Call group;
 };
+std::atomic<uint64_t> g_groups{0};  // of calls, so far
 Open<Launch, 256, kLaunchHandle> g_launches;
 
 int eventMask() {
@@ -147,7 +149,7 @@ uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
 /// before 2.28 does not tell of the call.
 Call calledAs(Comm& comm, const Descriptor& d) {
   Call call = callOf(fromHandle(d.parent));
-  if (call.number == Call::kNoNumber) call.number = nextNumber(comm);
+  if (call.kind != kCallHandle || call.number == Call::kNoNumber) call.number = nextNumber(comm);
   return call;
 }
 
@@ -163,7 +165,8 @@ Operation collective(Comm& comm, const Descriptor& d) {
                          .nccl_sequence = c.sequence,
                          .channels = c.channels,
                          .root = static_cast<int16_t>(c.root),
-                         .captured = call.captured}};
+                         .captured = call.captured,
+                         .stack = call.stack}};
   if constexpr (kVersion >= 4) {
     o.record.comm = comm.hash;
     o.record.rank = comm.rank;
@@ -208,9 +211,26 @@ Operation p2p(Comm& comm, const Descriptor& d) {
     o.record.datatype = indexOf(kDatatypes, p.datatype);
   }
   // What is captured is told here when it is captured, there with each replay: it cannot be counted.
-  o.record.captured = callOf(fromHandle(d.parent)).captured;
+  const Call call = callOf(fromHandle(d.parent));
+  o.record.captured = call.captured;
+  o.record.stack = call.stack;
   if (!o.record.captured) o.record.sequence = numberOf(comm, o.function, p.peer);
   return o;
+}
+
+void writeGroup(RingWriter& r, const Call& group, bool ended) {
+  if (recording(r) && r.header().wants.load(std::memory_order_relaxed) & ring::kWantGroups)
+    r.write(encode(ring::GroupRecord{.ended = ended, .start = ring::nowNs(), .number = group.number}));
+}
+uint64_t groupOf(const Call& c) { return c.kind == kCallHandle || c.number == Call::kNoNumber ? 0 : c.number; }
+
+/// NCCL tells of a group with its first call, and at which depth: 1 if it made the group itself, for a single call.
+Call beginGroup(RingWriter& r, bool captured, int depth) {
+  const Call group = {.kind = depth > 1 ? kOwnGroupHandle : kGroupHandle,
+                      .captured = captured,
+                      .number = 1 + g_groups.fetch_add(1, std::memory_order_relaxed)};
+  if (group.kind == kOwnGroupHandle) writeGroup(r, group, false);
+  return group;
 }
 
 template <int kVersion>
@@ -222,21 +242,25 @@ int startEvent(void* context, void** handle, void* descriptor) {
   const auto& d = *static_cast<const Descriptor*>(descriptor);
   const uint64_t type = kVersion >= 5 ? d.type : d.type & 0xff;
   if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children come only if it is not NULL
-  if (kVersion >= 5 && type == kGroupApi) *handle = asHandle(handleOf({.captured = d.group_api.graph_captured}));
-  if (kVersion >= 5 && type == kP2pApi) *handle = asHandle(handleOf({.captured = d.p2p_api.graph_captured}));
+  if (kVersion >= 5 && type == kGroupApi)
+    *handle = asHandle(handleOf(beginGroup(*r, d.group_api.graph_captured, d.group_api.depth)));
+  if (kVersion >= 5 && type == kP2pApi)
+    *handle = asHandle(handleOf({.captured = d.p2p_api.graph_captured, .stack = callStack(*r)}));
   if (kVersion >= 5 && type == kCollApi)
-    *handle = asHandle(handleOf({.captured = d.coll_api.graph_captured, .number = nextNumber(comm)}));
+    *handle =
+        asHandle(handleOf({.captured = d.coll_api.graph_captured, .number = nextNumber(comm), .stack = callStack(*r)}));
   if (type == kColl || type == kP2p) {  // counted whether anybody records or not
-    const Operation o = type == kColl ? collective<kVersion>(comm, d) : p2p<kVersion>(comm, d);
+    Operation o = type == kColl ? collective<kVersion>(comm, d) : p2p<kVersion>(comm, d);
     if (!recording(*r)) return 0;
+    if (kVersion < 5) o.record.stack = callStack(*r);  // the call that launches it: NCCL tells of no other
     write(*r, o);
     *handle = asHandle(kPlain);
     return 0;
   }
   if (!recording(*r)) return 0;
   if (kVersion >= 5 && type == kKernelLaunch) {
-    const bool captured = callOf(fromHandle(d.parent)).captured;
-    *handle = asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream), captured}));
+    *handle =
+        asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream), callOf(fromHandle(d.parent))}));
   } else if (type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {
     *handle = asHandle(beginProxyOp(comm.hash, d.proxy_op));
   } else if (type == kProxyStep) {
@@ -252,8 +276,14 @@ int stopEvent(void* handle) {
   switch (kindOf(h)) {
     case kLaunchHandle:
       if (Launch launch; g_launches.end(h, launch))
-        r->write(encode(ring::LaunchRecord{
-            .start = launch.start, .end = ring::nowNs(), .stream = launch.stream, .captured = launch.captured}));
+        r->write(encode(ring::LaunchRecord{.start = launch.start,
+                                           .end = ring::nowNs(),
+                                           .stream = launch.stream,
+                                           .captured = launch.group.captured,
+                                           .group = groupOf(launch.group)}));
+      break;
+    case kOwnGroupHandle:
+      writeGroup(*r, callOf(h), true);
       break;
     case kStepHandle:
       endProxyStep(h);
