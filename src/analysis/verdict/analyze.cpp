@@ -167,7 +167,9 @@ class Analyzer {
           "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
           "in which it was");
     }
-    context.host_only = job_.host_only = !hasDeviceWork(reader_);
+    const WorkPlace place = workPlaceOf(reader_, *names_);
+    context.host_only = job_.host_only = place == WorkPlace::host;
+    context.device_lost = job_.device_lost = place == WorkPlace::lost;
     HtaAnalysis hta(*names_, steps, context.coverage);
     RankRowsOptions options;
     options.threads = options_.threads;
@@ -187,7 +189,9 @@ class Analyzer {
       std::lock_guard lock(mutex);
       recognised_.insert(recognised_.end(), figures.recognised.begin(), figures.recognised.end());
       figures.recognised = {};
-      if (!rows.device.empty() || !parts.empty() || !rows.work.empty()) job_.ranks.push_back(std::move(figures));
+      const bool called = job_.device_lost && !rows.calls.empty();
+      if (!rows.device.empty() || !parts.empty() || !rows.work.empty() || called)
+        job_.ranks.push_back(std::move(figures));
     };
     TS_TRY(eachRank(reader_, *names_, options, visit));
     std::sort(job_.ranks.begin(), job_.ranks.end(),
@@ -307,6 +311,9 @@ class Analyzer {
           " collectives contradict the clocks (a rank left before the last one arrived) and were left out");
     if (out_.unmatched > 0)
       add(std::to_string(out_.unmatched) + " parts of collectives have ids that do not match and were left out");
+    if (job_.device_lost)
+      add("hosts launched kernels, but no kernel is in the trace: it was cut short, or the GPU was not recorded; where "
+          "the time goes is unknown");
     if (job_.table.parts.empty()) add("cannot tell who waited: the trace has no collectives");
     static constexpr const char* kMark =
         "mark them in the training loop, with torch.cuda.nvtx.range_push(f\"step {i}\") and range_pop(), or with "

@@ -222,6 +222,7 @@ class Figures {
   }
 
   int64_t missing(int64_t from, int64_t to) const {
+    if (c_.device_lost) return to - from;
     return c_.coverage ? c_.coverage->missing(rows_.process, from, to) : 0;
   }
 
