@@ -1,6 +1,6 @@
 /* An injection library for scripts/gpu/overhead.py: what CUPTI costs by itself. Records are thrown away, so no recorder can undercut it.
    Loaded by CUDA_INJECTION64_PATH. KERNELS_ALONE says what CUPTI does, separated by commas:
-     kernels         records of kernels
+     kernels         records of kernels; without this word CUPTI is there and records nothing
      runtime, driver records of the calls that launch, by CUPTI's filter
      callbacks       the same calls by callbacks, two clock readings each
      off=N           nothing more after N buffers of records: what stays when recording has ended

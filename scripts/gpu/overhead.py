@@ -3,7 +3,7 @@
 Every recorder has a process of its own, and one process has none. They all start, and then take turns: in a round each runs the same number of steps, one
 process after the other, in an order that changes from round to round, while the others sleep. A cost is the ratio to the untouched process in the same
 round; the table has the median over all turns, how far it may be off (95 %, as the notches of a box plot), and the middle half of the turns. Because two equal processes can differ for as long as they live, the processes
-are started anew a few times (--sets), and "never touched, again" is a second untouched process: what it "costs" is the noise.
+are started anew a few times (--sets) or are several (--copies), and "never touched, again" is a second untouched process: what it "costs" is the noise.
 OUT/overhead.md has the table after every round.
 """
 import argparse
@@ -24,6 +24,7 @@ BASE = "untouched"
 RECORDERS = {
     BASE: "never touched",
     "again": "never touched, again",
+    "cupti": "CUPTI in the process, nothing recorded",
     "kernels": "CUPTI's kernel records alone, thrown away",
     "kernels+runtime+driver": "CUPTI's kernel and launch records, thrown away",
     "kernels+callbacks": "CUPTI's kernel records, and callbacks at launches",
@@ -40,6 +41,7 @@ RECORDERS = {
     "torch": "torch.profiler, CUDA only",
 }
 DEFAULT_RECORDERS = [BASE, "again", "kernels", "light", "default", "watch", "nsys", "torch"]
+OF_CUPTI = ("cupti", "kernels")  # by kernels_alone.c
 SIZES = {"small": "launch-bound", "large": "GPU-bound"}
 LARGE_RECORDERS = [BASE, "again", "kernels", "default", "watch", "nsys"]
 FIGURES = [("median_ms", "median step", "ms"), ("mean_ms", "mean step", "ms"), ("cpu_ms", "CPU a step", "ms"), ("tree_cpu_ms", "CPU a step, with the recorder's processes", "ms")]
@@ -63,9 +65,9 @@ def find_cupti():
     return find("libcupti.so", *pip, "/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.*")
 
 
-def tree_cpu_ms(session):
-    """CPU time so far of all processes in a session, those that ended and were waited for included."""
-    total = 0
+def of_session(session):
+    """The statistics of the processes in a session (the fields of /proc/PID/stat after the name), by pid."""
+    found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -73,8 +75,13 @@ def tree_cpu_ms(session):
             except OSError:
                 continue
             if int(fields[3]) == session:
-                total += sum(map(int, fields[11:15]))
-    return total * TICK_MS
+                found[int(name)] = fields
+    return found
+
+
+def tree_cpu_ms(session):
+    """CPU time so far of all processes in a session, those that ended and were waited for included."""
+    return TICK_MS * sum(int(f) for fields in of_session(session).values() for f in fields[11:15])
 
 
 class Process:
@@ -100,13 +107,20 @@ class Process:
             command = record + ["--"] + command
         elif recorder == "nsys":
             command = [args.nsys, "profile", "-t", "cuda,nvtx", "--force-overwrite", "true", "-o", os.path.join(folder, "report")] + command
-        elif recorder.startswith("kernels"):
+        elif recorder.startswith(OF_CUPTI):
             environment.update(CUDA_INJECTION64_PATH=args.kernels_alone, KERNELS_ALONE_CUPTI=args.cupti or "", KERNELS_ALONE=recorder.replace("+", ","))
-        self.process = subprocess.Popen(command, env=environment, stdout=self.log, stderr=self.log, start_new_session=True,
-                                        preexec_fn=lambda: os.sched_setaffinity(0, args.on) if args.on else None)
+        self.process = subprocess.Popen(command, env=environment, stdout=self.log, stderr=self.log, start_new_session=True)
 
     def alive(self):
         return self.process.poll() is None
+
+    def pin(self, processors):
+        """All threads of the recorder and the job; threads they make later are where their makers are."""
+        for task in (t for pid in of_session(self.process.pid) for t in glob.glob(f"/proc/{pid}/task/*")):
+            try:
+                os.sched_setaffinity(int(os.path.basename(task)), processors)
+            except OSError:
+                pass  # it ended
 
     def ready(self):
         return os.path.exists(os.path.join(self.folder, "ready"))
@@ -168,6 +182,9 @@ def one_set(args, number, rounds, told):
         until = time.time() + args.limit
         while any(p.alive() and not p.ready() for p in processes) and time.time() < until:
             time.sleep(0.05)
+        for p in processes:
+            if args.on and p.alive():
+                p.pin(args.on)
         for size, count, steps in (("small", args.rounds, args.steps), ("large", args.large_rounds, args.large_steps)):
             order = [p for p in processes if size == "small" or p.recorder in LARGE_RECORDERS]
             for p in order * (count > 0):  # the first turn builds the model and warms up; nobody counts it, so all may do it at once
@@ -262,9 +279,9 @@ def main():
     shutil.rmtree(os.path.join(args.out, "runs"), ignore_errors=True)
     os.makedirs(args.out, exist_ok=True)
     args.out = os.path.abspath(args.out)
-    args.kernels_alone = build_kernels_alone(args) if any(r.startswith("kernels") for r in args.recorders) else None
+    args.kernels_alone = build_kernels_alone(args) if any(r.startswith(OF_CUPTI) for r in args.recorders) else None
     for recorder in list(args.recorders):
-        if recorder == "nsys" and not args.nsys or recorder.startswith("kernels") and not args.kernels_alone:
+        if recorder == "nsys" and not args.nsys or recorder.startswith(OF_CUPTI) and not args.kernels_alone:
             print(f"{recorder}: not here, left out", flush=True)
             args.recorders.remove(recorder)
     args.on = sorted(os.sched_getaffinity(0))[-args.cpus:] if args.cpus else None

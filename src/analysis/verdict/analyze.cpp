@@ -8,6 +8,7 @@
 #include "analysis/hta/hta.hpp"
 #include "analysis/rows/each_row.hpp"
 #include "analysis/verdict/job_data.hpp"
+#include "analysis/verdict/job_time.hpp"
 #include "analysis/verdict/unfinished.hpp"
 #include "base/count.hpp"
 #include "base/statistics.hpp"
@@ -27,7 +28,8 @@ class Analyzer {
  public:
   Analyzer(const Reader& reader, const AnalyzeOptions& options) : reader_(reader), options_(options) {}
 
-  Result<Analysis> run() {
+  /// `times`: only what findJobTime fills.
+  Result<Analysis> run(bool times = false) {
     model::CommRules rules;
     if (!options_.comm_rules.empty()) TS_TRY(rules.addFile(options_.comm_rules));
     Result<Names> names = Names::load(reader_);
@@ -107,6 +109,7 @@ class Analyzer {
     if (job_.step_ns > 0)
       if (const auto by_job = sync::recordingSpan(reader_, job_.clocks))  // its clocks may be others than the trace's
         out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
+    if (times) return std::move(out_);
     TS_TRY(blame());
     collectives();
     findTraffic(job_, *names_, out_);
@@ -371,6 +374,12 @@ Result<Analysis> analyze(const Reader& reader, const AnalyzeOptions& options) {
   Result<Analysis> result = Analyzer(reader, options).run();
   if (result) result->simulated = trace::isSimulated(reader);
   return result;
+}
+
+Result<Analysis> findJobTime(const Reader& reader) {
+  AnalyzeOptions options;
+  options.hta = false;
+  return Analyzer(reader, options).run(true);
 }
 
 }  // namespace tracesmith::analysis
