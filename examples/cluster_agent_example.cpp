@@ -36,7 +36,11 @@ int main(int argc, char** argv) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const NodeAggregator::Statistics s = node.getStatistics();
-  std::printf("%llu records, %llu lost, clock known to %lld ns\n", static_cast<unsigned long long>(s.total_events),
-              static_cast<unsigned long long>(s.lost_events), static_cast<long long>(s.clock_error_bound_ns));
+  std::printf("%llu records, %llu lost\n", static_cast<unsigned long long>(s.total_events),
+              static_cast<unsigned long long>(s.lost_events));
+  if (s.clock_error_bound_ns)
+    std::printf("clock known to %lld ns\n", static_cast<long long>(*s.clock_error_bound_ns));
+  else
+    std::printf("clock not compared with the master's yet\n");
   return 0;
 }

@@ -3,9 +3,9 @@
 steps N           N training steps, each in an NVTX range
 torch-profiler    5 steps under torch.profiler (prints what it saw), then 5 more after it
 graph             100 replays of a captured CUDA graph
-measure PLAN FOLDER [torch.profiler]
-                  for scripts/gpu/overhead.py: imports, says that it is ready (FOLDER/ready), waits for its turn (FOLDER/go) and measures
-                  the steps of PLAN ("small=40,large=15"); FOLDER/figures.json has the times
+measure FOLDER [torch.profiler]
+                  for scripts/gpu/overhead.py: imports, says that it is ready (FOLDER/ready), and for each line "SIZE STEPS" in FOLDER/go runs and times
+                  that many steps; FOLDER/turn-N.json has the times of the N-th line. "drop-SIZE 0" frees the model, "end 0" ends
 SIZE=large makes the step GPU-bound. The default is launch-bound, with many short kernels.
 """
 import gc
@@ -65,49 +65,66 @@ class Job:
         self.optimizer.step()
 
 
-def measure(plan, folder, profiled):
-    """Steps of each size in turn, marked with NVTX ranges and timed one by one."""
-    open(os.path.join(folder, "ready"), "w").close()
-    with open(os.path.join(folder, "go")) as go:
-        go.readline()
-    figures = {}
-    for part in plan.split(","):
-        size, steps = part.split("=")
+class Turns:
+    """Runs steps when it is told to, marked with NVTX ranges and timed one by one."""
+
+    def __init__(self, folder, profiled):
+        self.folder, self.profiled, self.jobs, self.done, self.steps = folder, profiled, {}, 0, 0
+
+    def job(self, size):
         choose(size)
-        job = Job()
-        gc.collect()
-        gc.disable()  # its pauses would add noise to the launch-bound step
-        profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) if profiled else None
+        if size not in self.jobs:
+            self.jobs[size] = Job()
+            gc.collect()
+            gc.disable()  # its pauses would add noise to the launch-bound step
+        return self.jobs[size]
+
+    def turn(self, size, steps):
+        job = self.job(size)
+        profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) if self.profiled else None
         if profiler:
             profiler.start()
-            for _ in range(3):  # what it does at first is not its cost
-                job.step()
-            torch.cuda.synchronize()
-        times = []
-        used = time.process_time()
-        for i in range(int(steps)):
+        for _ in range(2):  # what the sleep of the others' turns and a profiler's start cost is not the cost of a step
+            job.step()
+        torch.cuda.synchronize()
+        times, used = [], time.process_time()
+        for _ in range(steps):
             begin = time.perf_counter()
-            torch.cuda.nvtx.range_push(f"step {i}")
+            torch.cuda.nvtx.range_push(f"step {self.steps}")
             job.step()
             torch.cuda.synchronize()
             torch.cuda.nvtx.range_pop()
+            self.steps += 1
             times.append(1e3 * (time.perf_counter() - begin))
         used = time.process_time() - used
         if profiler:
             profiler.stop()
-        figures[size] = {"median_ms": statistics.median(times), "mean_ms": statistics.mean(times), "cpu_ms": 1e3 * used / len(times), "times_ms": times}
-        del job
-        gc.enable()
+        return {"median_ms": statistics.median(times), "mean_ms": statistics.mean(times), "cpu_ms": 1e3 * used / steps, "steps_run": steps + 2}
+
+    def drop(self, size):
+        self.jobs.pop(size, None)
         gc.collect()
         torch.cuda.empty_cache()
-    with open(os.path.join(folder, "figures.json"), "w") as out:
-        json.dump(figures, out)
+        return {}
+
+    def run(self):
+        open(os.path.join(self.folder, "ready"), "w").close()
+        for line in open(os.path.join(self.folder, "go")):
+            what, steps = line.split()
+            if what == "end":
+                return
+            figures = self.drop(what[5:]) if what.startswith("drop-") else self.turn(what, int(steps))
+            self.done += 1
+            reply = os.path.join(self.folder, f"turn-{self.done}.json")
+            with open(reply + ".new", "w") as out:
+                json.dump(figures, out)
+            os.rename(reply + ".new", reply)
 
 
 def main():
     what = sys.argv[1]
     if what == "measure":
-        measure(sys.argv[2], sys.argv[3], "torch.profiler" in sys.argv[4:])
+        Turns(sys.argv[2], "torch.profiler" in sys.argv[3:]).run()
         return
     job = Job()
     if what == "steps":

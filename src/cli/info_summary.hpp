@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/collect/watched.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::cli {
@@ -51,8 +52,14 @@ struct Summary {
   std::vector<Table> tables;  ///< those that have rows
   uint64_t other_bytes = 0;   ///< strings, schema, file header, damage
   std::optional<int64_t> start_ns, end_ns;
-  std::optional<int64_t> job_start_ns, job_end_ns;  ///< of the first and the last step that is marked
-  std::optional<int64_t> recorded_ns;               ///< Unix time of the recording
+  /// As `analyze` says it; absent if it would take long and no steps are marked.
+  struct Job {
+    double job_us, startup_us, step_us;  ///< NaN: not known
+    std::string steps_by;                ///< marks, …; none: there are no steps
+    std::optional<uint64_t> steps;       ///< absent: it would take long
+  };
+  std::optional<Job> job;
+  std::optional<int64_t> recorded_ns;  ///< Unix time of the recording
   uint64_t host_rows = 0, device_rows = 0;
   std::optional<std::vector<uint64_t>> by_type;  ///< events by type; absent if it would take long
   std::vector<int64_t> ranks;                    ///< ascending; kNull, first: rows without a rank
@@ -64,7 +71,8 @@ struct Summary {
   std::vector<Loss> losses;
   bool simulated = false;
   std::vector<Collector> collectors;
-  std::vector<std::string> sources;  ///< what wrote the recordings: run, import, synth, …
+  std::optional<capture::Watched> watched;  ///< of all ranks recorded in watch mode
+  std::vector<std::string> sources;         ///< what wrote the recordings: run, import, synth, …
   bool verified = false;
 };
 
@@ -73,6 +81,8 @@ Result<Summary> summarize(const trace::Reader& reader, bool full);
 
 /// Reads the account of hardware collectors: the last one of each node, dearest first.
 Status addCollectors(const trace::Reader& reader, Summary& s);
+/// Reads the account of watch mode: the last one of each rank.
+Status addWatched(const trace::Reader& reader, Summary& s);
 /// "0-3,7,12-15" for ascending numbers.
 std::string numberRanges(const std::vector<int64_t>& numbers);
 /// "2025-11-15 08:30:00 UTC".

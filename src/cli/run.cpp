@@ -139,11 +139,22 @@ Status RingFolder::create() {
 }
 
 /// "2/100": so many steps of every so many.
-bool isWindow(std::string_view text) {
-  const size_t slash = text.find('/');
+struct Window {
   int64_t steps = 0, every = 0;
-  return slash != text.npos && parseInt(text.substr(0, slash), steps) && parseInt(text.substr(slash + 1), every) &&
-         steps > 0 && steps <= every && every <= 1'000'000;
+};
+std::optional<Window> windowOf(std::string_view text) {
+  const size_t slash = text.find('/');
+  Window w;
+  if (slash == text.npos || !parseInt(text.substr(0, slash), w.steps) || !parseInt(text.substr(slash + 1), w.every) ||
+      w.steps <= 0 || w.steps > w.every || w.every > 1'000'000)
+    return {};
+  return w;
+}
+
+/// Between two windows: a window opens during the step before it, and closes during the one after.
+bool hasStepsWithout(const std::string& window) {
+  const std::optional<Window> w = windowOf(window);
+  return !w || w->every >= w->steps + 3;
 }
 
 /// "1%" or "0.5": percent.
@@ -330,13 +341,17 @@ void addRun(Command& app) {
       "the\nrecording stops.\n\nExample:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py");
   command.run(
       [o]() -> Status {
-        if (!o->window.empty() && !isWindow(o->window))
+        if (!o->window.empty() && !windowOf(o->window))
           return Status::invalid("--window: give K/N, such as 2/100: K of every N steps");
         if (!o->budget.empty() && !budgetOf(o->budget))
-          return Status::invalid("--budget: give a percentage of the job's time, such as 1%");
+          return Status::invalid("--budget: give a percentage of the job's time between 0.001 and 100, such as 1%");
         const bool watch = o->mode == "watch" || (o->mode.empty() && o->flight_s > 0);
         if (!watch && (!o->window.empty() || !o->budget.empty()))
           return Status::invalid("--window and --budget are for --mode watch");
+        if (!o->budget.empty() && !hasStepsWithout(o->window))
+          return Status::invalid(
+              "--budget compares steps with and without records: give a --window K/N with N of at "
+              "least K + 3");
         return {};
       },
       [o] { return run(*o); });

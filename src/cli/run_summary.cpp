@@ -52,17 +52,6 @@ void printSteps(const std::vector<Step>& steps) {
   std::fprintf(stderr, "%s", alignTable(table).c_str());
 }
 
-/// What watching has cost the job, as its probes measured it.
-std::string costText(const capture::CollectorStats& s) {
-  if (s.window_every == 0) return "watching: no process used CUDA";
-  std::string text = "watching: the GPU was recorded in " + std::to_string(s.window_steps) + " of every " +
-                     counted(s.window_every, "step");
-  if (!s.cost_percent) return text + "; what it cost is not known: too few steps were marked";
-  char cost[64];
-  std::snprintf(cost, sizeof cost, "; it cost %.2f %% of the job's time", *s.cost_percent);
-  return text + cost;
-}
-
 }  // namespace
 
 void printSummary(const capture::CollectorStats& s, const RunSummary& o) {
@@ -83,9 +72,8 @@ void printSummary(const capture::CollectorStats& s, const RunSummary& o) {
         .field("kernels", s.kernels);
     w.field("collectives", s.collectives).field("lost", s.losses);
     if (o.watch) {
-      w.key("cost_percent");
-      s.cost_percent ? w.value(*s.cost_percent) : w.null();
-      w.field("window_every", static_cast<uint64_t>(s.window_every));
+      w.key("watch");
+      s.watched ? w.raw(capture::jsonOf(*s.watched)) : w.null();
     }
     if (o.per_step) {
       w.key("steps").beginArray();
@@ -107,7 +95,9 @@ void printSummary(const capture::CollectorStats& s, const RunSummary& o) {
                counted(s.processes, "process", "processes").c_str(), counted(s.kernels, "kernel").c_str(),
                counted(s.collectives, "collective").c_str(),
                s.losses ? (", " + humanCount(s.losses) + " lost (see the table losses)").c_str() : ", none lost");
-  if (o.watch) std::fprintf(stderr, "tracesmith: %s\n", costText(s).c_str());
+  if (o.watch)
+    std::fprintf(stderr, "tracesmith: watching: %s\n",
+                 s.watched ? capture::sentenceOf(*s.watched).c_str() : "no process used CUDA");
 }
 
 }  // namespace tracesmith::cli

@@ -1,5 +1,5 @@
 // Markers in a trace that say when the GPU's work of a process is recorded. A trace that begins without one has it from
-// its beginning.
+// its beginning. And the key in `metadata` under which watch mode gives an account of itself.
 #pragma once
 
 #include <string_view>
@@ -7,5 +7,8 @@
 namespace tracesmith::model {
 
 constexpr std::string_view kGpuOn = "tracesmith: GPU records on", kGpuOff = "tracesmith: GPU records off";
+/// JSON, a row for each process and change; the last one holds:
+/// {"window_steps":2,"window_every":200,"window_asked":100,"budget_percent":1,"cost_percent":0.41}
+constexpr std::string_view kWatchKey = "watch.cost";
 
 }  // namespace tracesmith::model

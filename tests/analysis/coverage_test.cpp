@@ -52,6 +52,13 @@ TEST(Coverage, OnlyWhatWasRecordedCounts) {
   bool told = false;
   for (const std::string& n : a.notes) told |= n.find("not recorded all the time") != std::string::npos;
   EXPECT_TRUE(told);
+  // HTA's tables: from the first kernel to the last there are 39 ms of recorded time.
+  ASSERT_EQ(a.hta.temporal.size(), 1u);
+  EXPECT_EQ(a.hta.temporal[0].compute_us, 36'000);
+  EXPECT_EQ(a.hta.temporal[0].idle_us, 3'000);
+  EXPECT_EQ(a.hta.temporal[0].kernel_time_us, 39'000);
+  ASSERT_EQ(a.hta.idle.size(), 1u);
+  EXPECT_EQ(a.hta.idle[0].host_wait_us + a.hta.idle[0].kernel_wait_us + a.hta.idle[0].other_us, 3'000);
 }
 
 }  // namespace

@@ -61,6 +61,17 @@ TEST(FindRepetition, TwoOperationsAreEnough) {
   EXPECT_EQ(found->length, step.size() - 1);
 }
 
+TEST(FindRepetition, LayersOfABackwardPassAreNoSteps) {
+  // Four layers, in three parts each: gathered forward; gathered again and scattered backward.
+  Sequence s;
+  const std::string step = repeated("GGG", 4) + repeated("GGGRRR", 4) + " ";
+  for (int i = 0; i < 30; ++i) s.add(step);
+  const auto found = s.found();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->length, step.size() - 1);
+  EXPECT_EQ(found->starts.size(), 30u);
+}
+
 TEST(FindRepetition, WhatComesOnlySometimesDoesNotMatter) {
   Sequence s;
   for (int i = 0; i < 20; ++i) s.add(" abcdefghijklmn" + std::string(i % 5 == 0 ? "1" : "") + "opqrstuvw");
@@ -120,6 +131,21 @@ TEST(LaunchOrder, AStepEndsWithItsOptimizerHoweverOftenGradientsAccumulate) {
     EXPECT_EQ(steps[i].end - steps[i].ts, 85 * 20) << i;
     EXPECT_EQ(steps[i].step, static_cast<int64_t>(i));
   }
+}
+
+TEST(LaunchOrder, AStepEndsWithWhatTheRangeOfItsOptimizerLaunched) {
+  Rank rank;
+  std::vector<Interval> optimizers;
+  rank.run(repeated("i", 40));  // start-up
+  for (int i = 0; i < 4; ++i) {
+    rank.run(repeated("ffbb", 1 + i % 2));  // of any length
+    optimizers.push_back({rank.now - 5, rank.now + 30});
+    rank.run("xxf");  // its kernels have no telling names; the last is the next step's
+  }
+  const std::vector<RankStep> steps = rank.order().stepsBetween(optimizers, 0);
+  ASSERT_EQ(steps.size(), 3u);
+  for (size_t s = 0; s < 3; ++s) EXPECT_EQ(steps[s].end, optimizers[s + 1].from + 35) << s;
+  EXPECT_EQ(steps[0].ts, optimizers[0].from + 35);
 }
 
 TEST(LaunchOrder, MovesStepsToTheEndOfTheOptimizer) {

@@ -26,7 +26,8 @@ class GraphTest : public ::testing::Test {
       script += "RANK=" + std::to_string(rank) + " " + kBuild + "/bin/tests/fake_nccl " + scenario + " & ";
     std::vector<std::string> argv = {TRACESMITH_BIN, "run", "-o", trace()};
     argv.insert(argv.end(), flags.begin(), flags.end());
-    argv.insert(argv.end(), {"--", "/bin/sh", "-c", script + "for i in $(seq " + std::to_string(ranks) + "); do wait; done"});
+    argv.insert(argv.end(),
+                {"--", "/bin/sh", "-c", script + "for i in $(seq " + std::to_string(ranks) + "); do wait; done"});
     return test::runWith(
         {{"TRACESMITH_DIR", dir_ / "rings"}, {"TRACESMITH_CUPTI", kBuild + "/lib/tests/libcupti.so.13"}}, argv);
   }
@@ -52,8 +53,9 @@ struct How {
 };
 class Replays : public GraphTest, public ::testing::WithParamInterface<How> {};
 INSTANTIATE_TEST_SUITE_P(All, Replays,
-                         ::testing::Values(How{"default", "default", false, false}, How{"default", "nodes", true, false},
-                                           How{"light", "light", false, false}, How{"light", "light_nodes", true, false},
+                         ::testing::Values(How{"default", "default", false, false},
+                                           How{"default", "nodes", true, false}, How{"light", "light", false, false},
+                                           How{"light", "light_nodes", true, false},
                                            How{"default", "proxy", false, true},
                                            How{"default", "proxy_nodes", true, true}),
                          [](const auto& how) { return how.param.name; });
@@ -84,7 +86,8 @@ TEST_P(Replays, HaveNumbersAmongTheOthers) {
   size_t inside = 0;
   for (const Row& r : rows(trace(), "collectives")) {
     SCOPED_TRACE(r.s("op") + " " + std::to_string(r.i("seq")));
-    const bool eager = r.i("elements") == 1 || (r.s("op") == "send" || r.s("op") == "recv" ? r.i("seq") % 2 == 1 : false);
+    const bool eager =
+        r.i("elements") == 1 || (r.s("op") == "send" || r.s("op") == "recv" ? r.i("seq") % 2 == 1 : false);
     if (r.null("seq")) continue;
     inside += !eager;
     EXPECT_EQ(r.i("elements"), r.s("op") == "all_gather" ? 80 : r.i("elements"));

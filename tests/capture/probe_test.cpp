@@ -4,9 +4,11 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <sstream>
 
+#include "capture/probe/watch.hpp"
 #include "capture/ring/reader.hpp"
 #include "support/child.hpp"
 #include "support/process.hpp"
@@ -358,8 +360,56 @@ TEST_F(ProbeTest, WatchModeRecordsSomeStepsOfMany) {
   const std::string on = "tracesmith: GPU records on", off = "tracesmith: GPU records off";
   EXPECT_EQ(marks, (std::vector<std::string>{off, on, off, on, off}));
   EXPECT_EQ(rows(trace(), "steps").size(), 8u) << "steps are always recorded";
-  EXPECT_TRUE(has(o.err, "the GPU was recorded in 1 of every 4 steps; what it cost is not known")) << o.err;
+  EXPECT_TRUE(has(o.err, "the GPU is recorded in 1 of every 4 steps; what it costs is not known")) << o.err;
   EXPECT_TRUE(losses(trace()).empty());
+}
+
+TEST_F(ProbeTest, AWindowThatCostsTooMuchIsThinnedToKeepToTheBudget) {
+  // A launch takes 20 ms more while kernels are recorded: many times a step.
+  const Output o = run({"train 0 400"}, {"--mode", "watch", "--window", "2/20", "--budget", "20%", "--json"},
+                       {{"FAKE_CUPTI_DEAR_US", "20000"}});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  auto number = [](const std::string& json, const std::string& key) {
+    const size_t at = json.find("\"" + key + "\":");
+    return at == json.npos ? -1 : std::strtod(json.c_str() + at + key.size() + 3, nullptr);
+  };
+  const double every = number(o.err, "window_every"), cost = number(o.err, "cost_percent");
+  EXPECT_EQ(number(o.err, "window_asked"), 20) << o.err;
+  EXPECT_EQ(number(o.err, "budget_percent"), 20) << o.err;
+  EXPECT_GE(every, 40) << o.err;
+  for (int n = 20; n <= every; n *= 2) EXPECT_EQ(std::fmod(every, n), 0) << "not doubled";
+  EXPECT_GT(cost, 0) << o.err;
+  EXPECT_LE(cost, 20) << o.err;
+  const std::vector<Row> told = rows(trace(), "counters", "name", "tracesmith: cost %");
+  ASSERT_GE(told.size(), 1u);
+  EXPECT_GT(told[0].d("value"), 20);
+  // The trace tells, too.
+  const Output info = test::tracesmith({"info", "--json", trace()});
+  EXPECT_EQ(number(info.out, "window_every"), every) << info.out;
+  EXPECT_EQ(number(info.out, "cost_percent"), cost);
+  const Output text = test::tracesmith({"info", trace()});
+  EXPECT_TRUE(has(text.out, "(20 at first, doubled to keep to the budget of 20 %)")) << text.out;
+}
+
+TEST_F(ProbeTest, AWindowWithinTheBudgetStaysAsItWasAskedFor) {
+  const Output o = run({"train 0 200"}, {"--mode", "watch", "--window", "2/20", "--budget", "90%"});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_TRUE(has(o.err, "recorded in 2 of every 20 steps; it costs ")) << o.err;
+  EXPECT_TRUE(has(o.err, ", within the budget of 90 %")) << o.err;
+  EXPECT_GE(rows(trace(), "counters", "name", "tracesmith: cost %").size(), 1u);
+}
+
+TEST_F(ProbeTest, WithoutStepsABudgetIsSaidToHaveNoEffect) {
+  const Output o = run({"kernels 3"}, {"--mode", "watch", "--budget", "1%"});
+  EXPECT_TRUE(has(o.err, "too few steps were marked, so the budget of 1 % has had no effect")) << o.err;
+}
+
+TEST(WatchWindow, ThinnedWindowsAreWindowsOfAllRanks) {
+  for (const int64_t steps : {1, 2, 7})
+    for (const int64_t every : {10, 100})
+      for (int64_t step = -300; step < 3000; ++step)
+        for (int64_t n = every; n < 16 * every; n *= 2)
+          EXPECT_TRUE(!probe::stepInWindow(step, steps, 2 * n) || probe::stepInWindow(step, steps, n)) << step;
 }
 
 TEST_F(ProbeTest, WithoutStepsWatchModeRecordsPartsOfAPeriod) {

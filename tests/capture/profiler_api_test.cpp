@@ -91,6 +91,7 @@ TEST_F(SimApi, GpusAreAddedAndRemoved) {
   EXPECT_TRUE(profiler.addGPU(2));
   EXPECT_FALSE(profiler.addGPU(2));
   EXPECT_FALSE(profiler.addGPU(9));
+  EXPECT_EQ(profiler.lastStatus().code(), Code::kNotFound);
   EXPECT_EQ(profiler.lastError(), "there is no GPU 9");
   EXPECT_TRUE(profiler.removeGPU(1));
   EXPECT_FALSE(profiler.removeGPU(1));
@@ -265,6 +266,7 @@ TEST_F(SimApi, WrongUseSaysWhy) {
   EXPECT_EQ(platformFromName("metal"), PlatformType::Unknown);
   auto profiler = createProfiler(PlatformType::Sim);
   EXPECT_FALSE(profiler->startCapture());
+  EXPECT_EQ(profiler->lastStatus().code(), Code::kInvalid);
   EXPECT_EQ(profiler->lastError(), "not initialized");
   sim_.sim.faults = {"nonsense"};
   EXPECT_FALSE(profiler->initialize(sim_));
@@ -319,6 +321,26 @@ TEST_F(CudaApi, UnderRunBothGetEverything) {
   Output out = run({TRACESMITH_BIN, "run", "-o", dir_ / "t.sbt", "--", kBuild + "/bin/tests/profiler_program"});
   check(out);
   EXPECT_NE(out.err.find(" 14 kernels"), std::string::npos) << "before, after and the NCCL kernels too: " << out.err;
+}
+
+TEST_F(CudaApi, OperationsKnowTheirGroupAndWhoCalledThem) {
+  const std::string program = kBuild + "/bin/tests/tracker_program";
+  using Lines = std::vector<std::string>;
+  Output out = run({program, "5"});
+  ASSERT_EQ(out.rc, 0) << out.out << out.err;
+  EXPECT_EQ(lines(out.out, "early"), Lines{"not hooked: call installHooks() first"});
+  EXPECT_EQ(lines(out.out, "op"),
+            (Lines{"AllReduce|1|group 1|callsOne (tracker_program+", "AllReduce|2|group 2|callsGroup (tracker_program+",
+                   "Send|3|group 2|callsGroup (tracker_program+", "AllReduce|1|group 3|callsOne (tracker_program+",
+                   "GroupStart|0|group 2|no stack", "GroupEnd|0|group 2|no stack"}));
+  out = run({program, "5", "nostack"});
+  ASSERT_EQ(lines(out.out, "op").size(), 6u) << out.err;
+  EXPECT_EQ(lines(out.out, "op")[0], "AllReduce|1|group 1|no stack") << out.out << out.err;
+  // NCCL before 2.28 tells nothing of groups, and of an operation when it is launched.
+  out = run({program, "4"});
+  ASSERT_GE(lines(out.out, "op").size(), 2u) << out.err;
+  EXPECT_EQ(lines(out.out, "op")[0], "AllReduce|1|group -1|callsOne (tracker_program+") << out.out << out.err;
+  EXPECT_EQ(lines(out.out, "op")[1], "AllReduce|2|group -1|callsGroup (tracker_program+") << out.out << out.err;
 }
 
 TEST(Examples, Run) {

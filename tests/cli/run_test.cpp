@@ -301,6 +301,12 @@ TEST_F(RunTest, WrongUsageIsToldAndExits2) {
                                {"run", "--mode", "watch", "--window", "3", "--", "true"},
                                {"run", "--mode", "watch", "--window", "3/2", "--", "true"},
                                {"run", "--mode", "watch", "--budget", "much", "--", "true"},
+                               {"run", "--mode", "watch", "--budget", "0", "--", "true"},
+                               {"run", "--mode", "watch", "--budget", "-1%", "--", "true"},
+                               {"run", "--mode", "watch", "--budget", "1%%", "--", "true"},
+                               {"run", "--mode", "watch", "--budget", "nan", "--", "true"},
+                               {"run", "--mode", "watch", "--budget", "1%", "--window", "2/4", "--", "true"},
+                               {"run", "--budget", "1%", "--", "true"},
                                {"run", "--window", "2/100", "--", "true"},
                                {"run", "--no-such-flag", "--", "true"},
                                {"record"},
@@ -321,6 +327,8 @@ TEST_F(RunTest, WrongUsageIsToldAndExits2) {
     const Output o = test::runWith(environment(), argv);
     EXPECT_EQ(o.rc, 2) << wrong.back();
     EXPECT_TRUE(has(o.err, "tracesmith: ")) << o.err;
+    const bool one_line = wrong[0] != "run" || std::count(o.err.begin(), o.err.end(), '\n') == 1;
+    EXPECT_TRUE(one_line) << o.err;
     EXPECT_EQ(o.out, "");
   }
 }

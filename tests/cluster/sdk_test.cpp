@@ -52,6 +52,7 @@ TEST_F(Sdk, ANodeGivesWhatItCaptured) {
     EXPECT_TRUE(o.simulated);
   }
   const NodeAggregator::Statistics s = aggregator.getStatistics();
+  EXPECT_FALSE(s.clock_error_bound_ns.has_value()) << "there is no master to compare clocks with";
   EXPECT_EQ(s.nccl_operations, operations.size());
   EXPECT_EQ(s.nccl_bytes, bytes);
   EXPECT_GT(s.events_per_gpu[0], 0u);
@@ -107,6 +108,7 @@ TEST_F(Sdk, AMasterGivesTimelineTotalsAndTheNodesAskedFor) {
     EXPECT_EQ(n.address, "127.0.0.1");
     EXPECT_NE(n.port, 0);
     EXPECT_GT(n.last_heartbeat, 0u);
+    EXPECT_GE(n.time_error_bound.value_or(-1), 0);
   }
 
   ASSERT_TRUE(master.startClusterCapture()) << master.lastError();

@@ -70,6 +70,11 @@ TEST_F(Topology, KnowsWhatTheBenchMeasured) {
   EXPECT_EQ(t.getLink(0, 1)->measured_bandwidth, 365.25) << "the slower of the two directions";
   EXPECT_EQ(t.getBandwidth(1, 0), 365.25);
   EXPECT_FALSE(t.getLink(0, 2)->measured_bandwidth.has_value());
+  EXPECT_TRUE(t.lastStatus().ok());
+  ::setenv("TRACESMITH_NVML", "/no/such/libnvidia-ml.so.1", 1);
+  EXPECT_FALSE(t.discover());
+  EXPECT_EQ(t.lastStatus().code(), Code::kNotFound);
+  EXPECT_NE(t.lastError().find("no GPU found: no NVIDIA driver"), std::string::npos) << t.lastError();
   for (const char* name : {"TRACESMITH_NVML", "TRACESMITH_ROOT", "TRACESMITH_DATA"}) ::unsetenv(name);
 }
 

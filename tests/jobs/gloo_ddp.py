@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""A real DDP job over gloo, on the CPU of this machine: gloo_ddp.py FOLDER RANKS STEPS FAULT
+"""A real DDP job over gloo, on the CPU of this machine: gloo_ddp.py FOLDER RANKS STEPS FAULT [unmarked]
 
 Every rank trains STEPS steps without the fault, then STEPS steps with it. It records the latter with torch's profiler
 and writes FOLDER/rank<N>.json. Printed is what really happened: how many operations each rank called in the recorded
 steps, and the median step without and with the fault.
 
 FAULT: none; late:R, rank R waits for its data for EXTRA_S in each step; slow:R, it computes for EXTRA_S longer.
+unmarked: it does not mark its steps.
 Work takes a fixed time of the wall clock, so that ranks that share cores do not slow each other down.
 """
+import contextlib
 import os
 import statistics
 import subprocess
@@ -17,7 +19,7 @@ import time
 WORK_S, EXTRA_S = 0.040, 0.250
 
 
-def train(folder, ranks, steps, fault):
+def train(folder, ranks, steps, fault, marked):
     import torch
     import torch.distributed as dist
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -65,7 +67,7 @@ def train(folder, ranks, steps, fault):
         times = []
         for i in range(steps):
             begin = time.perf_counter()
-            with torch.profiler.record_function(f"ProfilerStep#{i}"):
+            with torch.profiler.record_function(f"ProfilerStep#{i}") if marked else contextlib.nullcontext():
                 x = next(batches)
                 optimizer.zero_grad()
                 loss = model(x).mean()
@@ -93,7 +95,7 @@ def train(folder, ranks, steps, fault):
 def main():
     folder, ranks, steps, fault = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     if "RANK" in os.environ:
-        return train(folder, ranks, steps, fault)
+        return train(folder, ranks, steps, fault, "unmarked" not in sys.argv)
     own = dict(os.environ, OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
     running = [subprocess.Popen([sys.executable] + sys.argv, env=dict(own, RANK=str(r))) for r in range(ranks)]
     failed = False

@@ -22,9 +22,15 @@ class Gloo : public ::testing::Test {
   }
 
   /// Runs the job, imports what its ranks recorded, and analyzes it.
-  void job(const std::string& fault) {
-    const test::Output o = test::run({kPython, TRACESMITH_SOURCE_DIR "/tests/jobs/gloo_ddp.py", dir_.path(),
-                                      std::to_string(kRanks), std::to_string(kSteps), fault});
+  void job(const std::string& fault, bool marked = true) {
+    std::vector<std::string> command = {kPython,
+                                        TRACESMITH_SOURCE_DIR "/tests/jobs/gloo_ddp.py",
+                                        dir_.path(),
+                                        std::to_string(kRanks),
+                                        std::to_string(kSteps),
+                                        fault};
+    if (!marked) command.push_back("unmarked");
+    const test::Output o = test::run(command);
     ASSERT_EQ(o.rc, 0) << o.err;
     std::istringstream truth(o.out);
     std::string word;
@@ -80,6 +86,15 @@ TEST_F(Gloo, CleanJobHasStepsPhasesAndCollectives) {
   if (a_.verdict.kind == VerdictKind::rank) {
     EXPECT_LT(a_.verdict.cost_pct, 33) << a_.verdict.text;
   }
+}
+
+TEST_F(Gloo, StepsThatAreNotMarkedEndWithTheirOptimizer) {
+  job("none", false);
+  if (HasFatalFailure()) return;
+  EXPECT_EQ(a_.steps_by, "optimizer");
+  // What comes before the first optimizer may be start-up, and a first step that is much longer than usual is.
+  EXPECT_LE(static_cast<int>(a_.steps.size()), kSteps);
+  EXPECT_GE(static_cast<int>(a_.steps.size()) + 2, kSteps);
 }
 
 TEST_F(Gloo, LateDataOfARankIsNamed) {

@@ -18,6 +18,7 @@ namespace {
 struct Job {
   const char* name;
   bool collectives;  // its operations are collectives, which all ranks leave together
+  double step_ms;    // as the job measured it, the median of the last four of ten
 };
 
 class RealRings : public ::testing::TestWithParam<Job> {};
@@ -70,12 +71,16 @@ TEST_P(RealRings, EveryOperationHasItsKernelAndMeetsTheOthers) {
   ASSERT_TRUE(analysis) << analysis.status().message();
   EXPECT_EQ(analysis->ranks, 4);
   EXPECT_EQ(analysis->inconsistent, 0u);
+  // It marked none of its ten steps. Those in front that warm up are start-up.
+  EXPECT_LE(analysis->steps.size(), 10u);
+  EXPECT_GE(analysis->steps.size(), 8u);
+  EXPECT_NEAR(analysis->step_us / 1000, GetParam().step_ms, 0.03 * GetParam().step_ms);
   EXPECT_NE(analysis->verdict.cause, Cause::hang) << analysis->verdict.text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Jobs, RealRings,
-                         ::testing::Values(Job{"ddp", true}, Job{"fsdp", true}, Job{"pp-raw", false},
-                                           Job{"groups", true}),
+                         ::testing::Values(Job{"ddp", true, 67.5}, Job{"fsdp", true, 52.3}, Job{"pp-raw", false, 104.5},
+                                           Job{"groups", true, 15.1}),
                          [](const auto& p) {
                            std::string name = p.param.name;
                            std::erase(name, '-');

@@ -24,6 +24,7 @@ struct AnalyzeOptions {
   bool collectives = true;  ///< fill Analysis::collectives
   bool excerpt = false;     ///< fill Analysis::excerpt
   size_t kernels = 20;      ///< most in Analysis::kernels
+  bool marks = true;        ///< false: find the steps as if none were marked
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< events read so far; from any of the threads
 };
 
@@ -140,7 +141,8 @@ struct Analysis {
   double startup_us = kUnknown;  ///< recorded before the first step, and not counted
   double step_us = kUnknown;     ///< median of the steps
   Hta hta;
-  std::string steps_by = "none";  ///< how steps are known: marks, operations, kernels; windows or none: they are not
+  std::string steps_by =
+      "none";  ///< how steps are known: marks, optimizer, operations, kernels; windows or none: they are not
   std::vector<StepResult> steps;
   std::vector<Breakdown> breakdown;
   std::vector<KernelResult> kernels;  ///< those that take most time, largest first

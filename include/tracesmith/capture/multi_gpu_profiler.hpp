@@ -32,7 +32,9 @@ class TRACESMITH_API MultiGPUProfiler {
   /// Before the program's first CUDA call. False with a reason in lastError().
   bool initialize();
   void finalize();
-  std::string lastError() const;
+  /// Why the last call that failed did so.
+  Status lastStatus() const;
+  std::string lastError() const { return lastStatus().message(); }
 
   bool addGPU(uint32_t gpu_id);     ///< false if there is no such GPU, or it was there
   bool removeGPU(uint32_t gpu_id);  ///< its events are gone

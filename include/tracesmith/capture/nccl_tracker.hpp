@@ -23,7 +23,7 @@ enum class NCCLOpType {
   AllToAll,  ///< NCCL runs it as sends and receives; newer versions say so themselves
   Send,
   Recv,
-  GroupStart,
+  GroupStart,  ///< these two are calls, not operations: see NCCLTracker::getOperationsByType()
   GroupEnd,
   Unknown
 };
@@ -60,6 +60,15 @@ struct NCCLOperation {
   uint64_t comm_id = 0;
   uint32_t rank = 0, world_size = 0;  ///< within the communicator
 
+  /// Number of the ncclGroupStart … ncclGroupEnd in which it was called, or of its own call; the same for all
+  /// operations of one group of this process. Empty: not known. NCCL before 2.28 does not tell, nor where it tells of
+  /// the operation on a thread of CUDA's (replays of graphs, CUDA_LAUNCH_BLOCKING).
+  std::optional<uint64_t> group_id;
+  /// Who called it, the innermost function first: "name (library+0x1234)", without a name where the library exports
+  /// none. Only with capture_call_stack, else nullptr; shared by all operations that were called from there. Before
+  /// NCCL 2.28 it is the stack of the call that launched the operation: of a group, ncclGroupEnd.
+  std::shared_ptr<const std::vector<std::string>> call_stack;
+
   std::string algo;  ///< ring, tree, nvls, …; empty: NCCL does not say
 
   size_t count = 0;      ///< elements, as NCCL was told them: of AllToAll those for one rank
@@ -83,6 +92,7 @@ struct NCCLTrackerConfig {
   bool hook_enabled = true;
   bool track_all_comms = true;
   std::vector<uint64_t> comm_filter;  ///< only these; empty: all
+  bool capture_call_stack = false;    ///< see NCCLOperation::call_stack; costs microseconds for each operation
   size_t max_operations = 100000;     ///< kept; older ones go, and are counted
   uint32_t poll_interval_ms = 20;
   PlatformType platform = PlatformType::CUDA;
@@ -96,26 +106,33 @@ class TRACESMITH_API NCCLTracker {
   NCCLTracker(const NCCLTracker&) = delete;
   NCCLTracker& operator=(const NCCLTracker&) = delete;
 
-  /// Makes the probe NCCL's profiler plugin: before the first communicator is made. False with a reason in lastError().
+  /// Makes the probe NCCL's profiler plugin: before the first communicator is made. False with a reason in
+  /// lastStatus().
   bool installHooks();
   void removeHooks();
   bool isHooked() const;
-  std::string lastError() const;
+  /// Why the last call that failed did so.
+  Status lastStatus() const;
+  std::string lastError() const { return lastStatus().message(); }
 
+  /// Needs installHooks() first; if it fails, lastStatus() has the reason.
   void startCapture();
   void stopCapture();
   void clear();
 
   /// Finished ones in the order they ended, then those in flight.
   std::vector<NCCLOperation> getOperations() const;
+  /// GroupStart and GroupEnd give the groups that the program made itself, which getOperations() leaves out, with
+  /// `enqueue_time` and `group_id` alone. NCCL tells of a group when its first operation is called, and of its end when
+  /// ncclGroupEnd() has launched it; of none before 2.28.
   std::vector<NCCLOperation> getOperationsByType(NCCLOpType type) const;
   std::vector<NCCLOperation> getOperationsByComm(uint64_t comm_id) const;
   std::vector<NCCLOperation> getInFlight() const;
   uint64_t operationsDropped() const;
 
   std::vector<TraceEvent> toTraceEvents() const;
-  /// Writes into the NCCL kernels among the events (metadata nccl_op, nccl_comm, seq, nccl_seq, nccl_bytes) what they
-  /// did.
+  /// Writes into the NCCL kernels among the events (metadata nccl_op, nccl_comm, nccl_group, seq, nccl_seq,
+  /// nccl_bytes) what they did.
   void correlateWithGPUEvents(std::vector<TraceEvent>& gpu_events) const;
 
   struct Statistics {

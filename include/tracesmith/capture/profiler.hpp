@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tracesmith/common/export.hpp"
+#include "tracesmith/common/status.hpp"
 #include "tracesmith/common/types.hpp"
 
 namespace tracesmith {
@@ -45,7 +46,7 @@ struct ProfilerConfig {
   SimConfig sim;
 };
 
-/// One platform's profiler. Calls that return false have a reason in lastError(). Calls may come from any thread.
+/// One platform's profiler. A call that returns false leaves the reason in lastStatus(). Thread safe.
 class TRACESMITH_API IPlatformProfiler {
  public:
   virtual ~IPlatformProfiler() = default;
@@ -65,7 +66,9 @@ class TRACESMITH_API IPlatformProfiler {
   /// Events handed out so far, and records that were lost for any reason.
   virtual uint64_t eventsCaptured() const = 0;
   virtual uint64_t eventsDropped() const = 0;
-  virtual std::string lastError() const = 0;
+  /// Why the last call that failed did so.
+  virtual Status lastStatus() const = 0;
+  std::string lastError() const { return lastStatus().message(); }
 };
 
 /// nullptr for Unknown.

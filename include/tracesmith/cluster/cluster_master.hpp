@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,8 @@ struct NodeConnection {
   bool connected = false;
   bool healthy = false;  ///< heard of within node_timeout_ms
   NodeInfo info;
-  int64_t time_offset = 0;        ///< ns; see time_error_bound
-  int64_t time_error_bound = -1;  ///< ns; −1: not known
+  int64_t time_offset = 0;                  ///< ns; means nothing without a time_error_bound
+  std::optional<int64_t> time_error_bound;  ///< ns; empty: the clock was not compared yet
   double silent_seconds = 0;
   Timestamp last_heartbeat = 0;  ///< Unix ns of the master
 };

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,11 +86,11 @@ class TRACESMITH_API NodeAggregator {
   int64_t getTimeOffset() const;
 
   struct Statistics {
-    uint64_t total_events = 0;          ///< records taken from rings
-    uint64_t lost_events = 0;           ///< counted, by cause in the trace
-    uint32_t processes = 0;             ///< under the probe now
-    uint64_t spooled_bytes = 0;         ///< that the master does not have yet
-    int64_t clock_error_bound_ns = -1;  ///< −1: not known
+    uint64_t total_events = 0;                    ///< records taken from rings
+    uint64_t lost_events = 0;                     ///< counted, by cause in the trace
+    uint32_t processes = 0;                       ///< under the probe now
+    uint64_t spooled_bytes = 0;                   ///< that the master does not have yet
+    std::optional<int64_t> clock_error_bound_ns;  ///< empty: the clock was not compared yet
 
     /// Of the last capture that has ended; all 0 before.
     uint64_t events_per_gpu[16] = {};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tracesmith/common/export.hpp"
@@ -33,11 +34,11 @@ struct TimeSyncConfig {
 
 struct SyncResult {
   bool success = false;
-  int64_t offset_ns = 0;       ///< reference − this machine's raw clock (CLOCK_MONOTONIC_RAW)
-  int64_t round_trip_ns = 0;   ///< of network methods
-  double uncertainty_ns = -1;  ///< the error is at most this; −1: not known
-  Timestamp sync_time = 0;     ///< local clock
-  std::string message;         ///< why there was no success
+  int64_t offset_ns = 0;                 ///< reference − this machine's raw clock (CLOCK_MONOTONIC_RAW)
+  int64_t round_trip_ns = 0;             ///< of network methods
+  std::optional<double> uncertainty_ns;  ///< the error is at most this; empty: nothing was measured
+  Timestamp sync_time = 0;               ///< local clock
+  std::string message;                   ///< why it did not succeed
 };
 
 /// Thread safe.

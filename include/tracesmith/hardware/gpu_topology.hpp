@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tracesmith/common/export.hpp"
+#include "tracesmith/common/status.hpp"
 
 namespace tracesmith::hardware {
 struct Inventory;
@@ -55,8 +56,11 @@ class TRACESMITH_API GPUTopology {
   /// Of hardware that was discovered already.
   explicit GPUTopology(const hardware::Inventory& inventory);
 
-  /// Looks at this node, and at what `tracesmith bench links` measured on it; false if it has no GPU.
+  /// Looks at this node, and at what `tracesmith bench links` measured on it. False if it has no GPU; lastStatus() says
+  /// why none was found.
   bool discover();
+  Status lastStatus() const { return status_; }
+  std::string lastError() const { return status_.message(); }
 
   GPUTopologyInfo getTopology() const { return topology_; }
   GPULinkType getLinkType(uint32_t gpu_a, uint32_t gpu_b) const;
@@ -87,6 +91,7 @@ class TRACESMITH_API GPUTopology {
 
   std::shared_ptr<const hardware::Inventory> inventory_;  // shared by copies of a topology
   GPUTopologyInfo topology_;
+  Status status_;
 };
 
 }  // namespace tracesmith::cluster

@@ -48,7 +48,8 @@ int64_t htaEnd(int64_t ts_ns, int64_t end_ns) {
   return static_cast<int64_t>(std::floor(ts + static_cast<double>(end_ns - ts_ns) / 1000));
 }
 
-HtaAnalysis::HtaAnalysis(const Names& names, const TraceSteps& steps) : names_(names), steps_(steps) {
+HtaAnalysis::HtaAnalysis(const Names& names, const TraceSteps& steps, const Coverage* coverage)
+    : names_(names), steps_(steps), coverage_(coverage) {
   for (uint32_t n = 0; n < names.size(); ++n) {
     const std::string_view text = names.text(n);
     types_.push_back(htaType(text));
@@ -60,6 +61,10 @@ HtaAnalysis::HtaAnalysis(const Names& names, const TraceSteps& steps) : names_(n
                        "hipMemcpyAsync", "hipMemsetAsync", "hipMemcpyWithStream"});
     launchers_.push_back(static_cast<uint8_t>((kernel || copy || more ? 1 : 0) | (kernel || copy ? 2 : 0)));
   }
+}
+
+int64_t HtaAnalysis::missing(int64_t process, int64_t from_us, int64_t to_us) const {
+  return coverage_ && to_us > from_us ? coverage_->missing(process, from_us * 1000, to_us * 1000) / 1000 : 0;
 }
 
 std::vector<HtaRow> HtaAnalysis::rowsOf(const RankRows& rows, const Launches& launches) const {
@@ -99,7 +104,10 @@ void HtaAnalysis::temporal(const RankRows& rows, const std::vector<HtaRow>& kept
     all.add(r.ts, r.end);
     if (r.type != HtaType::other) types[static_cast<int>(r.type)].add(r.ts, r.end);
   }
-  const int64_t span = all.parts().back().to - all.parts().front().from;
+  int64_t span = all.parts().back().to - all.parts().front().from;
+  if (coverage_)
+    for (size_t i = 1; i < all.parts().size(); ++i)
+      span -= missing(rows.process, all.parts()[i - 1].to, all.parts()[i].from);
   const int64_t idle = span - all.length(), compute = types[0].length();
   out.temporal.push_back({rows.rank(), idle, compute, span - compute - idle, span});
   out.overlap.push_back({rows.rank(), commonLength(types[1].parts(), types[0].parts()), types[1].length()});
@@ -131,7 +139,7 @@ void HtaAnalysis::streams(const RankRows& rows, const std::vector<HtaRow>& kept,
     if (r.event != EventType::kernel && r.event != EventType::memcpy && r.event != EventType::memset) continue;
     if (s.previous) {
       constexpr int64_t kConsecutive = 30;  // µs, as HTA compares it
-      const int64_t gap = r.ts - s.previous->end;
+      const int64_t gap = r.ts - s.previous->end - missing(rows.process, s.previous->end, r.ts);
       if (r.launch && htaStart(r.launch->ts) > s.previous->end)
         s.idle.host_wait_us += gap;
       else

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "analysis/rows/coverage.hpp"
 #include "analysis/rows/launches.hpp"
 #include "analysis/rows/names.hpp"
 #include "analysis/rows/rank_rows.hpp"
@@ -30,7 +31,8 @@ struct HtaRow {
 
 class HtaAnalysis {
  public:
-  HtaAnalysis(const Names& names, const TraceSteps& steps);
+  /// `coverage`: time in which the GPU was not recorded is neither idle nor part of the span. None: it always was.
+  HtaAnalysis(const Names& names, const TraceSteps& steps, const Coverage* coverage = nullptr);
 
   /// Adds a process; any thread.
   void add(const RankRows& rows, const Launches& launches);
@@ -54,9 +56,11 @@ class HtaAnalysis {
   void launches(int64_t rank, const std::vector<HtaRow>& kept, Hta& out) const;
   void communication(const RankRows& rows, const std::vector<HtaRow>& kept, Part& part) const;
   std::vector<HtaStraggler> stragglers() const;
+  int64_t missing(int64_t process, int64_t from_us, int64_t to_us) const;
 
   const Names& names_;
   const TraceSteps& steps_;
+  const Coverage* const coverage_;
   std::vector<HtaType> types_;      // by name
   std::vector<uint8_t> launchers_;  // by name: bit 0 counts in queues, bit 1 in launch statistics
   std::mutex mutex_;                // guards parts_

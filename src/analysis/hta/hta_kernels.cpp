@@ -95,7 +95,9 @@ std::vector<HtaStraggler> HtaAnalysis::stragglers() const {
     for (const Communication& c : part.communication) iterations.insert(c.iteration);
   }
   if (iterations.empty() || parts_.size() < 2) return {};
-  const double mean = static_cast<double>(last - first) / static_cast<double>(iterations.size());
+  int64_t missed = INT64_MAX;
+  for (const auto& [process, part] : parts_) missed = std::min(missed, missing(process, first, last));
+  const double mean = static_cast<double>(last - first - missed) / static_cast<double>(iterations.size());
   struct Seen {
     double start, dur;
   };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analysis/live/hang_text.hpp"
+#include "analysis/live/standstill.hpp"
 #include "analysis/live/wait_graph.hpp"
 
 namespace tracesmith::analysis::live {
@@ -17,6 +18,7 @@ void HangDetector::take(const NodeReport& report, int64_t now_ns) {
         std::exp2(-static_cast<double>(now_ns - faded_ns_) / static_cast<double>(options_.half_life_ns));
     longest_wait_ns_ *= left;
     longest_step_ns_ *= left;
+    longest_pause_ns_ *= left;
   }
   faded_ns_ = now_ns;
   for (const ProcessReport& p : report.processes) {
@@ -40,6 +42,27 @@ void HangDetector::learn(double wait_ns) {
 
 int64_t HangDetector::thresholdNs() const {
   return std::clamp(static_cast<int64_t>(options_.waits * longest_wait_ns_), options_.least_ns, options_.most_ns);
+}
+
+/// Where the GPU is not recorded and nobody is missing. Inside a step, many of the longest steps are too long unless
+/// the GPUs are idle; without steps only busy GPUs tell a standstill from work on the host.
+void HangDetector::lookForStandstill(int64_t now_ns, HangVerdict& verdict) {
+  std::vector<Heard> nodes;
+  for (const auto& [name, node] : nodes_) {
+    if (now_ns - node.at_ns > options_.silent_ns) return;
+    nodes.push_back({&node.report, node.at_ns});
+  }
+  const std::optional<Standstill> s = findStandstill(nodes);
+  if (!s) return;
+  if (s->waited_ns < pause_ns_)  // it ended by itself
+    longest_pause_ns_ = std::max(longest_pause_ns_, static_cast<double>(pause_ns_));
+  pause_ns_ = s->waited_ns;
+  const bool suspect = s->in_step ? s->gpus_busy.value_or(true) : longest_step_ns_ == 0 && s->gpus_busy.value_or(false);
+  const double least = s->in_step
+                           ? std::max(static_cast<double>(options_.ahead_ns), options_.ahead_steps * longest_step_ns_)
+                           : static_cast<double>(options_.most_ns);
+  if (suspect && static_cast<double>(s->waited_ns) >= std::max(least, options_.waits * longest_pause_ns_))
+    describeStandstill(*s, verdict);
 }
 
 HangVerdict HangDetector::look(int64_t now_ns) {
@@ -66,7 +89,10 @@ HangVerdict HangDetector::look(int64_t now_ns) {
                                                       : options_.ahead_ns);
     if (op.waited_ns >= most) stuck.push_back(&op);
   }
-  if (!stuck.empty()) describeHang(graph, stuck, {options_.host_ns, sizes_}, verdict);
+  if (!stuck.empty())
+    describeHang(graph, stuck, {options_.host_ns, sizes_}, verdict);
+  else
+    lookForStandstill(now_ns, verdict);
   // A wait for a checkpoint says nothing about how long waits for anything else may be.
   if (verdict.state == HangState::slow && verdict.at_files) explained_ns_ = now_ns + kToldLaterNs;
   return verdict;

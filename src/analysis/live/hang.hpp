@@ -49,9 +49,12 @@ class HangDetector {
   const HangOptions options_;
   std::map<std::string, Node> nodes_;
   void learn(double wait_ns);
+  void lookForStandstill(int64_t now_ns, HangVerdict& verdict);
 
   double longest_wait_ns_ = 0;                                           // of the job so far; fades
   double longest_step_ns_ = 0;                                           // fades, too
+  double longest_pause_ns_ = 0;                                          // in which no rank launched anything; fades
+  int64_t pause_ns_ = 0;                                                 // the one at the last look
   int64_t faded_ns_ = 0;                                                 // when
   int64_t waits_ns_ = 0;                                                 // the longest wait at the last look
   int64_t explained_ns_ = 0;                                             // until then waits are for a checkpoint

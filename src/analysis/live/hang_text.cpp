@@ -301,8 +301,8 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
       verdict.verdict = "ranks disagree about the size of " + opText(graph, *op) + ": " + mismatchText(graph, *op) +
                         "; " + held + for_ns;
     } else {
-      verdict.verdict =
-          "all ranks are in " + opText(graph, *op) + ", which does not end: suspect a GPU or a link; " + held + for_ns;
+      verdict.verdict = "all ranks are in " + opText(graph, *op) +
+                        ", which does not end: nobody is missing, suspect a GPU or a link; " + held + for_ns;
       verdict.confidence = 0.5;
     }
   } else {

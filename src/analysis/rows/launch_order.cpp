@@ -86,6 +86,27 @@ LaunchOrder::LaunchOrder(const RankRows& rows, const Launches& launches, const s
     if (at != UINT32_MAX) kernels.push_back(found[at]);
 }
 
+std::vector<RankStep> LaunchOrder::stepsBetween(const std::vector<Interval>& optimizers, int64_t from) const {
+  std::vector<int64_t> ends = {from}, lengths;
+  for (const Interval& o : optimizers) {
+    int64_t end = INT64_MIN;  // of what it launched
+    auto it = std::lower_bound(kernels.begin(), kernels.end(), o.from,
+                               [](const Launched& k, int64_t t) { return k.called < t; });
+    for (; calls_known && it != kernels.end() && it->called < o.to; ++it) end = std::max(end, it->end);
+    if (end == INT64_MIN) end = o.to;
+    if (end <= ends.back()) continue;
+    lengths.push_back(end - ends.back());
+    ends.push_back(end);
+  }
+  std::vector<RankStep> out;
+  if (lengths.size() < kLeastSteps) return out;
+  // What came before the first optimizer is a step too, unless it is start-up or the recording began in the middle.
+  const auto usual = static_cast<size_t>(median(std::vector<int64_t>(lengths.begin() + 1, lengths.end())));
+  for (size_t s = alike(static_cast<size_t>(lengths[0]), usual) ? 0 : 1; s < lengths.size(); ++s)
+    out.push_back({ends[s], ends[s + 1], static_cast<int64_t>(out.size()), kNull});
+  return out;
+}
+
 std::vector<RankStep> LaunchOrder::optimizerSteps() const {
   std::vector<size_t> gaps, ends;  // a step ends before each
   size_t last = SIZE_MAX;

@@ -33,7 +33,10 @@ struct LaunchOrder {
   std::vector<Launched> kernels;
   LaunchOrder(const RankRows& rows, const Launches& launches, const std::vector<uint8_t>& optimizer);
 
-  /// From the end of one optimizer to the end of the next. Empty: there is none, or it does not come regularly.
+  /// From the end of one optimizer to the end of the next, where its ranges on the host are known. `from`: the first
+  /// that is known of the rank.
+  std::vector<RankStep> stepsBetween(const std::vector<Interval>& optimizers, int64_t from) const;
+  /// The same by the names of kernels. Empty: there is none, or it does not come regularly.
   std::vector<RankStep> optimizerSteps() const;
   /// By kernels that repeat themselves.
   std::vector<RankStep> repeatedSteps() const;

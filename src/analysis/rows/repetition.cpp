@@ -10,10 +10,12 @@
 namespace tracesmith::analysis {
 namespace {
 
-// Four in a row are compared, not one: layers look alike, but what comes between forward and backward does not.
-constexpr size_t kInARow = 4;
+// So many in a row are compared, not one: layers look alike, but what comes between forward and backward does not.
+// More where four find nothing: the layers of a model whose parameters are gathered look alike in both.
+constexpr size_t kInARow[] = {4, 16};
 constexpr size_t kLeast = 3;               // repetitions
-constexpr double kRegular = 0.75;          // of the distances are the usual one; of the repetitions have what is usual
+constexpr double kRegular = 0.75;          // of the distances are the usual one, and of the sequence is in such ones;
+                                           // of the repetitions have what is usual
 constexpr double kTolerance = 0.05;        // of a distance
 constexpr double kLeastCovered = 1.0 / 3;  // of the sequence
 constexpr double kLeastExplained = 0.4;    // of what comes again and again is in every repetition,
@@ -31,13 +33,13 @@ struct Anchor {
 
 class Finder {
  public:
-  Finder(std::span<const uint64_t> symbols, std::span<const int64_t> times) : times_(times) {
-    const size_t n = symbols.size() < kInARow ? 0 : symbols.size() - kInARow + 1;
+  Finder(std::span<const uint64_t> symbols, std::span<const int64_t> times, size_t in_a_row) : times_(times) {
+    const size_t n = symbols.size() < in_a_row ? 0 : symbols.size() - in_a_row + 1;
     groups_.resize(n);
     std::unordered_map<uint64_t, uint32_t> known;
     for (size_t i = 0; i < n; ++i) {
       uint64_t hash = 0;
-      for (size_t k = 0; k < kInARow; ++k) hash = combined(hash, symbols[i + k]);
+      for (size_t k = 0; k < in_a_row; ++k) hash = combined(hash, symbols[i + k]);
       const auto [it, fresh] = known.try_emplace(hash, static_cast<uint32_t>(known.size()));
       if (fresh) hashes_.push_back(hash);
       groups_[i] = it->second;
@@ -100,11 +102,15 @@ class Finder {
     const auto half = static_cast<std::ptrdiff_t>(distances.size() / 2);
     out.group = g;
     out.length = median(std::vector<size_t>(distances.begin() + half, distances.end()));
-    size_t good = 0, first = distances.size();
+    size_t good = 0, first = distances.size(), inside = 0;
     for (size_t i = distances.size(); i-- > 0;) {
       if (!alike(distances[i], out.length)) continue;
       ++good;
-      if (static_cast<double>(good) >= kRegular * static_cast<double>(distances.size() - i)) first = i;
+      inside += distances[i];
+      // Layers of a backward pass repeat themselves, but the forward pass between them is as long.
+      if (static_cast<double>(good) >= kRegular * static_cast<double>(distances.size() - i) &&
+          static_cast<double>(inside) >= kRegular * static_cast<double>(at.back() - at[i]))
+        first = i;
     }
     if (first + kLeast > at.size()) return false;
     out.first = first;
@@ -161,7 +167,9 @@ class Finder {
 
 std::optional<Repetition> findRepetition(std::span<const uint64_t> symbols, std::span<const int64_t> times,
                                          uint64_t first) {
-  return Finder(symbols, times).run(first);
+  for (size_t in_a_row : kInARow)
+    if (auto found = Finder(symbols, times, in_a_row).run(first)) return found;
+  return {};
 }
 
 }  // namespace tracesmith::analysis

@@ -94,11 +94,20 @@ std::vector<RankStep> stepsOf(const std::vector<Called>& calls, uint64_t& first,
   return out;
 }
 
+/// A last step that is much shorter than the others, because nothing came after its last operation, is cut.
+void cutLast(std::map<int64_t, std::vector<RankStep>>& ranks) {
+  constexpr double kWhole = 0.75;  // of the usual step
+  std::vector<double> last, usual;
+  for (const auto& [process, steps] : ranks)
+    for (const RankStep& s : steps) (&s == &steps.back() ? last : usual).push_back(us(s.end - s.ts));
+  if (usual.empty() || median(last) >= kWhole * median(usual)) return;
+  for (auto& [process, steps] : ranks) steps.back().end = steps.back().ts;
+}
+
 }  // namespace
 
 void findByOperations(const PartTable& table, bool kernels, TraceSteps& steps) {
   constexpr size_t kTelling = 3;  // operations; steps of fewer may be layers: kernels tell
-  constexpr size_t kEdges = 3;    // steps that some ranks have and others have not
   std::map<int64_t, std::vector<RankStep>> found;
   uint64_t first = 0;
   size_t least = SIZE_MAX, most = 0, shortest = SIZE_MAX;
@@ -112,8 +121,9 @@ void findByOperations(const PartTable& table, bool kernels, TraceSteps& steps) {
     shortest = std::min(shortest, length);
     found[process] = std::move(own);
   }
-  if (found.empty() || found.size() != all.size() || most - least > kEdges) return;
+  if (found.empty() || found.size() != all.size() || most - least > kMostEdges) return;
   if (kernels && shortest < kTelling) return;
+  cutLast(found);
   steps.by_process = std::move(found);
   steps.source = StepSource::operations;
   steps.try_kernels = kernels;
@@ -155,7 +165,7 @@ void numberFoundSteps(JobData& job) {
 void leaveOutStartUp(JobData& job, StepSource source) {
   if (job.step_ns <= 0) return;
   PartTable& t = job.table;
-  const bool found = source == StepSource::operations || source == StepSource::kernels;
+  const bool found = wereFound(source);
   std::vector<Instance> kept;
   for (const Instance& in : t.instances) {
     // What the device still does after the last mark belongs to that step.

@@ -60,7 +60,30 @@ struct Pauses {
   double ns = 0;     // in all
   double share = 0;  // of its time
   size_t every = 0;  // steps; 0: not regular
+  Cause cause = Cause::host;
 };
+
+/// A checkpoint copies to the host what it saves; a range may say what it is. Otherwise nobody knows what a host does.
+Cause causeOf(const JobData& job, const RankFigures& rank, const Pauses& p) {
+  constexpr double kLeastCopied = 0.01;  // of the pauses
+  constexpr double kMoreCopied = 3;      // times what is copied in other steps
+  constexpr double kExplained = 0.5;     // of the pauses, by ranges
+  double paused_copies = 0, saved = 0, collected = 0, other_copies = 0, others = 0;
+  for (const StepFigures& f : rank.steps) {
+    const auto paused =
+        std::any_of(p.columns.begin(), p.columns.end(), [&](size_t c) { return job.steps[c] == f.step; });
+    others += !paused;
+    (paused ? paused_copies : other_copies) += static_cast<double>(f.to_host_ns);
+    if (!paused) continue;
+    saved += static_cast<double>(f.pause_ns[static_cast<size_t>(Pause::checkpoint)]);
+    collected += static_cast<double>(f.pause_ns[static_cast<size_t>(Pause::collection)]);
+  }
+  if (collected >= kExplained * p.ns) return Cause::garbage_collection;
+  const double usual = others > 0 ? other_copies / others * static_cast<double>(p.columns.size()) : 0;
+  if (saved >= kExplained * p.ns || (paused_copies >= kLeastCopied * p.ns && paused_copies >= kMoreCopied * usual))
+    return Cause::checkpoint;
+  return Cause::host;
+}
 
 std::vector<Pauses> pausesOf(const JobData& job) {
   auto late_ns = [](const StepFigures& f) { return static_cast<double>(f.host_late_ns); };
@@ -96,6 +119,7 @@ std::vector<Pauses> pausesOf(const JobData& job) {
     if (p.columns.size() >= 2) p.every = p.columns[1] - p.columns[0];
     for (size_t i = 1; i < p.columns.size(); ++i)
       if (p.columns[i] - p.columns[i - 1] != p.every) p.every = 0;
+    p.cause = causeOf(job, job.ranks[r], p);
     out[r] = std::move(p);
   }
   return out;
@@ -109,8 +133,7 @@ std::string idleText(double percent) {
   return buffer;
 }
 
-/// `first`: it is the rank that saves for the others, as a rule.
-std::string pauseText(const JobData& job, const Pauses& p, bool first) {
+std::string pauseText(const JobData& job, const Pauses& p) {
   std::string steps;
   for (size_t i = 0; i < p.columns.size() && i < 3; ++i)
     steps += (i ? ", " : "") + std::to_string(job.steps[p.columns[i]]);
@@ -119,8 +142,93 @@ std::string pauseText(const JobData& job, const Pauses& p, bool first) {
                     humanNs(p.ns / static_cast<double>(p.columns.size())) +
                     (p.columns.size() > 1 ? " in each of the steps " : " in step ") + steps;
   if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps";
-  if (p.every > 0 && first) out += ", as if it saved a checkpoint for all ranks";
+  if (p.cause == Cause::checkpoint) out += ", as if it saved a checkpoint (it copies more to the host than usual)";
+  if (p.cause == Cause::garbage_collection) out += ", and collects garbage";
+  if (p.cause == Cause::host && p.every > 0 && !job.host_only)
+    out += ", perhaps for garbage collection (it copies no more to the host than usual, as a checkpoint would)";
   return out + "; in the other steps it is as fast as its peers";
+}
+
+}  // namespace
+
+namespace {
+
+/// A GPU of a slower model than all others is not idle more often by design, so its host can be compared with theirs.
+std::vector<uint32_t> alikeHosts(const JobData& job, std::vector<uint32_t> groups) {
+  if (!job.mixed || !job.mixed->alone) return groups;
+  std::map<uint32_t, size_t> sizes;
+  for (uint32_t g : groups) ++sizes[g];
+  const uint32_t largest = std::max_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
+                             return a.second < b.second;
+                           })->first;
+  for (size_t r = 0; r < groups.size(); ++r)
+    if (job.rankOf(job.ranks[r].process) == job.mixed->slow[0]) groups[r] = largest;
+  return groups;
+}
+
+/// The rank that is alone on its model: slower than what was measured of the two models explains.
+void besideItsCapability(const JobData& job, std::vector<RankEvidence>& out) {
+  constexpr double kLeast = 0.25;  // models differ by kernel: what was measured is a bound, and not a sharp one
+  if (!job.mixed || !job.mixed->alone) return;
+  const MixedDevices& m = *job.mixed;
+  for (size_t r = 0; r < out.size(); ++r) {
+    if (job.rankOf(job.ranks[r].process) != m.slow[0] || out[r].significant) continue;
+    const double excess = m.factor / m.measured_ratio - 1;
+    if (!(excess >= kLeast)) continue;  // also where nothing was measured
+    char text[200];
+    std::snprintf(text, sizeof text,
+                  "it computes %.1f × as long as the others, and what was measured of its GPU (%s) explains %.1f ×",
+                  m.factor, m.slow_model.c_str(), m.measured_ratio);
+    out[r].cause = Cause::compute;
+    out[r].sentence = text;
+    out[r].excess = excess;
+    out[r].sureness = kSure;
+    out[r].significant = true;
+  }
+}
+
+/// A stage of a pipeline all ranks of which compute longer than those of the other stages.
+void slowStages(const JobData& job, const Series& load, std::vector<RankEvidence>& out) {
+  std::map<uint32_t, std::vector<size_t>> stages;
+  for (size_t r = 0; r < job.ranks.size(); ++r) stages[job.stageOf(job.ranks[r].process)].push_back(r);
+  if (stages.size() < 2) return;
+  Series series;
+  std::vector<uint32_t> models;
+  std::vector<const std::vector<size_t>*> members;
+  for (const auto& [stage, ranks] : stages) {
+    if (ranks.size() < 2) return;  // single ranks were compared with each other
+    std::vector<double> row;
+    for (size_t c = 0; c < job.steps.size(); ++c) {
+      std::vector<double> values;
+      for (size_t r : ranks) values.push_back(load.rows[r][c]);
+      row.push_back(median(std::move(values)));
+    }
+    series.rows.push_back(std::move(row));
+    models.push_back(job.models.of(job.ranks[ranks[0]].process));
+    members.push_back(&ranks);
+  }
+  const std::vector<Trend> trends = trendsOf(series, true, models);
+  for (size_t s = 0; s < trends.size(); ++s) {
+    const Trend& t = trends[s];
+    const std::vector<size_t>& own = *members[s];
+    if (std::all_of(own.begin(), own.end(),
+                    [&](size_t r) { return out[r].significant && out[r].cause == out[own[0]].cause; })) {
+      for (size_t r : own) out[r].together = own;
+      continue;
+    }
+    if (t.excess < kLeastWork || t.sureness < kSure || t.points < 3) continue;
+    // A rank that makes the others of its stage wait is the one to name.
+    if (std::any_of(own.begin(), own.end(), [&](size_t r) { return out[r].significant; })) continue;
+    for (size_t r : own) {
+      out[r].cause = Cause::slow_stage;
+      out[r].sentence = sentenceOf(Cause::slow_stage, 1 + t.excess);
+      out[r].excess = t.excess;
+      out[r].sureness = t.sureness;
+      out[r].significant = true;
+      out[r].together = own;
+      if (t.changed) out[r].since_step = job.steps[t.since];
+    }
+  }
 }
 
 }  // namespace
@@ -140,8 +248,11 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
   const Series data = seriesOf(job, [&](const StepFigures& f) { return part(f.data_ns, f); });
   const Series load = seriesOf(
       job, [](const StepFigures& f) { return f.computeNs() > 0 ? static_cast<double>(f.computeNs()) : kUnknown; });
-  const std::vector<Trend> compute = trendsOf(ratios, true), host = trendsOf(late, false),
-                           loader = trendsOf(data, false), work = trendsOf(load, true);
+  // Kernels of one name and shape are the same work in every stage of a pipeline; how many there are, is not.
+  const std::vector<uint32_t> by_model = alike(job, false), by_stage = alike(job, true);
+  const std::vector<uint32_t> hosts = alikeHosts(job, by_stage);
+  const std::vector<Trend> compute = trendsOf(ratios, true, by_model), host = trendsOf(late, false, hosts),
+                           loader = trendsOf(data, false, hosts), work = trendsOf(load, true, by_stage);
   for (size_t r = 0; r < out.size(); ++r) {
     RankEvidence& e = out[r];
     const bool slow = compute[r].excess >= kLeastCompute && compute[r].sureness >= kSure;
@@ -170,14 +281,15 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
       take(loading ? Cause::data_loading : Cause::host, host[r], 100 * host[r].excess);
     } else if (pauses[r].share >= kLeastHost) {
       const Pauses& p = pauses[r];
-      const bool first = r == 0;
-      e.cause = p.every > 0 && first ? Cause::checkpoint : Cause::host;
+      e.cause = p.cause;
       e.excess = p.share;
-      e.sureness = p.every > 0 ? kSureRegular : kSure;
+      e.sureness = p.every > 0 || p.cause == Cause::garbage_collection ? kSureRegular : kSure;
       e.significant = true;
-      e.sentence = pauseText(job, p, first);
+      e.sentence = pauseText(job, p);
     }
   }
+  besideItsCapability(job, out);
+  slowStages(job, load, out);
   return out;
 }
 

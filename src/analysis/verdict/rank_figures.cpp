@@ -7,11 +7,24 @@ namespace tracesmith::analysis {
 
 using namespace trace;
 
+namespace {
+
+/// As CUPTI, Nsight Systems and ROCm name it.
+bool isCopyToHost(std::string_view name) {
+  for (std::string_view word : {"DtoH", "Device-to-Host", "DeviceToHost"})
+    if (name.find(word) != name.npos) return true;
+  return false;
+}
+
+}  // namespace
+
 FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelReference& r, const model::CommRules& all)
     : names(n), steps(s), reference(r) {
   for (uint32_t i = 0; i < names.size(); ++i) {
     phases.push_back(phaseOfName(names.text(i)));
-    wanted.push_back(phases.back() != Phase::none);
+    pauses.push_back(pauseOfName(names.text(i)));
+    wanted.push_back(phases.back() != Phase::none || pauses.back() != Pause::none);
+    to_host.push_back(isCopyToHost(names.text(i)));
     optimizer.push_back(isOptimizerKernel(names.text(i)));
     rules.push_back(all.match(names.text(i)));
     host_calls.push_back(all.matchHost(names.text(i)) || names.text(i).starts_with("c10d::"));
@@ -50,6 +63,7 @@ class Figures {
         rows_(rows),
         launches_(launches),
         parts_(parts),
+        model_(context.models ? context.models->of(rows.process) : 0),
         timeline_(rows.ranges, context.phases),
         sums_(context.names.size()) {
     for (const Part& p : parts)
@@ -64,6 +78,8 @@ class Figures {
       host();
     else
       devices();
+    for (const HostRange& r : rows_.ranges)
+      if (StepFigures* f = stepAt(r.ts)) f->pause_ns[static_cast<size_t>(c_.pauses[r.name])] += r.end - r.ts;
     timeline();
     exposures();
     std::sort(used_.begin(), used_.end());
@@ -76,21 +92,29 @@ class Figures {
   void findSteps() {
     const std::vector<RankStep>& known = c_.steps.of(rows_.process);
     const bool by_operations = c_.steps.source == StepSource::operations;
-    if (!by_operations && !c_.steps.try_kernels) {
+    if (c_.steps.source == StepSource::optimizer) {
+      if (auto it = c_.steps.optimizers.find(rows_.process); it != c_.steps.optimizers.end())
+        out_.steps = windowsOf(launchOrder().stepsBetween(it->second, rows_.first), rows_);
+    } else if (!by_operations && !c_.steps.try_kernels) {
       out_.steps = windowsOf(known, rows_);
       return;
+    } else {
+      const LaunchOrder& order = launchOrder();
+      std::vector<RankStep> by_optimizer;
+      if (c_.steps.try_kernels) by_optimizer = order.optimizerSteps();
+      // Optimizers tell more than operations: those may repeat themselves several times in a step.
+      const bool agree = by_optimizer.empty() ||
+                         (2 * known.size() < 3 * by_optimizer.size() && 2 * by_optimizer.size() < 3 * known.size());
+      const auto moved = by_operations && agree ? order.atOptimizer(known) : std::nullopt;
+      if (!moved && c_.steps.try_kernels) {
+        if (by_optimizer.empty() && !by_operations) by_optimizer = order.repeatedSteps();
+        out_.by_kernels = !by_optimizer.empty();
+        if (out_.by_kernels) out_.steps = windowsOf(by_optimizer, rows_);
+      }
+      if (!out_.by_kernels) out_.steps = windowsOf(moved ? *moved : known, rows_);
     }
-    const LaunchOrder& order = launchOrder();
-    const auto moved = by_operations ? order.atOptimizer(known) : std::nullopt;
-    if (!moved && c_.steps.try_kernels) {
-      std::vector<RankStep> found = order.optimizerSteps();
-      if (found.empty() && !by_operations) found = order.repeatedSteps();
-      out_.by_kernels = !found.empty();
-      if (out_.by_kernels) out_.steps = windowsOf(found, rows_);
-    }
-    if (!out_.by_kernels) out_.steps = windowsOf(moved ? *moved : known, rows_);
     std::erase_if(out_.steps, [](const StepFigures& f) { return f.end <= f.ts; });  // cut
-    found_ = by_operations || out_.by_kernels;
+    found_ = c_.steps.source == StepSource::optimizer || by_operations || out_.by_kernels;
     if (found_)
       for (Part& p : parts_)
         if (const StepFigures* f = stepAt(p.ts); f && p.step < 0) p.step = static_cast<int32_t>(f->step);
@@ -144,6 +168,7 @@ class Figures {
       };
       if (e.type != EventType::kernel) {
         computed();
+        if (f && e.name != kNoName && c_.to_host[e.name]) f->to_host_ns += e.end - e.ts;
         unions_[kCopy].add(e.ts, e.end);
         continue;
       }
@@ -159,8 +184,8 @@ class Figures {
       const Phase phase = phaseOf(launch);
       unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(e.ts, e.end);
       if (f)
-        if (const KernelReference::Mean* usual = c_.reference.of(e.name, e.shape)) {
-          if (usual->several || c_.reference.alone()) {
+        if (const KernelReference::Mean* usual = c_.reference.of(e.name, e.shape, model_)) {
+          if (usual->several || c_.reference.alone(model_)) {
             f->actual_ns += static_cast<double>(e.end - e.ts);
             f->expected_ns += usual->mean;
           } else {
@@ -197,6 +222,7 @@ class Figures {
   }
 
   int64_t missing(int64_t from, int64_t to) const {
+    if (c_.device_lost) return to - from;
     return c_.coverage ? c_.coverage->missing(rows_.process, from, to) : 0;
   }
 
@@ -349,6 +375,7 @@ class Figures {
   const RankRows& rows_;
   const Launches& launches_;
   std::span<Part> parts_;
+  uint32_t model_;  // of its GPU
   PhaseTimeline timeline_;
   std::optional<LaunchOrder> order_;
   std::vector<Phase> by_thread_;  // by call; empty: threads do not tell

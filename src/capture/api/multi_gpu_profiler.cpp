@@ -29,6 +29,8 @@ bool onGpu(EventType type) {
   }
 }
 
+Status noGpu(uint32_t gpu) { return Status::notFound("there is no GPU " + std::to_string(gpu)); }
+
 }  // namespace
 
 struct MultiGPUProfiler::Impl {
@@ -48,11 +50,15 @@ struct MultiGPUProfiler::Impl {
   std::deque<NVLinkTransfer> transfers;
   std::unique_ptr<capture::NvLinkTraffic> traffic;  // while capturing
   std::vector<DeviceInfo> devices;
-  std::string error;
+  Status last;
 
-  bool fail(std::string why) {
+  bool fail(Status why) {
     std::lock_guard lock(mutex);
-    error = std::move(why);
+    return failLocked(std::move(why));
+  }
+  /// With mutex.
+  bool failLocked(Status why) {
+    last = std::move(why);
     return false;
   }
 
@@ -132,25 +138,22 @@ MultiGPUProfiler::MultiGPUProfiler(const MultiGPUConfig& config) : impl_(std::ma
 
 MultiGPUProfiler::~MultiGPUProfiler() { finalize(); }
 
-std::string MultiGPUProfiler::lastError() const {
+Status MultiGPUProfiler::lastStatus() const {
   std::lock_guard lock(impl_->mutex);
-  return impl_->error;
+  return impl_->last;
 }
 
 bool MultiGPUProfiler::initialize() {
-  if (impl_->profiler) return impl_->fail("initialized already");
+  if (impl_->profiler) return impl_->fail(Status::invalid("initialized already"));
   std::unique_ptr<IPlatformProfiler> profiler = createProfiler(impl_->config.platform);
-  if (!profiler) return impl_->fail("no such platform: use cuda or sim");
-  if (!profiler->initialize(impl_->config.profiler)) return impl_->fail(profiler->lastError());
+  if (!profiler) return impl_->fail(Status::unsupported("this platform has no profiler: use cuda or sim"));
+  if (!profiler->initialize(impl_->config.profiler)) return impl_->fail(profiler->lastStatus());
   std::vector<DeviceInfo> devices = profiler->getDeviceInfo();
-  if (devices.empty()) return impl_->fail("no GPU found");
+  if (devices.empty()) return impl_->fail(Status::notFound("no GPU found"));
   std::lock_guard lock(impl_->mutex);
   impl_->devices = std::move(devices);
   for (uint32_t gpu : impl_->config.gpu_ids)
-    if (!impl_->known(gpu)) {
-      impl_->error = "there is no GPU " + std::to_string(gpu);
-      return false;
-    }
+    if (!impl_->known(gpu)) return impl_->failLocked(noGpu(gpu));
   impl_->buffers[kHost];
   for (const DeviceInfo& d : impl_->devices)
     if (impl_->config.gpu_ids.empty() || std::ranges::count(impl_->config.gpu_ids, d.device_id) > 0)
@@ -170,26 +173,19 @@ void MultiGPUProfiler::finalize() {
 }
 
 bool MultiGPUProfiler::addGPU(uint32_t gpu) {
-  if (!impl_->profiler) return impl_->fail("not initialized");
+  if (!impl_->profiler) return impl_->fail(Status::invalid("not initialized"));
   std::lock_guard lock(impl_->mutex);
-  if (!impl_->known(gpu)) {
-    impl_->error = "there is no GPU " + std::to_string(gpu);
-    return false;
-  }
-  if (!impl_->buffers.try_emplace(gpu).second) {
-    impl_->error = "GPU " + std::to_string(gpu) + " is profiled already";
-    return false;
-  }
+  if (!impl_->known(gpu)) return impl_->failLocked(noGpu(gpu));
+  if (!impl_->buffers.try_emplace(gpu).second)
+    return impl_->failLocked(Status::invalid("GPU " + std::to_string(gpu) + " is already profiled"));
   return true;
 }
 
 bool MultiGPUProfiler::removeGPU(uint32_t gpu) {
   std::lock_guard lock(impl_->mutex);
   auto found = gpu == kHost ? impl_->buffers.end() : impl_->buffers.find(gpu);
-  if (found == impl_->buffers.end()) {
-    impl_->error = "GPU " + std::to_string(gpu) + " is not profiled";
-    return false;
-  }
+  if (found == impl_->buffers.end())
+    return impl_->failLocked(Status::notFound("GPU " + std::to_string(gpu) + " is not profiled"));
   impl_->dropped_elsewhere += found->second.dropped;
   impl_->buffers.erase(found);
   return true;
@@ -204,15 +200,15 @@ std::vector<uint32_t> MultiGPUProfiler::getActiveGPUs() const {
 }
 
 bool MultiGPUProfiler::startCapture() {
-  if (!impl_->profiler) return impl_->fail("not initialized");
-  if (!impl_->profiler->startCapture()) return impl_->fail(impl_->profiler->lastError());
+  if (!impl_->profiler) return impl_->fail(Status::invalid("not initialized"));
+  if (!impl_->profiler->startCapture()) return impl_->fail(impl_->profiler->lastStatus());
   impl_->aggregator = std::thread([this] { impl_->loop(); });
   if (impl_->config.enable_nvlink_tracking) impl_->watchLinks();
   return true;
 }
 
 bool MultiGPUProfiler::stopCapture() {
-  if (!impl_->profiler || !impl_->profiler->isCapturing()) return impl_->fail("not capturing");
+  if (!impl_->profiler || !impl_->profiler->isCapturing()) return impl_->fail(Status::invalid("not capturing"));
   impl_->endLoop();
   impl_->traffic.reset();
   impl_->profiler->stopCapture();

@@ -6,9 +6,9 @@
 #include <deque>
 #include <mutex>
 #include <thread>
-#include <tuple>
 
 #include "base/clock.hpp"
+#include "capture/api/call_stack.hpp"
 #include "capture/api/ring_source.hpp"
 #include "capture/collect/nccl_join.hpp"
 #include "model/operation.hpp"
@@ -48,11 +48,6 @@ NCCLRedOp redOp(std::string_view kernel) {
   return NCCLRedOp::Unknown;
 }
 
-void addNumbers(const NCCLOperation& o, TraceEvent& e) {
-  e.metadata["seq"] = std::to_string(o.op_id);
-  if (o.nccl_seq) e.metadata["nccl_seq"] = std::to_string(*o.nccl_seq);
-}
-
 }  // namespace
 
 const char* ncclOpName(NCCLOpType type) {
@@ -73,15 +68,16 @@ const char* operationName(NCCLOpType type) { return model::opName(kindOf(type));
 struct NCCLTracker::Impl {
   NCCLTrackerConfig config;
   std::unique_ptr<capture::RingSource> source;
-  mutable std::mutex poll_mutex;                           // guards source, joins and threads: one polls at a time
+  mutable std::mutex poll_mutex;                           // guards source to stacks: one polls at a time
   std::vector<NcclJoin> joins;                             // by ring
   std::map<std::pair<size_t, uint32_t>, int64_t> threads;  // by ring and lane
-  mutable std::mutex mutex;                                // guards what follows
-  std::deque<NCCLOperation> done;                          // the last ones
+  mutable capture::CallStacks stacks;
+  mutable std::mutex mutex;                // guards what follows
+  std::deque<NCCLOperation> done, groups;  // the last ones
   uint64_t dropped = 0;
   Statistics statistics;
   OperationCallback callback;
-  std::string error;
+  Status last;
   std::thread thread;
   std::condition_variable wake;
   bool stop = false;
@@ -90,8 +86,25 @@ struct NCCLTracker::Impl {
     return config.comm_filter.empty() ? config.track_all_comms : std::ranges::count(config.comm_filter, comm) > 0;
   }
 
-  NCCLOperation operation(size_t ring, const ring::OperationRecord& r, const ring::KernelRecord* kernel) const {
+  bool fail(Status why) {
+    std::lock_guard lock(mutex);
+    last = std::move(why);
+    return false;
+  }
+
+  static NCCLOperation groupCall(const ring::GroupRecord& r) {
     NCCLOperation o;
+    o.op_type = r.ended ? NCCLOpType::GroupEnd : NCCLOpType::GroupStart;
+    o.group_id = r.number;
+    o.enqueue_time = r.start;
+    return o;
+  }
+
+  NCCLOperation operation(size_t ring, const NcclJoin::Operation& joined, const ring::KernelRecord* kernel) const {
+    const ring::OperationRecord& r = joined.record;
+    NCCLOperation o;
+    if (joined.group) o.group_id = joined.group;
+    if (r.stack) o.call_stack = stacks.find(source->string(ring, r.stack));
     const OpKind kind = model::opKindOf(source->string(ring, r.function));
     o.op_id = r.sequence;
     if (r.nccl_sequence != ring::kUnknown) o.nccl_seq = r.nccl_sequence;
@@ -132,7 +145,7 @@ struct NCCLTracker::Impl {
 
   /// `all`: nothing more will come.
   void poll(bool all = false) {
-    std::vector<NCCLOperation> fresh;
+    std::vector<NCCLOperation> fresh, calls;
     OperationCallback tell;
     {
       std::lock_guard reading(poll_mutex);
@@ -144,7 +157,7 @@ struct NCCLTracker::Impl {
           // Without a kernel (a lost record, a graph as a whole) nothing is known of when it ran: it is done, and not
           // kept. What was captured where launches of graphs are not seen has no number.
           if (kernel && !o.hidden && !o.record.captured && wanted(o.record.comm))
-            fresh.push_back(operation(ring, o.record, kernel));
+            fresh.push_back(operation(ring, o, kernel));
         });
         text.push_back([&, ring](uint32_t id) { return source->string(ring, id); });
       }
@@ -155,6 +168,8 @@ struct NCCLTracker::Impl {
           threads[{ring, lane}] = threadOf(r).thread;
         else if (r.kind == Kind::nccl_launch)
           join.launch(lane, launchOf(r), threads[{ring, lane}], finished[ring]);
+        else if (r.kind == Kind::nccl_group)
+          calls.push_back(groupCall(ring::groupOf(r)));
         else if (isOperation(r.kind))
           join.operation(lane, operationOf(r), 0, finished[ring]);
         else if (r.kind == Kind::runtime || r.kind == Kind::driver)
@@ -178,16 +193,21 @@ struct NCCLTracker::Impl {
         statistics.bytes_by_type[o.op_type] += o.data_size;
         statistics.total_duration_ns += o.duration_ns;
         statistics.duration_by_type[o.op_type] += o.duration_ns;
-        done.push_back(o);
-        if (done.size() > config.max_operations) {
-          done.pop_front();
-          ++dropped;
-        }
+        dropped += keep(done, o);
       }
+      for (const NCCLOperation& o : calls) (void)keep(groups, o);
       tell = callback;
     }
     if (tell)
       for (const NCCLOperation& o : fresh) tell(o);
+  }
+
+  /// Whether an older one had to go.
+  bool keep(std::deque<NCCLOperation>& list, const NCCLOperation& o) const {
+    list.push_back(o);
+    if (list.size() <= config.max_operations) return false;
+    list.pop_front();
+    return true;
   }
 
   void loop() {
@@ -214,24 +234,21 @@ struct NCCLTracker::Impl {
 NCCLTracker::NCCLTracker(const NCCLTrackerConfig& config) : impl_(std::make_unique<Impl>()) { impl_->config = config; }
 NCCLTracker::~NCCLTracker() { removeHooks(); }
 
-std::string NCCLTracker::lastError() const {
+Status NCCLTracker::lastStatus() const {
   std::lock_guard lock(impl_->mutex);
-  return impl_->error;
+  return impl_->last;
 }
 
 bool NCCLTracker::installHooks() {
-  auto fail = [&](const std::string& why) {
-    std::lock_guard lock(impl_->mutex);
-    impl_->error = why;
-    return false;
-  };
-  if (!impl_->config.hook_enabled) return fail("hook_enabled is false");
+  const NCCLTrackerConfig& config = impl_->config;
+  if (!config.hook_enabled) return impl_->fail(Status::invalid("hook_enabled is false"));
   if (isHooked()) return true;
-  if (impl_->config.platform == PlatformType::CUDA)
-    if (Status s = capture::RingSource::hookNccl(); !s) return fail(s.message());
+  if (config.platform == PlatformType::CUDA)
+    if (Status s = capture::RingSource::hookNccl(); !s) return impl_->fail(s);
+  const uint32_t wants = ring::kWantGroups | (config.capture_call_stack ? ring::kWantCallStacks : 0);
   Result<std::unique_ptr<capture::RingSource>> source =
-      capture::RingSource::open(impl_->config.platform, impl_->config.profiler);
-  if (!source) return fail(source.status().message());
+      capture::RingSource::open(config.platform, config.profiler, wants);
+  if (!source) return impl_->fail(source.status());
   std::lock_guard reading(impl_->poll_mutex);
   impl_->source = std::move(*source);
   impl_->joins.resize(impl_->source->rings());
@@ -255,7 +272,11 @@ bool NCCLTracker::isHooked() const {
 void NCCLTracker::startCapture() {
   {
     std::lock_guard reading(impl_->poll_mutex);
-    if (!impl_->source || impl_->source->recording()) return;
+    if (!impl_->source) {
+      (void)impl_->fail(Status::invalid("not hooked: call installHooks() first"));
+      return;
+    }
+    if (impl_->source->recording()) return;
     impl_->source->setRecording(true);
   }
   impl_->thread = std::thread([this] { impl_->loop(); });
@@ -274,6 +295,7 @@ void NCCLTracker::stopCapture() {
 void NCCLTracker::clear() {
   std::lock_guard lock(impl_->mutex);
   impl_->done.clear();
+  impl_->groups.clear();
   impl_->statistics = {};
   impl_->dropped = 0;
 }
@@ -284,7 +306,7 @@ std::vector<NCCLOperation> NCCLTracker::getInFlight() const {
   for (size_t ring = 0; ring < impl_->joins.size(); ++ring) {
     auto add = [&](const NcclJoin::Operation& o, uint32_t stream) {
       if (!impl_->wanted(o.record.comm)) return;
-      all.push_back(impl_->operation(ring, o.record, nullptr));
+      all.push_back(impl_->operation(ring, o, nullptr));
       all.back().in_flight = true;
       all.back().cuda_stream = stream;
     };
@@ -313,6 +335,10 @@ std::vector<NCCLOperation> NCCLTracker::getOperations() const {
 
 std::vector<NCCLOperation> NCCLTracker::getOperationsByType(NCCLOpType type) const {
   std::vector<NCCLOperation> all = getOperations();
+  if (type == NCCLOpType::GroupStart || type == NCCLOpType::GroupEnd) {
+    std::lock_guard lock(impl_->mutex);
+    all.assign(impl_->groups.begin(), impl_->groups.end());
+  }
   std::erase_if(all, [&](const NCCLOperation& o) { return o.op_type != type; });
   return all;
 }
@@ -326,43 +352,6 @@ std::vector<NCCLOperation> NCCLTracker::getOperationsByComm(uint64_t comm) const
 uint64_t NCCLTracker::operationsDropped() const {
   std::lock_guard lock(impl_->mutex);
   return impl_->dropped;
-}
-
-std::vector<TraceEvent> NCCLTracker::toTraceEvents() const {
-  std::vector<TraceEvent> events;
-  for (const NCCLOperation& o : getOperations()) {
-    TraceEvent e;
-    e.type = o.in_flight ? EventType::NCCLStart : EventType::NCCLComplete;
-    e.timestamp = o.in_flight ? o.enqueue_time : o.start_time;
-    e.duration = o.duration_ns;
-    e.device_id = o.device_id;
-    e.stream_id = static_cast<uint32_t>(o.cuda_stream);
-    e.correlation_id = o.correlation_id;
-    e.name = std::string("nccl") + ncclOpName(o.op_type);
-    e.memory_params = MemoryParams{o.data_size, {}, {}};
-    e.metadata["nccl_comm"] = std::to_string(o.comm_id);
-    addNumbers(o, e);
-    e.metadata["rank"] = std::to_string(o.rank);
-    if (o.simulated) e.metadata["simulated"] = "true";
-    events.push_back(std::move(e));
-  }
-  return events;
-}
-
-void NCCLTracker::correlateWithGPUEvents(std::vector<TraceEvent>& events) const {
-  // A kernel may run several operations: the first stands for it.
-  std::map<std::tuple<uint32_t, uint64_t, Timestamp>, NCCLOperation> by_kernel;
-  for (const NCCLOperation& o : getOperations())
-    if (!o.in_flight) by_kernel.try_emplace({o.device_id, o.correlation_id, o.start_time}, o);
-  for (TraceEvent& e : events) {
-    if (e.type != EventType::KernelComplete) continue;
-    auto found = by_kernel.find({e.device_id, e.correlation_id, e.timestamp});
-    if (found == by_kernel.end()) continue;
-    e.metadata["nccl_op"] = ncclOpName(found->second.op_type);
-    e.metadata["nccl_comm"] = std::to_string(found->second.comm_id);
-    addNumbers(found->second, e);
-    e.metadata["nccl_bytes"] = std::to_string(found->second.data_size);
-  }
 }
 
 NCCLTracker::Statistics NCCLTracker::getStatistics() const {

@@ -141,14 +141,14 @@ class RingProfiler : public IPlatformProfiler {
     std::lock_guard lock(mutex_);
     return (source_ ? source_->lost() : 0) + overflow_;
   }
-  std::string lastError() const override {
+  Status lastStatus() const override {
     std::lock_guard lock(mutex_);
-    return error_;
+    return last_;
   }
 
  private:
   bool fail(const Status& status) {
-    error_ = status.message();
+    last_ = status;
     return false;
   }
 
@@ -226,7 +226,7 @@ class RingProfiler : public IPlatformProfiler {
   std::vector<std::unordered_map<uint32_t, uint32_t>> lane_tids_;
   std::deque<TraceEvent> waiting_;
   uint64_t captured_ = 0, overflow_ = 0;
-  std::string error_;
+  Status last_;
 };
 
 }  // namespace

@@ -2,10 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "base/library.hpp"
@@ -25,7 +28,7 @@ struct RingSource::Shared {
   std::thread player;
   std::atomic<bool> stop{false};
   std::mutex mutex;
-  int wanting = 0;  // sources that record; guarded by mutex
+  std::vector<uint32_t> wants;  // of each source that records; guarded by mutex
 };
 
 Result<std::string> findProbe() {
@@ -146,11 +149,13 @@ std::shared_ptr<RingSource::Shared> RingSource::shared(PlatformType platform, co
   return fresh;
 }
 
-Result<std::unique_ptr<RingSource>> RingSource::open(PlatformType platform, const ProfilerConfig& config) {
+Result<std::unique_ptr<RingSource>> RingSource::open(PlatformType platform, const ProfilerConfig& config,
+                                                     uint32_t wants) {
   if (platform != PlatformType::CUDA && platform != PlatformType::Sim)
     return Status::unsupported("this platform has no profiler: use cuda or sim");
   std::unique_ptr<RingSource> source(new RingSource());
   source->platform_ = platform;
+  source->wants_ = wants;
   Status status;
   source->shared_ = shared(platform, config, status);
   if (!source->shared_) return status;
@@ -175,11 +180,16 @@ void RingSource::setRecording(bool on) {
   to_ns_ = on ? UINT64_MAX : now;
   {
     std::lock_guard lock(shared_->mutex);
-    shared_->wanting += on ? 1 : -1;
+    std::vector<uint32_t>& wants = shared_->wants;
+    if (on)
+      wants.push_back(wants_);
+    else
+      wants.erase(std::find(wants.begin(), wants.end(), wants_));
+    const uint32_t wanted = std::accumulate(wants.begin(), wants.end(), 0u, std::bit_or<>());
     for (Ring& ring : rings_) {
+      ring.reader->header().wants = wanted;
       // `tracesmith run` records too: then it is not ours to stop.
-      if (on || (shared_->wanting == 0 && ring.reader->attachedReader() == 0))
-        ring.reader->header().recording = shared_->wanting > 0;
+      if (on || (wants.empty() && ring.reader->attachedReader() == 0)) ring.reader->header().recording = on;
     }
     // A simulated job begins with the first who records it: nothing of it is missed.
     if (on && shared_->job && !shared_->player.joinable()) {

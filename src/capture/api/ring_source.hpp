@@ -14,8 +14,10 @@ namespace tracesmith::capture {
 
 class RingSource {
  public:
-  /// Loads the probe, or joins the process's simulated job (the first to come decides its config).
-  static Result<std::unique_ptr<RingSource>> open(PlatformType platform, const ProfilerConfig& config);
+  /// Loads the probe, or joins the process's simulated job (the first to come decides its config). `wants`: bits of
+  /// ring::Want, of what it records besides.
+  static Result<std::unique_ptr<RingSource>> open(PlatformType platform, const ProfilerConfig& config,
+                                                  uint32_t wants = 0);
   /// Makes the probe NCCL's profiler plugin for communicators made from now on.
   static Status hookNccl();
   ~RingSource();
@@ -48,6 +50,7 @@ class RingSource {
   PlatformType platform_ = PlatformType::Unknown;
   std::shared_ptr<Shared> shared_;
   std::vector<Ring> rings_;
+  uint32_t wants_ = 0;
   bool recording_ = false;
   uint64_t from_ns_ = 0, to_ns_ = 0;  // what it records, raw clock; 0…0: nothing yet
 };

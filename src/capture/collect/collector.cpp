@@ -286,14 +286,10 @@ Status Collector::finish() {
   for (auto& p : processes_) {
     processRow(*p);
     lossRows(*p);
+    watchRow(*p);
+    if (p->watched) merge(stats_.watched, *p->watched);
     const ring::RingHeader& h = p->ring->header();
     stats_.saw_cuda |= h.cuda_state.load() == 1;
-    if (h.mode.load() == ring::kWatch && h.cuda_state.load() == 1 && h.window_every.load() >= stats_.window_every) {
-      stats_.window_steps = h.window_steps.load();
-      stats_.window_every = h.window_every.load();
-    }
-    if (const uint32_t ppm = h.cost_ppm.load(); h.mode.load() == ring::kWatch && ppm != ring::kNoCost)
-      stats_.cost_percent = std::max(stats_.cost_percent.value_or(0), ppm / 1e4);
     if (h.note[0]) stats_.notes.emplace_back(h.note, ::strnlen(h.note, sizeof h.note));
   }
   if (nodes_.empty() && !node_described_) {

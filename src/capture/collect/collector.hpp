@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "capture/collect/watched.hpp"
 #include "capture/ring/reader.hpp"
 #include "tracesmith/trace/writer.hpp"
 
@@ -27,9 +28,8 @@ struct StepStats {
 struct CollectorStats {
   uint64_t processes = 0, records = 0, kernels = 0, collectives = 0, losses = 0;
   bool saw_cuda = false, simulated = false;
-  uint32_t window_steps = 0, window_every = 0;  // of watch mode, the widest; 0: no process that uses CUDA was watched
-  std::optional<double> cost_percent;           // of the job's time, as the probe that found most measured it
-  std::vector<std::string> notes;               // what probes said is off
+  std::optional<Watched> watched;                         // of all processes that used CUDA in watch mode
+  std::vector<std::string> notes;                         // what probes said is off
   std::map<int64_t, std::map<int64_t, StepStats>> steps;  // by step and rank (-1: not known), with sumUpSteps()
 };
 
@@ -91,6 +91,7 @@ class Collector {
   int64_t nodeOf(const ring::RingHeader& header);
   void processRow(const Process& p);
   void lossRows(Process& p);
+  void watchRow(Process& p);
   void describe(Process& p);
   size_t takeSince(Process& p, uint32_t lane, const ring::Record& record);
   bool joins(Process& p, uint32_t lane, const ring::Record& record);

@@ -9,9 +9,8 @@ using ring::CopyRecord;
 
 bool NcclJoin::Launch::allCopied() const {
   return !correlations.empty() && std::all_of(correlations.begin(), correlations.end(), [&](uint32_t correlation) {
-           return std::any_of(copied.begin(), copied.end(),
-                              [&](const CopyRecord& c) { return c.correlation == correlation; });
-         });
+    return std::any_of(copied.begin(), copied.end(), [&](const CopyRecord& c) { return c.correlation == correlation; });
+  });
 }
 
 void NcclJoin::copy(const CopyRecord& r, uint64_t now) {

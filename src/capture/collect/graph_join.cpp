@@ -17,7 +17,8 @@ constexpr size_t kMostCalls = 65536;
 
 using Kernels = std::vector<const KernelRecord*>;
 
-/// The kernel of each part, with the kernels in this order of the kernels; nullptr: none fits. `found`: how many parts have one.
+/// The kernel of each part, with the kernels in this order of the kernels; nullptr: none fits. `found`: how many parts
+/// have one.
 Kernels assign(const std::vector<GraphJoin::Part>& parts, const Kernels& kernels, const RingText& text, size_t& found) {
   Kernels out(parts.size(), nullptr);
   found = 0;
@@ -109,9 +110,7 @@ GraphJoin::Run& GraphJoin::runOf(uint32_t correlation, uint32_t graph, uint64_t 
   return run;
 }
 
-void GraphJoin::run(const GraphRecord& r, uint64_t now) {
-  runOf(r.correlation, r.graph, r.start, now).whole = r;
-}
+void GraphJoin::run(const GraphRecord& r, uint64_t now) { runOf(r.correlation, r.graph, r.start, now).whole = r; }
 
 void GraphJoin::kernel(const KernelRecord& r, uint64_t now) {
   runOf(r.correlation, r.graph, r.start, now).kernels.push_back(r);

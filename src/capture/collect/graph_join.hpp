@@ -1,7 +1,7 @@
 // Finds what ran of the operations in CUDA graphs. The probe tells of each launch of a graph, with the operations that
 // were captured into it and their numbers; CUPTI tells of each run of a graph: as a whole, or (where asked for) of its
-// kernels. A launch is told right before its call, whose correlation the run has; without calls launches and runs follow
-// each other in one order.
+// kernels. A launch is told right before its call, whose correlation the run has; without calls launches and runs
+// follow each other in one order.
 //
 // A run as a whole says that its operations have ended, and not when each of them ran.
 #pragma once

@@ -53,12 +53,12 @@ void NcclJoin::drop(Launch& launch, bool is_lost, const Done& done) {
 
 void NcclJoin::launch(uint32_t lane, const LaunchRecord& r, int64_t tid, const Done& done) {
   if (r.captured || r.graph) {  // no kernel was launched
-    lanes[lane] = {r.stream, r.start, {}, r.captured, r.graph};
+    lanes[lane] = {r.stream, r.start, {}, r.captured, r.graph, r.group};
     if (r.graph) graphs.launch(lane, r, tid, now_);
     return;
   }
   first_launch_ = std::min(first_launch_, r.start);
-  lanes[lane] = {r.stream, r.start, {}, false, false};
+  lanes[lane] = {r.stream, r.start, {}, false, false, r.group};
   // Lanes are read one after the other.
   std::deque<Launch>& queue = streams[r.stream].launches;
   auto at = queue.end();
@@ -81,9 +81,10 @@ void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, c
   if (last != lanes.end() && last->second.graph && r.start == last->second.launch_start)
     return graphs.operation(lane, r, tid);
   if (last != lanes.end()) {
+    const Operation known{r, tid, false, last->second.group};
     for (Launch& l : streams[last->second.stream].launches)
-      if (l.lane == lane && l.start == last->second.launch_start) return l.operations.push_back({r, tid});
-    if (last->second.kernel) return done({r, tid}, &*last->second.kernel);
+      if (l.lane == lane && l.start == last->second.launch_start) return l.operations.push_back(known);
+    if (last->second.kernel) return done(known, &*last->second.kernel);
   }
   // Without a launch before it (NCCL before 2.28) an operation stands for itself.
   operationAlone(0, lane, {r, tid}, done);

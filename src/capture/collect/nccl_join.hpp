@@ -122,6 +122,7 @@ class NcclJoin {
     uint64_t launch_start = 0;
     std::optional<ring::KernelRecord> kernel;
     bool captured = false, graph = false;
+    uint64_t group = 0;
   };
   std::map<uint32_t, Lane> lanes;
   std::vector<Operation> captured;                 // one of each kind

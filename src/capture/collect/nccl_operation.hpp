@@ -13,11 +13,12 @@ struct NcclOperation {
   ring::OperationRecord record;
   int64_t tid = 0;      // thread that called it
   bool mixed = false;   // its kernel works for other communicators or peers too; known when it is done
+  uint64_t group = 0;   // of calls; 0: not known
   bool hidden = false;  // its own times are not recorded: it ran within something else (a CUDA graph), or as copies
 };
 
-/// Called for each operation whose kernel was found, or (nullptr) will not be found any more. Of a hidden one the kernel
-/// stands for what it ran in, and has no length.
+/// Called for each operation whose kernel was found, or (nullptr) will not be found any more. Of a hidden one the
+/// kernel stands for what it ran in, and has no length.
 using NcclDone = std::function<void(const NcclOperation&, const ring::KernelRecord* kernel)>;
 using RingText = std::function<std::string_view(uint32_t)>;  // of a string id of the ring
 

@@ -30,6 +30,7 @@ struct Collector::Process {
   uint64_t unjoined_told[5] = {};  // operations and kernels of NCCL, as lossRows() names them
   uint64_t graph_launches = 0;     // that hide their kernels
   bool described = false, cut_told = false, hidden_told = false;
+  std::optional<Watched> watched;  // as it was told last
   bool has_operations = false;
   bool gpu_told = false;  // whether its GPU was recorded when its rows begin
   bool ended = false;     // seen dead at the last dropEnded()

@@ -213,9 +213,8 @@ void getJoin(In& in, NcclJoin& join) {
       launch.lane = in.get<uint32_t>();
       launch.tid = in.get<int64_t>();
       for (uint64_t k = in.count(4); k > 0; --k) launch.correlations.push_back(in.get<uint32_t>());
-      for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k) {
+      for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k)
         launch.operations.push_back(restored(in.get<StoredOperation>()));
-      }
       launch.copies = in.get<bool>();
       for (uint64_t k = in.count(64); k > 0; --k) launch.copied.push_back(copyOf(in.get<ring::Record>()));
       launch.copied_at = launch.since = now;
@@ -309,6 +308,7 @@ void Collector::describe(Process& p) {
   if (!p.described && !p.ring->cut()) processRow(p);
   p.described = true;
   lossRows(p);
+  watchRow(p);
 }
 
 Status Collector::describe() {

@@ -291,6 +291,7 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
     case RingKind::proxy_op:
       return proxyRow(p, proxyOf(r));
     case RingKind::nccl_launch:  // joins() knows what they are for
+    case RingKind::nccl_group:   // for NCCLTracker
     case RingKind::gpu_on:
     case RingKind::gpu_off:
     case RingKind::collective:

@@ -13,6 +13,7 @@
 #include "capture/probe/cupti_records.hpp"
 #include "capture/probe/probe.hpp"
 #include "capture/probe/watch.hpp"
+#include "capture/probe/watch_cost.hpp"
 
 namespace tracesmith::probe {
 namespace {
@@ -156,6 +157,7 @@ void comeBack(RingWriter& r) {
 
 void* loop(void*) {
   pthread_setname_np(pthread_self(), "tracesmith");
+  startCost();
   const char* every = getenv("TRACESMITH_FLUSH_MS");
   const uint64_t flush_ns = static_cast<uint64_t>(every && atoi(every) > 0 ? atoi(every) : kPeriodMs) * 1'000'000;
   uint64_t flushed = 0;
@@ -182,6 +184,7 @@ void* loop(void*) {
       flushed = now;
     }
     drain(*r);
+    windowFetched(*r);
     sleepUnlessWoken(woken, kPeriodMs * 1'000'000);
   }
   return nullptr;

@@ -38,7 +38,8 @@ Function real(const char* name) {
 }
 
 // Static TLS: the dynamic kind would allocate.
-__attribute__((tls_model("initial-exec"))) thread_local int t_depth = 0;  // the runtime may call the driver through here: the outer call counts
+__attribute__((tls_model("initial-exec"))) thread_local int t_depth =
+    0;  // the runtime may call the driver through here: the outer call counts
 
 template <typename After>
 int pass(Function function, Word a, Word b, Word c, Word d, Word e, Word f, After after) {
@@ -51,22 +52,21 @@ int pass(Function function, Word a, Word b, Word c, Word d, Word e, Word f, Afte
 
 }  // namespace
 
-#define TS_GRAPH_CALL(name, after)                                         \
-  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f);      \
-  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f) {     \
-    static Function function = real(#name);                                \
-    return pass(function, a, b, c, d, e, f, [&] { after; });               \
+#define TS_GRAPH_CALL(name, after)                                     \
+  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f);  \
+  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f) { \
+    static Function function = real(#name);                            \
+    return pass(function, a, b, c, d, e, f, [&] { after; });           \
   }
-#define TS_CALL_AFTER(name, before)                                      \
-  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f);      \
-  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f) {     \
-    static Function function = real(#name);                                \
-    if (t_depth == 0) before;                                              \
-    return pass(function, a, b, c, d, e, f, [] {});                        \
+#define TS_CALL_AFTER(name, before)                                    \
+  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f);  \
+  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f) { \
+    static Function function = real(#name);                            \
+    if (t_depth == 0) before;                                          \
+    return pass(function, a, b, c, d, e, f, [] {});                    \
   }
 /// Told before: the GPU may be at work before the call returns, and the call may wait for the GPU.
-#define TS_LAUNCH_CALL(name) \
-  TS_CALL_AFTER(name, if (probe::watchesGraphs()) probe::graphLaunched(a, b))
+#define TS_LAUNCH_CALL(name) TS_CALL_AFTER(name, if (probe::watchesGraphs()) probe::graphLaunched(a, b))
 
 #define TS_INSTANTIATE(name) TS_GRAPH_CALL(name, probe::graphInstantiated(*static_cast<Word*>(a), b))
 TS_INSTANTIATE(cudaGraphInstantiate)

@@ -7,6 +7,7 @@ namespace tracesmith::probe {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kMostLife = (1u << 21) - 1;  // an id has 38 bits
 constexpr uint32_t kOperations = 1u << 15, kLists = 2048, kExecs = 1u << 13;
 
 /// What NCCL tells of an operation after it was called.
@@ -26,7 +27,7 @@ struct Captured {
   std::atomic<int> late;          // replays that NCCL has yet to tell the peer of
   std::atomic<uint32_t> next;     // of its list
   std::atomic<uint32_t> list;     // and one more; 0: the place is free
-  std::atomic<uint32_t> life{0};  // tells it from those that had the place before; 31 bits
+  std::atomic<uint32_t> life{0};  // tells it from those that had the place before
 };
 
 /// The operations of a graph, and of all that were made from it.
@@ -112,7 +113,7 @@ void release(uint32_t list) {
   for (uint32_t i = g_lists[list].first; i != kNone;) {
     Captured& o = g_operations[i];
     i = o.next;
-    o.life = (o.life + 1) & 0x7fffffff;
+    o.life = (o.life + 1) & kMostLife;
     o.list = 0;
   }
   g_lists[list].first = kNone;

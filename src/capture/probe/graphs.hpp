@@ -29,7 +29,7 @@ enum class Told {
 /// with a replay. What is told is remembered for the replays to come.
 Told tellCaptured(CapturedId id, const ring::OperationRecord& operation);
 
-/// The next number of an operation. nccl.cpp knows.
+/// The next number of an operation; nccl_comm.cpp knows.
 uint64_t numberReplay(void* comm, const ring::OperationRecord& operation, bool send);
 
 // What the program does with graphs. Handles are CUDA's.

@@ -8,26 +8,46 @@
 
 namespace tracesmith::probe {
 
-enum HandleKind : uint64_t { kPlain = 1, kLaunchHandle = 2, kProxyHandle = 3, kStepHandle = 4, kCallHandle = 5 };
+enum HandleKind : uint64_t {  // those of calls last
+  kPlain = 1,
+  kLaunchHandle = 2,
+  kProxyHandle = 3,
+  kStepHandle = 4,
+  kCallHandle = 5,
+  kGroupHandle = 6,     // of calls; NCCL makes one for each call outside the program's own groups
+  kOwnGroupHandle = 7,  // the same, made by the program
+};
 constexpr int kKindBits = 3, kSlotBits = 14, kStepBits = 4;  // of a handle, from the lowest on; the rest counts
 
 inline HandleKind kindOf(uint64_t handle) { return static_cast<HandleKind>(handle & ((1u << kKindBits) - 1)); }
 inline void* asHandle(uint64_t h) { return reinterpret_cast<void*>(static_cast<uintptr_t>(h)); }
 inline uint64_t fromHandle(const void* h) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(h)); }
 
-/// A call of the program: its number in its communicator, if it has one; of one that was captured into a CUDA graph its
-/// id among those (graphs.hpp). It is all in the handle: NCCL gives it as parent with each replay, long after the call.
+/// A call of the program, or a group of them. It is all in the handle: NCCL gives it as parent with each replay of a
+/// graph, long after the call.
 struct Call {
-  bool captured = false;
+  HandleKind kind = kCallHandle;
+  bool captured = false;  // into a CUDA graph
+  // In its communicator; of a group in the process; of one that was captured its id among those (graphs.hpp).
   uint64_t number = kNoNumber;
-  static constexpr uint64_t kNoNumber = (1ull << 48) - 1;
+  uint32_t stack = 0;  // string id of who called; 0: none
+
+  static constexpr int kNumberBits = 38, kStackBits = 22;
+  static constexpr uint64_t kNoNumber = (1ull << kNumberBits) - 1;
 };
+constexpr int kStackStep = 8;  // ids of strings are multiples of it
+static_assert(kKindBits + 1 + Call::kNumberBits + Call::kStackBits == 64);
 inline uint64_t handleOf(const Call& c) {
-  return c.number << (kKindBits + 1) | static_cast<uint64_t>(c.captured) << kKindBits | kCallHandle;
+  uint64_t stack = c.stack / kStackStep;
+  if (stack >> Call::kStackBits || c.stack % kStackStep) stack = 0;
+  return stack << (kKindBits + 1 + Call::kNumberBits) | (c.number & Call::kNoNumber) << (kKindBits + 1) |
+         static_cast<uint64_t>(c.captured) << kKindBits | c.kind;
 }
+/// What a handle says; nothing where it is of something else.
 inline Call callOf(uint64_t handle) {
-  if (kindOf(handle) != kCallHandle) return {};
-  return {(handle >> kKindBits & 1) != 0, handle >> (kKindBits + 1) & Call::kNoNumber};
+  if (kindOf(handle) < kCallHandle) return {};
+  return {kindOf(handle), (handle >> kKindBits & 1) != 0, handle >> (kKindBits + 1) & Call::kNoNumber,
+          static_cast<uint32_t>(handle >> (kKindBits + 1 + Call::kNumberBits)) * kStackStep};
 }
 
 template <typename T, uint32_t kSlots, HandleKind kKind>

@@ -16,6 +16,14 @@ void readWindow(RingWriter& r);
 void watchStepBegin(RingWriter& r, int64_t step);
 void watchStepEnd(RingWriter& r, uint64_t duration_ns);
 
+/// Whether a step's GPU work is recorded, with windows of `steps` at each multiple of `every`. A window opens a step
+/// early, so that its steps are whole. The windows at multiples of 2 × `every` are windows at multiples of `every`.
+constexpr bool stepInWindow(int64_t step, int64_t steps, int64_t every) {
+  if (steps >= every) return true;
+  const int64_t at = ((step % every) + every) % every;
+  return at < steps || (at == every - 1 && steps + 1 < every);
+}
+
 /// Whether the GPU's work is to be recorded now; always outside watch mode.
 bool inWindow(RingWriter& r);
 
@@ -25,9 +33,9 @@ bool inWindow(RingWriter& r);
 uint32_t wakeCount();
 /// Sleeps for so long, or until a window opens or closes; not at all if it was woken since the count was taken.
 void sleepUnlessWoken(uint32_t count, long ns);
-/// GPU records have been turned on or off. When a window has closed its cost is looked at: told as a counter, and where
-/// it exceeds the budget the windows are halved in number. Doubling what a window comes after keeps the steps that all
-/// ranks record in common.
+/// GPU records have been turned on or off. Another profiler's thread may call it, too.
 void windowChanged(RingWriter& r, bool on);
+/// What was recorded has been fetched: after a window its cost is looked at.
+void windowFetched(RingWriter& r);
 
 }  // namespace tracesmith::probe

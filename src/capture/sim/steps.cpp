@@ -172,6 +172,7 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
                  Random& random, const Sink& sink) const {
   const Faults& faults = config_.faults;
   const double slow = slowdownOf(rank, step) + 0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
+  const bool heavy = config_.laidOut() && stageOf(rank) == faults.heavy_stage;
   for (size_t i = first; i < last; ++i) {
     const Op& op = ops_[i];
     if (op.kind == OpKind::collective && !takesPart(rank, collectives_[op.collective])) continue;
@@ -197,11 +198,13 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
       c.called = launch + api_ns;
       c.correlation = correlation;
     } else if (op.kind == OpKind::kernel) {
-      const uint32_t k = (r & 15) == 0 ? zipf_[r >> 4 & 65535] : op.kernel;  // one in 16 differs by rank and step
+      uint32_t k = (r & 15) == 0 ? zipf_[r >> 4 & 65535] : op.kernel;  // one in 16 differs by rank and step
+      const auto usual_ns = static_cast<double>(kernels_[k].base_ns);
+      if (heavy) k = static_cast<uint32_t>((k + kernels_.size() / 2) % kernels_.size());  // larger: another shape
       const int64_t start = std::max(ready, s.compute + gap);
-      double factor = random.noise() * slow;
+      double factor = random.noise() * slow * (heavy ? faults.heaviness : 1);
       if (faults.jitter > 0) factor *= 1 + faults.jitter * random.uniform();
-      s.compute = start + static_cast<int64_t>(static_cast<double>(kernels_[k].base_ns) * factor);
+      s.compute = start + static_cast<int64_t>(usual_ns * factor);
       sink(SimEvent{trace::EventType::kernel, k, start, s.compute, correlation, trace::kNull, backward, false});
     } else {
       const int64_t start = std::max(ready, s.copy + gap);
@@ -231,8 +234,14 @@ void Job::optimizerPart(int rank, int step, RankState& s, CollectiveTime* times,
   s.compute = std::max(s.compute, s.comm[0]);  // the optimizer needs all gradients
   int64_t begin = s.host;
   runOps(optimizer_op_, ops_.size() - 1, rank, step, false, s, times, random, sink);
-  if (saves(rank, step))  // what was launched is done first: its results are saved
-    s.host = std::max(s.host, s.compute) + static_cast<int64_t>(config_.faults.checkpoint_ms * 1e6);
+  if (saves(rank, step)) {  // what was launched is done first: its results are saved
+    const auto ns = static_cast<int64_t>(config_.faults.checkpoint_ms * 1e6);
+    const int64_t from = std::max({s.host, s.compute, s.copy}) + 2000, correlation = s.correlation++;
+    s.copy = from + ns / 20;
+    s.host = from + ns;
+    sink(SimEvent{trace::EventType::runtime, kMemcpyAsync, from - 1000, from, correlation, trace::kNull, false, false});
+    sink(SimEvent{trace::EventType::memcpy, kToHost, from, s.copy, correlation, 20 * (s.copy - from), false, false});
+  }
   runOps(ops_.size() - 1, ops_.size(), rank, step, false, s, times, random, sink);
   sink(SimEvent{trace::EventType::annotation, kOptimizer, begin, s.host, trace::kNull, trace::kNull, false, false});
 }

@@ -178,7 +178,7 @@ void ClusterMaster::synchronizeClusterTime() {
 std::map<std::string, int64_t> ClusterMaster::getNodeTimeOffsets() const {
   std::map<std::string, int64_t> offsets;
   for (const NodeConnection& c : getConnectedNodes())
-    if (c.time_error_bound >= 0) offsets[c.node_id] = c.time_offset;
+    if (c.time_error_bound) offsets[c.node_id] = c.time_offset;
   return offsets;
 }
 

@@ -117,7 +117,7 @@ struct TimeSync::Impl {
     SyncResult result;
     result.offset_ns = measured->offset_ns;
     result.round_trip_ns = measured->round_trip_ns;
-    result.uncertainty_ns = static_cast<double>(measured->bound_ns);
+    if (measured->bound_ns >= 0) result.uncertainty_ns = static_cast<double>(measured->bound_ns);
     result.sync_time = static_cast<Timestamp>(measured->raw_ns);
     if (measured->bound_ns < 0) return failed(Status::invalid("this machine's clock is not synchronised"), result);
     if (measured->bound_ns > config.max_acceptable_offset_ns)

@@ -126,7 +126,12 @@ bool GPUTopology::discover() {
   if (Result<hardware::Capability> record = hardware::loadCapability(hardware::capabilityPath(inventory_->node));
       record)
     setMeasured(record->links());
-  return topology_.gpu_count > 0;
+  status_ = {};
+  if (topology_.gpu_count > 0) return true;
+  std::string why = "no GPU found";
+  for (const std::string& note : inventory_->notes) why += (why.ends_with("found") ? ": " : "; ") + note;
+  status_ = Status::notFound(why);
+  return false;
 }
 
 void GPUTopology::build() {

@@ -20,8 +20,9 @@ namespace tracesmith::ring {
 constexpr uint64_t kMagic = 0x31474e4952535400;  // "\0TSRING1"
 constexpr uint32_t kVersion = 4;
 constexpr uint32_t kMaxLanes = 128;
-constexpr uint32_t kWatch = 3;            // of RingHeader::mode
-constexpr uint32_t kNoCost = UINT32_MAX;  // of RingHeader::cost_ppm
+constexpr uint32_t kWatch = 3;             // of RingHeader::mode
+constexpr uint32_t kNoCost = UINT32_MAX;   // of RingHeader::cost_ppm
+constexpr uint32_t kMostEvery = 1u << 20;  // of RingHeader::window_every
 
 enum class Kind : uint8_t {
   none = 0,
@@ -43,9 +44,10 @@ enum class Kind : uint8_t {
   p2p,
   nccl_launch,  // of a kernel, copies or a CUDA graph: the operations after it on this lane were in it
   proxy_op,
-  thread,   // this lane now belongs to a thread
-  gpu_on,   // from `start` on the GPU's work is recorded (again); what was launched before is not
-  gpu_off,  // from `start` on it is not: what is launched later leaves no record
+  thread,      // this lane now belongs to a thread
+  gpu_on,      // from `start` on the GPU's work is recorded (again); what was launched before is not
+  gpu_off,     // from `start` on it is not: what is launched later leaves no record
+  nccl_group,  // a group of NCCL calls begins or has ended; only where somebody wants it
 };
 
 enum Flag : uint8_t {
@@ -84,6 +86,12 @@ constexpr const char* kLossNames[kLossCauses] = {"ring full",        "too many t
                                                  "dropped by CUPTI", "bad timestamp",    "unknown record",
                                                  "another profiler"};
 
+/// What is recorded only while somebody asks for it: bits of RingHeader::wants.
+enum Want : uint32_t {
+  kWantGroups = 1,      // groups of NCCL calls
+  kWantCallStacks = 2,  // who called NCCL
+};
+
 enum class State : uint32_t { starting = 0, alive = 1, ended = 2 };
 
 struct RingHeader {
@@ -118,8 +126,10 @@ struct RingHeader {
   std::atomic<uint64_t> gpu_off_ns;  // since when the GPU's work is not recorded; 0: it is, or there is no CUDA
   // Of watch mode: the GPU's work is recorded in `window_steps` of every `window_every` steps.
   std::atomic<uint32_t> window_steps, window_every;
-  std::atomic<uint32_t> budget_ppm;  // how much longer the job may take for being watched; 0: no limit was given
-  std::atomic<uint32_t> cost_ppm;    // how much longer it takes, as measured in it; kNoCost: not known
+  std::atomic<uint32_t> budget_ppm;    // how much longer the job may take for being watched; 0: no limit was given
+  std::atomic<uint32_t> cost_ppm;      // how much longer it takes, as measured in it; kNoCost: not known
+  std::atomic<uint32_t> window_asked;  // what `window_every` was at first; the budget has doubled it since
+  std::atomic<uint32_t> wants;         // bits of Want
 };
 static_assert(sizeof(RingHeader) <= 4096);
 

@@ -272,6 +272,7 @@ struct OperationRecord {
   uint16_t channels = 0;        // 0: not known
   int16_t root = -1;
   bool captured = false;  // into a CUDA graph: it runs, any number of times, when the graph does
+  uint32_t stack = 0;     // text of who called it: return addresses, the innermost first; 0: nobody asked
 };
 [[gnu::always_inline]] constexpr Record encode(const OperationRecord& o) {
   const uint64_t nccl = words::to48(o.nccl_sequence);
@@ -280,7 +281,7 @@ struct OperationRecord {
           static_cast<uint16_t>(o.pair ? static_cast<uint16_t>(o.peer) : nccl),
           o.function,
           o.start,
-          0,
+          o.stack,
           o.ranks,
           static_cast<uint32_t>(o.rank + 1),
           {o.comm, words::to48(o.sequence) | nccl >> 16 << 48, words::to48(o.elements) | nccl >> 32 << 48,
@@ -305,7 +306,8 @@ constexpr OperationRecord operationOf(const Record& r) {
           .proto = static_cast<uint8_t>(r.arg[3] >> 24),
           .channels = static_cast<uint16_t>(r.arg[3] >> 32),
           .root = static_cast<int16_t>(r.arg[3] >> 48),
-          .captured = (r.flags & kCaptured) != 0};
+          .captured = (r.flags & kCaptured) != 0,
+          .stack = words::low(r.end)};
 }
 
 /// NCCL launches a kernel or (copies) copies; the operations after it on this lane are in it. Or the program launches a
@@ -315,6 +317,7 @@ struct LaunchRecord {
   uint64_t start = 0, end = 0;
   uint32_t stream = 0;    // 0: not known
   bool captured = false;  // into a CUDA graph: nothing ran
+  uint64_t group = 0;     // number of the group of calls it is for; 0: not known
   bool copies = false;
   bool graph = false;
   uint32_t exec = 0;             // of a graph: counts the executable graphs of the process, from 1
@@ -329,19 +332,31 @@ struct LaunchRecord {
           l.end,
           0,
           l.stream,
-          {words::pair(l.part, l.parts), l.exec, 0, 0}};
+          {l.group, words::pair(l.part, l.parts), l.exec, 0}};
 }
 constexpr LaunchRecord launchOf(const Record& r) {
   return {.start = r.start,
           .end = r.end,
           .stream = r.stream,
           .captured = (r.flags & kCaptured) != 0,
+          .group = r.arg[0],
           .copies = (r.flags & kCopies) != 0,
           .graph = (r.flags & kGraph) != 0,
-          .exec = words::low(r.arg[1]),
-          .part = words::low(r.arg[0]),
-          .parts = words::high(r.arg[0])};
+          .exec = words::low(r.arg[2]),
+          .part = words::low(r.arg[1]),
+          .parts = words::high(r.arg[1])};
 }
+
+/// The program groups calls of NCCL: the first call of a group, or (ended) its end, when all of it is launched.
+struct GroupRecord {
+  bool ended = false;
+  uint64_t start = 0;
+  uint64_t number = 0;  // counts the groups of the process, from 1
+};
+[[gnu::always_inline]] constexpr Record encode(const GroupRecord& g) {
+  return {Kind::nccl_group, 0, 0, 0, g.start, 0, 0, 0, {g.number, g.ended, 0, 0}};
+}
+constexpr GroupRecord groupOf(const Record& r) { return {r.arg[1] != 0, r.start, r.arg[0]}; }
 
 /// What NCCL's proxy thread sends to or receives from one peer for an operation.
 struct ProxyRecord {

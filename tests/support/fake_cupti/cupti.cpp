@@ -3,6 +3,7 @@
 //   FAKE_CUPTI_VERSION     what cuptiGetVersion answers; decides how long records are and whether buffers are per
 //   thread (130001) FAKE_CUPTI_REFUSE      cuptiActivityRegisterCallbacks fails, as under another profiler
 //   FAKE_CUPTI_BUFFER      records that fit into one buffer, whatever its size
+//   FAKE_CUPTI_DEAR_US     how much longer a launch takes while kernels are recorded
 // Built twice: with FAKE_CUPTI_OLD it lacks the functions that came after CUDA 11.
 #include <time.h>
 #include <unistd.h>
@@ -173,6 +174,8 @@ uint64_t now() {
 
 Fate kernel(const Work& w) {
   if (!isOn(kKernel)) return kOff;
+  static const auto dear_us = static_cast<long>(number("FAKE_CUPTI_DEAR_US", 0));
+  if (const timespec pause{0, dear_us * 1000}; dear_us > 0) ::nanosleep(&pause, nullptr);
   Bytes b(kKernel);
   b.set<uint16_t>(6, 32)
       .set(16, w.start)

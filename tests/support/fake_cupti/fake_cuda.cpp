@@ -6,6 +6,7 @@
 //   unknown N            records of an unknown kind        drop N   CUPTI loses N records
 //   on | off             wait until kernels are recorded, or not
 //   step N | stepped     a training step begins, or ends (tracesmith.h)
+//   train FIRST LAST     steps of a millisecond, each with a kernel
 //   kinds                print which kinds of records are on
 //   file PATH            wait for a file                   touch PATH
 //   settle               wait until CUPTI has handed over all its buffers
@@ -126,6 +127,14 @@ void run(const std::string& command) {
     tracesmith_step_begin(integer(0));
   } else if (word == "stepped") {
     tracesmith_step_end();
+  } else if (word == "train") {
+    const int first = integer(0), last = integer(0);
+    for (int step = first; step <= last; ++step) {
+      tracesmith_step_begin(step);
+      launchMany(1, 7);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the GPU works
+      tracesmith_step_end();
+    }
   } else if (word == "kinds") {
     std::string kinds;
     for (uint32_t kind = 1; kind < 64; ++kind)

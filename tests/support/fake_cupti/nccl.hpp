@@ -267,7 +267,7 @@ class Nccl {
     void* api = nullptr;
     std::vector<void*> calls;
     if (version_ >= 5) {
-      GroupApiV5 g{{kGroupApi}, captured != nullptr, 1};
+      GroupApiV5 g{{kGroupApi}, captured != nullptr, ops.size() > 1 ? 2 : 1};  // 1: NCCL's own, for one call
       api = start(c.context, &g, kGroupApi | kCollApi | kP2pApi | kColl | kP2p | kKernelLaunch);
       for (const Op& op : ops) {
         ApiV5 a{{static_cast<uint64_t>(op.isP2p() ? kP2pApi : kCollApi), api},

@@ -130,7 +130,19 @@ void copyEngines(int version) {
     ApiV5 a{{kCollApi, group}, function, count, "ncclFloat32", 0, stream(20), false};
     void* api = nccl.start(world.context, &a, kCollApi);
     nccl.stop(api);
-    CeCollV6 c{{kCeColl, api, world.rank}, 3, function, nullptr, nullptr, count, 0, "ncclFloat32", "UC", false, 0, 0, 0,
+    CeCollV6 c{{kCeColl, api, world.rank},
+               3,
+               function,
+               nullptr,
+               nullptr,
+               count,
+               0,
+               "ncclFloat32",
+               "UC",
+               false,
+               0,
+               0,
+               0,
                stream(20)};
     void* ce = nccl.start(world.context, &c, kCeColl);
     std::vector<Work> launched;
