@@ -37,9 +37,15 @@ class Analyzer {
     names_ = &*names;
     Result<TraceSteps> steps = TraceSteps::load(reader_, *names, options_.marks);
     if (!steps) return steps.status();
-    std::future<KernelReference> reference =
-        std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
-                   [&] { return KernelReference::sample(reader_, *names); });
+    Result<DeviceModels> models = DeviceModels::load(reader_, *names);
+    if (!models) return models.status();
+    job_.models = std::move(*models);
+    auto sample = [&] {
+      return std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
+                        [&] { return KernelReference::sample(reader_, *names, job_.models); });
+    };
+    std::future<KernelReference> reference;
+    if (!job_.models.several()) reference = sample();
     Result<PartTable> table = loadParts(reader_, *names);
     if (!table) return table.status();
     job_.table = std::move(*table);
@@ -75,6 +81,7 @@ class Analyzer {
     if (!telemetry) return telemetry.status();
     job_.telemetry = std::move(*telemetry);
     TS_TRY(sideTables());
+    if (!reference.valid()) reference = sample();  // now it is known who has which
     const KernelReference usual = reference.get();
     TS_TRY(eachEvent(*steps, usual, rules));
     source_ = steps->source;
@@ -141,12 +148,13 @@ class Analyzer {
                                    job_.device_of[row.rank] = row.local_rank;
                                }));
     for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
-    std::map<std::string, std::set<int64_t>> gpus;  // by node
-    TS_TRY(eachRow<DeviceRow>(reader_, *names_, {devices::node, devices::device},
-                              [&](const DeviceRow& row, auto&&) { gpus[text(row.node)].insert(row.device); }));
     std::map<std::string, size_t> ranks;
     for (const auto& [process, range] : job_.table.of_process) ++ranks[job_.nodeOf(process)];
-    for (const auto& [node, count] : ranks) job_.gpus_shared |= gpus.contains(node) && count > gpus[node].size();
+    for (const auto& [node, count] : ranks) {
+      const size_t gpus = job_.models.gpusOf(node);
+      job_.gpus_shared |= gpus > 0 && count > gpus;
+    }
+    for (const auto& [process, device] : job_.device_of) job_.models.place(process, job_.nodeOf(process), device);
     return {};
   }
 
@@ -155,6 +163,7 @@ class Analyzer {
     Result<Coverage> coverage = Coverage::load(reader_, *names_);
     if (!coverage) return coverage.status();
     FigureContext context(*names_, steps, reference, rules);
+    context.models = &job_.models;
     if (!coverage->whole()) {
       context.coverage = &*coverage;
       out_.notes.push_back(
@@ -243,6 +252,8 @@ class Analyzer {
   }
 
   Status blame() {
+    findStages(job_);
+    job_.mixed = findMixed(job_);
     roots_ = rootsOf(job_);
     const std::vector<RankEvidence> evidence = rankEvidence(job_);
     out_.blame = blameRanks(job_, evidence, roots_);
@@ -324,6 +335,9 @@ class Analyzer {
       add(std::string("no training steps are marked: the whole trace counts as one step, so when a problem started is "
                       "unknown; ") +
           kMark);
+    if (job_.mixed)
+      out_.notes.push_back("GPUs of different models take part: a rank is compared with ranks on the same model" +
+                           std::string(job_.mixed->alone ? "; one without any is held against its own past" : ""));
     if (job_.gpus_shared)
       out_.notes.push_back(
           "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
