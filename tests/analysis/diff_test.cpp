@@ -53,6 +53,8 @@ TEST(Diff, StartUpIsNotCounted) {
   ASSERT_TRUE(a && b);
   const Result<Diff> d = diff(**a, **b);
   ASSERT_TRUE(d) << d.status().message();
+  EXPECT_EQ(d->before_startup_us, 0);
+  EXPECT_DOUBLE_EQ(d->after_startup_us, 12'000);
   ASSERT_EQ(d->names.size(), 1u);
   EXPECT_EQ(d->names[0].before_count, 5);
   EXPECT_EQ(d->names[0].after_count, 5);

@@ -8,6 +8,7 @@
 #include "analysis/hta/hta.hpp"
 #include "analysis/rows/each_row.hpp"
 #include "analysis/verdict/job_data.hpp"
+#include "analysis/verdict/job_time.hpp"
 #include "analysis/verdict/unfinished.hpp"
 #include "base/count.hpp"
 #include "base/statistics.hpp"
@@ -37,9 +38,15 @@ class Analyzer {
     window_ns_ = window_ns;
     Result<TraceSteps> steps = TraceSteps::load(reader_, *names_, options_.marks);
     if (!steps) return steps.status();
-    std::future<KernelReference> reference =
-        std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
-                   [&] { return KernelReference::sample(reader_, *names_); });
+    Result<DeviceModels> models = DeviceModels::load(reader_, *names_);
+    if (!models) return models.status();
+    job_.models = std::move(*models);
+    auto sample = [&] {
+      return std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
+                        [&] { return KernelReference::sample(reader_, *names_, job_.models); });
+    };
+    std::future<KernelReference> reference;
+    if (!job_.models.several()) reference = sample();
     Result<PartTable> table = loadParts(reader_, *names_);
     if (!table) return table.status();
     job_.table = std::move(*table);
@@ -76,6 +83,7 @@ class Analyzer {
     if (!telemetry) return telemetry.status();
     job_.telemetry = std::move(*telemetry);
     TS_TRY(sideTables());
+    if (!reference.valid()) reference = sample();  // now it is known who has which
     const KernelReference usual = reference.get();
     source_ = steps->source;
     if (window_ns_ > 0 && source_ == StepSource::none) source_ = StepSource::windows;
@@ -101,7 +109,8 @@ class Analyzer {
   /// For those who write it down elsewhere.
   RankData take() { return {std::move(*names_), std::move(job_), source_, std::move(comm_)}; }
 
-  Result<Analysis> run() {
+  /// `times`: only what findJobTime fills.
+  Result<Analysis> run(bool times = false) {
     TS_TRY(load());
     TS_TRY(match(reader_, *names_, job_.table));
     clocksAndTimes();
@@ -112,6 +121,7 @@ class Analyzer {
     if (job_.step_ns > 0)
       if (const auto by_job = sync::recordingSpan(reader_, job_.clocks))  // its clocks may be others than the trace's
         out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
+    if (times) return std::move(out_);
     TS_TRY(blame());
     off_clock_ = tellCollectives(job_, roots_, options_.collectives, out_);
     findTraffic(job_, *names_, out_);
@@ -150,12 +160,13 @@ class Analyzer {
                                    job_.device_of[row.rank] = row.local_rank;
                                }));
     for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
-    std::map<std::string, std::set<int64_t>> gpus;  // by node
-    TS_TRY(eachRow<DeviceRow>(reader_, *names_, {devices::node, devices::device},
-                              [&](const DeviceRow& row, auto&&) { gpus[text(row.node)].insert(row.device); }));
     std::map<std::string, size_t> ranks;
     for (const auto& [process, range] : job_.table.of_process) ++ranks[job_.nodeOf(process)];
-    for (const auto& [node, count] : ranks) job_.gpus_shared |= gpus.contains(node) && count > gpus[node].size();
+    for (const auto& [node, count] : ranks) {
+      const size_t gpus = job_.models.gpusOf(node);
+      job_.gpus_shared |= gpus > 0 && count > gpus;
+    }
+    for (const auto& [process, device] : job_.device_of) job_.models.place(process, job_.nodeOf(process), device);
     return {};
   }
 
@@ -164,6 +175,7 @@ class Analyzer {
     Result<Coverage> coverage = Coverage::load(reader_, *names_);
     if (!coverage) return coverage.status();
     FigureContext context(*names_, steps, reference, rules_);
+    context.models = &job_.models;
     if (steps.source == StepSource::none) context.window_ns = window_ns_;
     if (!coverage->whole()) {
       context.coverage = &*coverage;
@@ -211,6 +223,7 @@ class Analyzer {
   /// The same of a trace that has no events but what they add up to.
   Status eachSummary(const TraceSteps& steps, const KernelReference& reference) {
     FigureContext context(*names_, steps, reference, rules_);
+    context.models = &job_.models;
     const WorkPlace place = workPlaceOf(reader_, *names_);
     job_.host_only = place == WorkPlace::host;
     job_.device_lost = place == WorkPlace::lost;
@@ -272,6 +285,8 @@ class Analyzer {
   }
 
   Status blame() {
+    findStages(job_);
+    job_.mixed = findMixed(job_);
     roots_ = rootsOf(job_);
     const std::vector<RankEvidence> evidence = rankEvidence(job_);
     out_.blame = blameRanks(job_, evidence, roots_);
@@ -316,6 +331,9 @@ class Analyzer {
       add(std::string("no training steps are marked: the whole trace counts as one step, so when a problem started is "
                       "unknown; ") +
           kMark);
+    if (job_.mixed)
+      out_.notes.push_back("GPUs of different models take part: a rank is compared with ranks on the same model" +
+                           std::string(job_.mixed->alone ? "; one without any is held against its own past" : ""));
     if (job_.gpus_shared)
       out_.notes.push_back(
           "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
@@ -361,6 +379,12 @@ Result<Analysis> analyze(const Reader& reader, const AnalyzeOptions& options) {
   Result<Analysis> result = Analyzer(reader, options).run();
   if (result) result->simulated = trace::isSimulated(reader);
   return result;
+}
+
+Result<Analysis> findJobTime(const Reader& reader) {
+  AnalyzeOptions options;
+  options.hta = false;
+  return Analyzer(reader, options).run(true);
 }
 
 }  // namespace tracesmith::analysis

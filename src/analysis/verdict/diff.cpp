@@ -191,6 +191,8 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
     out.after_step_us = out.parts.front().after_us;
   }
 
+  out.before_startup_us = first->startup_us;
+  out.after_startup_us = second->startup_us;
   // Rows have the numbers of marked steps only. Where steps were found, the analysis has counted what is in them.
   for (auto [whole, totals] : {std::pair(&*first, &*before), std::pair(&*second, &*after)}) {
     if (whole->steps.empty() || whole->steps_by == "marks") continue;
@@ -253,6 +255,8 @@ std::string toJson(const Diff& d, const std::string& a, const std::string& b) {
   w.beginObject().field("a", a).field("b", b).field("verdict", d.verdict);
   real("before_step_us", d.before_step_us);
   real("after_step_us", d.after_step_us);
+  real("before_startup_us", d.before_startup_us);
+  real("after_startup_us", d.after_startup_us);
   w.field("per_step", d.per_step);
   for (const auto& [key, texts] : {std::pair("differs", &d.differs), std::pair("unknowns", &d.unknowns)}) {
     w.key(key).beginArray();

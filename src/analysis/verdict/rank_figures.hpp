@@ -79,6 +79,7 @@ struct FigureContext {
   const Names& names;
   const TraceSteps& steps;
   const KernelReference& reference;
+  const DeviceModels* models = nullptr;       ///< nullptr: all ranks run on the same
   const Coverage* coverage = nullptr;         ///< nullptr: everything was recorded
   std::vector<Phase> phases;                  ///< by name
   std::vector<Pause> pauses;                  ///< by name

@@ -103,9 +103,10 @@ Result<Summaries> readSummaries(const Reader& reader, const FigureContext& conte
     if (context.rules[name] || comm.contains(name)) return;
     const auto total = static_cast<double>(ns(row.total));
     const uint32_t shape = row.launch == kNull ? kNoName : static_cast<uint32_t>(row.launch);
-    const KernelReference::Mean* usual = context.reference.of(name, shape);
+    const uint32_t model = context.models ? context.models->of(rank->first) : 0;  // of its GPU
+    const KernelReference::Mean* usual = context.reference.of(name, shape, model);
     if (!usual) return;
-    if (usual->several || context.reference.alone()) {
+    if (usual->several || context.reference.alone(model)) {
       f->actual_ns += total;
       f->expected_ns += static_cast<double>(count) * usual->mean;
     } else {
