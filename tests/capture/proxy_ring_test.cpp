@@ -20,7 +20,8 @@ void writeRing(ring::RingWriter& ring, int rank) {
   ring.header().rank = rank;
   ring.header().world_size = kRanks;
   const uint32_t lane = ring.addLane(1000 + rank), proxy = ring.addLane(2000 + rank);
-  ring.writeLane(lane, encode(ring::CommRecord{.hash = 0xa, .start = 1, .rank = rank, .ranks = kRanks, .nodes = kRanks}));
+  ring.writeLane(lane,
+                 encode(ring::CommRecord{.hash = 0xa, .start = 1, .rank = rank, .ranks = kRanks, .nodes = kRanks}));
   for (uint64_t i = 0; i < kSteps; ++i) {
     const uint64_t at = (10 + i) * kMs;
     ring.writeLane(lane, encode(ring::LaunchRecord{.start = at, .end = at + 100, .stream = 7}));
