@@ -4,6 +4,8 @@
 #include <link.h>
 #include <string.h>
 
+#include <atomic>
+
 #include "capture/probe/graphs.hpp"
 
 using namespace tracesmith;
@@ -37,9 +39,15 @@ Function real(const char* name) {
   return reinterpret_cast<Function>(wanted.handle ? dlsym(wanted.handle, name) : nullptr);
 }
 
-// Static TLS: the dynamic kind would allocate.
-__attribute__((tls_model("initial-exec"))) thread_local int t_depth =
-    0;  // the runtime may call the driver through here: the outer call counts
+/// Looked for again until it is there: a program may have found ours before CUDA was loaded.
+Function function(std::atomic<Function>& found, const char* name) {
+  Function f = found.load(std::memory_order_relaxed);
+  if (!f) found.store(f = real(name), std::memory_order_relaxed);
+  return f;
+}
+
+// The runtime may call the driver through here: the outer call counts. Static TLS: the dynamic kind would allocate.
+__attribute__((tls_model("initial-exec"))) thread_local int t_depth = 0;
 
 template <typename After>
 int pass(Function function, Word a, Word b, Word c, Word d, Word e, Word f, After after) {
@@ -52,18 +60,18 @@ int pass(Function function, Word a, Word b, Word c, Word d, Word e, Word f, Afte
 
 }  // namespace
 
-#define TS_GRAPH_CALL(name, after)                                     \
-  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f);  \
-  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f) { \
-    static Function function = real(#name);                            \
-    return pass(function, a, b, c, d, e, f, [&] { after; });           \
+#define TS_GRAPH_CALL(name, after)                                         \
+  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f);      \
+  TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f) {     \
+    static std::atomic<Function> found{nullptr};                           \
+    return pass(function(found, #name), a, b, c, d, e, f, [&] { after; }); \
   }
 #define TS_CALL_AFTER(name, before)                                    \
   TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f);  \
   TS_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f) { \
-    static Function function = real(#name);                            \
+    static std::atomic<Function> found{nullptr};                       \
     if (t_depth == 0) before;                                          \
-    return pass(function, a, b, c, d, e, f, [] {});                    \
+    return pass(function(found, #name), a, b, c, d, e, f, [] {});      \
   }
 /// Told before: the GPU may be at work before the call returns, and the call may wait for the GPU.
 #define TS_LAUNCH_CALL(name) TS_CALL_AFTER(name, if (probe::watchesGraphs()) probe::graphLaunched(a, b))
