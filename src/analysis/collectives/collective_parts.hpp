@@ -37,6 +37,7 @@ struct Part {
   uint32_t instance = UINT32_MAX;  ///< it belongs to, after match()
   uint32_t row = UINT32_MAX;       ///< of `collectives`, in file order; UINT32_MAX: recognised by its kernel
   int32_t stream = -1;
+  uint32_t behaviour = 0;  ///< group of ranks that its kernel was seen to synchronise; 0: the trace tells what it is
   OpKind op = OpKind::other;
   bool exchange = false;  ///< made of sends and receives by mergeExchanges()
   bool blocks = false;    ///< computation stood still when it ended, and went on after

@@ -293,6 +293,9 @@ class Summarizer {
       if (part->ts < p.from || isLater(p, part->ts)) continue;
       auto row = rowOf<CollectiveRow>(p);
       row.op = out_.name(opName(part->op));
+      if (part->comm < data_.names.size()) row.comm = part->comm;
+      row.seq = part->seq;
+      if (part->group_size > 0) row.group_size = part->group_size;
       fill(row, *part);
       TS_TRY(out_.put(row));
     }

@@ -101,9 +101,7 @@ class Analyzer {
         source_ = StepSource::kernels;
       }
     }
-    addParts(job_.table, std::move(recognised_));
-    if (wereFound(source_)) numberFoundSteps(job_);
-    return {};
+    return byBehaviour(*steps, usual);
   }
 
   /// For those who write it down elsewhere.
@@ -123,7 +121,7 @@ class Analyzer {
         out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
     if (times) return std::move(out_);
     TS_TRY(blame());
-    off_clock_ = tellCollectives(job_, roots_, options_.collectives, out_);
+    off_clock_ = listCollectives(job_, roots_, options_.collectives, out_);
     findTraffic(job_, *names_, out_);
     job_.work = deviceWork(job_.ranks);
     out_.kernels = largestKernels(job_, *names_, comm_, options_.kernels);
@@ -177,11 +175,13 @@ class Analyzer {
     FigureContext context(*names_, steps, reference, rules_);
     context.models = &job_.models;
     if (steps.source == StepSource::none) context.window_ns = window_ns_;
+    context.synchronising = synchronising_;
     if (!coverage->whole()) {
       context.coverage = &*coverage;
-      out_.notes.push_back(
-          "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
-          "in which it was");
+      if (job_.ranks.empty())
+        out_.notes.push_back(
+            "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
+            "in which it was");
     }
     const WorkPlace place = workPlaceOf(reader_, *names_);
     context.host_only = job_.host_only = place == WorkPlace::host;
@@ -214,6 +214,7 @@ class Analyzer {
               [](const RankFigures& a, const RankFigures& b) { return a.process < b.process; });
     comm_.clear();
     for (const model::CommRule* rule : context.rules) comm_.push_back(rule != nullptr);
+    for (size_t n = 0; n < synchronising_.size(); ++n) comm_[n] |= synchronising_[n];
     out_.hta = hta.finish();
     out_.events = reader_.rows(tableOf<EventRow>());
     out_.ranks = static_cast<int>(job_.ranks.size());
@@ -237,6 +238,30 @@ class Analyzer {
     out_.notes.push_back(
         "the trace is a summary (--keep summary): events are counted by name and step, and only those that took much "
         "longer than usual are in it one by one");
+    return {};
+  }
+
+  /// Kernels that communicate though neither a row of `collectives` nor a rule says what they do.
+  Status byBehaviour(const TraceSteps& steps, const KernelReference& usual) {
+    std::map<int64_t, std::vector<KernelSample>> samples;
+    for (RankFigures& r : job_.ranks) samples[r.process] = std::move(r.samples);
+    const Synchronising found = Synchronising::find(samples, job_.table);
+    samples.clear();
+    for (uint32_t name : found.names()) {
+      synchronising_.resize(names_->size());
+      synchronising_[name] = 1;
+    }
+    if (std::any_of(synchronising_.begin(), synchronising_.end(), [](uint8_t s) { return s; }))
+      TS_TRY(eachEvent(steps, usual));  // now they are no computation
+    addParts(job_.table, std::move(recognised_));
+    if (wereFound(source_)) numberFoundSteps(job_);
+    if (found.empty()) return {};
+    std::string list;
+    for (uint32_t name : found.names()) list += (list.empty() ? "" : ", ") + std::string(names_->text(name));
+    out_.notes.push_back(counted(found.apply(job_.table), "kernel") +
+                         " began apart on the ranks of a group and ended together, again and again, and count as its "
+                         "operations by their behaviour: " +
+                         list);
     return {};
   }
 
@@ -362,8 +387,9 @@ class Analyzer {
   std::vector<int32_t> roots_;
   uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks
   StepSource source_ = StepSource::none;
-  std::vector<Part> recognised_;  // by their kernels
-  std::vector<uint8_t> comm_;     // by name: a kernel that communicates
+  std::vector<Part> recognised_;        // by their kernels
+  std::vector<uint8_t> synchronising_;  // by name: found by behaviour
+  std::vector<uint8_t> comm_;           // by name: a kernel that communicates
   Analysis out_;
 };
 

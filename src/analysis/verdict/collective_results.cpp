@@ -1,4 +1,4 @@
-// What is said of every collective.
+// The collectives of a job as the result lists them.
 #include "analysis/verdict/job_data.hpp"
 
 namespace tracesmith::analysis {
@@ -11,7 +11,7 @@ double us(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
 }  // namespace
 
-uint64_t tellCollectives(const JobData& job, const std::vector<int32_t>& roots, bool each, Analysis& out) {
+uint64_t listCollectives(const JobData& job, const std::vector<int32_t>& roots, bool each, Analysis& out) {
   uint64_t off_clock = 0;
   const PartTable& t = job.table;
   for (size_t i = 0; i < t.instances.size(); ++i) {

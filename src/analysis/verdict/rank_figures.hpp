@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "analysis/collectives/behaviour.hpp"
 #include "analysis/collectives/collective_parts.hpp"
 #include "analysis/rows/coverage.hpp"
 #include "analysis/rows/kernel_reference.hpp"
@@ -72,6 +73,7 @@ struct RankFigures {
   KernelSums kernels;                         ///< in its steps, but for
   std::array<KernelSums, kMostWarmUp> early;  ///< the first ones, each for itself, of steps that were found
   std::vector<Part> recognised;               ///< communication kernels that `collectives` does not have
+  std::vector<KernelSample> samples;          ///< of kernels that it does not have, whatever they are
 };
 
 /// What is the same for all ranks.
@@ -87,6 +89,8 @@ struct FigureContext {
   std::vector<uint8_t> to_host;               ///< by name: is a copy from the device to the host
   std::vector<uint8_t> optimizer;             ///< by name: is a kernel of an optimizer
   std::vector<const model::CommRule*> rules;  ///< by name: nullptr: not communication
+  std::vector<uint8_t> excluded;              ///< by name: a rule says that it is not communication
+  std::vector<uint8_t> synchronising;         ///< by name: communicates, as its behaviour says; empty: none does
   std::vector<uint8_t> host_calls;            ///< by name: communication of the host, or a call of it
   bool host_only = false;                     ///< nothing ran on a device: the host's operators are the work
   int64_t window_ns = 0;                      ///< ranks without steps are divided into stretches of this length; 0: no
