@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "analysis/rows/each_row.hpp"
+#include "base/count.hpp"
 #include "model/communication.hpp"
 
 namespace tracesmith::analysis {
@@ -191,6 +192,12 @@ std::vector<uint32_t> byOrder(const std::vector<const Part*>& operations, const 
 }
 
 }  // namespace
+
+std::string noteOf(const Rejoined& r) {
+  return counted(r.moved, "operation") +
+         " had no kernel or that of another operation and were joined again by their launches" +
+         (r.without ? "; for " + std::to_string(r.without) + " more no kernel was found, and they were left out" : "");
+}
 
 Result<Rejoined> rejoinKernels(const Reader& reader, const Names& names, PartTable& table) {
   Rejoined out;

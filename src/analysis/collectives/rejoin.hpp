@@ -12,6 +12,9 @@ struct Rejoined {
   uint64_t without = 0;  ///< operations that lost a kernel which was not theirs, and for which there is no other
 };
 
+/// What the result says about it.
+std::string noteOf(const Rejoined& rejoined);
+
 /// Checks the processes whose operations lack kernels or have them out of order, and joins them again: by the launch
 /// call right before NCCL reported the operation, else by the order of launches on the stream. Times of parts are raw.
 Result<Rejoined> rejoinKernels(const trace::Reader& reader, const Names& names, PartTable& table);

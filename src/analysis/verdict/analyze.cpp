@@ -33,9 +33,7 @@ class Analyzer {
     if (!options_.comm_rules.empty()) TS_TRY(rules_.addFile(options_.comm_rules));
     Result<Names> names = Names::load(reader_);
     if (!names) return names.status();
-    names_ = std::make_unique<Names>(std::move(*names));
-    summary_ = isSummary(reader_);
-    window_ns_ = window_ns;
+    names_ = std::make_unique<Names>(std::move(*names)), summary_ = isSummary(reader_), window_ns_ = window_ns;
     Result<TraceSteps> steps = TraceSteps::load(reader_, *names_, options_.marks);
     if (!steps) return steps.status();
     Result<DeviceModels> models = DeviceModels::load(reader_, *names_);
@@ -53,12 +51,7 @@ class Analyzer {
     Result<Rejoined> rejoined = summary_ ? Rejoined() : rejoinKernels(reader_, *names_, job_.table);
     if (!rejoined) return rejoined.status();
     mergeExchanges(job_.table);
-    if (rejoined->moved + rejoined->without > 0)
-      out_.notes.push_back(counted(rejoined->moved, "operation") +
-                           " had no kernel or that of another operation and were joined again by their launches" +
-                           (rejoined->without ? "; for " + std::to_string(rejoined->without) +
-                                                    " more no kernel was found, and they were left out"
-                                              : ""));
+    if (rejoined->moved + rejoined->without > 0) out_.notes.push_back(noteOf(*rejoined));
     if (!options_.marks)
       for (Part& p : job_.table.parts) p.step = -1;
     for (const auto& [process, parts] : job_.table.of_process)
@@ -104,7 +97,6 @@ class Analyzer {
     return byBehaviour(*steps, usual);
   }
 
-  /// For those who write it down elsewhere.
   RankData take() { return {std::move(*names_), std::move(job_), source_, std::move(comm_)}; }
 
   /// `times`: only what findJobTime fills.
@@ -225,19 +217,10 @@ class Analyzer {
   Status eachSummary(const TraceSteps& steps, const KernelReference& reference) {
     FigureContext context(*names_, steps, reference, rules_);
     context.models = &job_.models;
-    const WorkPlace place = workPlaceOf(reader_, *names_);
-    job_.host_only = place == WorkPlace::host;
-    job_.device_lost = place == WorkPlace::lost;
-    Result<Summaries> found = readSummaries(reader_, context, job_.table, job_.clocks);
-    if (!found) return found.status();
-    job_.ranks = std::move(found->ranks);
-    source_ = found->source;
+    Result<StepSource> source = readSummaries(reader_, context, job_, out_);
+    if (!source) return source.status();
+    source_ = *source;
     for (const model::CommRule* rule : context.rules) comm_.push_back(rule != nullptr);
-    out_.events = found->events;
-    out_.ranks = static_cast<int>(job_.ranks.size());
-    out_.notes.push_back(
-        "the trace is a summary (--keep summary): events are counted by name and step, and only those that took much "
-        "longer than usual are in it one by one");
     return {};
   }
 

@@ -70,14 +70,9 @@ struct RankData {
 /// `window_ns`: ranks without marked steps are divided into stretches of this length; 0: their steps are looked for.
 Result<RankData> loadRanks(const trace::Reader& reader, const AnalyzeOptions& options, int64_t window_ns);
 
-/// What the tables of a summary say of each rank.
-struct Summaries {
-  std::vector<RankFigures> ranks;  ///< by process
-  StepSource source = StepSource::none;
-  uint64_t events = 0;  ///< that were counted
-};
-Result<Summaries> readSummaries(const trace::Reader& reader, const FigureContext& context, const PartTable& parts,
-                                const sync::Clocks& clocks);
+/// What the tables of a summary say of each rank, and how steps are known. Fills the ranks of the job and of `out`.
+Result<StepSource> readSummaries(const trace::Reader& reader, const FigureContext& context, JobData& job,
+                                 Analysis& out);
 constexpr int64_t kSummaryWindowNs = 1'000'000'000;  ///< what takes the place of a step that nobody marked
 
 /// What sets a rank apart, found without comparing clocks.

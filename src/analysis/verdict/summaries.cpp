@@ -74,15 +74,15 @@ Status readSteps(const Reader& reader, const Names& names, std::map<int64_t, Ran
 
 }  // namespace
 
-Result<Summaries> readSummaries(const Reader& reader, const FigureContext& context, const PartTable& parts,
-                                const sync::Clocks& clocks) {
-  Summaries out;
+Result<StepSource> readSummaries(const Reader& reader, const FigureContext& context, JobData& job, Analysis& out) {
+  const PartTable& parts = job.table;
+  StepSource source = StepSource::none;
   std::map<int64_t, RankFigures> ranks;
-  TS_TRY(readSteps(reader, context.names, ranks, out.source));
-  if (out.source == StepSource::windows)  // have no numbers of their own: those at one time are compared
+  TS_TRY(readSteps(reader, context.names, ranks, source));
+  if (source == StepSource::windows)  // have no numbers of their own: those at one time are compared
     for (auto& [process, rank] : ranks)
       for (StepFigures& f : rank.steps)
-        f.step = clockOf(clocks, parts.domain(process)).toReference(f.ts + (f.end - f.ts) / 2) / kSummaryWindowNs;
+        f.step = clockOf(job.clocks, parts.domain(process)).toReference(f.ts + (f.end - f.ts) / 2) / kSummaryWindowNs;
   std::set<uint32_t> comm;  // kernels of operations, whatever they are called
   for (const Part& p : parts.parts) comm.insert(p.kernel);
   namespace e = event_summaries;
@@ -113,11 +113,18 @@ Result<Summaries> readSummaries(const Reader& reader, const FigureContext& conte
       f->own_ns += total;
     }
   }));
-  for (auto& [process, rank] : ranks) out.ranks.push_back(std::move(rank));
-  if (hasDeviceWork(reader)) return out;
-  for (RankFigures& r : out.ranks)
-    for (StepFigures& f : r.steps) f.own_ns = static_cast<double>(f.computeNs());  // of a host
-  return out;
+  for (auto& [process, rank] : ranks) job.ranks.push_back(std::move(rank));
+  const WorkPlace place = workPlaceOf(reader, context.names);
+  job.host_only = place == WorkPlace::host;
+  job.device_lost = place == WorkPlace::lost;
+  if (job.host_only)
+    for (RankFigures& r : job.ranks)
+      for (StepFigures& f : r.steps) f.own_ns = static_cast<double>(f.computeNs());
+  out.ranks = static_cast<int>(job.ranks.size());
+  out.notes.push_back(
+      "the trace is a summary (--keep summary): events are counted by name and step, and only those that took much "
+      "longer than usual are in it one by one");
+  return source;
 }
 
 }  // namespace tracesmith::analysis
