@@ -1,7 +1,7 @@
 // The shapes of /api/v1. Times in ns that can pass 2^53 are strings of digits. What travels between processes is declared in
 // src/model of TraceSmith: its types are made from there when the page is built.
 
-import type { Alert, Blame, Breakdown, HangVerdict, LinkResult, NodeStatus as NodeInfo, SessionInfo as Session, StepResult, Verdict } from "./model";
+import type { Alert, Blame, Breakdown, ClockResult, CriticalPath, HangVerdict, LinkResult, LossResult, MatrixCell, NodeStatus as NodeInfo, SessionInfo as Session, StepResult, Verdict } from "./model";
 export type { Alert, Blame, Breakdown, NodeInfo, Session };
 
 export interface Info {
@@ -156,18 +156,10 @@ export interface Analysis {
   breakdown: Breakdown[];
   blame: Blame[];
   links: LinkResult[];
-  matrix: { pattern: string; cells: { from: number; to: number; bytes: number; count: number; latency_us: number | null }[] } | null;
-  critical_path: {
-    total_us: number;
-    work_us: number;
-    transfer_us: number;
-    other_us: number;
-    replay_error_pct: number; // of the replay against the job
-    ranks: { rank: number; us: number }[];
-    what_if: { if: string; saved_us: number; saved_pct: number; step_us: number | null }[];
-  } | null;
-  clock: { node: string | null; bound_ns: number | null }[];
-  losses: Loss[];
+  matrix: { pattern: string | null; note: string | null; cells: MatrixCell[] } | null;
+  critical_path: CriticalPath | null;
+  clock: ClockResult[];
+  losses: LossResult[];
 }
 
 export interface Topology {

@@ -110,7 +110,11 @@ void HtaAnalysis::temporal(const RankRows& rows, const std::vector<HtaRow>& kept
       span -= missing(rows.process, all.parts()[i - 1].to, all.parts()[i].from);
   const int64_t idle = span - all.length(), compute = types[0].length();
   out.temporal.push_back({rows.rank(), idle, compute, span - compute - idle, span});
-  out.overlap.push_back({rows.rank(), commonLength(types[1].parts(), types[0].parts()), types[1].length()});
+  HtaOverlap overlap{rows.rank(), commonLength(types[1].parts(), types[0].parts()), types[1].length()};
+  if (overlap.comm_us > 0)
+    overlap.pct =
+        std::round(100 * static_cast<double>(overlap.overlap_us) / static_cast<double>(overlap.comm_us) * 100) / 100;
+  out.overlap.push_back(overlap);
   int64_t by_mask[8] = {};
   sweep({&types[0].parts(), &types[1].parts(), &types[2].parts()},
         [&](unsigned mask, int64_t from, int64_t to) { by_mask[mask] += to - from; });

@@ -126,7 +126,7 @@ class Analyzer {
         eachRow<LossRow>(reader_, *names_, {losses::rank, losses::pid, losses::cause, losses::count, losses::detail},
                          [&](const LossRow& row, auto&& get) {
                            const uint64_t count = row.count == kNull ? 0 : static_cast<uint64_t>(row.count);
-                           out_.losses.push_back({text(row.cause), std::string(get(losses::detail)), row.rank, count});
+                           out_.losses.push_back({text(row.cause), count, row.rank, std::string(get(losses::detail))});
                            if (row.rank != kNull) job_.lost[row.rank] += count;
                          }));
     TS_TRY(eachRow<ProcessRow>(reader_, *names_,
@@ -225,9 +225,9 @@ class Analyzer {
     for (const std::string& d : job_.table.domains) {
       if (const sync::ClockTable& clock = clockOf(job_.clocks, d); !clock.empty()) {
         const sync::ClockModel& m = clock.models().back();
-        out_.clocks.push_back({d, m.offset_ns, m.valid() ? m.bound_ns : kNull, m.drift_ppm, m.method});
+        out_.clocks.push_back({d, m.offset_ns, m.drift_ppm, m.valid() ? m.bound_ns : kNull, m.method});
       } else {
-        out_.clocks.push_back({d, 0, kNull, 0, job_.table.domains.size() == 1 ? "reference" : "unknown"});
+        out_.clocks.push_back({d, 0, 0, kNull, job_.table.domains.size() == 1 ? "reference" : "unknown"});
       }
     }
     std::set<std::string> nodes;

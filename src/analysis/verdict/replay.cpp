@@ -204,8 +204,8 @@ CriticalPath Replay::path() const {
   }
   out.total_us = static_cast<double>(end - begin) / 1000;
   out.other_us = std::max(0.0, out.total_us - out.work_us - out.transfer_us);
-  for (const auto& [p, us] : by_rank) out.ranks.push_back({"rank", job_.rankOf(p), us});
-  for (const auto& [c, us] : by_comm) out.groups.push_back({t.comms[c].name, kNull, us});
+  for (const auto& [p, us] : by_rank) out.ranks.push_back({job_.rankOf(p), us});
+  for (const auto& [c, us] : by_comm) out.groups.push_back({t.comms[c].name, us});
   auto larger = [](const auto& a, const auto& b) { return a.us > b.us; };
   std::stable_sort(out.ranks.begin(), out.ranks.end(), larger);
   std::stable_sort(out.groups.begin(), out.groups.end(), larger);

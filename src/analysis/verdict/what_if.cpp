@@ -72,10 +72,10 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
     for (size_t r = 0; r < job.ranks.size(); ++r) {
       if (job.rankOf(job.ranks[r].process) != b->rank) continue;
       const RankEvidence& e = evidence[r];
-      const bool pause = info(e.cause).what_if == CauseWhatIf::pause;
+      const CauseWhatIf without = info(e.cause).what_if;
       Change change;
       const auto process = static_cast<int32_t>(job.ranks[r].process);
-      if (pause)
+      if (losesTime(without))
         change.late[process] = extraLateness(job.ranks[r], e.excess);
       else
         change.work[process] = 1 / (1 + e.excess);
@@ -83,9 +83,7 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
       // anyway. Stages of a pipeline have nothing to compute meanwhile.
       const double most =
           job.gpus_shared && !pipeline ? b->lost_us / static_cast<double>(job.ranks.size() - 1) : kUnknown;
-      b->saved_pct = ask("rank " + std::to_string(b->rank) +
-                             (e.cause == Cause::checkpoint ? " did not pause" : " were as fast as the others"),
-                         change, most);
+      b->saved_pct = ask("rank " + std::to_string(b->rank) + " " + phraseOf(without), change, most);
       asked.push_back({change, b->saved_pct, &job.hidden_ranks[b->rank]});
     }
   size_t slow_links = 0;
@@ -94,17 +92,17 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
     Change usual, twice;
     usual.transfer[l.comm] = {1 / l.result.slowdown, l.result.since_step};
     twice.transfer[l.comm] = {0.5};
-    l.result.saved_pct = ask("communicator " + l.result.group + " were as fast as its peers", usual);
+    l.result.saved_pct = ask("communicator " + l.result.group + " " + phraseOf(CauseWhatIf::link), usual);
     ask("communicator " + l.result.group + " were twice as fast", twice);
     asked.push_back({usual, l.result.saved_pct, &job.hidden_links[l.result.group]});
   }
   hiddenCosts(replay, base, asked);
   // Where no link is slow: the one the job waits for most.
   for (uint32_t c = 0; slow_links == 0 && !path.groups.empty() && c < job.table.comms.size(); ++c) {
-    if (job.table.comms[c].name != path.groups[0].of) continue;
+    if (job.table.comms[c].name != path.groups[0].group) continue;
     Change twice;
     twice.transfer[c] = {0.5};
-    ask("communicator " + path.groups[0].of + " were twice as fast", twice);
+    ask("communicator " + path.groups[0].group + " were twice as fast", twice);
     break;
   }
   Change hidden;
