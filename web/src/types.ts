@@ -1,7 +1,7 @@
 // The shapes of /api/v1. Times in ns that can pass 2^53 are strings of digits. What travels between processes is declared in
 // src/model of TraceSmith: its types are made from there when the page is built.
 
-import type { Alert, Blame, Breakdown, ClockResult, CriticalPath, HangVerdict, LinkResult, LossResult, MatrixCell, NodeStatus as NodeInfo, SessionInfo as Session, StepResult, Verdict } from "./model";
+import type { Alert, Blame, Breakdown, ClockResult, CriticalPath, HangVerdict, LinkResult, LossResult, MatrixCell, NodeStatus as NodeInfo, SessionInfo as Session, SessionState, StepResult, Verdict } from "./model";
 export type { Alert, Blame, Breakdown, NodeInfo, Session };
 
 export interface Info {
@@ -44,7 +44,7 @@ export interface TraceInfo {
   id: string;
   title: string;
   kind: "session" | "file";
-  state: string;
+  state: SessionState;
   start: string;
   end: string | null;
   events: number | null;

@@ -20,21 +20,21 @@ namespace {
 
 using namespace nccl;
 
-/// One communicator of this process. Never freed: callbacks may come late. One that was finalized is used again when
-/// there is no other left.
+/// One communicator of this process. Never freed: callbacks may come late. One that was finalized is reused when
+/// no other is left.
 struct Comm {
   enum State : int { kFree, kUsed, kFinal };
   std::atomic<int> state;
   uint64_t hash;
   int rank, ranks;
-  std::atomic<uint32_t>* numbers;  // of sends and receives, by peer: NCCL gives none
+  std::atomic<uint32_t>* numbers;  // of sends and receives, by peer: NCCL has no numbers for them
   int peers;
   std::atomic<uint64_t> collectives;  // called so far; NCCL's own numbers count each function by itself
 };
 constexpr int kMaxComms = 512;
-constexpr int kUnknownRanks = 8192;  // v1–v3 do not tell how many there are; pages nobody counts in are never there
+constexpr int kUnknownRanks = 8192;  // v1–v3 do not report it; pages that are never touched take no memory
 Comm g_comms[kMaxComms];
-Comm g_any_comm;  // stands for those that found no place: their operations are kept, who they belong to is not
+Comm g_any_comm;  // stands for those that found no slot: their operations are recorded without a communicator
 
 Comm* takeComm() {
   for (int wanted : {Comm::kFree, Comm::kFinal})
@@ -45,7 +45,7 @@ Comm* takeComm() {
   return nullptr;
 }
 
-/// All counts from 0. They stay mapped: callbacks may come late.
+/// All counts start at 0. They stay mapped: callbacks may come late.
 void startNumbers(Comm& comm) {
   comm.collectives.store(0, std::memory_order_relaxed);
   const int peers = comm.ranks > 0 ? comm.ranks : kUnknownRanks;
@@ -55,19 +55,19 @@ void startNumbers(Comm& comm) {
     return;
   }
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  comm.peers = p == MAP_FAILED ? 0 : peers;  // else they have no numbers
+  comm.peers = p == MAP_FAILED ? 0 : peers;  // if it failed, they have no numbers
   if (p != MAP_FAILED) comm.numbers = static_cast<std::atomic<uint32_t>*>(p);
 }
 
-/// The n-th send to a peer is its n-th receive from us, whoever records since when: so all are counted.
+/// The n-th send to a peer is its n-th receive from us. All are counted, even while nobody records.
 uint64_t numberOf(Comm& comm, const char* function, int peer) {
   if (peer < 0 || peer >= comm.peers) return ring::kUnknown;
   const bool send = function && *function == 'S';
   return comm.numbers[2 * peer + send].fetch_add(1, std::memory_order_relaxed);
 }
 
-/// The next collective of a communicator. All its ranks call them in one order, so that the number is the same on all
-/// of them, whoever records since when.
+/// The next collective of a communicator. All its ranks call them in the same order, so the number is the same on
+/// all of them, no matter when each began to record.
 uint64_t nextNumber(Comm& comm) {
   if (&comm == &g_any_comm) return Call::kNoNumber;  // it stands for several
   return comm.collectives.fetch_add(1, std::memory_order_relaxed);
@@ -91,15 +91,15 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
   *context = nullptr;
   RingWriter* r = startRing();
   if (!r) {
-    *mask = 0;  // never fail: 2.28 would go on calling with half a state
+    *mask = 0;  // never fail: 2.28 would go on calling with an incomplete state
     return 0;
   }
   readRank(*r);
-  *mask = eventMask();  // one word for all communicators of the process: never less than the others need
+  *mask = eventMask();  // one word for all communicators of the process: never clear what others need
   Comm* comm = takeComm();
   if (!comm) {
     *context = &g_any_comm;
-    note(*r, "more than 512 communicators at once: operations of the later ones have no communicator");
+    note(*r, "more than 512 communicators at once: operations of the later ones are recorded without a communicator");
     return 0;
   }
   comm->hash = hash;
@@ -107,7 +107,7 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
   comm->ranks = ranks;
   startNumbers(*comm);
   *context = comm;
-  if (hash == 0) return 0;  // v1–v3 tell with each operation
+  if (hash == 0) return 0;  // v1–v3 report it with each operation
   r->write(encode(ring::CommRecord{
       .hash = hash, .name = r->intern(name), .start = ring::nowNs(), .rank = rank, .ranks = ranks, .nodes = nodes}));
   return 0;
@@ -144,9 +144,9 @@ const char* functionV1(uint8_t function) {
 }
 uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
 
-/// The number of a collective is taken when the program calls it. NCCL tells of the collective itself only later, and
-/// not on all ranks in the same order: of one in a CUDA graph here when it is captured, there with each replay. NCCL
-/// before 2.28 does not tell of the call.
+/// The number of a collective is taken when the program calls it. NCCL reports the collective itself only later, and
+/// not in the same order on all ranks: one in a CUDA graph is reported at its capture or at each replay. NCCL before
+/// 2.28 does not report the call.
 Call calledAs(Comm& comm, const Descriptor& d) {
   Call call = callOf(fromHandle(d.parent));
   if (call.kind != kCallHandle || call.number == Call::kNoNumber) call.number = nextNumber(comm);
@@ -210,7 +210,7 @@ Operation p2p(Comm& comm, const Descriptor& d) {
     o.function = p.function;
     o.record.datatype = indexOf(kDatatypes, p.datatype);
   }
-  // What is captured is told here when it is captured, there with each replay: it cannot be counted.
+  // A captured operation is reported at its capture or at each replay, so it cannot be counted.
   const Call call = callOf(fromHandle(d.parent));
   o.record.captured = call.captured;
   o.record.stack = call.stack;
@@ -224,7 +224,7 @@ void writeGroup(RingWriter& r, const Call& group, bool ended) {
 }
 uint64_t groupOf(const Call& c) { return c.kind == kCallHandle || c.number == Call::kNoNumber ? 0 : c.number; }
 
-/// NCCL tells of a group with its first call, and at which depth: 1 if it made the group itself, for a single call.
+/// NCCL reports a group with its first call. Depth 1 means that NCCL made the group itself, for a single call.
 Call beginGroup(RingWriter& r, bool captured, int depth) {
   const Call group = {.kind = depth > 1 ? kOwnGroupHandle : kGroupHandle,
                       .captured = captured,
@@ -241,7 +241,7 @@ int startEvent(void* context, void** handle, void* descriptor) {
   auto& comm = *static_cast<Comm*>(context);
   const auto& d = *static_cast<const Descriptor*>(descriptor);
   const uint64_t type = kVersion >= 5 ? d.type : d.type & 0xff;
-  if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children come only if it is not NULL
+  if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children are reported only if it is not NULL
   if (kVersion >= 5 && type == kGroupApi)
     *handle = asHandle(handleOf(beginGroup(*r, d.group_api.graph_captured, d.group_api.depth)));
   if (kVersion >= 5 && type == kP2pApi)
@@ -249,10 +249,10 @@ int startEvent(void* context, void** handle, void* descriptor) {
   if (kVersion >= 5 && type == kCollApi)
     *handle =
         asHandle(handleOf({.captured = d.coll_api.graph_captured, .number = nextNumber(comm), .stack = callStack(*r)}));
-  if (type == kColl || type == kP2p) {  // counted whether anybody records or not
+  if (type == kColl || type == kP2p) {  // counted even while nobody records
     Operation o = type == kColl ? collective<kVersion>(comm, d) : p2p<kVersion>(comm, d);
     if (!recording(*r)) return 0;
-    if (kVersion < 5) o.record.stack = callStack(*r);  // the call that launches it: NCCL tells of no other
+    if (kVersion < 5) o.record.stack = callStack(*r);  // the call that launches it: NCCL reports no other
     write(*r, o);
     *handle = asHandle(kPlain);
     return 0;

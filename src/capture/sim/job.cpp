@@ -323,8 +323,8 @@ Status addFault(Faults& faults, const std::string& text) {
   if (name == "none" && equals == std::string::npos) {
     faults = Faults::none();
   } else if (!has_first || wrong) {
-    return Status::invalid("'" + text +
-                           "' is no fault: give slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS], "
+    return Status::invalid("unknown fault '" + text +
+                           "': use slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS], "
                            "jitter=PERCENT, hang=RANK[:STEP], checkpoint=STEPS[:MS], from=STEP or none");
   } else if (name == "slow-gpu") {
     if (faults.slow_rank >= 0) {

@@ -149,7 +149,7 @@ Answer TraceHandlers::traceList(const Request&) {
     for (const cluster::NodeStatus& n : (*status)->nodes)
       if (n.simulated) simulated.insert(n.node);
     for (const cluster::SessionInfo& s : (*status)->sessions) {
-      w.beginObject().field("id", s.id).field("title", s.name).field("kind", "session").field("state", s.state);
+      w.beginObject().field("id", s.id).field("title", s.name).field("kind", "session").field("state", nameOf(s.state));
       timeField(w, "start", s.start_ns);
       endField(w, "end", s.end_ns);
       w.key("events").null();  // not known before it is laid out
@@ -162,7 +162,11 @@ Answer TraceHandlers::traceList(const Request&) {
     TracePtr trace = traceOf(sources_.traces, "file", instead);
     if (!trace) return instead;
     Timeline& t = trace->timeline();
-    w.beginObject().field("id", "file").field("title", trace->title()).field("kind", "file").field("state", "complete");
+    w.beginObject()
+        .field("id", "file")
+        .field("title", trace->title())
+        .field("kind", "file")
+        .field("state", nameOf(model::SessionState::complete));
     timeField(w, "start", t.index().origin);
     timeField(w, "end", t.index().origin + t.index().duration);
     w.field("events", t.reader().rows(trace::tableOf<trace::EventRow>()));
