@@ -128,13 +128,13 @@ TEST(Layout, ACheckpointByRank0IsNoFaultOfItsGpu) {
   EXPECT_EQ(found(a), (std::set<int64_t>{0}));
 }
 
-TEST(Layout, OnePauseIsOfTheHost) {
+TEST(Layout, OnePauseIsNotSure) {
   sim::JobConfig c = job(1, 0);
   c.faults.checkpoint_every = 5;
   c.faults.checkpoint_ms = 100;
   const Analysis a = analyzed(c);
   EXPECT_EQ(a.verdict.rank, 0) << a.verdict.text;
-  EXPECT_EQ(a.verdict.cause, Cause::host) << a.verdict.text;
+  EXPECT_EQ(a.verdict.cause, Cause::checkpoint) << a.verdict.text;
   EXPECT_LT(a.verdict.confidence, 0.7);
 }
 

@@ -7,18 +7,40 @@
 
 namespace tracesmith::analysis {
 
+namespace {
+
+/// Its letters, small; empty: too long to be a word or two.
+std::string lettersOf(std::string_view name) {
+  std::string letters;
+  if (name.size() > 32) return letters;
+  for (char c : name)
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) letters += static_cast<char>(c | 32);
+  return letters;
+}
+
+bool isOneOf(const std::string& letters, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), letters) != words.end();
+}
+
+}  // namespace
+
+Pause pauseOfName(std::string_view name) {
+  const std::string letters = lettersOf(name);
+  if (isOneOf(letters, {"gc", "pythongc", "gccollect", "garbagecollection", "collectgarbage"}))
+    return Pause::collection;
+  // Not those of activations, which are computed again.
+  if (isOneOf(letters, {"checkpoint", "savecheckpoint", "checkpointsave", "checkpointing", "torchsave", "savemodel"}))
+    return Pause::checkpoint;
+  return Pause::none;
+}
+
 Phase phaseOfName(std::string_view name) {
   if (name.starts_with("autograd::engine::evaluate_function")) return Phase::backward;
   if (name.starts_with("Optimizer.step") || name.starts_with("Optimizer.zero_grad")) return Phase::optimizer;
   if (name.ends_with("DataParallel.forward")) return Phase::forward;
   if (name.starts_with("enumerate(DataLoader)") || name.find("DataLoaderIter") != name.npos) return Phase::data;
-  std::string letters;
-  if (name.size() > 32) return Phase::none;
-  for (char c : name)
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) letters += static_cast<char>(c | 32);
-  auto is = [&](std::initializer_list<std::string_view> words) {
-    return std::find(words.begin(), words.end(), letters) != words.end();
-  };
+  const std::string letters = lettersOf(name);
+  auto is = [&](std::initializer_list<std::string_view> words) { return isOneOf(letters, words); };
   if (is({"forward", "fwd", "forwardpass", "forwardstep", "modelforward"})) return Phase::forward;
   if (is({"backward", "bwd", "backwardpass", "backwardstep", "lossbackward"})) return Phase::backward;
   if (is({"optimizer", "optimizerstep", "optstep", "optim"})) return Phase::optimizer;

@@ -16,6 +16,10 @@ enum class Phase : uint8_t { forward, backward, optimizer, data, none };
 /// Phase a range or operator of this name stands for.
 Phase phaseOfName(std::string_view name);
 
+/// Why a host launches nothing for a while, where a range says it.
+enum class Pause : uint8_t { none, checkpoint, collection };
+Pause pauseOfName(std::string_view name);
+
 /// The phases of one rank over time: where ranges overlap, the one that began last counts.
 class PhaseTimeline {
  public:

@@ -8,6 +8,7 @@
 #include "analysis/hta/hta.hpp"
 #include "analysis/rows/each_row.hpp"
 #include "analysis/verdict/job_data.hpp"
+#include "analysis/verdict/job_time.hpp"
 #include "analysis/verdict/unfinished.hpp"
 #include "base/count.hpp"
 #include "base/statistics.hpp"
@@ -27,7 +28,8 @@ class Analyzer {
  public:
   Analyzer(const Reader& reader, const AnalyzeOptions& options) : reader_(reader), options_(options) {}
 
-  Result<Analysis> run() {
+  /// `times`: only what findJobTime fills.
+  Result<Analysis> run(bool times = false) {
     model::CommRules rules;
     if (!options_.comm_rules.empty()) TS_TRY(rules.addFile(options_.comm_rules));
     Result<Names> names = Names::load(reader_);
@@ -100,6 +102,7 @@ class Analyzer {
     if (job_.step_ns > 0)
       if (const auto by_job = sync::recordingSpan(reader_, job_.clocks))  // its clocks may be others than the trace's
         out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
+    if (times) return std::move(out_);
     TS_TRY(blame());
     collectives();
     findTraffic(job_, *names_, out_);
@@ -158,7 +161,9 @@ class Analyzer {
           "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
           "in which it was");
     }
-    context.host_only = job_.host_only = !hasDeviceWork(reader_);
+    const WorkPlace place = workPlaceOf(reader_, *names_);
+    context.host_only = job_.host_only = place == WorkPlace::host;
+    context.device_lost = job_.device_lost = place == WorkPlace::lost;
     HtaAnalysis hta(*names_, steps, context.coverage);
     RankRowsOptions options;
     options.threads = options_.threads;
@@ -178,7 +183,9 @@ class Analyzer {
       std::lock_guard lock(mutex);
       recognised_.insert(recognised_.end(), figures.recognised.begin(), figures.recognised.end());
       figures.recognised = {};
-      if (!rows.device.empty() || !parts.empty() || !rows.work.empty()) job_.ranks.push_back(std::move(figures));
+      const bool called = job_.device_lost && !rows.calls.empty();
+      if (!rows.device.empty() || !parts.empty() || !rows.work.empty() || called)
+        job_.ranks.push_back(std::move(figures));
     };
     TS_TRY(eachRank(reader_, *names_, options, visit));
     std::sort(job_.ranks.begin(), job_.ranks.end(),
@@ -296,6 +303,9 @@ class Analyzer {
           " collectives contradict the clocks (a rank left before the last one arrived) and were left out");
     if (out_.unmatched > 0)
       add(std::to_string(out_.unmatched) + " parts of collectives have ids that do not match and were left out");
+    if (job_.device_lost)
+      add("hosts launched kernels, but no kernel is in the trace: it was cut short, or the GPU was not recorded; where "
+          "the time goes is unknown");
     if (job_.table.parts.empty()) add("cannot tell who waited: the trace has no collectives");
     static constexpr const char* kMark =
         "mark them in the training loop, with torch.cuda.nvtx.range_push(f\"step {i}\") and range_pop(), or with "
@@ -350,6 +360,12 @@ Result<Analysis> analyze(const Reader& reader, const AnalyzeOptions& options) {
   Result<Analysis> result = Analyzer(reader, options).run();
   if (result) result->simulated = trace::isSimulated(reader);
   return result;
+}
+
+Result<Analysis> findJobTime(const Reader& reader) {
+  AnalyzeOptions options;
+  options.hta = false;
+  return Analyzer(reader, options).run(true);
 }
 
 }  // namespace tracesmith::analysis

@@ -23,6 +23,7 @@ struct JobData {
   std::map<int64_t, uint64_t> lost;      ///< records lost, by process
   bool clocks_known = true;              ///< every domain has a clock
   bool host_only = false;                ///< nothing ran on a device
+  bool device_lost = false;              ///< something did, but the trace has none of it
   bool gpus_shared = false;              ///< a node has more ranks than GPUs
   int64_t start = 0, end = 0;            ///< reference clock
   DeviceWork work;                       ///< of all ranks, in the steps
@@ -98,6 +99,10 @@ DeviceWork deviceWork(const std::vector<RankFigures>& ranks);
 /// The kernels that take most time.
 std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm,
                                          size_t most);
+/// "9.5 %", "95 %".
+std::string percent(double value);
+/// ": the GPU computes for 41 % of the time, …"; empty: not known.
+std::string whereTimeGoes(const JobData& job, const Analysis& a);
 /// What the job loses most time with, whoever waits for whom; `busy` where that is little. `text`: where the time goes.
 struct OwnLoss {
   Cause cause = Cause::unknown;

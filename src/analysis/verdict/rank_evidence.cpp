@@ -60,7 +60,30 @@ struct Pauses {
   double ns = 0;     // in all
   double share = 0;  // of its time
   size_t every = 0;  // steps; 0: not regular
+  Cause cause = Cause::host;
 };
+
+/// A checkpoint copies to the host what it saves; a range may say what it is. Otherwise nobody knows what a host does.
+Cause causeOf(const JobData& job, const RankFigures& rank, const Pauses& p) {
+  constexpr double kLeastCopied = 0.01;  // of the pauses
+  constexpr double kMoreCopied = 3;      // times what is copied in other steps
+  constexpr double kExplained = 0.5;     // of the pauses, by ranges
+  double paused_copies = 0, saved = 0, collected = 0, other_copies = 0, others = 0;
+  for (const StepFigures& f : rank.steps) {
+    const auto paused =
+        std::any_of(p.columns.begin(), p.columns.end(), [&](size_t c) { return job.steps[c] == f.step; });
+    others += !paused;
+    (paused ? paused_copies : other_copies) += static_cast<double>(f.to_host_ns);
+    if (!paused) continue;
+    saved += static_cast<double>(f.pause_ns[static_cast<size_t>(Pause::checkpoint)]);
+    collected += static_cast<double>(f.pause_ns[static_cast<size_t>(Pause::collection)]);
+  }
+  if (collected >= kExplained * p.ns) return Cause::garbage_collection;
+  const double usual = others > 0 ? other_copies / others * static_cast<double>(p.columns.size()) : 0;
+  if (saved >= kExplained * p.ns || (paused_copies >= kLeastCopied * p.ns && paused_copies >= kMoreCopied * usual))
+    return Cause::checkpoint;
+  return Cause::host;
+}
 
 std::vector<Pauses> pausesOf(const JobData& job) {
   auto late_ns = [](const StepFigures& f) { return static_cast<double>(f.host_late_ns); };
@@ -96,6 +119,7 @@ std::vector<Pauses> pausesOf(const JobData& job) {
     if (p.columns.size() >= 2) p.every = p.columns[1] - p.columns[0];
     for (size_t i = 1; i < p.columns.size(); ++i)
       if (p.columns[i] - p.columns[i - 1] != p.every) p.every = 0;
+    p.cause = causeOf(job, job.ranks[r], p);
     out[r] = std::move(p);
   }
   return out;
@@ -109,8 +133,7 @@ std::string idleText(double percent) {
   return buffer;
 }
 
-/// `first`: it is the rank that saves for the others, as a rule.
-std::string pauseText(const JobData& job, const Pauses& p, bool first) {
+std::string pauseText(const JobData& job, const Pauses& p) {
   std::string steps;
   for (size_t i = 0; i < p.columns.size() && i < 3; ++i)
     steps += (i ? ", " : "") + std::to_string(job.steps[p.columns[i]]);
@@ -119,7 +142,10 @@ std::string pauseText(const JobData& job, const Pauses& p, bool first) {
                     humanNs(p.ns / static_cast<double>(p.columns.size())) +
                     (p.columns.size() > 1 ? " in each of the steps " : " in step ") + steps;
   if (p.every > 0) out += ", every " + std::to_string(p.every) + " steps";
-  if (p.every > 0 && first) out += ", as if it saved a checkpoint for all ranks";
+  if (p.cause == Cause::checkpoint) out += ", as if it saved a checkpoint (it copies more to the host than usual)";
+  if (p.cause == Cause::garbage_collection) out += ", and collects garbage";
+  if (p.cause == Cause::host && p.every > 0 && !job.host_only)
+    out += ", perhaps for garbage collection (it copies no more to the host than usual, as a checkpoint would)";
   return out + "; in the other steps it is as fast as its peers";
 }
 
@@ -170,12 +196,11 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
       take(loading ? Cause::data_loading : Cause::host, host[r], 100 * host[r].excess);
     } else if (pauses[r].share >= kLeastHost) {
       const Pauses& p = pauses[r];
-      const bool first = r == 0;
-      e.cause = p.every > 0 && first ? Cause::checkpoint : Cause::host;
+      e.cause = p.cause;
       e.excess = p.share;
-      e.sureness = p.every > 0 ? kSureRegular : kSure;
+      e.sureness = p.every > 0 || p.cause == Cause::garbage_collection ? kSureRegular : kSure;
       e.significant = true;
-      e.sentence = pauseText(job, p, first);
+      e.sentence = pauseText(job, p);
     }
   }
   return out;

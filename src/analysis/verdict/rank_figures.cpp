@@ -7,11 +7,24 @@ namespace tracesmith::analysis {
 
 using namespace trace;
 
+namespace {
+
+/// As CUPTI, Nsight Systems and ROCm name it.
+bool isCopyToHost(std::string_view name) {
+  for (std::string_view word : {"DtoH", "Device-to-Host", "DeviceToHost"})
+    if (name.find(word) != name.npos) return true;
+  return false;
+}
+
+}  // namespace
+
 FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelReference& r, const model::CommRules& all)
     : names(n), steps(s), reference(r) {
   for (uint32_t i = 0; i < names.size(); ++i) {
     phases.push_back(phaseOfName(names.text(i)));
-    wanted.push_back(phases.back() != Phase::none);
+    pauses.push_back(pauseOfName(names.text(i)));
+    wanted.push_back(phases.back() != Phase::none || pauses.back() != Pause::none);
+    to_host.push_back(isCopyToHost(names.text(i)));
     optimizer.push_back(isOptimizerKernel(names.text(i)));
     rules.push_back(all.match(names.text(i)));
     host_calls.push_back(all.matchHost(names.text(i)) || names.text(i).starts_with("c10d::"));
@@ -64,6 +77,8 @@ class Figures {
       host();
     else
       devices();
+    for (const HostRange& r : rows_.ranges)
+      if (StepFigures* f = stepAt(r.ts)) f->pause_ns[static_cast<size_t>(c_.pauses[r.name])] += r.end - r.ts;
     timeline();
     exposures();
     std::sort(used_.begin(), used_.end());
@@ -152,6 +167,7 @@ class Figures {
       };
       if (e.type != EventType::kernel) {
         computed();
+        if (f && e.name != kNoName && c_.to_host[e.name]) f->to_host_ns += e.end - e.ts;
         unions_[kCopy].add(e.ts, e.end);
         continue;
       }
@@ -205,6 +221,7 @@ class Figures {
   }
 
   int64_t missing(int64_t from, int64_t to) const {
+    if (c_.device_lost) return to - from;
     return c_.coverage ? c_.coverage->missing(rows_.process, from, to) : 0;
   }
 

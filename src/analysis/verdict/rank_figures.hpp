@@ -30,10 +30,12 @@ struct StepFigures {
   int64_t exposed_comm_ns = 0, hidden_comm_ns = 0, idle_ns = 0;
   int64_t missing_ns = 0;                 ///< in which the GPU was not recorded: in none of the others
   int64_t host_late_ns = 0;               ///< idle, and the next work was not even launched
+  int64_t to_host_ns = 0;                 ///< copies from the device to the host
+  int64_t pause_ns[3] = {};               ///< in which a range says why nothing is launched, by Pause
   double actual_ns = 0, expected_ns = 0;  ///< computation kernels, and what they take as a rule
   double own_ns = 0;                      ///< kernels that no other rank launches in this shape
   /// Enough of it was recorded to say where its time went.
-  bool known() const { return step == trace::kNull || 2 * missing_ns <= end - ts; }
+  bool known() const { return step == trace::kNull ? missing_ns < end - ts : 2 * missing_ns <= end - ts; }
   int64_t computeNs() const { return phase_ns[0] + phase_ns[1] + phase_ns[2] + other_ns; }
 };
 
@@ -76,11 +78,14 @@ struct FigureContext {
   const KernelReference& reference;
   const Coverage* coverage = nullptr;         ///< nullptr: everything was recorded
   std::vector<Phase> phases;                  ///< by name
-  std::vector<uint8_t> wanted;                ///< by name: is a phase
+  std::vector<Pause> pauses;                  ///< by name
+  std::vector<uint8_t> wanted;                ///< by name: is a phase or a pause
+  std::vector<uint8_t> to_host;               ///< by name: is a copy from the device to the host
   std::vector<uint8_t> optimizer;             ///< by name: is a kernel of an optimizer
   std::vector<const model::CommRule*> rules;  ///< by name: nullptr: not communication
   std::vector<uint8_t> host_calls;            ///< by name: communication of the host, or a call of it
   bool host_only = false;                     ///< nothing ran on a device: the host's operators are the work
+  bool device_lost = false;                   ///< something did, but none of it is in the trace
   FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference,
                 const model::CommRules& rules);
 };

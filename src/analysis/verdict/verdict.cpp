@@ -1,7 +1,6 @@
 // One sentence a person can act on.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 #include "analysis/verdict/job_data.hpp"
@@ -13,32 +12,9 @@ using trace::kNull;
 
 namespace {
 
-std::string percent(double value) {
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, value >= 10 ? "%.0f %%" : "%.1f %%", value);
-  return buffer;
-}
-
 std::string rankText(int64_t rank, const std::string& node) {
   return (rank == kNull ? std::string("the process") : "rank " + std::to_string(rank)) +
          (node.empty() ? "" : " on " + node);
-}
-
-/// Where the time of a job with nobody to wait for goes.
-std::string alone(const JobData& job, const Analysis& a) {
-  double wall = 0, idle = 0, compute = 0, comm = 0, data = 0;
-  for (const Breakdown& b : a.breakdown) {
-    wall += b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;
-    idle += b.idle_us;
-    compute += b.compute_us;
-    comm += b.exposed_comm_us;
-    data += b.data_us;
-  }
-  if (wall <= 0) return "";
-  return (job.host_only ? ": the host computes for " : ": the GPU computes for ") + percent(100 * compute / wall) +
-         " of the time, only communicates for " + percent(100 * comm / wall) +
-         (job.host_only ? ", waits for data for " : ", copies or waits for data for ") + percent(100 * data / wall) +
-         ", is idle for " + percent(100 * idle / wall);
 }
 
 std::string linkText(const LinkResult& link) {
@@ -163,22 +139,28 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     v.confidence = 0.8;
     v.text = loss->text;
     v.next = adviceOf(loss->cause);
-    if (const std::string rest = alone(job, a); !rest.empty() && loss->cause != Cause::busy)
+    if (const std::string rest = whereTimeGoes(job, a); !rest.empty() && loss->cause != Cause::busy)
       v.also.push_back(rest.substr(2));
     return v;
   }
+  if (job.device_lost && job.table.instances.empty()) {
+    v.text = "no kernels in this trace, though its hosts launched some: it was cut short, or the GPU was not recorded";
+    v.next = "record it again, and let the profiler end before the job does; import reports what it could not read";
+    return v;
+  }
   if (a.ranks == 1) {
-    v.text = "only one rank: nothing to compare it with" + alone(job, a);
+    v.text = "only one rank: nothing to compare it with" + whereTimeGoes(job, a);
     return v;
   }
   if (job.table.instances.empty()) {
     v.kind = VerdictKind::none;
-    v.text = "cannot tell who waited: no collectives between the " + std::to_string(a.ranks) + " ranks" + alone(job, a);
+    v.text = "cannot tell who waited: no collectives between the " + std::to_string(a.ranks) + " ranks" +
+             whereTimeGoes(job, a);
     return v;
   }
   v.kind = VerdictKind::none;
   v.confidence = job.clocks_known ? 0.8 : 0.4;
-  v.text = "no rank or link stands out" + alone(job, a);
+  v.text = "no rank or link stands out" + whereTimeGoes(job, a);
   if (loss) v.next = adviceOf(loss->cause);
   return v;
 }

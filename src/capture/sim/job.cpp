@@ -11,6 +11,7 @@ namespace tracesmith::sim {
 
 const char* const kApiNames[kApiCount] = {"cudaLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync",
                                           "cudaDeviceSynchronize"};
+const char* const kCopyNames[kCopyCount] = {"Memcpy HtoD (Pinned -> Device)", "Memcpy DtoH (Device -> Pageable)"};
 const char* const kRangeNames[kRangeCount] = {"forward", "backward", "optimizer"};
 
 Job::Job(const JobConfig& config) : config_(config) {

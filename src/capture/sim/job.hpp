@@ -179,7 +179,7 @@ struct CollectiveTime {
 /// One row on its way out, in reference time.
 struct SimEvent {
   trace::EventType type;
-  uint32_t name;  // index in the list the type says: kernels, cpuOps, collectiveKernels, apiNames
+  uint32_t name;  // index in the list the type says: kernels, cpuOps, collectiveKernels, apiNames; of a copy, a Copy
   int64_t start, end;
   int64_t correlation;
   int64_t bytes;  // or kNull
@@ -190,6 +190,8 @@ struct SimEvent {
 
 enum Api : uint32_t { kLaunchKernel, kMemcpyAsync, kMemsetAsync, kDeviceSynchronize, kApiCount };
 extern const char* const kApiNames[kApiCount];
+enum Copy : uint32_t { kToDevice, kToHost, kCopyCount };
+extern const char* const kCopyNames[kCopyCount];
 enum Range : uint32_t { kForward, kBackward, kOptimizer, kRangeCount };
 extern const char* const kRangeNames[kRangeCount];
 

@@ -53,8 +53,8 @@ struct LiveJob::Rank {
   std::string path;
   alignas(ring::RingWriter) char memory[sizeof(ring::RingWriter)];
   ring::RingWriter* ring = nullptr;
-  std::vector<uint32_t> kernels, shapes, apis, ranges, collective_kernels;  // string ids, 0 = not asked for yet
-  uint32_t memcpy = 0, memset = 0;
+  std::vector<uint32_t> kernels, shapes, apis, ranges, copies, collective_kernels;  // string ids, 0 = not asked for yet
+  uint32_t memset = 0;
   std::vector<Entry> entries;
   size_t written = 0;
   double save_from = 0, save_to = 0;  // of its checkpoint what is still to be written, ns since the start
@@ -149,8 +149,8 @@ Status LiveJob::makeRing(int r, const std::string& folder) {
   rank->shapes.resize(job_.kernels().size() + 1);
   rank->apis.resize(kApiCount);
   rank->ranges.resize(kRangeCount);
+  rank->copies.resize(kCopyCount);
   rank->collective_kernels.resize(job_.collectiveKernels().size());
-  rank->memcpy = rank->ring->intern("Memcpy HtoD (Pinned -> Device)");
   rank->memset = rank->ring->intern("Memset (Device)");
   for (int g = 0; g < kGroups; ++g) {
     const auto group = static_cast<Group>(g);
@@ -255,13 +255,14 @@ void LiveJob::take(Rank& rank, const SimEvent& e, Part part) {
       break;
     case EventType::memcpy:
     case EventType::memset:
-      entry.record = encode(ring::CopyRecord{.set = e.type == EventType::memset,
-                                             .name = e.type == EventType::memcpy ? rank.memcpy : rank.memset,
-                                             .bytes = static_cast<uint64_t>(e.bytes),
-                                             .device = device,
-                                             .stream = kCopyStream,
-                                             .correlation = correlation,
-                                             .context = kContext});
+      entry.record = encode(ring::CopyRecord{
+          .set = e.type == EventType::memset,
+          .name = e.type == EventType::memcpy ? rank.id(rank.copies, e.name, kCopyNames[e.name]) : rank.memset,
+          .bytes = static_cast<uint64_t>(e.bytes),
+          .device = device,
+          .stream = kCopyStream,
+          .correlation = correlation,
+          .context = kContext});
       break;
     case EventType::runtime:
       entry.record = encode(ring::CallRecord{

@@ -42,7 +42,7 @@ JobStrings::JobStrings(const Job& job, trace::Writer& w) {
     for (int id = 0; id < job.groupCount(static_cast<Group>(g)); ++id)
       if (job.perStep(static_cast<Group>(g)) > 0 || g == 1)
         comms[g].push_back(w.string(groupName(job, static_cast<Group>(g), id)));
-  memcpy = w.string("Memcpy HtoD (Pinned -> Device)");
+  for (const char* s : kCopyNames) copies.push_back(w.string(s));
   memset = w.string("Memset (Device)");
   for (const CollectiveModel& c : job.collectives()) ops.push_back(w.string(c.op));
   dtype = w.string("bfloat16");
@@ -152,7 +152,7 @@ trace::EventRow EventRows::row(const SimEvent& e, int step) const {
       row.launch = e.collective ? strings_.collective_shape : strings_.shapes[e.name];
       break;
     case EventType::memcpy:
-      row.name = strings_.memcpy;
+      row.name = strings_.copies[e.name];
       break;
     case EventType::memset:
       row.name = strings_.memset;

@@ -12,9 +12,9 @@ namespace tracesmith::sim {
 struct JobStrings {
   JobStrings(const Job& job, trace::Writer& writer);
 
-  std::vector<int64_t> nodes, kernels, shapes, cpu_ops, apis, ranges, collective_kernels;
+  std::vector<int64_t> nodes, kernels, shapes, cpu_ops, apis, ranges, copies, collective_kernels;
   std::vector<int64_t> comms[kGroups], ops;  // ops: by collective
-  int64_t collective_shape, memcpy, memset;
+  int64_t collective_shape, memset;
   int64_t dtype, algo, proto;
   int64_t power, clock, utilization, watt, mhz, percent;
 };

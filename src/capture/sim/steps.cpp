@@ -231,8 +231,14 @@ void Job::optimizerPart(int rank, int step, RankState& s, CollectiveTime* times,
   s.compute = std::max(s.compute, s.comm[0]);  // the optimizer needs all gradients
   int64_t begin = s.host;
   runOps(optimizer_op_, ops_.size() - 1, rank, step, false, s, times, random, sink);
-  if (saves(rank, step))  // what was launched is done first: its results are saved
-    s.host = std::max(s.host, s.compute) + static_cast<int64_t>(config_.faults.checkpoint_ms * 1e6);
+  if (saves(rank, step)) {  // what was launched is done first: its results are saved
+    const auto ns = static_cast<int64_t>(config_.faults.checkpoint_ms * 1e6);
+    const int64_t from = std::max({s.host, s.compute, s.copy}) + 2000, correlation = s.correlation++;
+    s.copy = from + ns / 20;
+    s.host = from + ns;
+    sink(SimEvent{trace::EventType::runtime, kMemcpyAsync, from - 1000, from, correlation, trace::kNull, false, false});
+    sink(SimEvent{trace::EventType::memcpy, kToHost, from, s.copy, correlation, 20 * (s.copy - from), false, false});
+  }
   runOps(ops_.size() - 1, ops_.size(), rank, step, false, s, times, random, sink);
   sink(SimEvent{trace::EventType::annotation, kOptimizer, begin, s.host, trace::kNull, trace::kNull, false, false});
 }
