@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "analysis/rows/names.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -12,7 +12,7 @@ namespace tracesmith::analysis {
 class KernelReference {
  public:
   /// Samples blocks of device rows, spread evenly over the file.
-  static KernelReference sample(const trace::Reader& reader, const Names& names);
+  static KernelReference sample(const trace::Reader& reader, const trace::NameNumbers& names);
   struct Mean {
     double mean = 0;  ///< ns
     uint32_t count = 0;

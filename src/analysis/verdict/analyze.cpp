@@ -32,7 +32,7 @@ class Analyzer {
   Result<Analysis> run(bool times = false) {
     model::CommRules rules;
     if (!options_.comm_rules.empty()) TS_TRY(rules.addFile(options_.comm_rules));
-    Result<Names> names = Names::load(reader_);
+    Result<trace::NameNumbers> names = trace::NameNumbers::load(reader_);
     if (!names) return names.status();
     names_ = &*names;
     Result<TraceSteps> steps = TraceSteps::load(reader_, *names, options_.marks);
@@ -67,7 +67,7 @@ class Analyzer {
         cutByCollectives(job_.table, *steps);
       }
     }
-    Result<sync::Clocks> clocks = sync::readClocks(reader_);
+    Result<trace::Clocks> clocks = trace::readClocks(reader_);
     if (!clocks) return clocks.status();
     job_.clocks = std::move(*clocks);
     if (const auto span = sync::recordingSpan(reader_, job_.clocks)) out_.duration_us = us(span->end - span->start);
@@ -230,8 +230,8 @@ class Analyzer {
     settle(job_.table, job_.clocks);
     if (job_.host_only) trimHostEnds(job_.table);
     for (const std::string& d : job_.table.domains) {
-      if (const sync::ClockTable& clock = clockOf(job_.clocks, d); !clock.empty()) {
-        const sync::ClockModel& m = clock.models().back();
+      if (const trace::ClockTable& clock = clockOf(job_.clocks, d); !clock.empty()) {
+        const trace::ClockModel& m = clock.models().back();
         out_.clocks.push_back({d, m.offset_ns, m.drift_ppm, m.valid() ? m.bound_ns : kNull, m.method});
       } else {
         out_.clocks.push_back({d, 0, 0, kNull, job_.table.domains.size() == 1 ? "reference" : "unknown"});
@@ -344,7 +344,7 @@ class Analyzer {
 
   const Reader& reader_;
   const AnalyzeOptions& options_;
-  const Names* names_ = nullptr;
+  const trace::NameNumbers* names_ = nullptr;
   JobData job_;
   std::vector<int32_t> roots_;
   uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks

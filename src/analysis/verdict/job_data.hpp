@@ -17,7 +17,7 @@ struct JobData {
   PartTable table;                 ///< in reference time
   std::vector<RankFigures> ranks;  ///< by process
   std::vector<int64_t> steps;      ///< numbers, ascending; one kNull where there are none
-  sync::Clocks clocks;             ///< by clock domain
+  trace::Clocks clocks;            ///< by clock domain
   Telemetry telemetry;
   std::map<int64_t, int64_t> device_of;  ///< by process
   std::map<int64_t, uint64_t> lost;      ///< records lost, by process
@@ -64,7 +64,7 @@ struct LinkEvidence {
 };
 std::vector<LinkEvidence> findLinks(const JobData& job);
 /// Slow pairs of ranks, where the proxy's transfers are in the trace.
-Status addProxyLinks(const trace::Reader& reader, const Names& names, const JobData& job,
+Status addProxyLinks(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job,
                      std::vector<LinkEvidence>& links);
 
 /// Steps that nobody marked: what the operations of every rank repeat. Leaves `steps` as it is where they do not.
@@ -80,7 +80,7 @@ void cutByCollectives(const PartTable& table, TraceSteps& steps);
 /// Fills the steps and times of the job, and what `out` says about them.
 void sumUpSteps(JobData& job, StepSource source, Analysis& out);
 /// Fills the communication matrix of `out`.
-void findTraffic(const JobData& job, const Names& names, Analysis& out);
+void findTraffic(const JobData& job, const trace::NameNumbers& names, Analysis& out);
 /// The critical path, and what the job would gain if something were different. Fills saved_pct of blame and links, and
 /// the hidden costs of the job. Nothing: the job cannot be replayed.
 std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>& evidence, std::vector<Blame>& blame,
@@ -97,8 +97,8 @@ constexpr double kLeastCostPct = 0.1;  ///< of the job's time; less is none
 /// What the devices of all ranks did in the steps.
 DeviceWork deviceWork(const std::vector<RankFigures>& ranks);
 /// The kernels that take most time.
-std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm,
-                                         size_t most);
+std::vector<KernelResult> largestKernels(const JobData& job, const trace::NameNumbers& names,
+                                         const std::vector<uint8_t>& comm, size_t most);
 /// "9.5 %", "95 %".
 std::string percent(double value);
 /// ": the GPU computes for 41 % of the time, …"; empty: not known.

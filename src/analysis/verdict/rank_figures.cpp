@@ -18,7 +18,8 @@ bool isCopyToHost(std::string_view name) {
 
 }  // namespace
 
-FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelReference& r, const model::CommRules& all)
+FigureContext::FigureContext(const trace::NameNumbers& n, const TraceSteps& s, const KernelReference& r,
+                             const model::CommRules& all)
     : names(n), steps(s), reference(r) {
   for (uint32_t i = 0; i < names.size(); ++i) {
     phases.push_back(phaseOfName(names.text(i)));
@@ -159,7 +160,7 @@ class Figures {
           missing(busy_until, e.ts) == 0)
         gap(*f, e.ts - busy_until);
       busy_until = std::max(busy_until, e.end);
-      if (f && e.type == EventType::kernel && e.name != kNoName) count(*f, e);
+      if (f && e.type == EventType::kernel && e.name != trace::kNoName) count(*f, e);
       auto computed = [&] {
         if (!launch || done_.empty()) return;
         int64_t& done = done_[static_cast<size_t>(launch - rows_.calls.data())];
@@ -167,11 +168,11 @@ class Figures {
       };
       if (e.type != EventType::kernel) {
         computed();
-        if (f && e.name != kNoName && c_.to_host[e.name]) f->to_host_ns += e.end - e.ts;
+        if (f && e.name != trace::kNoName && c_.to_host[e.name]) f->to_host_ns += e.end - e.ts;
         unions_[kCopy].add(e.ts, e.end);
         continue;
       }
-      const model::CommRule* rule = e.name == kNoName ? nullptr : c_.rules[e.name];
+      const model::CommRule* rule = e.name == trace::kNoName ? nullptr : c_.rules[e.name];
       const bool in_table =
           e.correlation != kNull && !known_.empty() && (rule || needsTable(e)) && known_.contains(e.correlation);
       if (rule || in_table) {
@@ -248,7 +249,7 @@ class Figures {
     if (table_needed_ < 0) {
       table_needed_ = 0;
       for (const Part& p : parts_)
-        if (p.kernel == kNoName || !c_.rules[p.kernel]) table_needed_ = 1;
+        if (p.kernel == trace::kNoName || !c_.rules[p.kernel]) table_needed_ = 1;
     }
     return table_needed_ == 1;
   }

@@ -17,7 +17,7 @@ Replay::Replay(const JobData& job) : job_(job), slot_of_(job.table.parts.size())
   const PartTable& t = job.table;
   for (const RankFigures& r : job.ranks) {
     if (r.steps.empty()) continue;
-    const sync::ClockTable& clock = clockOf(job.clocks, t.domain(r.process));
+    const trace::ClockTable& clock = clockOf(job.clocks, t.domain(r.process));
     first_[r.process] = clock.toReference(r.steps.front().ts);
     last_[r.process] = clock.toReference(r.steps.back().end);
   }

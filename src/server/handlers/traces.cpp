@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "server/handlers/handlers.hpp"
 #include "server/sources/cluster_json.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 #include "trace/export/export.hpp"
 
 namespace tracesmith::server {
@@ -266,13 +266,13 @@ Answer TraceHandlers::traceExport(const Request& r) {
   trace::Selection selection;
   // Other tools know one clock: the timeline's, where the trace has several.
   const Timeline& timeline = trace->timeline();
-  Result<std::unique_ptr<sync::TraceClock>> common = sync::TraceClock::load(timeline.reader());
+  Result<std::unique_ptr<trace::TraceClock>> common = trace::TraceClock::load(timeline.reader());
   if (!common) return Answer::error(common.status());
   selection.clock = common->get();
   if (r.query.contains("from") || r.query.contains("to")) {
     selection.from = timeline.index().origin + q.from;
     selection.to = timeline.index().origin + q.to;
-    const sync::Clocks& clocks = timeline.clocks();
+    const trace::Clocks& clocks = timeline.clocks();
     if (!selection.clock && !clocks.empty()) {  // one clock, which exporters leave as it is
       selection.from = clocks.begin()->second.toRaw(selection.from);
       selection.to = clocks.begin()->second.toRaw(selection.to);
