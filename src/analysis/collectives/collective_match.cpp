@@ -41,7 +41,7 @@ class GroupLists {
   std::map<std::pair<uint32_t, int64_t>, uint32_t> of_;
 };
 
-constexpr uint32_t kAlone = UINT32_MAX;
+constexpr uint32_t kAlone = UINT32_MAX, kByBehaviour = 1u << 31;
 
 struct Key {
   uint32_t comm, list;
@@ -51,6 +51,7 @@ struct Key {
 
 Key keyOf(const Part& p, const GroupLists& lists) {
   Key key{p.comm, p.comm == trace::kNoName ? 0 : lists.of(p.comm, p.process), -1, -1};
+  if (p.behaviour) key.list = kByBehaviour + p.behaviour;
   if (p.op == OpKind::send) key.from = p.process, key.to = p.peer;
   if (p.op == OpKind::recv) key.from = p.peer, key.to = p.process;
   // Without a communicator only the same kind of operation can be told to belong together.
@@ -113,7 +114,7 @@ class ToldKernels {
  public:
   explicit ToldKernels(const PartTable& table) {
     for (const Part& p : table.parts)
-      if (p.comm != trace::kNoName && p.kernel != trace::kNoName && p.kernel != last_)
+      if (p.comm != trace::kNoName && !p.behaviour && p.kernel != trace::kNoName && p.kernel != last_)
         kernels_.insert(last_ = p.kernel);
   }
   bool lacksItsRow(const Part& p) const { return p.comm == trace::kNoName && kernels_.contains(p.kernel); }
@@ -143,6 +144,7 @@ Status match(const Reader& reader, const trace::NameNumbers& names, PartTable& t
     if (fresh) {
       Communicator c;
       c.name = p.comm == trace::kNoName ? std::string("(") + opName(p.op) + ")" : std::string(names.text(p.comm));
+      if (p.behaviour) c.name = "by behaviour: " + c.name;
       if (key.from >= 0) c.name += " " + std::to_string(key.from) + "→" + std::to_string(key.to);
       table.comms.push_back(std::move(c));
       // What a rank sends to itself it also receives.

@@ -37,9 +37,15 @@ class Analyzer {
     names_ = &*names;
     Result<TraceSteps> steps = TraceSteps::load(reader_, *names, options_.marks);
     if (!steps) return steps.status();
-    std::future<KernelReference> reference =
-        std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
-                   [&] { return KernelReference::sample(reader_, *names); });
+    Result<DeviceModels> models = DeviceModels::load(reader_, *names);
+    if (!models) return models.status();
+    job_.models = std::move(*models);
+    auto sample = [&] {
+      return std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
+                        [&] { return KernelReference::sample(reader_, *names, job_.models); });
+    };
+    std::future<KernelReference> reference;
+    if (!job_.models.several()) reference = sample();
     Result<PartTable> table = loadParts(reader_, *names);
     if (!table) return table.status();
     job_.table = std::move(*table);
@@ -75,6 +81,7 @@ class Analyzer {
     if (!telemetry) return telemetry.status();
     job_.telemetry = std::move(*telemetry);
     TS_TRY(sideTables());
+    if (!reference.valid()) reference = sample();  // now it is known who has which
     const KernelReference usual = reference.get();
     TS_TRY(eachEvent(*steps, usual, rules));
     source_ = steps->source;
@@ -90,8 +97,7 @@ class Analyzer {
         source_ = StepSource::kernels;
       }
     }
-    addParts(job_.table, std::move(recognised_));
-    if (wereFound(source_)) numberFoundSteps(job_);
+    TS_TRY(byBehaviour(*steps, usual, rules));
     TS_TRY(match(reader_, *names, job_.table));
     clocksAndTimes();
     static constexpr const char* kSources[] = {"marks", "optimizer", "operations", "kernels", "windows", "none"};
@@ -104,7 +110,7 @@ class Analyzer {
         out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
     if (times) return std::move(out_);
     TS_TRY(blame());
-    collectives();
+    off_clock_ = listCollectives(job_, roots_, options_.collectives, out_);
     findTraffic(job_, *names_, out_);
     job_.work = deviceWork(job_.ranks);
     out_.kernels = largestKernels(job_, *names_, comm_, options_.kernels);
@@ -141,12 +147,13 @@ class Analyzer {
                                    job_.device_of[row.rank] = row.local_rank;
                                }));
     for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
-    std::map<std::string, std::set<int64_t>> gpus;  // by node
-    TS_TRY(eachRow<DeviceRow>(reader_, *names_, {devices::node, devices::device},
-                              [&](const DeviceRow& row, auto&&) { gpus[text(row.node)].insert(row.device); }));
     std::map<std::string, size_t> ranks;
     for (const auto& [process, range] : job_.table.of_process) ++ranks[job_.nodeOf(process)];
-    for (const auto& [node, count] : ranks) job_.gpus_shared |= gpus.contains(node) && count > gpus[node].size();
+    for (const auto& [node, count] : ranks) {
+      const size_t gpus = job_.models.gpusOf(node);
+      job_.gpus_shared |= gpus > 0 && count > gpus;
+    }
+    for (const auto& [process, device] : job_.device_of) job_.models.place(process, job_.nodeOf(process), device);
     return {};
   }
 
@@ -155,11 +162,14 @@ class Analyzer {
     Result<Coverage> coverage = Coverage::load(reader_, *names_);
     if (!coverage) return coverage.status();
     FigureContext context(*names_, steps, reference, rules);
+    context.models = &job_.models;
+    context.synchronising = synchronising_;
     if (!coverage->whole()) {
       context.coverage = &*coverage;
-      out_.notes.push_back(
-          "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
-          "in which it was");
+      if (job_.ranks.empty())
+        out_.notes.push_back(
+            "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
+            "in which it was");
     }
     const WorkPlace place = workPlaceOf(reader_, *names_);
     context.host_only = job_.host_only = place == WorkPlace::host;
@@ -192,9 +202,34 @@ class Analyzer {
               [](const RankFigures& a, const RankFigures& b) { return a.process < b.process; });
     comm_.clear();
     for (const model::CommRule* rule : context.rules) comm_.push_back(rule != nullptr);
+    for (size_t n = 0; n < synchronising_.size(); ++n) comm_[n] |= synchronising_[n];
     out_.hta = hta.finish();
     out_.events = reader_.rows(tableOf<EventRow>());
     out_.ranks = static_cast<int>(job_.ranks.size());
+    return {};
+  }
+
+  /// Kernels that communicate though neither a row of `collectives` nor a rule says what they do.
+  Status byBehaviour(const TraceSteps& steps, const KernelReference& usual, const model::CommRules& rules) {
+    std::map<int64_t, std::vector<KernelSample>> samples;
+    for (RankFigures& r : job_.ranks) samples[r.process] = std::move(r.samples);
+    const Synchronising found = Synchronising::find(samples, job_.table);
+    samples.clear();
+    for (uint32_t name : found.names()) {
+      synchronising_.resize(names_->size());
+      synchronising_[name] = 1;
+    }
+    if (std::any_of(synchronising_.begin(), synchronising_.end(), [](uint8_t s) { return s; }))
+      TS_TRY(eachEvent(steps, usual, rules));  // now they are no computation
+    addParts(job_.table, std::move(recognised_));
+    if (wereFound(source_)) numberFoundSteps(job_);
+    if (found.empty()) return {};
+    std::string list;
+    for (uint32_t name : found.names()) list += (list.empty() ? "" : ", ") + std::string(names_->text(name));
+    out_.notes.push_back(counted(found.apply(job_.table), "kernel") +
+                         " began apart on the ranks of a group and ended together, again and again, and count as its "
+                         "operations by their behaviour: " +
+                         list);
     return {};
   }
 
@@ -243,6 +278,8 @@ class Analyzer {
   }
 
   Status blame() {
+    findStages(job_);
+    job_.mixed = findMixed(job_);
     roots_ = rootsOf(job_);
     const std::vector<RankEvidence> evidence = rankEvidence(job_);
     out_.blame = blameRanks(job_, evidence, roots_);
@@ -251,43 +288,6 @@ class Analyzer {
     if (!job_.table.instances.empty()) out_.critical_path = whatIf(job_, evidence, out_.blame, links);
     for (LinkEvidence& l : links) out_.links.push_back(std::move(l.result));
     return {};
-  }
-
-  void collectives() {
-    const PartTable& t = job_.table;
-    for (size_t i = 0; i < t.instances.size(); ++i) {
-      const Instance& in = t.instances[i];
-      out_.incomplete += !in.complete;
-      out_.inconsistent += !in.consistent;
-      off_clock_ += in.possible && !in.consistent;
-      if (!options_.collectives) continue;
-      CollectiveResult c;
-      c.index = in.index;
-      c.group = t.comms[in.comm].name;
-      c.op = opName(in.op);
-      c.bytes = in.bytes;
-      c.step = in.step < 0 ? kNull : in.step;
-      c.start_ns = in.first_start;
-      c.ranks = static_cast<int>(in.count);
-      c.group_size = in.group_size;
-      if (roots_[i] != kNobody) {
-        c.culprit_rank = job_.rankOf(t.parts[static_cast<size_t>(in.last_part)].process);
-        c.root_rank = job_.rankOf(roots_[i]);
-        c.wait_us_total = us(in.wait_ns);
-      } else {
-        c.wait_us_total = kUnknown;
-      }
-      c.skew_start_us = us(in.last_start - in.first_start);
-      c.skew_end_us = us(in.last_end - in.first_end);
-      c.transfer_us = in.complete && in.consistent ? us(in.transferNs()) : kUnknown;
-      if (in.complete && in.consistent)
-        if (const auto speed = model::bandwidthOf(in.op, in.bytes, in.group_size, in.transferNs())) {
-          c.algbw_gbps = speed->algorithm_gbps;
-          c.busbw_gbps = speed->bus_gbps;
-        }
-      out_.collectives.push_back(std::move(c));
-    }
-    out_.unmatched = t.unmatched;
   }
 
   void say() {
@@ -324,6 +324,9 @@ class Analyzer {
       add(std::string("no training steps are marked: the whole trace counts as one step, so when a problem started is "
                       "unknown; ") +
           kMark);
+    if (job_.mixed)
+      out_.notes.push_back("GPUs of different models take part: a rank is compared with ranks on the same model" +
+                           std::string(job_.mixed->alone ? "; one without any is held against its own past" : ""));
     if (job_.gpus_shared)
       out_.notes.push_back(
           "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
@@ -349,8 +352,9 @@ class Analyzer {
   std::vector<int32_t> roots_;
   uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks
   StepSource source_ = StepSource::none;
-  std::vector<Part> recognised_;  // by their kernels
-  std::vector<uint8_t> comm_;     // by name: a kernel that communicates
+  std::vector<Part> recognised_;        // by their kernels
+  std::vector<uint8_t> synchronising_;  // by name: found by behaviour
+  std::vector<uint8_t> comm_;           // by name: a kernel that communicates
   Analysis out_;
 };
 

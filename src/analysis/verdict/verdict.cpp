@@ -17,6 +17,12 @@ std::string rankText(int64_t rank, const std::string& node) {
          (node.empty() ? "" : " on " + node);
 }
 
+/// The rank that is to blame, or the stage it belongs to.
+std::string whoText(const JobData& job, const Blame& b) {
+  auto all = job.together.find(b.rank);
+  return all == job.together.end() ? rankText(b.rank, b.node) : "the pipeline stage of " + ranksText(all->second);
+}
+
 std::string linkText(const LinkResult& link) {
   const std::string where = link.group.find("→") != std::string::npos && link.compared_with == "other pairs of ranks"
                                 ? "the link between ranks " + link.group
@@ -38,6 +44,11 @@ double hiddenCost(const std::map<Key, double>& costs, const Key& key) {
   return it == costs.end() ? 0 : it->second;
 }
 
+bool sameStage(const JobData& job, const Blame& a, const Blame& b) {
+  auto x = job.together.find(a.rank), y = job.together.find(b.rank);
+  return x != job.together.end() && y != job.together.end() && x->second == y->second;
+}
+
 /// Everything else that costs the job something, or would if what the verdict names were well; except the communicators
 /// of a node that was named already. Of a rank the cost may not be known (only of the slowest it is asked for); that of
 /// a link is most often hidden by computation, so it must be.
@@ -53,8 +64,10 @@ std::vector<std::string> alsoFound(const JobData& job, const Analysis& a, const 
   };
   for (const Blame& b : a.blame) {
     const double hidden = hiddenCost(job.hidden_ranks, b.rank);
-    if (b.significant && &b != rank && (std::isnan(b.saved_pct) || std::max(b.saved_pct, hidden) >= kLeastCostPct))
-      add(rankText(b.rank, b.node), b.saved_pct, hidden, b.evidence);
+    if (b.significant && &b != rank && !(rank && sameStage(job, b, *rank)) &&
+        (std::isnan(b.saved_pct) || std::max(b.saved_pct, hidden) >= kLeastCostPct))
+      if (auto all = job.together.find(b.rank); all == job.together.end() || all->second[0] == b.rank)
+        add(whoText(job, b), b.saved_pct, hidden, b.evidence);
   }
   std::set<std::vector<std::string>> nodes;
   if (link) nodes.insert(link->nodes);
@@ -74,6 +87,31 @@ std::vector<std::string> alsoFound(const JobData& job, const Analysis& a, const 
     out.push_back(std::move(text));
   }
   return out;
+}
+
+}  // namespace
+
+namespace {
+
+constexpr double kLeastMixedPct = 1;  // of the job's time
+
+std::string mixedText(const MixedDevices& m) {
+  const bool one = m.slow.size() == 1;
+  std::string text = "mixed devices: " + ranksText(m.slow) + " (" + m.slow_model + ") " + (one ? "sets" : "set") +
+                     " the pace, computing " + sentenceOf(Cause::mixed_devices, m.factor) + " (" + m.other_models +
+                     "); with work in proportion to the speed of each GPU the job would be " + percent(m.balanced_pct) +
+                     " faster";
+  if (weightOf(m.without_pct) >= kLeastMixedPct)
+    text += ", without " + std::string(one ? "it " : "them ") + percent(m.without_pct);
+  if (!std::isnan(m.measured_ratio)) {
+    char measured[120];
+    std::snprintf(measured, sizeof measured, "; what was measured of both models explains up to %.1f ×",
+                  m.measured_ratio);
+    text += measured;
+  } else if (m.alone) {
+    text += "; nobody else has its model, so it was compared with its own past";
+  }
+  return text;
 }
 
 }  // namespace
@@ -99,15 +137,30 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
   auto minor = [](double cost_pct, double confidence) { return weightOf(cost_pct) < 1 && confidence < 0.7; };
   if (rank && minor(rank->saved_pct, rank->confidence)) rank = nullptr;
   if (link && minor(link->saved_pct, link->confidence)) link = nullptr;
+  // GPUs of different models are nobody's fault: they are the headline only where they cost more than what is.
+  const bool mixed = job.mixed && weightOf(job.mixed->balanced_pct) >= kLeastMixedPct;
+  const double fault = rank ? weight(*rank) : link ? weightOf(link->saved_pct) : 0;
+  if (mixed && job.mixed->balanced_pct > fault) {
+    v.also = alsoFound(job, a, nullptr, nullptr);
+    v.kind = VerdictKind::none;
+    v.cause = Cause::mixed_devices;
+    v.cost_pct = job.mixed->balanced_pct;
+    v.confidence = job.clocks_known ? 0.9 : 0.7;
+    v.text = mixedText(*job.mixed);
+    v.next = adviceOf(Cause::mixed_devices);
+    return v;
+  }
   v.also = alsoFound(job, a, rank, link);
+  if (mixed) v.also.push_back(mixedText(*job.mixed));
   if (rank) {
     v.kind = VerdictKind::rank;
-    v.rank = rank->rank;
-    v.node = rank->node;
+    const bool alone = !job.together.contains(rank->rank);
+    v.rank = alone ? rank->rank : kNull;
+    v.node = alone ? rank->node : "";
     v.cause = rank->cause;
     v.cost_pct = rank->saved_pct;
     v.confidence = rank->confidence;
-    v.text = rankText(rank->rank, rank->node) + costText(v.cost_pct) + rank->evidence;
+    v.text = whoText(job, *rank) + costText(v.cost_pct) + rank->evidence;
     auto device = job.device_of.find(rank->rank);
     v.next = adviceOf(rank->cause, device == job.device_of.end() || v.node.empty()
                                        ? ""
