@@ -144,6 +144,11 @@ Status CommRules::addFile(const std::string& path) {
   return {};
 }
 
+bool CommRules::excludes(std::string_view kernel) const {
+  auto it = std::find_if(rules_.kernels.begin(), rules_.kernels.end(),
+                         [&](const CommRule& rule) { return globMatch(rule.pattern, kernel); });
+  return it != rules_.kernels.end() && it->library == "none";
+}
 const CommRule* CommRules::match(std::string_view kernel) const { return matchIn(rules_.kernels, kernel); }
 const CommRule* CommRules::matchHost(std::string_view range) const { return matchIn(rules_.hosts, range); }
 

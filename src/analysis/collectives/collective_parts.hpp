@@ -36,6 +36,7 @@ struct Part {
   uint32_t kernel = kNoName;
   uint32_t instance = UINT32_MAX;  ///< it belongs to, after match()
   int32_t stream = -1;
+  uint32_t behaviour = 0;  ///< group of ranks that its kernel was seen to synchronise; 0: the trace tells what it is
   OpKind op = OpKind::other;
   bool exchange = false;  ///< made of sends and receives by mergeExchanges()
   bool blocks = false;    ///< computation stood still when it ended, and went on after
@@ -73,10 +74,12 @@ struct Communicator {
   int32_t size = 0;
 };
 
-/// A rank's part in an operation that was in flight when the recording ended: it has no times.
+/// A rank's part in an operation that has no times: it was in flight when the recording ended. Or (hidden) it ran where
+/// nobody measured it, in a CUDA graph for one; then it has ended if it has a correlation, and else nobody knows.
 struct OpenPart {
   Part part;
   uint32_t op, node;  ///< names
+  bool hidden = false;
 };
 
 struct PartTable {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "nccl.hpp"
+#include "nccl_graphs.hpp"
 
 namespace {
 
@@ -422,7 +423,11 @@ int main(int argc, char** argv) {
                                                                   {"numbers", [&] { numbers(version); }},
                                                                   {"hang", hang},
                                                                   {"lost", lost},
-                                                                  {"aside", aside}};
+                                                                  {"aside", aside},
+                                                                  {"replays", [] { replays(false); }},
+                                                                  {"proxy_replays", [] { replays(true); }},
+                                                                  {"replay_hangs", replayHangs},
+                                                                  {"copies", [&] { copyEngines(version); }}};
   auto found = scenarios.find(scenario);
   if (found == scenarios.end()) die("no scenario " + scenario);
   found->second();
