@@ -10,6 +10,7 @@ using namespace trace;
 namespace {
 
 enum Bit { kForward, kBackward, kOptimizer, kOther, kComm, kCopy, kData, kBits };
+constexpr unsigned kCompute = 1 << kForward | 1 << kBackward | 1 << kOptimizer | 1 << kOther;
 
 class Figures {
  public:
@@ -244,6 +245,7 @@ class Figures {
     size_t step = 0;
     auto& steps = out_.steps;
     auto book = [&](unsigned mask, int64_t from, int64_t to) {
+      if (mask & kCompute) compute_.add(from, to);
       while (step < steps.size() && steps[step].end <= from) ++step;
       for (size_t s = step; s < steps.size() && steps[s].ts < to; ++s) {
         const int64_t ns = std::min(to, steps[s].end) - std::max(from, steps[s].ts);
@@ -263,7 +265,6 @@ class Figures {
   }
 
   static void add(StepFigures& f, unsigned mask, int64_t ns) {
-    constexpr unsigned kCompute = 1 << kForward | 1 << kBackward | 1 << kOptimizer | 1 << kOther;
     const bool comm = mask >> kComm & 1;
     if (mask & kCompute) {
       if (mask >> kOptimizer & 1)
@@ -314,11 +315,7 @@ class Figures {
 
   /// How much of every collective ran without computation under it.
   void exposures() {
-    Union compute;
-    sweep({&unions_[kForward].parts(), &unions_[kBackward].parts(), &unions_[kOptimizer].parts(),
-           &unions_[kOther].parts()},
-          [&](unsigned, int64_t from, int64_t to) { compute.add(from, to); });
-    const std::vector<Interval>& busy = compute.parts();
+    const std::vector<Interval>& busy = compute_.parts();
     constexpr int64_t kPause = 5000;  // kernels in a row are closer than this, ns
     size_t first = 0;
     auto settle = [&](Part& p) {
@@ -354,6 +351,7 @@ class Figures {
   std::vector<Interval> late_;  // the device idle, and nothing launched yet
   std::vector<int64_t> done_;   // by call: when the computation or copy that it launched was done
   Union unions_[kBits];
+  Union compute_;  // of the phases and other computation
   KernelSampler sampler_;
   std::vector<KernelSum> sums_;  // by name
   std::vector<uint32_t> used_;   // names that have one
