@@ -9,13 +9,14 @@
 namespace tracesmith::capture {
 namespace {
 
-constexpr uint32_t kStateVersion = 3;
+constexpr uint32_t kStateVersion = 4;
 
 /// An operation as it lies in the state.
 struct StoredOperation {
   ring::Record record;
   int64_t tid;
   bool mixed;
+  uint32_t launch;
 };
 static_assert(sizeof(StoredOperation) == 128);
 
@@ -100,6 +101,7 @@ void putJoin(Out& out, const NcclJoin& join) {
         stored.record = encode(o.record);
         stored.tid = o.tid;
         stored.mixed = o.mixed;
+        stored.launch = o.record.launch;
         out.put(stored);
       }
     }
@@ -133,8 +135,41 @@ void getJoin(In& in, NcclJoin& join) {
       for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k) {
         const auto stored = in.get<StoredOperation>();
         launch.operations.push_back({operationOf(stored.record), stored.tid, stored.mixed});
+        launch.operations.back().record.launch = stored.launch;
       }
       stream.launches.push_back(std::move(launch));
+    }
+  }
+}
+
+void putTimes(Out& out, const NcclTimes& times) {
+  out.put<uint64_t>(times.lanes.size());
+  for (const auto& [lane, number] : times.lanes) out.put(lane), out.put(number);
+  out.put<uint64_t>(times.times.size());
+  for (const auto& [number, time] : times.times) out.put(encode(time));
+  out.put<uint64_t>(times.waiting.size());
+  for (const auto& [number, operations] : times.waiting) {
+    out.put(number);
+    out.put<uint64_t>(operations.size());
+    for (const ring::OperationRecord& o : operations) out.put(encode(o));
+  }
+}
+
+void getTimes(In& in, NcclTimes& times) {
+  for (uint64_t n = in.count(8); n > 0; --n) {
+    const auto lane = in.get<uint32_t>();
+    times.lanes[lane] = in.get<uint32_t>();
+  }
+  for (uint64_t n = in.count(64); n > 0; --n) {
+    const ring::LaunchTimeRecord time = launchTimeOf(in.get<ring::Record>());
+    times.times[time.number] = time;
+  }
+  for (uint64_t n = in.count(12); n > 0; --n) {
+    const auto number = in.get<uint32_t>();
+    for (uint64_t k = in.count(64); k > 0; --k) {
+      ring::OperationRecord o = operationOf(in.get<ring::Record>());
+      o.launch = number;
+      times.wait(o);
     }
   }
 }
@@ -174,6 +209,7 @@ std::string Collector::state() const {
     out.put<uint64_t>(p->lane_tids.size());
     for (const auto& lane : p->lane_tids) out.put(lane.first), out.put(lane.second);
     putJoin(out, p->nccl);
+    putTimes(out, p->times);
   }
   return out.take();
 }
@@ -200,6 +236,7 @@ void Collector::restore(std::string_view state) {
       p->lane_tids[lane] = in.get<int64_t>();
     }
     getJoin(in, p->nccl);
+    getTimes(in, p->times);
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
     if (!in.ok() || !reader || (*reader)->header().start_ns != start_ns) continue;  // gone, or another's by now
     p->ring = std::move(*reader);

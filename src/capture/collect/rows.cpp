@@ -94,8 +94,14 @@ void Collector::copyRow(Process& p, const Record& r) {
 }
 
 void Collector::collectiveRow(Process& p, const ring::OperationRecord& o, const ring::KernelRecord* kernel) {
-  if ((kernel ? kernel->end : o.start) < since_ns_) return;  // not of this recording
+  const ring::LaunchTimeRecord* time = kernel || o.captured ? nullptr : p.times.of(o);
+  if ((kernel ? kernel->end : time ? time->end : o.start) < since_ns_) return;  // not of this recording
   CollectiveRow row;
+  if (time) {
+    row.ts = static_cast<int64_t>(time->start);
+    row.dur = static_cast<int64_t>(time->end - time->start);
+    row.event_bound = static_cast<int64_t>(time->bound);
+  }
   if (kernel) {
     row.ts = static_cast<int64_t>(kernel->start);
     row.dur = static_cast<int64_t>(kernel->end - kernel->start);
@@ -285,7 +291,8 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
     case RingKind::proxy_op:
       return proxyRow(p, proxyOf(r));
     case RingKind::nccl_launch:  // joins() knows what they are for
-    case RingKind::nccl_group:   // for NCCLTracker
+    case RingKind::nccl_time:
+    case RingKind::nccl_group:  // for NCCLTracker
     case RingKind::gpu_on:
     case RingKind::gpu_off:
     case RingKind::collective:

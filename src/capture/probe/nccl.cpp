@@ -10,6 +10,7 @@
 
 #include "capture/probe/call_stack.hpp"
 #include "capture/probe/nccl_abi.hpp"
+#include "capture/probe/nccl_events.hpp"
 #include "capture/probe/nccl_open.hpp"
 #include "capture/probe/nccl_proxy.hpp"
 #include "capture/probe/probe.hpp"
@@ -77,6 +78,8 @@ struct Launch {
   uint64_t start;
   uint32_t stream;
   Call group;
+  void* handle;     // of the stream
+  uint32_t events;  // around it; 0: none
 };
 std::atomic<uint64_t> g_groups{0};  // of calls, so far
 Open<Launch, 256, kLaunchHandle> g_launches;
@@ -113,8 +116,17 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
   return 0;
 }
 
-int initV1(void** context, int* mask) { return init(context, mask, nullptr, 0, 0, 0, -1); }
+void noteNoLaunches() {
+  if (RingWriter* r = ringOrNull(); r && eventsAsked())
+    note(*r, "NCCL before 2.28 does not tell of its launches: its operations are not timed by events");
+}
+
+int initV1(void** context, int* mask) {
+  noteNoLaunches();
+  return init(context, mask, nullptr, 0, 0, 0, -1);
+}
 int initV4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, Log) {
+  noteNoLaunches();
   return init(context, mask, name, hash, nodes, ranks, rank);
 }
 int initV5(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, Log) {
@@ -259,8 +271,13 @@ int startEvent(void* context, void** handle, void* descriptor) {
   }
   if (!recording(*r)) return 0;
   if (kVersion >= 5 && type == kKernelLaunch) {
-    *handle =
-        asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream), callOf(fromHandle(d.parent))}));
+    const Call group = callOf(fromHandle(d.parent));
+    void* stream = d.kernel_launch.stream;
+    const uint64_t now = ring::nowNs();
+    const uint32_t events = beginEvents(*r, stream, group.captured);
+    const uint64_t launch = g_launches.begin({now, streamId(stream), group, stream, events});
+    if (launch == 0) endEvents(events, stream);
+    *handle = asHandle(launch);
   } else if (type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {
     *handle = asHandle(beginProxyOp(comm.hash, d.proxy_op));
   } else if (type == kProxyStep) {
@@ -280,7 +297,8 @@ int stopEvent(void* handle) {
                                            .end = ring::nowNs(),
                                            .stream = launch.stream,
                                            .captured = launch.group.captured,
-                                           .group = groupOf(launch.group)}));
+                                           .group = groupOf(launch.group),
+                                           .number = endEvents(launch.events, launch.handle)}));
       break;
     case kOwnGroupHandle:
       writeGroup(*r, callOf(h), true);
