@@ -19,8 +19,9 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDERS = {"untouched": None, "launch": ["--mode", "watch", "--window", "1/1000000"],
              "events": ["--mode", "watch", "--window", "1/1000000", "--nccl-times", "events"], "light": ["--mode", "light"]}
-FIGURES = """SELECT op, count(*) AS operations, count(ts) AS timed, count(event_bound) AS by_events, round(median(dur) / 1e3, 1) AS median_us,
-  round(median(event_bound) / 1e3, 1) AS error_us, round(max(event_bound) / 1e3, 1) AS largest_error_us FROM collectives GROUP BY op ORDER BY op"""
+BOUND = "CAST(nullif(regexp_extract(args, 'event_bound_ns\":([0-9]+)', 1), '') AS BIGINT)"
+FIGURES = f"""SELECT op, count(*) AS operations, count(ts) AS timed, count({BOUND}) AS by_events, round(median(dur) / 1e3, 1) AS median_us,
+  round(median({BOUND}) / 1e3, 1) AS error_us, round(max({BOUND}) / 1e3, 1) AS largest_error_us FROM collectives GROUP BY op ORDER BY op"""
 
 
 def run(args, job, recorder, trace):

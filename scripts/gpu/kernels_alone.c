@@ -1,6 +1,6 @@
 /* An injection library for scripts/gpu/overhead.py: what CUPTI costs by itself. Records are thrown away, so no recorder can undercut it.
    Loaded by CUDA_INJECTION64_PATH. KERNELS_ALONE says what CUPTI does, separated by commas:
-     kernels         records of kernels
+     kernels         records of kernels; without this word CUPTI is there and records nothing
      runtime, driver records of the calls that launch, by CUPTI's filter
      callbacks       the same calls by callbacks, two clock readings each
      off=N           nothing more after N buffers of records: what stays when recording has ended
@@ -68,13 +68,13 @@ static void called(void* user, int domain, uint32_t cbid, const int* data) {
     slots[slot++ % 64] = now - entered;
 }
 
-static void chooseCalls(const char* name, const uint32_t* calls) {
+static void chooseCalls(const char* name, const uint32_t* calls, uint8_t on) {
   int (*set)(uint32_t, uint8_t) = (int (*)(uint32_t, uint8_t))function(name);
-  for (; set && *calls; ++calls) set(*calls, 1);
+  for (; set && *calls; ++calls) set(*calls, on);
 }
 
+static void* handle;
 static void subscribe(void) {
-  void* handle = NULL;
   int (*sub)(void**, void*, void*) = (int (*)(void**, void*, void*))function("cuptiSubscribe");
   int (*on)(uint32_t, void*, int, uint32_t) = (int (*)(uint32_t, void*, int, uint32_t))function("cuptiEnableCallback");
   if (!sub || !on || sub(&handle, (void*)called, NULL)) return;
@@ -87,6 +87,10 @@ static void* turnOff(void* unused) {
   int (*flush)(uint32_t) = (int (*)(uint32_t))function("cuptiActivityFlushAll");
   int (*finalize)(void) = (int (*)(void))function("cuptiFinalize");
   while (atomic_load(&completed_count) < off_after) usleep(10000);
+  chooseCalls("cuptiActivityEnableRuntimeApi", kRuntimeCalls, 0);
+  chooseCalls("cuptiActivityEnableDriverApi", kDriverCalls, 0);
+  int (*unsubscribe)(void*) = (int (*)(void*))function("cuptiUnsubscribe");
+  if (handle) unsubscribe(handle);
   int off = disable(kConcurrentKernel), flushed = flush(1), gone = detach ? finalize() : 0;
   fprintf(stderr, "kernels_alone: off (%d, %d, %d)\n", off, flushed, gone);
   return unused;
@@ -105,8 +109,8 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
   snprintf(what, sizeof what, "%s", given ? given : "kernels");
   for (char* word = strtok(what, ","); word; word = strtok(NULL, ",")) {
     if (!strcmp(word, "kernels")) enable(kConcurrentKernel);
-    if (!strcmp(word, "runtime")) chooseCalls("cuptiActivityEnableRuntimeApi", kRuntimeCalls);
-    if (!strcmp(word, "driver")) chooseCalls("cuptiActivityEnableDriverApi", kDriverCalls);
+    if (!strcmp(word, "runtime")) chooseCalls("cuptiActivityEnableRuntimeApi", kRuntimeCalls, 1);
+    if (!strcmp(word, "driver")) chooseCalls("cuptiActivityEnableDriverApi", kDriverCalls, 1);
     if (!strcmp(word, "callbacks")) subscribe();
     if (!strncmp(word, "off=", 4) || !strncmp(word, "detach=", 7)) {
       detach = *word == 'd';

@@ -2,8 +2,8 @@
 
 Every recorder has a process of its own, and one process has none. They all start, and then take turns: in a round each runs the same number of steps, one
 process after the other, in an order that changes from round to round, while the others sleep. A cost is the ratio to the untouched process in the same
-round; the table has the median over all rounds and the middle half of them. Because two equal processes can differ for as long as they live, the processes
-are started anew a few times (--sets), and "never touched, again" is a second untouched process: what it "costs" is the noise.
+round; the table has the median over all turns, how far it may be off (95 %, as the notches of a box plot), and the middle half of the turns. Because two equal processes can differ for as long as they live, the processes
+are started anew a few times (--sets) or are several (--copies), and "never touched, again" is a second untouched process: what it "costs" is the noise.
 OUT/overhead.md has the table after every round.
 """
 import argparse
@@ -24,10 +24,13 @@ BASE = "untouched"
 RECORDERS = {
     BASE: "never touched",
     "again": "never touched, again",
+    "cupti": "CUPTI in the process, nothing recorded",
     "kernels": "CUPTI's kernel records alone, thrown away",
     "kernels+runtime+driver": "CUPTI's kernel and launch records, thrown away",
     "kernels+callbacks": "CUPTI's kernel records, and callbacks at launches",
     "kernels+off=20": "CUPTI's kernel records, turned off again",
+    "kernels+runtime+driver+off=20": "CUPTI's kernel and launch records, turned off again",
+    "kernels+callbacks+off=20": "CUPTI's kernel records and callbacks at launches, turned off again",
     "kernels+detach=20": "CUPTI's kernel records, turned off and detached",
     "light": "`run --mode light`",
     "default": "`run` (default)",
@@ -38,6 +41,7 @@ RECORDERS = {
     "torch": "torch.profiler, CUDA only",
 }
 DEFAULT_RECORDERS = [BASE, "again", "kernels", "light", "default", "watch", "nsys", "torch"]
+OF_CUPTI = ("cupti", "kernels")  # by kernels_alone.c
 SIZES = {"small": "launch-bound", "large": "GPU-bound"}
 LARGE_RECORDERS = [BASE, "again", "kernels", "default", "watch", "nsys"]
 FIGURES = [("median_ms", "median step", "ms"), ("mean_ms", "mean step", "ms"), ("cpu_ms", "CPU a step", "ms"), ("tree_cpu_ms", "CPU a step, with the recorder's processes", "ms")]
@@ -61,9 +65,9 @@ def find_cupti():
     return find("libcupti.so", *pip, "/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.*")
 
 
-def tree_cpu_ms(session):
-    """CPU time so far of all processes in a session, those that ended and were waited for included."""
-    total = 0
+def of_session(session):
+    """The statistics of the processes in a session (the fields of /proc/PID/stat after the name), by pid."""
+    found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -71,8 +75,13 @@ def tree_cpu_ms(session):
             except OSError:
                 continue
             if int(fields[3]) == session:
-                total += sum(map(int, fields[11:15]))
-    return total * TICK_MS
+                found[int(name)] = fields
+    return found
+
+
+def tree_cpu_ms(session):
+    """CPU time so far of all processes in a session, those that ended and were waited for included."""
+    return TICK_MS * sum(int(f) for fields in of_session(session).values() for f in fields[11:15])
 
 
 class Process:
@@ -98,34 +107,50 @@ class Process:
             command = record + ["--"] + command
         elif recorder == "nsys":
             command = [args.nsys, "profile", "-t", "cuda,nvtx", "--force-overwrite", "true", "-o", os.path.join(folder, "report")] + command
-        elif recorder.startswith("kernels"):
+        elif recorder.startswith(OF_CUPTI):
             environment.update(CUDA_INJECTION64_PATH=args.kernels_alone, KERNELS_ALONE_CUPTI=args.cupti or "", KERNELS_ALONE=recorder.replace("+", ","))
         self.process = subprocess.Popen(command, env=environment, stdout=self.log, stderr=self.log, start_new_session=True)
 
     def alive(self):
         return self.process.poll() is None
 
+    def pin(self, processors):
+        """All threads of the recorder and the job; threads they make later are where their makers are."""
+        for task in (t for pid in of_session(self.process.pid) for t in glob.glob(f"/proc/{pid}/task/*")):
+            try:
+                os.sched_setaffinity(int(os.path.basename(task)), processors)
+            except OSError:
+                pass  # it ended
+
     def ready(self):
         return os.path.exists(os.path.join(self.folder, "ready"))
 
-    def turn(self, size, steps, limit_s):
-        """Its figures, or None with a line in `self.why`."""
-        if self.why or not (self.ready() and self.alive()):
-            self.why = self.why or self.failed("never became ready" if self.alive() else f"ended early, code {self.process.returncode}")
-            return None
-        self.turns += 1
-        reply, begin, used = os.path.join(self.folder, f"turn-{self.turns}.json"), time.perf_counter(), tree_cpu_ms(self.process.pid)
-        self.go.write(f"{size} {steps}\n")
-        self.go.flush()
-        while not os.path.exists(reply):
-            if not self.alive() or time.perf_counter() - begin > limit_s:
+    def ask(self, what, steps):
+        if not self.why and self.ready() and self.alive():
+            self.turns += 1
+            self.begin, self.used = time.perf_counter(), tree_cpu_ms(self.process.pid)
+            self.go.write(f"{what} {steps}\n")
+            self.go.flush()
+        elif not self.why:
+            self.why = self.failed("never became ready" if self.alive() else f"ended early, code {self.process.returncode}")
+
+    def answer(self, limit_s):
+        """The figures of its turn, or None with a line in `self.why`."""
+        reply = os.path.join(self.folder, f"turn-{self.turns}.json")
+        while not self.why and not os.path.exists(reply):
+            if not self.alive() or time.perf_counter() - self.begin > limit_s:
                 self.why = self.failed(f"took longer than {limit_s} s" if self.alive() else f"ended, code {self.process.returncode}")
-                return None
             time.sleep(0.005)
+        if self.why:
+            return None
         figures = json.load(open(reply))
         if figures and self.recorder != "torch":  # there the turn also starts and stops the profiler
-            figures["tree_cpu_ms"] = (tree_cpu_ms(self.process.pid) - used) / figures["steps_run"]
+            figures["tree_cpu_ms"] = (tree_cpu_ms(self.process.pid) - self.used) / figures["steps_run"]
         return figures
+
+    def turn(self, size, steps, limit_s):
+        self.ask(size, steps)
+        return self.answer(limit_s)
 
     def failed(self, why):
         self.log.flush()
@@ -157,10 +182,15 @@ def one_set(args, number, rounds, told):
         until = time.time() + args.limit
         while any(p.alive() and not p.ready() for p in processes) and time.time() < until:
             time.sleep(0.05)
+        for p in processes:
+            if args.on and p.alive():
+                p.pin(args.on)
         for size, count, steps in (("small", args.rounds, args.steps), ("large", args.large_rounds, args.large_steps)):
             order = [p for p in processes if size == "small" or p.recorder in LARGE_RECORDERS]
-            for p in order * (count > 0):  # the first turn builds the model and warms up; nobody counts it
-                p.turn(size, 5, args.limit)
+            for p in order * (count > 0):  # the first turn builds the model and warms up; nobody counts it, so all may do it at once
+                p.ask(size, 5)
+            for p in order * (count > 0):
+                p.answer(args.limit)
             for i in range(count):
                 random.Random(1000 * number + i).shuffle(order)
                 rounds.append((size, collections.defaultdict(list)))
@@ -180,6 +210,12 @@ def one_set(args, number, rounds, told):
                 shutil.rmtree(p.folder, ignore_errors=True)
 
 
+def shown(values, digits, sign=""):
+    low, high = quartiles(values)
+    error = 1.57 * (high - low) / len(values) ** 0.5
+    return f"{statistics.median(values):{sign}.{digits}f} ± {error:.{digits}f} ({low:{sign}.{digits}f} … {high:{sign}.{digits}f})"
+
+
 def quartiles(values):
     if len(values) < 2:
         return values[0], values[0]
@@ -188,7 +224,7 @@ def quartiles(values):
 
 
 def table(rounds, size):
-    """Markdown: for each recorder the median over rounds of the ratio to the base of the round, with the middle half."""
+    """Markdown: for each recorder the median over rounds of the ratio to the base of the round, with the error and the middle half."""
     rounds = [found for of, found in rounds if of == size and found.get(BASE)]
     if not rounds:
         return ""
@@ -203,9 +239,9 @@ def table(rounds, size):
                 values += [f[key] for f in r[BASE]]
                 costs += [100 * (f[key] / base - 1) for f in r.get(recorder, []) if f.get(key)]
             if recorder == BASE:
-                cells.append(f"{statistics.median(values):.2f} {unit} ({quartiles(values)[0]:.2f} … {quartiles(values)[1]:.2f})")
+                cells.append(f"{shown(values, 2)} {unit}")
             else:
-                cells.append(f"{statistics.median(costs):+.1f} % ({quartiles(costs)[0]:+.1f} … {quartiles(costs)[1]:+.1f})" if costs else "–")
+                cells.append(f"{shown(costs, 1, '+')} %" if costs else "–")
         lines += [f"| {name} | {turns} | " + " | ".join(cells) + " |"] * (turns > 0)
     return "\n".join(lines) + "\n"
 
@@ -226,6 +262,7 @@ def main():
     parser.add_argument("--copies", type=int, default=1, help="processes of each recorder in a set")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--large-steps", type=int, default=20)
+    parser.add_argument("--cpus", type=int, default=4, help="the processors that all processes share, because not all are equally fast; 0: all of them")
     parser.add_argument("--job", default=f"{sys.executable} {os.path.join(HERE, 'training.py')}")
     parser.add_argument("--tracesmith", default=os.path.join(HERE, "../../build/bin/tracesmith"))
     parser.add_argument("--nsys", default=find_nsys())
@@ -242,11 +279,12 @@ def main():
     shutil.rmtree(os.path.join(args.out, "runs"), ignore_errors=True)
     os.makedirs(args.out, exist_ok=True)
     args.out = os.path.abspath(args.out)
-    args.kernels_alone = build_kernels_alone(args) if any(r.startswith("kernels") for r in args.recorders) else None
+    args.kernels_alone = build_kernels_alone(args) if any(r.startswith(OF_CUPTI) for r in args.recorders) else None
     for recorder in list(args.recorders):
-        if recorder == "nsys" and not args.nsys or recorder.startswith("kernels") and not args.kernels_alone:
+        if recorder == "nsys" and not args.nsys or recorder.startswith(OF_CUPTI) and not args.kernels_alone:
             print(f"{recorder}: not here, left out", flush=True)
             args.recorders.remove(recorder)
+    args.on = sorted(os.sched_getaffinity(0))[-args.cpus:] if args.cpus else None
     rounds, begin = [], time.time()
 
     def text():

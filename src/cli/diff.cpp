@@ -29,6 +29,8 @@ std::string number(const char* format, double v) {
   return buffer;
 }
 
+std::string time(double us) { return std::isfinite(us) ? humanNs(us * 1000) : "unknown"; }
+
 void listNames(const char* what, const std::vector<std::string>& names, std::string& out) {
   if (names.empty()) return;
   out += std::string("  ") + what + " ";
@@ -49,6 +51,9 @@ std::string text(const Diff& d) {
                      p.significant ? number("%.0f %%", 100 * p.confidence) : "-"});
   }
   if (table.size() > 1) out += "\n" + alignTable(table, "  ");
+  if (d.before_startup_us > 0 || d.after_startup_us > 0)
+    out += "\nStart-up, not part of the above: " + time(d.before_startup_us) + " before, " + time(d.after_startup_us) +
+           " after\n";
   table = {{"before", "after", "count before", "after", "kernel"}};
   for (const DiffName& n : d.names) {
     if (!n.device || table.size() > 12 || std::abs(n.after_us - n.before_us) < 0.001) continue;

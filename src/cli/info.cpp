@@ -98,17 +98,20 @@ void addInfo(Command& app) {
   Command command = app.command("info", "Summarize a trace: contents, size, losses, damage");
   command.positional("FILE", o->file, "Trace to summarize").type("FILE.sbt");
   command.flag("--columns", o->columns, "Also print the sizes of each table's columns");
-  command.flag("--full", o->full, "Also count events by type and collectives (slow on large traces)");
+  command.flag("--full", o->full,
+               "Also count events by type and collectives, and find the steps (slow on large traces)");
   command.flag("--verify", o->verify, "Decode everything and list what is damaged; implies --full");
   command.flag("--strict", o->strict, "Exit with 1 if a part of the trace cannot be read");
   command.flag("--schema", o->schema, "Print all tables and columns with their meaning (no FILE needed)");
   command.flag("--json", o->json, "Print JSON");
   command.footer(
-      "Reads block headers and small tables only, so it is fast on traces of any size. Sizes are those of "
+      "Reads block headers and small tables only (of traces below 2 million events, all), so it is fast on traces of "
+      "any size. Sizes are those of "
       "the\ncompressed blocks. A trace that is still being written, or whose writer was killed, is read as far as it "
       "goes.\n\nJSON: one object with file, bytes, closed, unfinished_bytes, trace_id, created_ns, start_ns, end_ns, "
       "recorded_ns,\nsources, tables [name, rows, bytes, blocks, columns], other_bytes, host_rows, device_rows, "
-      "events_by_type, ranks,\nnodes, devices, first_step, last_step, collectives [op, comm, count, bytes], clocks, "
+      "events_by_type, ranks,\nnodes, devices, first_step, last_step, job [steps, steps_by, job_us, startup_us, "
+      "step_us], collectives [op, comm, count, bytes], clocks, "
       "collectors [cost of\ncollecting telemetry], losses [cause, count, rows, detail], damage [offset, bytes, what], "
       "verified, unknown_blocks, unknown_columns. null means unknown, or\nnot counted because it would take long (see "
       "--full).\n\nExamples:  tracesmith info job.sbt\n           tracesmith info job.sbt --json | jq '.losses'\n      "

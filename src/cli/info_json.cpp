@@ -1,4 +1,5 @@
 // The summary of a trace as JSON. Keys are stable: see the help of `tracesmith info`.
+#include <cmath>
 #include <cstdio>
 
 #include "base/text.hpp"
@@ -17,8 +18,6 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
   w.field("unfinished_bytes", reader.unfinishedBytes())
       .field("trace_id", reader.traceId())
       .field("created_ns", reader.createdNs());
-  optional("job_start_ns", s.job_start_ns);
-  optional("job_end_ns", s.job_end_ns);
   optional("start_ns", s.start_ns);
   optional("end_ns", s.end_ns);
   optional("recorded_ns", s.recorded_ns);
@@ -58,6 +57,21 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
   w.endArray();
   optional("first_step", s.first_step);
   optional("last_step", s.last_step);
+  w.key("job");
+  if (s.job) {
+    auto real = [&](const char* key, double us) {
+      w.key(key);
+      std::isfinite(us) ? w.value(us) : w.null();
+    };
+    w.beginObject().field("steps_by", s.job->steps_by).key("steps");
+    s.job->steps ? w.value(*s.job->steps) : w.null();
+    real("job_us", s.job->job_us);
+    real("startup_us", s.job->startup_us);
+    real("step_us", s.job->step_us);
+    w.endObject();
+  } else {
+    w.null();
+  }
   w.key("collectives");
   if (s.collectives) {
     w.beginArray();

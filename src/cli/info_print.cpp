@@ -128,12 +128,20 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
     line("watching", text.substr(0, half));
     line("", text.substr(half + 2));
   }
-  if (s.job_start_ns && s.start_ns) {
-    const double startup = difference(*s.start_ns, *s.job_start_ns);
-    line("job time", humanNs(difference(*s.job_start_ns, *s.job_end_ns)) + " from the first to the last step" +
-                         (startup > 0 ? ", after " + humanNs(startup) + " of start-up" : ""));
-  } else if (s.device_rows > 0 && !s.first_step) {
-    line("job time", "no steps are marked (tracesmith analyze finds them)");
+  if (s.job && s.job->steps_by != "none") {
+    line("job time",
+         humanNs(1000 * s.job->job_us) +
+             (s.job->steps ? ": " + counted(*s.job->steps, "step") + " of " + humanNs(1000 * s.job->step_us)
+                           : " from the first to the last step") +
+             (s.job->startup_us > 0 ? ", after " + humanNs(1000 * s.job->startup_us) + " of start-up" : ""));
+    if (s.job->steps_by == "optimizer")
+      line("", "steps are not marked: found by the ranges of their optimizers");
+    else if (s.job->steps_by != "marks")
+      line("", "steps are not marked: found by " + s.job->steps_by + " that repeat themselves");
+  } else if (s.job && s.device_rows > 0) {
+    line("job time", "unknown: no steps are marked, and none were found");
+  } else if (!s.job) {
+    line("job time", "not counted (--full or tracesmith analyze finds the steps)");
   }
 
   printTables(s, columns);

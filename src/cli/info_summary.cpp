@@ -1,9 +1,11 @@
 #include "cli/info_summary.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <set>
 
+#include "analysis/verdict/job_time.hpp"
 #include "sync/recording_span.hpp"
 #include "trace/layout.hpp"
 #include "trace/rows.hpp"
@@ -201,6 +203,20 @@ void addTypes(const Reader& reader, Summary& s) {
   }
 }
 
+/// From the first to the last marked step, without reading rows.
+void addMarked(const Reader& reader, const sync::Clocks& clocks, Summary& s) {
+  sync::BlockSpans spans(reader, clocks);
+  int64_t start = INT64_MAX, end = INT64_MIN;
+  for (const Block* b : reader.blocks(tableOf<StepRow>()))
+    if (const std::optional<sync::Span> span = spans.of(*b)) {
+      start = std::min(start, span->start);
+      end = std::max(end, span->end);
+    }
+  if (start >= end) return;
+  auto us = [](int64_t from, int64_t to) { return static_cast<double>(to - from) / 1000; };
+  s.job = Summary::Job{us(start, end), us(*s.start_ns, start), NAN, "marks", std::nullopt};
+}
+
 }  // namespace
 
 Result<Summary> summarize(const Reader& reader, bool full) {
@@ -215,15 +231,16 @@ Result<Summary> summarize(const Reader& reader, bool full) {
   TS_TRY(addPlaces(reader, s));
   TS_TRY(addSmallTables(reader, s));
   const TableInfo& with_steps = reader.rows(tableOf<StepRow>()) > 0 ? tableOf<StepRow>() : tableOf<EventRow>();
-  sync::BlockSpans spans(reader, *clocks);
-  for (const Block& b : reader.blocks()) {
+  for (const Block& b : reader.blocks())
     if (b.table == &with_steps) widen(s.first_step, s.last_step, b, "step");
-    const std::optional<sync::Span> span = b.table == &tableOf<StepRow>() ? spans.of(b) : std::nullopt;
-    if (!span) continue;
-    s.job_start_ns = std::min(s.job_start_ns.value_or(INT64_MAX), span->start);
-    s.job_end_ns = std::max(s.job_end_ns.value_or(INT64_MIN), span->end);
+  if (full || reader.rows(tableOf<EventRow>()) < kQuick) {
+    addTypes(reader, s);
+    if (Result<analysis::Analysis> a = analysis::findJobTime(reader))
+      s.job =
+          Summary::Job{a->job_us, a->startup_us, a->step_us, a->steps.empty() ? "none" : a->steps_by, a->steps.size()};
+  } else if (s.start_ns) {
+    addMarked(reader, *clocks, s);
   }
-  if (full || reader.rows(tableOf<EventRow>()) < kQuick) addTypes(reader, s);
   if (full || reader.rows(tableOf<CollectiveRow>()) < kQuick) TS_TRY(addCollectives(reader, s));
   constexpr int64_t kYear2000 = 946'684'800'000'000'000;
   if (!s.recorded_ns && s.start_ns && *s.start_ns > kYear2000) s.recorded_ns = s.start_ns;

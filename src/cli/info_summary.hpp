@@ -52,8 +52,14 @@ struct Summary {
   std::vector<Table> tables;  ///< those that have rows
   uint64_t other_bytes = 0;   ///< strings, schema, file header, damage
   std::optional<int64_t> start_ns, end_ns;
-  std::optional<int64_t> job_start_ns, job_end_ns;  ///< of the first and the last step that is marked
-  std::optional<int64_t> recorded_ns;               ///< Unix time of the recording
+  /// As `analyze` says it; absent if it would take long and no steps are marked.
+  struct Job {
+    double job_us, startup_us, step_us;  ///< NaN: not known
+    std::string steps_by;                ///< marks, …; none: there are no steps
+    std::optional<uint64_t> steps;       ///< absent: it would take long
+  };
+  std::optional<Job> job;
+  std::optional<int64_t> recorded_ns;  ///< Unix time of the recording
   uint64_t host_rows = 0, device_rows = 0;
   std::optional<std::vector<uint64_t>> by_type;  ///< events by type; absent if it would take long
   std::vector<int64_t> ranks;                    ///< ascending; kNull, first: rows without a rank

@@ -133,7 +133,8 @@ void addSynth(Command& app) {
   command.option("--threads", o->threads, "Threads").showDefault().check(range(1, 256));
   command
       .option("--fault", o->faults,
-              "Faults to simulate instead of the default ones: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], "
+              "Faults to simulate instead of the default ones: slow-gpu=RANK[:FACTOR], other-gpu=RANK[:FACTOR] (a "
+              "slower model), heavy-stage=STAGE[:FACTOR] (larger layers, with --pipeline), slow-link=NODE[:FACTOR], "
               "late=RANK[:MS] (slow data loader), jitter=PERCENT, hang=RANK[:STEP] (with --live), "
               "checkpoint=STEPS[:MS] (rank 0 saves while all wait), from=STEP (when the faults start), none")
       .type("FAULT...");

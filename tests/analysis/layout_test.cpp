@@ -147,5 +147,40 @@ TEST(Layout, GroupsThatDoNotFitAreRefused) {
   EXPECT_TRUE(sim::checkLayout(job(4, 4)));
 }
 
+TEST(Layout, AStageWithMoreWorkIsNamedAsAWhole) {
+  sim::JobConfig c = job(4, 2);
+  c.faults.heavy_stage = 2;
+  c.faults.heaviness = 1.4;
+  const Analysis a = analyzed(c);
+  EXPECT_EQ(a.verdict.cause, Cause::slow_stage) << a.verdict.text;
+  EXPECT_EQ(a.verdict.rank, trace::kNull);
+  EXPECT_EQ(found(a), (std::set<int64_t>{8, 9, 10, 11}));
+  EXPECT_NE(a.verdict.text.find("the pipeline stage of ranks 8 to 11"), std::string::npos) << a.verdict.text;
+  c.faults.heavy_stage = sim::Faults::kNone;
+  const double saved = 100 * (1 - analyzed(c).job_us / a.job_us);
+  EXPECT_NEAR(a.verdict.cost_pct, saved, saved / 3) << a.verdict.text;
+}
+
+TEST(Layout, ARankIsComparedWithThoseOfItsStage) {
+  sim::JobConfig c = job(4, 2);
+  c.faults.heavy_stage = 2;
+  c.faults.heaviness = 1.4;
+  c.faults.slow_rank = 1;
+  c.faults.slowdown = 1.8;
+  const Analysis a = analyzed(c);
+  EXPECT_EQ(a.verdict.rank, 1) << a.verdict.text;
+  EXPECT_NEAR(a.blame[0].slowdown, 1.8, 0.1);
+}
+
+TEST(Layout, AStageWhoseGpusAreAllSlowIsNamedAsAWhole) {
+  sim::JobConfig c = job(4, 2);
+  for (int r = 4; r < 8; ++r) c.faults.also_slow.emplace_back(r, 1.3);
+  const Analysis a = analyzed(c);
+  EXPECT_NE(a.verdict.text.find("the pipeline stage of ranks 4 to 7 cost the job"), std::string::npos)
+      << a.verdict.text;
+  const double saved = 100 * (1 - analyzed(job(4, 2)).job_us / a.job_us);
+  EXPECT_NEAR(a.verdict.cost_pct, saved, saved / 3) << a.verdict.text;
+}
+
 }  // namespace
 }  // namespace tracesmith::analysis

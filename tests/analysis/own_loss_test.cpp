@@ -95,5 +95,49 @@ TEST(OwnLoss, CopiesWithNothingBesideAreNamed) {
   EXPECT_EQ(a.verdict.cause, Cause::copies);
 }
 
+/// Operators and launches of a host, marked as one step; the kernels are missing.
+Analysis cutShort(const char* call) {
+  WrittenTrace trace;
+  auto event = [&](EventType type, const char* name, int64_t ts, int64_t correlation) {
+    EventRow e;
+    e.ts = ts;
+    e.dur = 1000;
+    e.type = static_cast<int64_t>(type);
+    e.name = trace.string(name);
+    e.rank = 0;
+    e.tid = 1;
+    e.correlation = correlation;
+    trace.add(e);
+  };
+  for (int64_t i = 0; i < 100; ++i) {
+    event(EventType::cpu_op, "aten::mm", 10'000 * i, kNull);
+    event(EventType::runtime, call, 10'000 * i, i);
+  }
+  StepRow s;
+  s.ts = 0;
+  s.dur = 1'000'000;
+  s.rank = 0;
+  s.step = 0;
+  trace.add(s);
+  return trace.analyzed();
+}
+
+TEST(OwnLoss, ATraceWithoutTheKernelsItsHostLaunchedIsNotOneOfAHostAlone) {
+  const Analysis a = cutShort("cudaLaunchKernel");
+  EXPECT_EQ(a.verdict.kind, VerdictKind::unknown);
+  EXPECT_EQ(a.verdict.text,
+            "no kernels in this trace, though its hosts launched some: it was cut short, or the GPU was not recorded");
+  EXPECT_TRUE(a.breakdown.empty());
+  EXPECT_EQ(a.ranks, 1);
+  EXPECT_EQ(a.steps.size(), 1u);
+}
+
+TEST(OwnLoss, AHostThatOnlyAsksForDevicesComputesItself) {
+  const Analysis a = cutShort("cudaGetDeviceCount");
+  ASSERT_EQ(a.breakdown.size(), 1u);
+  EXPECT_GT(a.breakdown[0].compute_us, 0);
+  EXPECT_NE(a.verdict.text.find("the host computes for 10 %"), std::string::npos) << a.verdict.text;
+}
+
 }  // namespace
 }  // namespace tracesmith::analysis

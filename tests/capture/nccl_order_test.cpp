@@ -6,6 +6,7 @@
 
 #include "capture/collect/collector.hpp"
 #include "capture/collect/nccl_join.hpp"
+#include "capture/collect/nccl_times.hpp"
 #include "capture/ring/writer.hpp"
 #include "support/process.hpp"
 #include "support/table.hpp"
@@ -88,7 +89,7 @@ class NcclOrder : public ::testing::TestWithParam<bool> {
     for (const test::Row& r : test::rows(trace(), "collectives")) {
       const std::string operation = r.s("comm").substr(15) + std::to_string(r.i("seq"));
       rows_[operation] = r.i("correlation");
-      if (!r.null("event_bound")) timed_[operation] = r.i("ts") / static_cast<int64_t>(kMs);
+      if (r.s("name") == kTimedByEvents) timed_[operation] = r.i("ts") / static_cast<int64_t>(kMs);
     }
     for (const auto& [cause, count] : test::losses(trace())) losses_[cause] += count;
   }

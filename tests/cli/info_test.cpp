@@ -48,6 +48,18 @@ TEST_F(Info, SaysWhatATraceHolds) {
   }
 }
 
+TEST_F(Info, HasTheTimeOfTheJobAsAnalyzeHasIt) {
+  ASSERT_EQ(tracesmith({"synth", "-o", dir / "t.sbt", "--ranks", "4", "--events", "40000", "--fault", "none"}).rc, 0);
+  const Output analyzed = tracesmith({"analyze", "--json", dir / "t.sbt"});
+  ASSERT_EQ(analyzed.rc, 0) << analyzed.err;
+  const Output same = run({"python3", "-c",
+                           "import json,sys\nd=json.load(sys.stdin)\n"
+                           "print([len(d['steps'])]+[d[k] for k in ('steps_by','job_us','startup_us','step_us')])"},
+                          analyzed.out);
+  EXPECT_EQ(json("[d['job'][k] for k in ('steps','steps_by','job_us','startup_us','step_us')]") + "\n", same.out);
+  EXPECT_TRUE(has(info().out, "job time    ")) << info().out;
+}
+
 TEST_F(Info, JsonHasTheSame) {
   SampleCounts counts = writeSampleTrace(dir / "t.sbt");
   EXPECT_EQ(json("[d['closed'],d['ranks'],d['nodes'],d['first_step'],d['last_step']]"),

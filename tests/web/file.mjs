@@ -22,6 +22,20 @@ test("the overview of a file names the slow rank and says that it is simulated",
   await close();
 });
 
+test("of one GPU alone the overview says what it waits for, its largest kernels and its start-up", async () => {
+  const { url } = await view(synth(place("one.sbt"), "--events", "20000", "--ranks", "1", "--fault", "none"));
+  const { page, close } = await open(url);
+  await shows(page, /^(the GPU|\d+ % of the time the GPU)/);
+  const time = page.getByRole("region", { name: "Where GPU time goes" });
+  for (const what of ["computes", "only communicates", "only copies", "waits for data", "is idle"]) await time.getByText(what, { exact: true }).waitFor();
+  const kernels = page.getByRole("region", { name: "Largest kernels" });
+  await kernels.locator("tbody tr").first().waitFor();
+  assert.ok((await kernels.locator("tbody tr").count()) > 5);
+  assert.match(await kernels.locator("tbody tr").first().innerText(), /%.*(ms|µs)/s);
+  await page.locator(".facts dt", { hasText: "start-up, not counted" }).waitFor();
+  await close();
+});
+
 test("the timeline goes from the whole trace to one kernel", async () => {
   const { page, close } = await open(`${await trace()}/#/timeline`);
   await timelineReady(page);

@@ -1,8 +1,8 @@
 // The shapes of /api/v1. Times in ns that can pass 2^53 are strings of digits. What travels between processes is declared in
 // src/model of TraceSmith: its types are made from there when the page is built.
 
-import type { Alert, Blame, Breakdown, HangVerdict, LinkResult, NodeStatus as NodeInfo, SessionInfo as Session, StepResult, Verdict } from "./model";
-export type { Alert, Blame, Breakdown, NodeInfo, Session };
+import type { Alert, Blame, Breakdown, HangVerdict, KernelResult, LinkResult, NodeStatus as NodeInfo, SessionInfo as Session, StepResult, Verdict } from "./model";
+export type { Alert, Blame, Breakdown, KernelResult, NodeInfo, Session };
 
 export interface Info {
   version: string;
@@ -152,6 +152,11 @@ export interface Analysis {
   verdict: Verdict;
   unknowns: (string | { text?: string; what?: string; why?: string })[];
   notes: string[]; // how the answer knows what the trace does not say
+  ranks: number;
+  job_us: number | null; // from the first step to the last
+  startup_us: number | null; // recorded before the first step, and not counted
+  step_us: number | null;
+  kernels: KernelResult[];
   steps: StepResult[];
   breakdown: Breakdown[];
   blame: Blame[];

@@ -44,6 +44,7 @@ struct DiffSets {
 struct Diff {
   std::string verdict;
   double before_step_us = kUnknown, after_step_us = kUnknown;
+  double before_startup_us = kUnknown, after_startup_us = kUnknown;  ///< before the first step, and in no other figure
   std::vector<DiffPart> parts;  ///< all ranks first, then ranks that changed, largest change first
   bool per_step = true;         ///< false: one of the traces has no steps, so that names are compared per rank only
   std::vector<DiffName> names;  ///< largest change of time first

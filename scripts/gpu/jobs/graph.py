@@ -1,10 +1,13 @@
-"""Collectives inside a CUDA graph: each step replays a graph with computation, two all_reduces and an all_gather."""
+"""Collectives inside a CUDA graph: each step replays a graph with computation, two all_reduces and an all_gather, and calls others in between.
+
+In the middle of the job the graph is thrown away and captured anew; a second graph is never launched."""
 import torch
 import torch.distributed as dist
 
 from common import main
 
 WIDTH, LAYERS, TOKENS = 1024, 8, 2048
+ANEW = 16  # the step in which the graph is captured anew
 
 
 class Graph:
@@ -22,13 +25,19 @@ class Graph:
                 self.body()
         torch.cuda.current_stream().wait_stream(stream)
         job.meet()
-        calls = list(job.calls)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+        self.number = 0
+        self.unused = self.capture()
+        self.graph = self.capture()
+
+    def capture(self):
+        job, calls = self.job, list(self.job.calls)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self.body()
         self.in_graph = job.calls[len(calls):]  # called by each replay, not by the capture
         job.calls = calls
         job.meet()
+        return graph
 
     def body(self):
         x = self.x
@@ -43,11 +52,20 @@ class Graph:
         self.out.copy_(x.mean() + self.whole[0])
 
     def step(self):
+        self.number += 1
+        if self.number == ANEW:
+            self.graph = None
+            self.graph = self.capture()
         self.job.in_forward()
         self.graph.replay()
         self.job.calls += self.in_graph
+        dist.all_reduce(self.out)  # called between the replays
+        self.job.called("all_reduce")
+        if self.number % 3 == 0:
+            dist.broadcast(self.part, 0)
+            self.job.called("broadcast")
         return self.out
 
 
 if __name__ == "__main__":
-    main({"graph": Graph})
+    main({"graph": Graph, "graph-whole": Graph})  # the second is recorded without the kernels in graphs

@@ -106,7 +106,7 @@ Result<PartTable> loadParts(const Reader& reader, const Names& names) {
     if (placed_here) p.place = small(row.group_rank);
     if (!ended) {
       if (row.rank != kNull && row.op != kNull && p.comm != kNoName && row.seq != kNull)
-        table.open.push_back({p, static_cast<uint32_t>(row.op), name(row.node)});
+        table.open.push_back({p, static_cast<uint32_t>(row.op), name(row.node), row.name != kNull});
       return;
     }
     if (placed_here && p.peer >= 0) placed_peers.push_back(static_cast<uint32_t>(table.parts.size()));

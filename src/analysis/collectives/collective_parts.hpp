@@ -73,10 +73,12 @@ struct Communicator {
   int32_t size = 0;
 };
 
-/// A rank's part in an operation that was in flight when the recording ended: it has no times.
+/// A rank's part in an operation that has no times: it was in flight when the recording ended. Or (hidden) it ran where
+/// nobody measured it, in a CUDA graph for one; then it has ended if it has a correlation, and else nobody knows.
 struct OpenPart {
   Part part;
   uint32_t op, node;  ///< names
+  bool hidden = false;
 };
 
 struct PartTable {

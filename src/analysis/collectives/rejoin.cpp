@@ -21,13 +21,15 @@ struct Kernel {
   int64_t launch = kNull, launch_end = kNull;
 };
 using Kernels = std::map<int64_t, std::vector<Kernel>>;  // by process
+/// Launches of CUDA graphs, by process: which kernel in them is whose cannot be told by the call, nor by the order.
+using GraphLaunches = std::map<int64_t, std::set<int64_t>>;
 
 /// Processes whose join may be wrong: an operation lacks its kernel, or kernels of a stream are not in the order in
 /// which their operations were called.
 std::set<int64_t> suspects(const PartTable& table) {
   std::set<int64_t> out;
   for (const OpenPart& o : table.open)
-    if (o.part.enqueue != kNull) out.insert(o.part.process);
+    if (o.part.enqueue != kNull && !o.hidden) out.insert(o.part.process);
   for (const auto& [process, range] : table.of_process) {
     std::map<int32_t, int64_t> last;  // by stream: parts are in the order of their kernels
     for (size_t i = range.first; i < range.second; ++i) {
@@ -46,7 +48,8 @@ std::set<int64_t> suspects(const PartTable& table) {
 
 uint64_t bit(EventType type) { return 1ull << static_cast<unsigned>(type); }
 
-Result<Kernels> kernelsOf(const Reader& reader, const Names& names, const std::set<int64_t>& processes) {
+Result<Kernels> kernelsOf(const Reader& reader, const Names& names, const std::set<int64_t>& processes,
+                          GraphLaunches& graphs) {
   std::vector<uint8_t> nccl;
   for (uint32_t n = 0; n < names.size(); ++n) nccl.push_back(model::isNcclKernel(names.text(n)));
   Kernels out;
@@ -55,14 +58,18 @@ Result<Kernels> kernelsOf(const Reader& reader, const Names& names, const std::s
   Selection kernels, calls;
   kernels.types = bit(EventType::kernel);
   calls.types = bit(EventType::runtime) | bit(EventType::driver);
-  RowCursor<EventRow> kernel(reader,
-                             {e::ts, e::dur, e::rank, e::pid, e::name, e::correlation, e::stream, e::device, e::type},
-                             kernels, &names);
+  RowCursor<EventRow> kernel(
+      reader, {e::ts, e::dur, e::rank, e::pid, e::name, e::correlation, e::stream, e::device, e::type, e::graph},
+      kernels, &names);
   while (kernel.next()) {
     const EventRow& row = kernel.row();
     if (row.name == kNull || !nccl[static_cast<size_t>(row.name)] || row.dur == kNull) continue;
     const int64_t process = processOf(row.rank, row.pid);
     if (!processes.contains(process)) continue;
+    if (row.graph != kNull) {
+      graphs[process].insert(row.correlation);
+      continue;
+    }
     std::vector<Kernel>& list = out[process];
     if (row.correlation != kNull) by_correlation[process][row.correlation] = static_cast<uint32_t>(list.size());
     list.push_back({.ts = row.ts,
@@ -189,20 +196,25 @@ Result<Rejoined> rejoinKernels(const Reader& reader, const Names& names, PartTab
   Rejoined out;
   const std::set<int64_t> processes = suspects(table);
   if (processes.empty()) return out;
-  Result<Kernels> kernels = kernelsOf(reader, names, processes);
+  GraphLaunches graphs;
+  Result<Kernels> kernels = kernelsOf(reader, names, processes, graphs);
   if (!kernels) return kernels.status();
   std::vector<Part> parts;
   std::vector<OpenPart> open;
   std::map<int64_t, std::vector<OpenPart>> of_process;  // all operations of the suspects, in the order of their calls
-  auto checked = [&](const Part& p) { return p.enqueue != kNull && kernels->contains(p.process); };
+  auto checked = [&](const Part& p) {
+    if (p.enqueue == kNull || !kernels->contains(p.process)) return false;
+    auto launches = graphs.find(p.process);
+    return launches == graphs.end() || !launches->second.contains(p.correlation);
+  };
   for (const Part& p : table.parts) {
     if (checked(p))
-      of_process[p.process].push_back({p, kNoName, kNoName});
+      of_process[p.process].push_back({p, kNoName, kNoName, false});
     else
       parts.push_back(p);
   }
   for (OpenPart& o : table.open) {
-    if (checked(o.part))
+    if (!o.hidden && checked(o.part))
       of_process[o.part.process].push_back(o);
     else
       open.push_back(o);

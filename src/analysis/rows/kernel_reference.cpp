@@ -8,7 +8,7 @@ namespace tracesmith::analysis {
 
 using namespace trace;
 
-KernelReference KernelReference::sample(const Reader& reader, const Names& names) {
+KernelReference KernelReference::sample(const Reader& reader, const Names& names, const DeviceModels& models) {
   constexpr size_t kBlocks = 96;
   KernelReference out;
   Selection kernels;
@@ -19,17 +19,18 @@ KernelReference KernelReference::sample(const Reader& reader, const Names& names
   const size_t all = blocks.size(), take = std::min(kBlocks, all);
   for (size_t i = 0; i < take; ++i) blocks[i] = blocks[i * all / take];
   blocks.resize(take);
-  int64_t first = kNull;
+  out.models_.resize(models.names().size());
   while (rows.next()) {
     const EventRow& row = rows.row();
     if (row.dur == kNull) continue;
     auto number = [](int64_t slot) { return slot == kNull ? kNoName : static_cast<uint32_t>(slot); };
     const int64_t process = row.rank != kNull ? row.rank : row.pid != kNull ? -1 - row.pid : INT64_MIN;
-    Mean& m = out.means_[key(number(row.name), number(row.launch))];
+    Model& model = out.models_[models.of(process)];
+    Mean& m = model.means[key(number(row.name), number(row.launch))];
     if (m.count == 0) m.process = process;
     m.several |= m.process != process;
-    if (first == kNull) first = process;
-    out.alone_ &= first == process;
+    if (model.first == kNull) model.first = process;
+    model.alone &= model.first == process;
     m.mean += (static_cast<double>(row.dur) - m.mean) / ++m.count;
   }
   return out;

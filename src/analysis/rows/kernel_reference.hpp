@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
+#include "analysis/rows/device_models.hpp"
 #include "analysis/rows/names.hpp"
 #include "tracesmith/trace/reader.hpp"
 
@@ -11,8 +13,8 @@ namespace tracesmith::analysis {
 
 class KernelReference {
  public:
-  /// Samples blocks of device rows, spread evenly over the file.
-  static KernelReference sample(const trace::Reader& reader, const Names& names);
+  /// Samples blocks of device rows, spread evenly over the file. Each model of GPU has its own yardstick.
+  static KernelReference sample(const trace::Reader& reader, const Names& names, const DeviceModels& models = {});
   struct Mean {
     double mean = 0;  ///< ns
     uint32_t count = 0;
@@ -20,17 +22,22 @@ class KernelReference {
     bool several = false;  ///< others launch it too: it can be compared
   };
   /// Kernels with this name and launch shape; nullptr: none was sampled.
-  const Mean* of(uint32_t name, uint32_t shape) const {
-    auto it = means_.find(key(name, shape));
-    return it == means_.end() ? nullptr : &it->second;
+  const Mean* of(uint32_t name, uint32_t shape, uint32_t model = 0) const {
+    if (model >= models_.size()) return nullptr;
+    auto it = models_[model].means.find(key(name, shape));
+    return it == models_[model].means.end() ? nullptr : &it->second;
   }
-  /// All rows are of one process: there is nobody to compare it with but itself.
-  bool alone() const { return alone_; }
+  /// All rows of this model are of one process: there is nobody to compare it with but itself.
+  bool alone(uint32_t model = 0) const { return model >= models_.size() || models_[model].alone; }
 
  private:
   static uint64_t key(uint32_t name, uint32_t shape) { return static_cast<uint64_t>(name) << 32 | shape; }
-  std::unordered_map<uint64_t, Mean> means_;
-  bool alone_ = true;
+  struct Model {
+    std::unordered_map<uint64_t, Mean> means;
+    int64_t first = trace::kNull;  // process
+    bool alone = true;
+  };
+  std::vector<Model> models_;
 };
 
 }  // namespace tracesmith::analysis

@@ -184,13 +184,30 @@ class Loader {
 
 }  // namespace
 
-bool hasDeviceWork(const Reader& reader) {
-  uint64_t work = 0;
-  for (EventType type : {EventType::kernel, EventType::memcpy, EventType::memset, EventType::graph})
-    work |= 1ull << static_cast<int>(type);
+namespace {
+
+/// Whether the trace has events of one of the types.
+bool hasTypes(const Reader& reader, std::initializer_list<EventType> types) {
+  uint64_t wanted = 0;
+  for (EventType type : types) wanted |= 1ull << static_cast<int>(type);
   for (const Block* block : reader.blocks(tableOf<EventRow>()))
-    if (block->types() & work) return true;
+    if (block->types() & wanted) return true;
   return false;
+}
+
+}  // namespace
+
+bool hasDeviceWork(const Reader& reader) {
+  return hasTypes(reader, {EventType::kernel, EventType::memcpy, EventType::memset, EventType::graph});
+}
+
+WorkPlace workPlaceOf(const Reader& reader, const Names& names) {
+  if (hasDeviceWork(reader)) return WorkPlace::device;
+  if (!hasTypes(reader, {EventType::runtime, EventType::driver})) return WorkPlace::host;
+  for (uint32_t n = 0; n < names.size(); ++n)
+    for (std::string_view launch : {"LaunchKernel", "LaunchCooperativeKernel", "GraphLaunch"})
+      if (names.text(n).find(launch) != std::string_view::npos) return WorkPlace::lost;
+  return WorkPlace::host;
 }
 
 size_t threadsOf(size_t asked) { return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency()); }

@@ -61,8 +61,12 @@ using RankVisitor = std::function<void(RankRows& rows, size_t worker)>;
 Status eachRank(const trace::Reader& reader, const Names& names, const RankRowsOptions& options,
                 const RankVisitor& visit);
 
-/// False: nothing in the trace ran on a device.
+/// False: the trace has nothing that ran on a device.
 bool hasDeviceWork(const trace::Reader& reader);
+/// Where the work of a trace ran. `lost`: the host launched kernels, but the trace has nothing that ran on a device: it
+/// is cut short, or the GPU was not recorded.
+enum class WorkPlace : uint8_t { device, host, lost };
+WorkPlace workPlaceOf(const trace::Reader& reader, const Names& names);
 
 size_t threadsOf(size_t asked);
 

@@ -72,15 +72,18 @@ double Telemetry::meanSince(const Device& device, Kind kind, int64_t from) const
   return count > 0 ? sum / count : std::nan("");
 }
 
-double Telemetry::peers(Kind kind, const Device* except) const {
+double Telemetry::peers(Kind kind, const Key& of, const DeviceModels& models) const {
   std::vector<double> values;
   for (const auto& [key, device] : samples_)
-    if (&device != except) values.push_back(meanSince(device, kind, INT64_MIN));
+    if (key != of && models.nameOf(key.first, key.second) == models.nameOf(of.first, of.second))
+      values.push_back(meanSince(device, kind, INT64_MIN));
   return median(std::move(values));
 }
 
-Finding Telemetry::explain(const std::string& node, int64_t device_number, int64_t from) const {
-  auto it = samples_.find({node, device_number});
+Finding Telemetry::explain(const std::string& node, int64_t device_number, int64_t from,
+                           const DeviceModels& models) const {
+  const Key own{node, device_number};
+  auto it = samples_.find(own);
   if (it == samples_.end()) return {};
   const Device& device = it->second;
   Finding out;
@@ -112,12 +115,12 @@ Finding Telemetry::explain(const std::string& node, int64_t device_number, int64
                                                           : heat ? " because of heat"
                                                                  : " (" + reason + ")"));
   }
-  const double clock = meanSince(device, kClock, from), others = peers(kClock, &device);
+  const double clock = meanSince(device, kClock, from), others = peers(kClock, own, models);
   if (clock < 0.97 * others) {
     say(Cause::clock, sentenceOf(Cause::clock, clock, others));
-    const double heat = meanSince(device, kTemperature, from), usual = peers(kTemperature, &device);
+    const double heat = meanSince(device, kTemperature, from), usual = peers(kTemperature, own, models);
     if (heat > usual + 10) say(Cause::clock, format("%.0f °C, others %.0f", heat, usual));
-    const double power = meanSince(device, kPower, from), normal = peers(kPower, &device);
+    const double power = meanSince(device, kPower, from), normal = peers(kPower, own, models);
     if (power < 0.9 * normal || power > 1.1 * normal) say(Cause::clock, format("%.0f W, others %.0f", power, normal));
   }
   return out;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/rows/device_models.hpp"
 #include "analysis/rows/names.hpp"
 #include "tracesmith/model/cause.hpp"
 #include "tracesmith/trace/reader.hpp"
@@ -22,8 +23,8 @@ class Telemetry {
  public:
   static Result<Telemetry> load(const trace::Reader& reader, const Names& names);
   bool empty() const { return samples_.empty(); }
-  /// What sets this device apart from all others, from a time (raw clock of its node) on.
-  Finding explain(const std::string& node, int64_t device, int64_t from) const;
+  /// What sets this device apart from the others of its model, from a time (raw clock of its node) on.
+  Finding explain(const std::string& node, int64_t device, int64_t from, const DeviceModels& models) const;
 
  private:
   struct Sample {
@@ -36,8 +37,9 @@ class Telemetry {
     std::map<std::string, std::vector<Sample>> reasons;  // of throttling, by name
   };
   double meanSince(const Device& device, Kind kind, int64_t from) const;
-  double peers(Kind kind, const Device* except) const;
-  std::map<std::pair<std::string, int64_t>, Device> samples_;
+  using Key = std::pair<std::string, int64_t>;  // node, device
+  double peers(Kind kind, const Key& of, const DeviceModels& models) const;
+  std::map<Key, Device> samples_;
 };
 
 }  // namespace tracesmith::analysis

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/statistics.hpp"
 
@@ -64,20 +65,56 @@ Trend trendOfOne(const std::vector<double>& values, double noise) {
   return out;
 }
 
-std::vector<Trend> trendsOf(const Series& series, bool ratio) {
+namespace {
+
+/// A row that has nobody to be compared with, against what it was like before.
+Trend ownPast(std::vector<double> values, bool ratio) {
+  const double middle = median(values);
+  Trend out;
+  if (std::isnan(middle) || (ratio && middle <= 0)) return out;
+  for (double& v : values) v = ratio ? v / middle - 1 : v - middle;
+  const double noise = noiseOf({values});
+  const Trend found = trendOfOne(values, noise);
+  out.points = found.points;
+  if (!found.changed) return out;
+  double sums[2] = {}, counts[2] = {};
+  for (size_t c = 0; c < values.size(); ++c)
+    if (!std::isnan(values[c])) {
+      sums[c >= found.since] += values[c];
+      ++counts[c >= found.since];
+    }
+  const double before = sums[0] / counts[0], after = sums[1] / counts[1];
+  out = found;
+  out.excess = ratio ? (after - before) / (1 + before) : after - before;
+  out.sureness = (after - before) / (noise * std::sqrt(1 / counts[0] + 1 / counts[1]));
+  return out;
+}
+
+}  // namespace
+
+std::vector<Trend> trendsOf(const Series& series, bool ratio, const std::vector<uint32_t>& groups) {
   const size_t rows = series.rows.size(), columns = rows ? series.rows[0].size() : 0;
+  std::map<uint32_t, std::vector<size_t>> members;
+  for (size_t r = 0; r < rows; ++r) members[groups.empty() ? 0 : groups[r]].push_back(r);
   std::vector<std::vector<double>> excess(rows, std::vector<double>(columns, std::nan("")));
-  for (size_t c = 0; c < columns; ++c) {
-    std::vector<double> values;
-    for (const auto& row : series.rows) values.push_back(row[c]);
-    const double middle = median(values);
-    if (std::isnan(middle) || (ratio && middle <= 0)) continue;
-    for (size_t r = 0; r < rows; ++r)
-      excess[r][c] = ratio ? series.rows[r][c] / middle - 1 : series.rows[r][c] - middle;
-  }
+  for (const auto& [group, own] : members)
+    for (size_t c = 0; c < columns; ++c) {
+      std::vector<double> values;
+      for (size_t r : own) values.push_back(series.rows[r][c]);
+      const double middle = median(values);
+      for (size_t i = 0; i < own.size(); ++i) {
+        // Of two alike, half-way between them is not what is usual.
+        const double usual = own.size() == 2 ? values[1 - i] : middle;
+        if (std::isnan(usual) || (ratio && usual <= 0)) continue;
+        excess[own[i]][c] = ratio ? values[i] / usual - 1 : values[i] - usual;
+      }
+    }
   const double noise = noiseOf(excess);
   std::vector<Trend> out;
-  for (const auto& row : excess) out.push_back(trendOfOne(row, noise));
+  for (size_t r = 0; r < rows; ++r) {
+    const bool alone = members.size() > 1 && members[groups[r]].size() == 1;
+    out.push_back(alone ? ownPast(series.rows[r], ratio) : trendOfOne(excess[r], noise));
+  }
   return out;
 }
 

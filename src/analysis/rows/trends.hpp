@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace tracesmith::analysis {
@@ -20,9 +21,10 @@ struct Trend {
   size_t points = 0;
 };
 
-/// For each row: how far it lies above the median row, column by column. With `ratio` the values are relative (1.05 is
-/// 5 % more), else absolute parts.
-std::vector<Trend> trendsOf(const Series& series, bool ratio);
+/// For each row: how far it lies above the median row of its group, column by column; above the other one where there
+/// are two. With `ratio` the values are relative (1.05 is 5 % more), else absolute parts. `groups`: by row; empty: all
+/// rows are alike. A row without others of its group is held against its own past: only a change counts.
+std::vector<Trend> trendsOf(const Series& series, bool ratio, const std::vector<uint32_t>& groups = {});
 /// One series against its own past: only a change counts.
 Trend trendOfOne(const std::vector<double>& values, double noise);
 /// Usual deviation of a value from the mean of its row.

@@ -8,6 +8,7 @@
 #include "analysis/hta/hta.hpp"
 #include "analysis/rows/each_row.hpp"
 #include "analysis/verdict/job_data.hpp"
+#include "analysis/verdict/job_time.hpp"
 #include "analysis/verdict/unfinished.hpp"
 #include "base/count.hpp"
 #include "base/statistics.hpp"
@@ -27,7 +28,8 @@ class Analyzer {
  public:
   Analyzer(const Reader& reader, const AnalyzeOptions& options) : reader_(reader), options_(options) {}
 
-  Result<Analysis> run() {
+  /// `times`: only what findJobTime fills.
+  Result<Analysis> run(bool times = false) {
     model::CommRules rules;
     if (!options_.comm_rules.empty()) TS_TRY(rules.addFile(options_.comm_rules));
     Result<Names> names = Names::load(reader_);
@@ -35,9 +37,15 @@ class Analyzer {
     names_ = &*names;
     Result<TraceSteps> steps = TraceSteps::load(reader_, *names, options_.marks);
     if (!steps) return steps.status();
-    std::future<KernelReference> reference =
-        std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
-                   [&] { return KernelReference::sample(reader_, *names); });
+    Result<DeviceModels> models = DeviceModels::load(reader_, *names);
+    if (!models) return models.status();
+    job_.models = std::move(*models);
+    auto sample = [&] {
+      return std::async(threadsOf(options_.threads) > 1 ? std::launch::async : std::launch::deferred,
+                        [&] { return KernelReference::sample(reader_, *names, job_.models); });
+    };
+    std::future<KernelReference> reference;
+    if (!job_.models.several()) reference = sample();
     Result<PartTable> table = loadParts(reader_, *names);
     if (!table) return table.status();
     job_.table = std::move(*table);
@@ -73,6 +81,7 @@ class Analyzer {
     if (!telemetry) return telemetry.status();
     job_.telemetry = std::move(*telemetry);
     TS_TRY(sideTables());
+    if (!reference.valid()) reference = sample();  // now it is known who has which
     const KernelReference usual = reference.get();
     TS_TRY(eachEvent(*steps, usual, rules));
     source_ = steps->source;
@@ -100,6 +109,7 @@ class Analyzer {
     if (job_.step_ns > 0)
       if (const auto by_job = sync::recordingSpan(reader_, job_.clocks))  // its clocks may be others than the trace's
         out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
+    if (times) return std::move(out_);
     TS_TRY(blame());
     collectives();
     findTraffic(job_, *names_, out_);
@@ -138,12 +148,13 @@ class Analyzer {
                                    job_.device_of[row.rank] = row.local_rank;
                                }));
     for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
-    std::map<std::string, std::set<int64_t>> gpus;  // by node
-    TS_TRY(eachRow<DeviceRow>(reader_, *names_, {devices::node, devices::device},
-                              [&](const DeviceRow& row, auto&&) { gpus[text(row.node)].insert(row.device); }));
     std::map<std::string, size_t> ranks;
     for (const auto& [process, range] : job_.table.of_process) ++ranks[job_.nodeOf(process)];
-    for (const auto& [node, count] : ranks) job_.gpus_shared |= gpus.contains(node) && count > gpus[node].size();
+    for (const auto& [node, count] : ranks) {
+      const size_t gpus = job_.models.gpusOf(node);
+      job_.gpus_shared |= gpus > 0 && count > gpus;
+    }
+    for (const auto& [process, device] : job_.device_of) job_.models.place(process, job_.nodeOf(process), device);
     return {};
   }
 
@@ -152,13 +163,16 @@ class Analyzer {
     Result<Coverage> coverage = Coverage::load(reader_, *names_);
     if (!coverage) return coverage.status();
     FigureContext context(*names_, steps, reference, rules);
+    context.models = &job_.models;
     if (!coverage->whole()) {
       context.coverage = &*coverage;
       out_.notes.push_back(
           "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
           "in which it was");
     }
-    context.host_only = job_.host_only = !hasDeviceWork(reader_);
+    const WorkPlace place = workPlaceOf(reader_, *names_);
+    context.host_only = job_.host_only = place == WorkPlace::host;
+    context.device_lost = job_.device_lost = place == WorkPlace::lost;
     HtaAnalysis hta(*names_, steps, context.coverage);
     RankRowsOptions options;
     options.threads = options_.threads;
@@ -178,7 +192,9 @@ class Analyzer {
       std::lock_guard lock(mutex);
       recognised_.insert(recognised_.end(), figures.recognised.begin(), figures.recognised.end());
       figures.recognised = {};
-      if (!rows.device.empty() || !parts.empty() || !rows.work.empty()) job_.ranks.push_back(std::move(figures));
+      const bool called = job_.device_lost && !rows.calls.empty();
+      if (!rows.device.empty() || !parts.empty() || !rows.work.empty() || called)
+        job_.ranks.push_back(std::move(figures));
     };
     TS_TRY(eachRank(reader_, *names_, options, visit));
     std::sort(job_.ranks.begin(), job_.ranks.end(),
@@ -236,6 +252,8 @@ class Analyzer {
   }
 
   Status blame() {
+    findStages(job_);
+    job_.mixed = findMixed(job_);
     roots_ = rootsOf(job_);
     const std::vector<RankEvidence> evidence = rankEvidence(job_);
     out_.blame = blameRanks(job_, evidence, roots_);
@@ -296,6 +314,9 @@ class Analyzer {
           " collectives contradict the clocks (a rank left before the last one arrived) and were left out");
     if (out_.unmatched > 0)
       add(std::to_string(out_.unmatched) + " parts of collectives have ids that do not match and were left out");
+    if (job_.device_lost)
+      add("hosts launched kernels, but no kernel is in the trace: it was cut short, or the GPU was not recorded; where "
+          "the time goes is unknown");
     if (job_.table.parts.empty()) add("cannot tell who waited: the trace has no collectives");
     static constexpr const char* kMark =
         "mark them in the training loop, with torch.cuda.nvtx.range_push(f\"step {i}\") and range_pop(), or with "
@@ -314,6 +335,9 @@ class Analyzer {
       add(std::string("no training steps are marked: the whole trace counts as one step, so when a problem started is "
                       "unknown; ") +
           kMark);
+    if (job_.mixed)
+      out_.notes.push_back("GPUs of different models take part: a rank is compared with ranks on the same model" +
+                           std::string(job_.mixed->alone ? "; one without any is held against its own past" : ""));
     if (job_.gpus_shared)
       out_.notes.push_back(
           "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
@@ -350,6 +374,12 @@ Result<Analysis> analyze(const Reader& reader, const AnalyzeOptions& options) {
   Result<Analysis> result = Analyzer(reader, options).run();
   if (result) result->simulated = trace::isSimulated(reader);
   return result;
+}
+
+Result<Analysis> findJobTime(const Reader& reader) {
+  AnalyzeOptions options;
+  options.hta = false;
+  return Analyzer(reader, options).run(true);
 }
 
 }  // namespace tracesmith::analysis

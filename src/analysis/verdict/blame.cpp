@@ -116,6 +116,8 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
   }
   const bool pipeline = std::any_of(job.table.instances.begin(), job.table.instances.end(),
                                     [](const Instance& in) { return in.op == OpKind::send || in.op == OpKind::recv; });
+  std::map<uint32_t, size_t> of_model;
+  for (const RankFigures& r : job.ranks) ++of_model[job.models.of(r.process)];
   std::vector<Blame> out;
   const int64_t bound = job.table.domains.size() < 2 ? 0 : worstBound(job.clocks);  // one clock is never off itself
   for (size_t r = 0; r < job.ranks.size(); ++r) {
@@ -137,7 +139,7 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
       b.slowdown = 1 + e.excess;
       b.confidence = 1 - std::exp(-e.sureness / 6);
       // Two or three ranks have no majority that says what is normal.
-      if (job.ranks.size() < 4) b.confidence *= 0.7;
+      if (of_model[job.models.of(process)] < 4) b.confidence *= 0.7;
       if (!job.clocks_known) b.confidence *= 0.8;
       if (s.size > 0) b.confidence *= 0.5 + 0.5 * s.present / s.size;
       if (auto lost = job.lost.find(process); lost != job.lost.end() && lost->second > 0) b.confidence *= 0.8;
@@ -146,6 +148,10 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
       const double mean_wait_ns = 1000 * s.cost / static_cast<double>(s.count);
       b.evidence = "last to arrive in " + std::to_string(s.count) + " collectives; its own work does not explain it";
       if (pipeline) b.evidence += ": stages of a pipeline wait for each other by design";
+      if (job.mixed && std::find(job.mixed->slow.begin(), job.mixed->slow.end(), b.rank) != job.mixed->slow.end()) {
+        b.cause = Cause::mixed_devices;
+        b.evidence = "its GPU is of a slower model (" + job.mixed->slow_model + ")";
+      }
       b.confidence = !job.clocks_known || static_cast<double>(bound) > mean_wait_ns ? 0.1 : 0.3;
     }
     if (e.significant && (e.cause == Cause::compute || e.cause == Cause::jitter)) {
@@ -154,7 +160,7 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
       for (const StepFigures& f : job.ranks[r].steps)
         if (e.since_step != kNull && f.step == e.since_step) from = f.ts;
       if (device != job.device_of.end()) {
-        const Finding finding = job.telemetry.explain(b.node, device->second, from);
+        const Finding finding = job.telemetry.explain(b.node, device->second, from, job.models);
         if (!finding.sentence.empty()) b.evidence += "; " + finding.sentence;
         if (finding.cause) b.cause = *finding.cause;
       }

@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <set>
 
+#include "analysis/rows/each_row.hpp"
 #include "analysis/rows/names.hpp"
 #include "analysis/rows/rank_rows.hpp"
+#include "analysis/rows/trace_steps.hpp"
 #include "analysis/verdict/diff_setting.hpp"
 #include "base/text.hpp"
 
@@ -24,7 +26,8 @@ struct Total {
   double count = 0, us = 0;
 };
 
-/// Counts and times by name: of the whole trace, and of one step of one rank.
+/// Counts and times by name: of the whole trace but for what comes before its first marked step and after its last one,
+/// and of one step of one rank.
 struct NameTotals {
   std::map<std::pair<bool, std::string>, Total> all, one;
   int64_t rank = kNull, step = kNull;
@@ -34,6 +37,12 @@ struct NameTotals {
 Result<NameTotals> totalsOf(const Reader& reader, const DiffOptions& options) {
   Result<Names> names = Names::load(reader);
   if (!names) return names.status();
+  Result<TraceSteps> marked = TraceSteps::load(reader, *names);
+  if (!marked) return marked.status();
+  auto counted = [&](int64_t process, int64_t at) {
+    const std::vector<RankStep>& steps = marked->of(process);
+    return steps.empty() || (at >= steps.front().ts && at < steps.back().end);
+  };
   NameTotals out;
   const std::vector<const Block*> blocks = reader.blocks(tableOf<EventRow>());
   // The first rank and step are known from the zones alone.
@@ -48,15 +57,16 @@ Result<NameTotals> totalsOf(const Reader& reader, const DiffOptions& options) {
   std::vector<Total> all[2] = {std::vector<Total>(names->size()), std::vector<Total>(names->size())};
   std::vector<Total> one[2] = {all[0], all[0]};
   BlockDecoder decoder(reader);
-  ColumnData type, name, dur, rank, step, stream;
+  ColumnData ts, type, name, dur, rank, pid, step, stream;
   for (const Block* block : blocks) {
-    if (!decoder.decode(*block, events::type, type) || !decoder.decode(*block, events::name, name) ||
+    if (!decoder.decode(*block, events::ts, ts) || !decoder.decode(*block, events::pid, pid) ||
+        !decoder.decode(*block, events::type, type) || !decoder.decode(*block, events::name, name) ||
         !decoder.decode(*block, events::dur, dur) || !decoder.decode(*block, events::rank, rank) ||
         !decoder.decode(*block, events::step, step) || !decoder.decode(*block, events::stream, stream))
       continue;
     const std::vector<uint32_t>& numbers = names->stream(block->stream);
     for (uint32_t r = 0; r < block->rows; ++r) {
-      if (!dur.valid(r) || !name.valid(r) || name.data<uint32_t>()[r] >= numbers.size()) continue;
+      if (!ts.valid(r) || !dur.valid(r) || !name.valid(r) || name.data<uint32_t>()[r] >= numbers.size()) continue;
       const auto kind = static_cast<EventType>(std::min<int>(type.data<uint8_t>()[r], kEventTypes - 1));
       const bool device = stream.valid(r) && kind != EventType::gpu_annotation;
       const uint32_t number = numbers[name.data<uint32_t>()[r]];
@@ -67,7 +77,8 @@ Result<NameTotals> totalsOf(const Reader& reader, const DiffOptions& options) {
         ++t.count;
         t.us += us;
       };
-      add(all[device][number]);
+      const int64_t process = processOf(own_rank, pid.valid(r) ? pid.data<int64_t>()[r] : kNull);
+      if (counted(process, ts.data<int64_t>()[r])) add(all[device][number]);
       if (own_rank == out.rank && own_step == out.step && kind != EventType::gpu_annotation) add(one[device][number]);
       if (own_rank != kNull) out.ranks.insert(own_rank);
       if (own_step != kNull) out.steps.insert(own_step);
@@ -253,6 +264,8 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
     out.after_step_us = out.parts.front().after_us;
   }
 
+  out.before_startup_us = first->startup_us;
+  out.after_startup_us = second->startup_us;
   // Rows have the numbers of marked steps only. Where steps were found, the analysis has counted what is in them.
   for (auto [whole, totals] : {std::pair(&*first, &*before), std::pair(&*second, &*after)}) {
     if (whole->steps.empty() || whole->steps_by == "marks") continue;
@@ -315,6 +328,8 @@ std::string toJson(const Diff& d, const std::string& a, const std::string& b) {
   w.beginObject().field("a", a).field("b", b).field("verdict", d.verdict);
   real("before_step_us", d.before_step_us);
   real("after_step_us", d.after_step_us);
+  real("before_startup_us", d.before_startup_us);
+  real("after_startup_us", d.after_startup_us);
   w.field("per_step", d.per_step);
   for (const auto& [key, texts] : {std::pair("differs", &d.differs), std::pair("unknowns", &d.unknowns)}) {
     w.key(key).beginArray();

@@ -7,11 +7,22 @@
 #include <vector>
 
 #include "analysis/collectives/collective_parts.hpp"
+#include "analysis/rows/device_models.hpp"
 #include "analysis/rows/telemetry.hpp"
 #include "analysis/verdict/rank_figures.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 
 namespace tracesmith::analysis {
+
+/// GPUs of different models in one job, the slowest of which set the pace.
+struct MixedDevices {
+  std::vector<int64_t> slow;  ///< ranks on the slowest model
+  std::string slow_model, other_models;
+  double factor = 1;                                       ///< how many times as long they compute
+  double balanced_pct = kUnknown, without_pct = kUnknown;  ///< of the job's time that would be saved
+  bool alone = false;                                      ///< one rank: nobody on its model to compare it with
+  double measured_ratio = kUnknown;                        ///< what `bench` says the factor may be
+};
 
 struct JobData {
   PartTable table;                 ///< in reference time
@@ -20,13 +31,19 @@ struct JobData {
   sync::Clocks clocks;             ///< by clock domain
   Telemetry telemetry;
   std::map<int64_t, int64_t> device_of;  ///< by process
-  std::map<int64_t, uint64_t> lost;      ///< records lost, by process
-  bool clocks_known = true;              ///< every domain has a clock
-  bool host_only = false;                ///< nothing ran on a device
-  bool gpus_shared = false;              ///< a node has more ranks than GPUs
-  int64_t start = 0, end = 0;            ///< reference clock
-  DeviceWork work;                       ///< of all ranks, in the steps
-  double step_ns = 0;                    ///< median step of the median rank; 0: no steps
+  DeviceModels models;
+  /// By process: ranks with the same number have the same part of a pipeline; empty where there is none.
+  std::map<int64_t, uint32_t> stage_of;
+  std::optional<MixedDevices> mixed;
+  std::map<int64_t, std::vector<int64_t>> together;  ///< by rank: all of its stage, where that is slow as a whole
+  std::map<int64_t, uint64_t> lost;                  ///< records lost, by process
+  bool clocks_known = true;                          ///< every domain has a clock
+  bool host_only = false;                            ///< nothing ran on a device
+  bool device_lost = false;                          ///< something did, but the trace has none of it
+  bool gpus_shared = false;                          ///< a node has more ranks than GPUs
+  int64_t start = 0, end = 0;                        ///< reference clock
+  DeviceWork work;                                   ///< of all ranks, in the steps
+  double step_ns = 0;                                ///< median step of the median rank; 0: no steps
   /// What ranks, and links by their group, cost nothing now and would cost once what costs most is well, % of the
   /// job's time.
   std::map<int64_t, double> hidden_ranks;
@@ -35,6 +52,10 @@ struct JobData {
   std::string nodeOf(int64_t process) const {
     auto it = table.node_of.find(process);
     return it == table.node_of.end() ? "" : it->second;
+  }
+  uint32_t stageOf(int64_t process) const {
+    auto it = stage_of.find(process);
+    return it == stage_of.end() ? 0 : it->second;
   }
   int64_t rankOf(int64_t process) const { return process >= 0 ? process : trace::kNull; }
 };
@@ -47,8 +68,23 @@ struct RankEvidence {
   double sureness = 0;  ///< standard errors
   bool significant = false;
   int64_t since_step = trace::kNull;
+  std::vector<size_t> together;  ///< ranks, by index: all of a pipeline's stage; empty: this one alone
 };
 std::vector<RankEvidence> rankEvidence(const JobData& job);
+
+/// Which ranks have the same part of a pipeline: they share communicators in which nobody sends anything on.
+void findStages(JobData& job);
+/// By rank: a number that ranks share which can be compared: on the same model of GPU and, if asked for and if there
+/// are several, of the same stage of a pipeline.
+std::vector<uint32_t> alike(const JobData& job, bool by_stage);
+/// How long a rank computes in a step, ns; NaN: not known.
+double computeOf(const RankFigures& rank);
+/// The same, usual for ranks on this model.
+double usualCompute(const JobData& job, uint32_t model);
+/// Whether GPUs of a slower model hold up the others. Says nothing yet of what that costs.
+std::optional<MixedDevices> findMixed(const JobData& job);
+/// "rank 3", "ranks 4 to 7", "ranks 1, 5, 8 and 3 more".
+std::string ranksText(std::vector<int64_t> ranks);
 
 /// One entry per rank: those whose own work explains it first, then by cost. `roots`: by instance, the process blamed
 /// for it, or INT32_MIN.
@@ -98,6 +134,10 @@ DeviceWork deviceWork(const std::vector<RankFigures>& ranks);
 /// The kernels that take most time.
 std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm,
                                          size_t most);
+/// "9.5 %", "95 %".
+std::string percent(double value);
+/// ": the GPU computes for 41 % of the time, …"; empty: not known.
+std::string whereTimeGoes(const JobData& job, const Analysis& a);
 /// What the job loses most time with, whoever waits for whom; `busy` where that is little. `text`: where the time goes.
 struct OwnLoss {
   Cause cause = Cause::unknown;

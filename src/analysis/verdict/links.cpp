@@ -28,6 +28,7 @@ struct Class {
   int64_t bytes;
   int32_t size;
   size_t domains;
+  size_t models;  // which of GPUs take part, as a number
   auto operator<=>(const Class&) const = default;
 };
 
@@ -57,6 +58,7 @@ double latencyOf(const std::vector<std::pair<double, double>>& points) {
 struct CommStats {
   std::map<Class, std::vector<double>> transfers;
   std::set<uint32_t> domains;
+  size_t models = 0;
 };
 
 }  // namespace
@@ -64,10 +66,17 @@ struct CommStats {
 std::vector<LinkEvidence> findLinks(const JobData& job) {
   const PartTable& t = job.table;
   std::vector<CommStats> stats(t.comms.size());
-  for (size_t c = 0; c < t.comms.size(); ++c)
-    for (int32_t process : t.comms[c].members) stats[c].domains.insert(t.domain_of.at(process));
+  std::map<std::set<uint32_t>, size_t> mixtures;
+  for (size_t c = 0; c < t.comms.size(); ++c) {
+    std::set<uint32_t> models;
+    for (int32_t process : t.comms[c].members) {
+      stats[c].domains.insert(t.domain_of.at(process));
+      models.insert(job.models.of(process));
+    }
+    stats[c].models = mixtures.try_emplace(std::move(models), mixtures.size()).first->second;
+  }
   auto classOf = [&](const Instance& in) {
-    return Class{in.op, in.bytes, in.group_size, stats[in.comm].domains.size()};
+    return Class{in.op, in.bytes, in.group_size, stats[in.comm].domains.size(), stats[in.comm].models};
   };
   // A transfer can be told where the last arrival is seen and the clocks allow it.
   auto usable = [&](const Instance& in) {

@@ -12,13 +12,41 @@ namespace {
 
 constexpr double kLeastLossPct = 20;  // of the job's time: a device that loses less is busy
 
+/// Of all steps and ranks, µs.
+struct Shares {
+  double wall = 0, idle = 0, compute = 0, comm = 0, copies = 0, data = 0;
+  explicit Shares(const std::vector<Breakdown>& breakdown) {
+    for (const Breakdown& b : breakdown) {
+      wall += b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;
+      idle += b.idle_us;
+      compute += b.compute_us;
+      comm += b.exposed_comm_us;
+      copies += b.copy_us;
+      data += b.data_us - b.copy_us;
+    }
+  }
+  double part(double us) const { return 100 * us / wall; }
+};
+
+}  // namespace
+
 std::string percent(double value) {
   char buffer[40];
   std::snprintf(buffer, sizeof buffer, value >= 10 ? "%.0f %%" : "%.1f %%", value);
   return buffer;
 }
 
-}  // namespace
+std::string whereTimeGoes(const JobData& job, const Analysis& a) {
+  const Shares s(a.breakdown);
+  if (s.wall <= 0) return "";
+  auto part = [&](double us) { return percent(s.part(us)); };
+  if (job.host_only && s.compute == 0)
+    return ": the host communicates for " + part(s.comm) + " of the time; what it computes is not in the trace";
+  return (job.host_only ? ": the host computes for " : ": the GPU computes for ") + part(s.compute) +
+         " of the time, only communicates for " + part(s.comm) +
+         (job.host_only ? ", waits for data for " : ", copies or waits for data for ") + part(s.copies + s.data) +
+         ", is idle for " + part(s.idle);
+}
 
 DeviceWork deviceWork(const std::vector<RankFigures>& ranks) {
   DeviceWork out;
@@ -64,15 +92,7 @@ std::vector<KernelResult> largestKernels(const JobData& job, const Names& names,
 
 std::optional<OwnLoss> ownLoss(const JobData& job, const Analysis& a) {
   if (job.host_only) return {};  // about a GPU
-  double wall = 0, idle = 0, compute = 0, comm = 0, copies = 0, data = 0;
-  for (const Breakdown& b : a.breakdown) {
-    wall += b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;
-    idle += b.idle_us;
-    compute += b.compute_us;
-    comm += b.exposed_comm_us;
-    copies += b.copy_us;
-    data += b.data_us - b.copy_us;
-  }
+  const Shares s(a.breakdown);
   uint64_t kernels = 0;
   double kernel_us = 0;
   const DeviceWork& work = job.work;
@@ -81,23 +101,22 @@ std::optional<OwnLoss> ownLoss(const JobData& job, const Analysis& a) {
     kernels += sum.count;
     kernel_us += static_cast<double>(sum.ns) / 1000;
   }
-  if (wall <= 0 || kernels == 0) return {};
-  auto part = [&](double us) { return 100 * us / wall; };
+  if (s.wall <= 0 || kernels == 0) return {};
   OwnLoss out;
-  const double most = std::max({idle, comm, copies, data});
-  out.pct = part(most);
+  const double most = std::max({s.idle, s.comm, s.copies, s.data});
+  out.pct = s.part(most);
   if (out.pct < kLeastLossPct) {
     out.cause = Cause::busy;
-    out.text = "the GPU " + sentenceOf(Cause::busy, part(compute));
+    out.text = "the GPU " + sentenceOf(Cause::busy, s.part(s.compute));
     if (!a.kernels.empty())
       out.text += "; the largest kernel takes " + percent(a.kernels[0].share_pct) + " of the time of all kernels";
-  } else if (most == data) {
+  } else if (most == s.data) {
     out.cause = Cause::data_loading;
     out.text = percent(out.pct) + " of the time the GPU waits for the data loader";
-  } else if (most == comm) {
+  } else if (most == s.comm) {
     out.cause = Cause::communication;
     out.text = "the GPU " + sentenceOf(Cause::communication, out.pct);
-  } else if (most == copies) {
+  } else if (most == s.copies) {
     out.cause = Cause::copies;
     out.text = "the GPU " + sentenceOf(Cause::copies, out.pct);
   } else {
@@ -106,7 +125,7 @@ std::optional<OwnLoss> ownLoss(const JobData& job, const Analysis& a) {
     out.cause = launches ? Cause::launch_bound : Cause::host;
     out.text = "the GPU is idle for " + percent(out.pct) + " of the time: ";
     if (launches)
-      out.text += sentenceOf(Cause::launch_bound, kernel_us / count, wall / count);
+      out.text += sentenceOf(Cause::launch_bound, kernel_us / count, s.wall / count);
     else
       out.text += "its host launches nothing in " + counted(gaps.long_count, "pause") + " of " +
                   humanNs(static_cast<double>(gaps.long_ns) / static_cast<double>(gaps.long_count)) + " on average";

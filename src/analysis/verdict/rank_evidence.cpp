@@ -151,6 +151,88 @@ std::string pauseText(const JobData& job, const Pauses& p) {
 
 }  // namespace
 
+namespace {
+
+/// A GPU of a slower model than all others is not idle more often by design, so its host can be compared with theirs.
+std::vector<uint32_t> alikeHosts(const JobData& job, std::vector<uint32_t> groups) {
+  if (!job.mixed || !job.mixed->alone) return groups;
+  std::map<uint32_t, size_t> sizes;
+  for (uint32_t g : groups) ++sizes[g];
+  const uint32_t largest = std::max_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
+                             return a.second < b.second;
+                           })->first;
+  for (size_t r = 0; r < groups.size(); ++r)
+    if (job.rankOf(job.ranks[r].process) == job.mixed->slow[0]) groups[r] = largest;
+  return groups;
+}
+
+/// The rank that is alone on its model: slower than what was measured of the two models explains.
+void besideItsCapability(const JobData& job, std::vector<RankEvidence>& out) {
+  constexpr double kLeast = 0.25;  // models differ by kernel: what was measured is a bound, and not a sharp one
+  if (!job.mixed || !job.mixed->alone) return;
+  const MixedDevices& m = *job.mixed;
+  for (size_t r = 0; r < out.size(); ++r) {
+    if (job.rankOf(job.ranks[r].process) != m.slow[0] || out[r].significant) continue;
+    const double excess = m.factor / m.measured_ratio - 1;
+    if (!(excess >= kLeast)) continue;  // also where nothing was measured
+    char text[200];
+    std::snprintf(text, sizeof text,
+                  "it computes %.1f × as long as the others, and what was measured of its GPU (%s) explains %.1f ×",
+                  m.factor, m.slow_model.c_str(), m.measured_ratio);
+    out[r].cause = Cause::compute;
+    out[r].sentence = text;
+    out[r].excess = excess;
+    out[r].sureness = kSure;
+    out[r].significant = true;
+  }
+}
+
+/// A stage of a pipeline all ranks of which compute longer than those of the other stages.
+void slowStages(const JobData& job, const Series& load, std::vector<RankEvidence>& out) {
+  std::map<uint32_t, std::vector<size_t>> stages;
+  for (size_t r = 0; r < job.ranks.size(); ++r) stages[job.stageOf(job.ranks[r].process)].push_back(r);
+  if (stages.size() < 2) return;
+  Series series;
+  std::vector<uint32_t> models;
+  std::vector<const std::vector<size_t>*> members;
+  for (const auto& [stage, ranks] : stages) {
+    if (ranks.size() < 2) return;  // single ranks were compared with each other
+    std::vector<double> row;
+    for (size_t c = 0; c < job.steps.size(); ++c) {
+      std::vector<double> values;
+      for (size_t r : ranks) values.push_back(load.rows[r][c]);
+      row.push_back(median(std::move(values)));
+    }
+    series.rows.push_back(std::move(row));
+    models.push_back(job.models.of(job.ranks[ranks[0]].process));
+    members.push_back(&ranks);
+  }
+  const std::vector<Trend> trends = trendsOf(series, true, models);
+  for (size_t s = 0; s < trends.size(); ++s) {
+    const Trend& t = trends[s];
+    const std::vector<size_t>& own = *members[s];
+    if (std::all_of(own.begin(), own.end(),
+                    [&](size_t r) { return out[r].significant && out[r].cause == out[own[0]].cause; })) {
+      for (size_t r : own) out[r].together = own;
+      continue;
+    }
+    if (t.excess < kLeastWork || t.sureness < kSure || t.points < 3) continue;
+    // A rank that makes the others of its stage wait is the one to name.
+    if (std::any_of(own.begin(), own.end(), [&](size_t r) { return out[r].significant; })) continue;
+    for (size_t r : own) {
+      out[r].cause = Cause::slow_stage;
+      out[r].sentence = sentenceOf(Cause::slow_stage, 1 + t.excess);
+      out[r].excess = t.excess;
+      out[r].sureness = t.sureness;
+      out[r].significant = true;
+      out[r].together = own;
+      if (t.changed) out[r].since_step = job.steps[t.since];
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<RankEvidence> rankEvidence(const JobData& job) {
   std::vector<RankEvidence> out(job.ranks.size());
   if (job.ranks.empty()) return out;
@@ -166,8 +248,11 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
   const Series data = seriesOf(job, [&](const StepFigures& f) { return part(f.data_ns, f); });
   const Series load = seriesOf(
       job, [](const StepFigures& f) { return f.computeNs() > 0 ? static_cast<double>(f.computeNs()) : kUnknown; });
-  const std::vector<Trend> compute = trendsOf(ratios, true), host = trendsOf(late, false),
-                           loader = trendsOf(data, false), work = trendsOf(load, true);
+  // Kernels of one name and shape are the same work in every stage of a pipeline; how many there are, is not.
+  const std::vector<uint32_t> by_model = alike(job, false), by_stage = alike(job, true);
+  const std::vector<uint32_t> hosts = alikeHosts(job, by_stage);
+  const std::vector<Trend> compute = trendsOf(ratios, true, by_model), host = trendsOf(late, false, hosts),
+                           loader = trendsOf(data, false, hosts), work = trendsOf(load, true, by_stage);
   for (size_t r = 0; r < out.size(); ++r) {
     RankEvidence& e = out[r];
     const bool slow = compute[r].excess >= kLeastCompute && compute[r].sureness >= kSure;
@@ -203,6 +288,8 @@ std::vector<RankEvidence> rankEvidence(const JobData& job) {
       e.sentence = pauseText(job, p);
     }
   }
+  besideItsCapability(job, out);
+  slowStages(job, load, out);
   return out;
 }
 

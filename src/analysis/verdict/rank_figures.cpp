@@ -63,6 +63,7 @@ class Figures {
         rows_(rows),
         launches_(launches),
         parts_(parts),
+        model_(context.models ? context.models->of(rows.process) : 0),
         timeline_(rows.ranges, context.phases),
         sums_(context.names.size()) {
     for (const Part& p : parts)
@@ -183,8 +184,8 @@ class Figures {
       const Phase phase = phaseOf(launch);
       unions_[phase < Phase::data ? static_cast<int>(phase) : static_cast<int>(kOther)].add(e.ts, e.end);
       if (f)
-        if (const KernelReference::Mean* usual = c_.reference.of(e.name, e.shape)) {
-          if (usual->several || c_.reference.alone()) {
+        if (const KernelReference::Mean* usual = c_.reference.of(e.name, e.shape, model_)) {
+          if (usual->several || c_.reference.alone(model_)) {
             f->actual_ns += static_cast<double>(e.end - e.ts);
             f->expected_ns += usual->mean;
           } else {
@@ -221,6 +222,7 @@ class Figures {
   }
 
   int64_t missing(int64_t from, int64_t to) const {
+    if (c_.device_lost) return to - from;
     return c_.coverage ? c_.coverage->missing(rows_.process, from, to) : 0;
   }
 
@@ -373,6 +375,7 @@ class Figures {
   const RankRows& rows_;
   const Launches& launches_;
   std::span<Part> parts_;
+  uint32_t model_;  // of its GPU
   PhaseTimeline timeline_;
   std::optional<LaunchOrder> order_;
   std::vector<Phase> by_thread_;  // by call; empty: threads do not tell

@@ -35,7 +35,7 @@ struct StepFigures {
   double actual_ns = 0, expected_ns = 0;  ///< computation kernels, and what they take as a rule
   double own_ns = 0;                      ///< kernels that no other rank launches in this shape
   /// Enough of it was recorded to say where its time went.
-  bool known() const { return step == trace::kNull || 2 * missing_ns <= end - ts; }
+  bool known() const { return step == trace::kNull ? missing_ns < end - ts : 2 * missing_ns <= end - ts; }
   int64_t computeNs() const { return phase_ns[0] + phase_ns[1] + phase_ns[2] + other_ns; }
 };
 
@@ -76,6 +76,7 @@ struct FigureContext {
   const Names& names;
   const TraceSteps& steps;
   const KernelReference& reference;
+  const DeviceModels* models = nullptr;       ///< nullptr: all ranks run on the same
   const Coverage* coverage = nullptr;         ///< nullptr: everything was recorded
   std::vector<Phase> phases;                  ///< by name
   std::vector<Pause> pauses;                  ///< by name
@@ -85,6 +86,7 @@ struct FigureContext {
   std::vector<const model::CommRule*> rules;  ///< by name: nullptr: not communication
   std::vector<uint8_t> host_calls;            ///< by name: communication of the host, or a call of it
   bool host_only = false;                     ///< nothing ran on a device: the host's operators are the work
+  bool device_lost = false;                   ///< something did, but none of it is in the trace
   FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference,
                 const model::CommRules& rules);
 };

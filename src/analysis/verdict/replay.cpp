@@ -34,17 +34,27 @@ Replay::Replay(const JobData& job) : job_(job), slot_of_(job.table.parts.size())
 }
 
 /// The ranks of a collective went on together after what they last waited for: what one of them then did longer than
-/// the others made it late. Stages of a pipeline have no such others.
+/// the others made it late. Stages of a pipeline have no such others, and nor has a rank on a GPU of another model.
 void Replay::compareWithPeers() {
   std::vector<double> others;
+  std::vector<std::pair<uint32_t, uint32_t>> kinds;  // by process: model, stage
+  for (const Process& p : processes_) kinds.emplace_back(job_.models.of(p.process), job_.stageOf(p.process));
   for (const Instance& in : job_.table.instances) {
     if (!endsTogether(in.op) || in.count < 2) continue;
     for (uint32_t k = 0; k < in.count; ++k) {
-      others.clear();
-      for (uint32_t o = 0; o < in.count; ++o)
-        if (o != k) others.push_back(slots_[in.first + o].least_ns);
       Slot& s = slots_[in.first + k];
-      s.early_ns = std::clamp(s.least_ns - median(others), 0.0, s.least_ns);
+      const auto& kind = kinds[s.process];
+      for (const bool same_stage : {true, false}) {
+        others.clear();
+        for (uint32_t o = 0; o < in.count; ++o) {
+          const auto& other = kinds[slots_[in.first + o].process];
+          if (o != k && other.first == kind.first && (!same_stage || other.second == kind.second))
+            others.push_back(slots_[in.first + o].least_ns);
+        }
+        if (!others.empty()) break;
+      }
+      s.alone = others.empty();
+      if (!s.alone) s.early_ns = std::clamp(s.least_ns - median(others), 0.0, s.least_ns);
     }
   }
 }
@@ -102,7 +112,7 @@ double Replay::run(const Change& change) const {
   std::vector<double> ends(slots_.size(), 0);
   struct Own {
     bool changed = false;
-    double work = 1, late = 0;
+    double work = 1, late = 0, pace = 1;
   };
   std::vector<Own> owns;
   std::vector<double> reached(processes_.size(), 0);
@@ -110,6 +120,8 @@ double Replay::run(const Change& change) const {
     Own& own = owns.emplace_back();
     if (auto it = change.work.find(static_cast<int32_t>(p.process)); it != change.work.end())
       own = {true, it->second, 0};
+    if (auto it = change.pace.find(static_cast<int32_t>(p.process)); it != change.pace.end())
+      own = {false, it->second, 0, it->second};
     if (auto it = change.late.find(static_cast<int32_t>(p.process)); it != change.late.end())
       own = {true, 1, it->second};
   }
@@ -123,9 +135,10 @@ double Replay::run(const Change& change) const {
       const Slot& s = slots[k];
       const double from = s.anchor == UINT32_MAX ? processes_[s.process].begin_ns : ends[s.anchor];
       const Own& own = owns[s.process];
-      double arrival = from + s.least_ns;
-      if (own.changed && !pair) arrival -= s.early_ns;
-      if (own.changed && pair) arrival -= s.least_ns * (1 - own.work) + s.late_ns * own.late;
+      const bool compared = !pair && !s.alone;
+      double arrival = from + s.least_ns * own.pace;
+      if (own.changed && compared) arrival -= s.early_ns;
+      if (own.changed && !compared) arrival -= s.least_ns * (1 - own.work) + s.late_ns * own.late;
       if (s.queue != UINT32_MAX) arrival = std::max(arrival, ends[s.queue] + static_cast<double>(s.gap_ns));
       arrivals[k] = arrival;
       last = std::max(last, arrival);

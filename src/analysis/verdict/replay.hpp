@@ -13,11 +13,13 @@ namespace tracesmith::analysis {
 
 /// What is different from the job as it was.
 struct Change {
-  /// By process: it comes to every collective no later than the others, and between sends and receives, where it has no
-  /// others, its work takes this many times as long,
+  /// By process: it comes to every collective no later than the others it can be compared with, and where it has none
+  /// (between sends and receives, on a GPU of another model) its work takes this many times as long,
   std::map<int32_t, double> work;
   /// or this part of the time in which its host was late does not pass.
   std::map<int32_t, double> late;
+  /// or all its work takes this many times as long.
+  std::map<int32_t, double> pace;
   struct Transfer {
     double factor = 1;                  ///< transfers take this many times as long,
     int64_t since_step = trace::kNull;  ///< from this step on; kNull: all
@@ -46,6 +48,7 @@ class Replay {
     uint32_t kept : 1 = 0;      // it cannot leave before the last came
     double least_ns = 0;        // from the anchor until it was ready to start
     double late_ns = 0;         // of that, the host was late
+    uint32_t alone : 1 = 0;     // none of the others of its group is like it
     double early_ns = 0;        // so much less it would take if it had worked like the others of its group
     double transfer_ns = 0;     // after the last came; where nobody waits, from its own start
   };

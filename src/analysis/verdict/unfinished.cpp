@@ -39,6 +39,7 @@ struct Operation {
   int64_t last_enqueue = kNull;  // reference clock
   std::string last_node;         // of the one that came last
   int64_t last_process = kNull;
+  bool hidden = false;  // on some rank nobody knows whether it ended
 
   void add(const Part& p, int64_t enqueue, std::string_view node) {
     ranks.insert(p.process);
@@ -79,16 +80,22 @@ int64_t endOf(const Reader& reader, const Names& names, std::string_view node, i
 std::optional<Unfinished> findUnfinished(const Reader& reader, const Names& names, const JobData& job, int world_size) {
   const PartTable& table = job.table;
   std::map<Key, Operation> open;
+  std::map<Kind, int64_t> ended;  // the last number
   for (const OpenPart& o : table.open) {
     // Which send belongs to which receive not all traces say.
     if (isPair(o.part.op) && (o.part.peer < 0 || !table.by_pair.contains(o.part.comm))) continue;
+    if (o.hidden && o.part.correlation != kNull && o.part.op != OpKind::send) {
+      auto [last, fresh] = ended.try_emplace(kindOf(o.part), o.part.seq);
+      if (!fresh) last->second = std::max(last->second, o.part.seq);
+    }
     Operation& operation = open[{kindOf(o.part), o.part.seq}];
     operation.op = o.op;
+    operation.hidden |= o.hidden;
     const sync::ClockTable& clock = clockOf(job.clocks, table.domain(o.part.process));
     operation.add(o.part, o.part.enqueue == kNull ? kNull : clock.toReference(o.part.enqueue), names.text(o.node));
   }
   if (open.empty()) return {};
-  std::map<Kind, int64_t> ended;  // the last number; kinds something is in flight of
+  // Only kinds that something is in flight of.
   for (const auto& [key, o] : open) ended.try_emplace(key.first, INT64_MIN);
   for (const Part& p : table.parts) {
     if (p.process < 0 || p.seq == kNull) continue;
@@ -113,7 +120,7 @@ std::optional<Unfinished> findUnfinished(const Reader& reader, const Names& name
     const int64_t last = ended[kind];
     if (last > key.second || (last == key.second && (isPair(kind.op) || endsTogether(kind.op)))) continue;
     if (static_cast<int64_t>(o.ranks.size()) >= o.group_size) {
-      if (endsTogether(kind.op) && o.group_size > 1 && (!stuck || o.last_enqueue < stuck->last_enqueue)) {
+      if (endsTogether(kind.op) && o.group_size > 1 && !o.hidden && (!stuck || o.last_enqueue < stuck->last_enqueue)) {
         first_stuck = &key;
         stuck = &o;
       }

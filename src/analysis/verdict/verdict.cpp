@@ -1,7 +1,6 @@
 // One sentence a person can act on.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 #include "analysis/verdict/job_data.hpp"
@@ -13,32 +12,15 @@ using trace::kNull;
 
 namespace {
 
-std::string percent(double value) {
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, value >= 10 ? "%.0f %%" : "%.1f %%", value);
-  return buffer;
-}
-
 std::string rankText(int64_t rank, const std::string& node) {
   return (rank == kNull ? std::string("the process") : "rank " + std::to_string(rank)) +
          (node.empty() ? "" : " on " + node);
 }
 
-/// Where the time of a job with nobody to wait for goes.
-std::string alone(const JobData& job, const Analysis& a) {
-  double wall = 0, idle = 0, compute = 0, comm = 0, data = 0;
-  for (const Breakdown& b : a.breakdown) {
-    wall += b.compute_us + b.data_us + b.exposed_comm_us + b.idle_us;
-    idle += b.idle_us;
-    compute += b.compute_us;
-    comm += b.exposed_comm_us;
-    data += b.data_us;
-  }
-  if (wall <= 0) return "";
-  return (job.host_only ? ": the host computes for " : ": the GPU computes for ") + percent(100 * compute / wall) +
-         " of the time, only communicates for " + percent(100 * comm / wall) +
-         (job.host_only ? ", waits for data for " : ", copies or waits for data for ") + percent(100 * data / wall) +
-         ", is idle for " + percent(100 * idle / wall);
+/// The rank that is to blame, or the stage it belongs to.
+std::string whoText(const JobData& job, const Blame& b) {
+  auto all = job.together.find(b.rank);
+  return all == job.together.end() ? rankText(b.rank, b.node) : "the pipeline stage of " + ranksText(all->second);
 }
 
 std::string linkText(const LinkResult& link) {
@@ -62,6 +44,11 @@ double hiddenCost(const std::map<Key, double>& costs, const Key& key) {
   return it == costs.end() ? 0 : it->second;
 }
 
+bool sameStage(const JobData& job, const Blame& a, const Blame& b) {
+  auto x = job.together.find(a.rank), y = job.together.find(b.rank);
+  return x != job.together.end() && y != job.together.end() && x->second == y->second;
+}
+
 /// Everything else that costs the job something, or would if what the verdict names were well; except the communicators
 /// of a node that was named already. Of a rank the cost may not be known (only of the slowest it is asked for); that of
 /// a link is most often hidden by computation, so it must be.
@@ -77,8 +64,10 @@ std::vector<std::string> alsoFound(const JobData& job, const Analysis& a, const 
   };
   for (const Blame& b : a.blame) {
     const double hidden = hiddenCost(job.hidden_ranks, b.rank);
-    if (b.significant && &b != rank && (std::isnan(b.saved_pct) || std::max(b.saved_pct, hidden) >= kLeastCostPct))
-      add(rankText(b.rank, b.node), b.saved_pct, hidden, b.evidence);
+    if (b.significant && &b != rank && !(rank && sameStage(job, b, *rank)) &&
+        (std::isnan(b.saved_pct) || std::max(b.saved_pct, hidden) >= kLeastCostPct))
+      if (auto all = job.together.find(b.rank); all == job.together.end() || all->second[0] == b.rank)
+        add(whoText(job, b), b.saved_pct, hidden, b.evidence);
   }
   std::set<std::vector<std::string>> nodes;
   if (link) nodes.insert(link->nodes);
@@ -98,6 +87,31 @@ std::vector<std::string> alsoFound(const JobData& job, const Analysis& a, const 
     out.push_back(std::move(text));
   }
   return out;
+}
+
+}  // namespace
+
+namespace {
+
+constexpr double kLeastMixedPct = 1;  // of the job's time
+
+std::string mixedText(const MixedDevices& m) {
+  const bool one = m.slow.size() == 1;
+  std::string text = "mixed devices: " + ranksText(m.slow) + " (" + m.slow_model + ") " + (one ? "sets" : "set") +
+                     " the pace, computing " + sentenceOf(Cause::mixed_devices, m.factor) + " (" + m.other_models +
+                     "); with work in proportion to the speed of each GPU the job would be " + percent(m.balanced_pct) +
+                     " faster";
+  if (weightOf(m.without_pct) >= kLeastMixedPct)
+    text += ", without " + std::string(one ? "it " : "them ") + percent(m.without_pct);
+  if (!std::isnan(m.measured_ratio)) {
+    char measured[120];
+    std::snprintf(measured, sizeof measured, "; what was measured of both models explains up to %.1f ×",
+                  m.measured_ratio);
+    text += measured;
+  } else if (m.alone) {
+    text += "; nobody else has its model, so it was compared with its own past";
+  }
+  return text;
 }
 
 }  // namespace
@@ -123,15 +137,30 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
   auto minor = [](double cost_pct, double confidence) { return weightOf(cost_pct) < 1 && confidence < 0.7; };
   if (rank && minor(rank->saved_pct, rank->confidence)) rank = nullptr;
   if (link && minor(link->saved_pct, link->confidence)) link = nullptr;
+  // GPUs of different models are nobody's fault: they are the headline only where they cost more than what is.
+  const bool mixed = job.mixed && weightOf(job.mixed->balanced_pct) >= kLeastMixedPct;
+  const double fault = rank ? weight(*rank) : link ? weightOf(link->saved_pct) : 0;
+  if (mixed && job.mixed->balanced_pct > fault) {
+    v.also = alsoFound(job, a, nullptr, nullptr);
+    v.kind = VerdictKind::none;
+    v.cause = Cause::mixed_devices;
+    v.cost_pct = job.mixed->balanced_pct;
+    v.confidence = job.clocks_known ? 0.9 : 0.7;
+    v.text = mixedText(*job.mixed);
+    v.next = adviceOf(Cause::mixed_devices);
+    return v;
+  }
   v.also = alsoFound(job, a, rank, link);
+  if (mixed) v.also.push_back(mixedText(*job.mixed));
   if (rank) {
     v.kind = VerdictKind::rank;
-    v.rank = rank->rank;
-    v.node = rank->node;
+    const bool alone = !job.together.contains(rank->rank);
+    v.rank = alone ? rank->rank : kNull;
+    v.node = alone ? rank->node : "";
     v.cause = rank->cause;
     v.cost_pct = rank->saved_pct;
     v.confidence = rank->confidence;
-    v.text = rankText(rank->rank, rank->node) + costText(v.cost_pct) + rank->evidence;
+    v.text = whoText(job, *rank) + costText(v.cost_pct) + rank->evidence;
     auto device = job.device_of.find(rank->rank);
     v.next = adviceOf(rank->cause, device == job.device_of.end() || v.node.empty()
                                        ? ""
@@ -163,22 +192,28 @@ Verdict makeVerdict(const JobData& job, const Analysis& a) {
     v.confidence = 0.8;
     v.text = loss->text;
     v.next = adviceOf(loss->cause);
-    if (const std::string rest = alone(job, a); !rest.empty() && loss->cause != Cause::busy)
+    if (const std::string rest = whereTimeGoes(job, a); !rest.empty() && loss->cause != Cause::busy)
       v.also.push_back(rest.substr(2));
     return v;
   }
+  if (job.device_lost && job.table.instances.empty()) {
+    v.text = "no kernels in this trace, though its hosts launched some: it was cut short, or the GPU was not recorded";
+    v.next = "record it again, and let the profiler end before the job does; import reports what it could not read";
+    return v;
+  }
   if (a.ranks == 1) {
-    v.text = "only one rank: nothing to compare it with" + alone(job, a);
+    v.text = "only one rank: nothing to compare it with" + whereTimeGoes(job, a);
     return v;
   }
   if (job.table.instances.empty()) {
     v.kind = VerdictKind::none;
-    v.text = "cannot tell who waited: no collectives between the " + std::to_string(a.ranks) + " ranks" + alone(job, a);
+    v.text = "cannot tell who waited: no collectives between the " + std::to_string(a.ranks) + " ranks" +
+             whereTimeGoes(job, a);
     return v;
   }
   v.kind = VerdictKind::none;
   v.confidence = job.clocks_known ? 0.8 : 0.4;
-  v.text = "no rank or link stands out" + alone(job, a);
+  v.text = "no rank or link stands out" + whereTimeGoes(job, a);
   if (loss) v.next = adviceOf(loss->cause);
   return v;
 }

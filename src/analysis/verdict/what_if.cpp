@@ -25,6 +25,7 @@ void hiddenCosts(const Replay& replay, double base, const std::vector<Asked>& as
     Change both = most.change;
     both.work.insert(a.change.work.begin(), a.change.work.end());
     both.late.insert(a.change.late.begin(), a.change.late.end());
+    both.pace.insert(a.change.pace.begin(), a.change.pace.end());
     both.transfer.insert(a.change.transfer.begin(), a.change.transfer.end());
     *a.hidden_pct = 100 * (well - replay.run(both)) / base;
   }
@@ -38,6 +39,22 @@ double extraLateness(const RankFigures& rank, double excess) {
     time += static_cast<double>(f.end - f.ts);
   }
   return late > 0 ? std::clamp(excess * time / late, 0.0, 1.0) : 0;
+}
+
+/// By process: how many times as long it would work if all GPUs were done at the same time; `without`: if those of the
+/// slowest model did nothing, and the others their part as well.
+std::map<int32_t, double> sharedOut(const JobData& job, bool without) {
+  const std::vector<int64_t>& slow = job.mixed->slow;
+  std::map<int32_t, double> out;  // times of those that work, at first
+  double speed = 0;               // of all, in parts of a rank's work per ns
+  for (const RankFigures& r : job.ranks) {
+    const bool idle = without && std::find(slow.begin(), slow.end(), job.rankOf(r.process)) != slow.end();
+    const double time = out[static_cast<int32_t>(r.process)] = idle ? 0 : usualCompute(job, job.models.of(r.process));
+    if (time > 0) speed += 1 / time;
+  }
+  for (auto& [process, time] : out)
+    if (time > 0) time = static_cast<double>(job.ranks.size()) / speed / time;
+  return out;
 }
 
 }  // namespace
@@ -62,34 +79,54 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
   };
   const bool pipeline = std::any_of(job.table.instances.begin(), job.table.instances.end(),
                                     [](const Instance& in) { return isPair(in.op); });
+  if (job.mixed) {
+    MixedDevices& m = *job.mixed;
+    const std::string who = ranksText(m.slow) + " (" + m.slow_model + ")";
+    Change balanced, without;
+    balanced.pace = sharedOut(job, false);
+    m.balanced_pct = ask("each rank had work in proportion to the speed of its GPU", balanced);
+    without.pace = sharedOut(job, true);
+    if (m.slow.size() < job.ranks.size()) m.without_pct = ask("the others did the work of " + who, without);
+  }
   std::vector<Asked> asked;
-  std::vector<Blame*> ranks;
+  std::vector<std::pair<Blame*, size_t>> ranks;  // and their place in the job's
   for (Blame& b : blame)
-    if (b.significant) ranks.push_back(&b);
-  std::stable_sort(ranks.begin(), ranks.end(), [](Blame* a, Blame* b) { return a->slowdown > b->slowdown; });
+    for (size_t r = 0; r < job.ranks.size() && b.significant; ++r)
+      if (job.rankOf(job.ranks[r].process) == b.rank && (evidence[r].together.empty() || evidence[r].together[0] == r))
+        ranks.emplace_back(&b, r);
+  std::stable_sort(ranks.begin(), ranks.end(),
+                   [](const auto& a, const auto& b) { return a.first->slowdown > b.first->slowdown; });
   if (ranks.size() > kMost) ranks.resize(kMost);
-  for (Blame* b : ranks)
-    for (size_t r = 0; r < job.ranks.size(); ++r) {
-      if (job.rankOf(job.ranks[r].process) != b->rank) continue;
-      const RankEvidence& e = evidence[r];
-      const bool pause = info(e.cause).what_if == CauseWhatIf::pause;
-      Change change;
-      const auto process = static_cast<int32_t>(job.ranks[r].process);
-      if (pause)
-        change.late[process] = extraLateness(job.ranks[r], e.excess);
-      else
-        change.work[process] = 1 / (1 + e.excess);
-      // On GPUs of their own the others compute ahead while they wait for a collective; on a shared one they take turns
-      // anyway. Stages of a pipeline have nothing to compute meanwhile.
-      const double most =
-          job.gpus_shared && !pipeline ? b->lost_us / static_cast<double>(job.ranks.size() - 1) : kUnknown;
-      b->saved_pct = ask(
-          "rank " + std::to_string(b->rank) +
-              (e.cause == Cause::checkpoint || e.cause == Cause::garbage_collection ? " did not pause"
-                                                                                    : " were as fast as the others"),
-          change, most);
-      asked.push_back({change, b->saved_pct, &job.hidden_ranks[b->rank]});
+  for (const auto& [b, r] : ranks) {
+    const RankEvidence& e = evidence[r];
+    const auto process = static_cast<int32_t>(job.ranks[r].process);
+    std::string who = "rank " + std::to_string(b->rank);
+    Change change;
+    if (!e.together.empty()) {
+      std::vector<int64_t> all;
+      for (size_t other : e.together) {
+        change.pace[static_cast<int32_t>(job.ranks[other].process)] = 1 / (1 + e.excess);
+        all.push_back(job.rankOf(job.ranks[other].process));
+      }
+      who = "the stage of " + ranksText(all);
+      for (int64_t rank : all) job.together[rank] = all;
+    } else if (info(e.cause).what_if == CauseWhatIf::pause) {
+      change.late[process] = extraLateness(job.ranks[r], e.excess);
+    } else {
+      change.work[process] = 1 / (1 + e.excess);
     }
+    // On GPUs of their own the others compute ahead while they wait for a collective; on a shared one they take turns
+    // anyway. Stages of a pipeline have nothing to compute meanwhile.
+    const double most =
+        job.gpus_shared && !pipeline ? b->lost_us / static_cast<double>(job.ranks.size() - 1) : kUnknown;
+    const bool pauses = e.cause == Cause::checkpoint || e.cause == Cause::garbage_collection;
+    b->saved_pct = ask(who + (pauses ? " did not pause" : " were as fast as the others"), change, most);
+    asked.push_back({change, b->saved_pct, &job.hidden_ranks[b->rank]});
+  }
+  for (Blame& b : blame)
+    if (auto it = job.together.find(b.rank); it != job.together.end())
+      for (const Blame& first : blame)
+        if (first.rank == it->second[0]) b.saved_pct = first.saved_pct;
   size_t slow_links = 0;
   for (LinkEvidence& l : links) {
     if (!l.result.significant || l.comm == UINT32_MAX || ++slow_links > kMost) continue;

@@ -154,9 +154,10 @@ struct NCCLTracker::Impl {
       std::vector<NcclJoin::Text> text;
       for (size_t ring = 0; ring < joins.size(); ++ring) {
         finished.push_back([&, ring](const NcclJoin::Operation& o, const ring::KernelRecord* kernel) {
-          // Without a kernel (a lost record) nothing is known of when it ran: it is done, and not kept. Replays of
-          // graphs have no number.
-          if (kernel && !o.record.captured && wanted(o.record.comm)) fresh.push_back(operation(ring, o, kernel));
+          // Without a kernel (a lost record, a graph as a whole) nothing is known of when it ran: it is done, and not
+          // kept. What was captured where launches of graphs are not seen has no number.
+          if (kernel && !o.hidden && !o.record.captured && wanted(o.record.comm))
+            fresh.push_back(operation(ring, o, kernel));
         });
         text.push_back([&, ring](uint32_t id) { return source->string(ring, id); });
       }
@@ -177,6 +178,10 @@ struct NCCLTracker::Impl {
           join.gpu(gpuOnOf(r), text[ring], finished[ring]);
         else if (r.kind == Kind::kernel)
           join.kernel(kernelOf(r), now, text[ring], finished[ring]);
+        else if (r.kind == Kind::graph)
+          join.graph(graphOf(r), now);
+        else if (r.kind == Kind::memcpy)
+          join.copy(copyOf(r), now);
       });
       for (size_t ring = 0; ring < joins.size(); ++ring)
         joins[ring].pass(all ? UINT64_MAX : now, text[ring], finished[ring]);
@@ -298,15 +303,21 @@ void NCCLTracker::clear() {
 std::vector<NCCLOperation> NCCLTracker::getInFlight() const {
   std::lock_guard reading(impl_->poll_mutex);
   std::vector<NCCLOperation> all;
-  for (size_t ring = 0; ring < impl_->joins.size(); ++ring)
-    for (const auto& [id, stream] : impl_->joins[ring].streams)
-      for (const NcclJoin::Launch* launch : impl_->joins[ring].inFlight(stream, id))
-        for (const NcclJoin::Operation& o : launch->operations) {
-          if (!impl_->wanted(o.record.comm)) continue;
-          all.push_back(impl_->operation(ring, o, nullptr));
-          all.back().in_flight = true;
-          all.back().cuda_stream = id;
-        }
+  for (size_t ring = 0; ring < impl_->joins.size(); ++ring) {
+    auto add = [&](const NcclJoin::Operation& o, uint32_t stream) {
+      if (!impl_->wanted(o.record.comm)) return;
+      all.push_back(impl_->operation(ring, o, nullptr));
+      all.back().in_flight = true;
+      all.back().cuda_stream = stream;
+    };
+    const NcclJoin& join = impl_->joins[ring];
+    for (const auto& [id, stream] : join.streams)
+      for (const NcclJoin::Launch* launch : join.inFlight(stream, id))
+        for (const NcclJoin::Operation& o : launch->operations) add(o, id);
+    for (const capture::GraphJoin::InFlight& f :
+         join.replaysInFlight([&](uint32_t id) { return impl_->source->string(ring, id); }))
+      add(*f.operation, f.stream);
+  }
   return all;
 }
 

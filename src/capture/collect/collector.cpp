@@ -106,7 +106,7 @@ size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
 /// What is needed to find the kernels of operations. Returns whether there is nothing else to do with the record.
 bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
   auto text = [&](uint32_t id) { return p.ring->string(id); };
-  auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o.record, k); };
+  auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o, k); };
   auto tid = p.lane_tids.find(lane);
   const int64_t thread = tid == p.lane_tids.end() ? 0 : tid->second;
   // Of operations older than what the GPU's lane reaches back to nobody knows whether they ended.
@@ -124,17 +124,21 @@ bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
       if (known)
         p.nccl.operation(lane, o, thread, done);
       else
-        operationDone(p, o, nullptr);
+        operationDone(p, {o}, nullptr);
       return true;
     }
     case RingKind::nccl_time:
-      for (const ring::OperationRecord& o : p.times.time(launchTimeOf(r))) collectiveRow(p, o, nullptr);
+      for (const ring::OperationRecord& o : p.times.time(launchTimeOf(r))) collectiveRow(p, {o}, nullptr);
       return true;
     case RingKind::kernel:
       p.nccl.kernel(kernelOf(r), rawClock(), text, done);
       return false;
     case RingKind::graph:
       ++p.graph_launches;
+      p.nccl.graph(graphOf(r), rawClock());
+      return false;
+    case RingKind::memcpy:
+      p.nccl.copy(copyOf(r), rawClock());
       return false;
     case RingKind::runtime:
     case RingKind::driver:
@@ -160,7 +164,7 @@ void Collector::pass(Process& p) {
         h.losses[ring::kCuptiDropped].load() + h.losses[ring::kBadTime].load() + h.losses[ring::kRingFull].load();
   p.nccl.pass(
       rawClock(), [&](uint32_t id) { return p.ring->string(id); },
-      [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o.record, k); });
+      [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o, k); });
 }
 
 size_t Collector::alive() const {
@@ -210,7 +214,7 @@ void Collector::processRow(const Process& p) {
 
 void Collector::lossRows(Process& p) {
   const ring::RingHeader& h = p.ring->header();
-  auto tell = [&](const char* cause, uint64_t count, uint64_t& told) {
+  auto tell = [&](const char* cause, uint64_t count, uint64_t& told, const char* detail = nullptr) {
     if (count <= told) return;
     LossRow loss;
     loss.node = p.node;
@@ -218,6 +222,7 @@ void Collector::lossRows(Process& p) {
     loss.pid = p.pid();
     loss.cause = writer_.string(cause);
     loss.count = static_cast<int64_t>(count - told);
+    if (detail) loss.detail = out_->text(detail);
     append(loss);
     stats_.losses += count - told;
     told = count;
@@ -225,15 +230,21 @@ void Collector::lossRows(Process& p) {
   for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause)
     tell(ring::kLossNames[cause], h.losses[cause].load(), p.losses_told[cause]);
   tell("overwritten", p.skipped, p.skipped_told);
-  tell(kLostKernels, p.nccl.lost, p.unjoined_told[0]);
-  tell(kLoneKernels, p.nccl.lone, p.unjoined_told[1]);
-  if (!p.ring->cut() && p.graph_launches > 0 && !p.nccl.captured.empty() && !std::exchange(p.hidden_told, true)) {
+  constexpr const char* kHowToSee = "the kernels in CUDA graphs are not recorded: run with --graph-nodes";
+  tell(kLostKernels, p.nccl.lost + p.nccl.graphs.lost, p.unjoined_told[0]);
+  tell(kLoneKernels, p.nccl.lone + p.nccl.graphs.lone, p.unjoined_told[1]);
+  tell(kDoubtedKernels, p.nccl.doubted, p.unjoined_told[4]);
+  tell(kHiddenReplays, p.nccl.graphs.hidden, p.unjoined_told[2], kHowToSee);
+  tell(kHiddenCopies, p.nccl.hidden_copies, p.unjoined_told[3],
+       "which copies are theirs is not recorded in light mode");
+  if (!p.ring->cut() && p.graph_launches > 0 && !p.nccl.captured.empty() && !p.nccl.graphs.knows() &&
+      !std::exchange(p.hidden_told, true)) {
     LossRow loss;  // how many ran in each nobody knows
     loss.node = p.node;
     loss.rank = p.rank();
     loss.pid = p.pid();
     loss.cause = writer_.string(kHiddenReplays);
-    loss.detail = out_->text("the kernels in CUDA graphs are not recorded: run with --graph-nodes");
+    loss.detail = out_->text(kHowToSee);
     append(loss);
     ++stats_.losses;
   }
@@ -252,7 +263,7 @@ void Collector::lossRows(Process& p) {
 void Collector::settle() {
   for (auto& p : processes_)
     p->nccl.settle([&](uint32_t id) { return p->ring->string(id); },
-                   [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(*p, o.record, k); });
+                   [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(*p, o, k); });
 }
 
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
@@ -275,16 +286,16 @@ void Collector::giveUpInFlight() {
 size_t Collector::giveUp(Process& p) {
   const size_t in_flight =
       p.nccl.giveUp([&](uint32_t id) { return p.ring->string(id); },
-                    [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o.record, k); });
+                    [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o, k); });
   const std::vector<ring::OperationRecord> waiting = p.times.giveUp();
-  for (const ring::OperationRecord& o : waiting) collectiveRow(p, o, nullptr);
+  for (const ring::OperationRecord& o : waiting) collectiveRow(p, {o}, nullptr);
   return in_flight + waiting.size();
 }
 
 /// Its kernel was found, or will not be. Where CUPTI did not record it, events may have timed it.
-void Collector::operationDone(Process& p, const ring::OperationRecord& o, const ring::KernelRecord* kernel) {
-  if (kernel || o.launch == 0 || o.captured || p.times.of(o)) return collectiveRow(p, o, kernel);
-  p.times.wait(o);
+void Collector::operationDone(Process& p, const NcclOperation& o, const ring::KernelRecord* kernel) {
+  const bool waits = !kernel && !o.hidden && o.record.launch != 0 && !o.record.captured && !p.times.of(o.record);
+  waits ? p.times.wait(o.record) : collectiveRow(p, o, kernel);
 }
 
 Status Collector::finish() {

@@ -17,6 +17,8 @@
 
 namespace tracesmith::capture {
 
+struct NcclOperation;
+
 /// What one rank did in one step. Communication: NCCL's kernels; they last until the slowest rank has come.
 struct StepStats {
   uint64_t ns = 0;  ///< 0: the step was not seen to end
@@ -103,8 +105,8 @@ class Collector {
   void gpuRow(Process& p, bool on, uint64_t ns);
   void proxyRow(Process& p, const ring::ProxyRecord& op);
   void kernel(Process& p, const ring::Record& record);
-  void operationDone(Process& p, const ring::OperationRecord& operation, const ring::KernelRecord* kernel);
-  void collectiveRow(Process& p, const ring::OperationRecord& operation, const ring::KernelRecord* kernel);
+  void operationDone(Process& p, const NcclOperation& operation, const ring::KernelRecord* kernel);
+  void collectiveRow(Process& p, const NcclOperation& operation, const ring::KernelRecord* kernel);
   size_t giveUp(Process& p);
   int64_t name(Process& p, uint32_t id);
   template <typename Row>

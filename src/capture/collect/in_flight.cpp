@@ -111,12 +111,15 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, Entered& e
       join.gpu(gpuOnOf(r), text, done);
     } else if (r.kind == Kind::kernel) {
       join.kernel(kernelOf(r), 0, text, done);
+    } else if (r.kind == Kind::graph) {
+      join.graph(graphOf(r), 0);
     }
   }
   join.settle(text, done);
   for (const auto& [id, stream] : join.streams)
     for (const NcclJoin::Launch* launch : join.inFlight(stream, id))
       for (const NcclJoin::Operation& o : launch->operations) add(o.record, id, false);
+  for (const GraphJoin::InFlight& f : join.replaysInFlight(text)) add(f.operation->record, f.stream, false);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "model/communication.hpp"
 #include "model/operation.hpp"
@@ -20,18 +21,6 @@ constexpr size_t kMostWaiting = 4096;          // launches of a stream: NCCL bef
 constexpr uint64_t kKeepCallsNs = 10'000'000;  // a call may be read so much before the launch around it
 constexpr size_t kMostCalls = 65536;
 
-/// Whether a kernel of this name can be the one of this launch: NCCL puts the function into it, if it is only for one.
-bool fits(const NcclJoin::Launch& launch, std::string_view kernel, const NcclJoin::Text& text) {
-  const OpKind op = model::opKindOf(model::kernelWords(kernel).function);
-  if (op == OpKind::other || launch.operations.empty()) return true;
-  return std::any_of(launch.operations.begin(), launch.operations.end(), [&](const NcclJoin::Operation& o) {
-    const OpKind called = o.record.pair ? OpKind::send_recv : model::opKindOf(text(o.record.function));
-    // What NCCL has no kernel for it runs as sends and receives.
-    const bool as_pairs = called == OpKind::all_to_all || called == OpKind::gather || called == OpKind::scatter;
-    return op == (as_pairs ? OpKind::send_recv : called);
-  });
-}
-
 bool contains(const NcclJoin::Launch& launch, const CallRecord& call) {
   return launch.start <= call.start && call.end <= launch.end && (launch.tid == 0 || launch.tid == call.thread);
 }
@@ -44,23 +33,38 @@ bool cached(std::unordered_map<uint32_t, bool>& known, uint32_t id, const std::f
 
 }  // namespace
 
+bool fits(const std::vector<NcclOperation>& operations, std::string_view kernel, const RingText& text) {
+  const OpKind op = model::opKindOf(model::kernelWords(kernel).function);
+  if (op == OpKind::other || operations.empty()) return true;
+  return std::any_of(operations.begin(), operations.end(), [&](const NcclOperation& o) {
+    const OpKind called = o.record.pair ? OpKind::send_recv : model::opKindOf(text(o.record.function));
+    // What NCCL has no kernel for it runs as sends and receives.
+    const bool as_pairs = called == OpKind::all_to_all || called == OpKind::gather || called == OpKind::scatter;
+    return op == (as_pairs ? OpKind::send_recv : called);
+  });
+}
+
 void NcclJoin::drop(Launch& launch, bool is_lost, const Done& done) {
+  if (launch.copies && copies_waiting > 0) --copies_waiting;
+  if (launch.copies && is_lost) return hide(launch, done);
   if (is_lost) lost += launch.operations.size();
   for (const Operation& o : launch.operations) done(o, nullptr);
 }
 
 void NcclJoin::launch(uint32_t lane, const LaunchRecord& r, int64_t tid, const Done& done) {
-  if (r.captured) {  // nothing was launched
-    lanes[lane] = {r.stream, r.start, {}, true, r.group};
+  if (r.captured || r.graph) {  // no kernel was launched
+    lanes[lane] = {r.stream, r.start, {}, r.captured, r.graph, r.group};
+    if (r.graph) graphs.launch(lane, r, tid, now_);
     return;
   }
   first_launch_ = std::min(first_launch_, r.start);
-  lanes[lane] = {r.stream, r.start, {}, false, r.group};
+  lanes[lane] = {r.stream, r.start, {}, false, false, r.group};
   // Lanes are read one after the other.
   std::deque<Launch>& queue = streams[r.stream].launches;
   auto at = queue.end();
   while (at != queue.begin() && std::prev(at)->start > r.start) --at;
-  const Launch fresh{r.start, r.end, lane, tid, {}, {}, now_};
+  const Launch fresh{r.start, r.end, lane, tid, {}, {}, now_, r.copies, {}, 0};
+  copies_waiting += r.copies;
   queue.insert(at, fresh);
   for (auto call = calls.begin(); call != calls.end();)
     call = contains(fresh, *call) && joinCall(*call, done) ? calls.erase(call) : std::next(call);
@@ -74,6 +78,8 @@ void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, c
     if (last == lanes.end() || !last->second.captured) operationAlone(kGraphs, lane, {r, tid}, done);
     return;
   }
+  if (last != lanes.end() && last->second.graph && r.start == last->second.launch_start)
+    return graphs.operation(lane, r, tid);
   if (last != lanes.end()) {
     const Operation known{r, tid, false, last->second.group};
     for (Launch& l : streams[last->second.stream].launches)
@@ -90,7 +96,7 @@ void NcclJoin::operationAlone(uint32_t stream, uint32_t lane, const Operation& o
   std::deque<Launch>& queue = streams[stream].launches;
   auto at = queue.end();
   while (at != queue.begin() && std::prev(at)->start > start) --at;
-  queue.insert(at, {start, start, lane, 0, {}, {o}, now_});
+  queue.insert(at, {start, start, lane, 0, {}, {o}, now_, false, {}, 0});
   if (queue.size() <= kMostWaiting) return;
   drop(queue.front(), stream != kGraphs, done);
   queue.pop_front();
@@ -109,7 +115,7 @@ void NcclJoin::capture(const Operation& o) {
 bool NcclJoin::joinReplay(const KernelRecord& r, const Text& text, const Done& done) {
   std::optional<Operation> known;
   for (const Operation& c : captured) {
-    if (!fits({0, 0, 0, 0, {}, {c}, 0}, text(r.name), text)) continue;
+    if (!fits({c}, text(r.name), text)) continue;
     if (!known) {
       known = c;
       known->record.start = known->record.sequence = known->record.nccl_sequence = ring::kUnknown;
@@ -156,7 +162,9 @@ bool NcclJoin::joinCall(const CallRecord& call, const Done& done) {
                                   [](uint64_t start, const Launch& l) { return start < l.start; });
     for (int near = 0; near < 8 && after != stream.launches.begin(); ++near) {  // threads launch at the same time
       if (!contains(*--after, call)) continue;
-      after->correlations.push_back(call.correlation);
+      if (std::count(after->correlations.begin(), after->correlations.end(), call.correlation) == 0)
+        after->correlations.push_back(call.correlation);
+      if (after->copies) return true;
       auto waiting = std::find_if(held.begin(), held.end(), [&, id = id](const Held& h) {
         return h.kernel.correlation == call.correlation && (id == 0 || h.kernel.stream == id);
       });
@@ -172,7 +180,17 @@ bool NcclJoin::joinCall(const CallRecord& call, const Done& done) {
 }
 
 void NcclJoin::call(const CallRecord& r, const Text& text, const Done& done) {
-  if (!cached(is_launch_, r.name, [&] { return text(r.name).find("LaunchKernel") != std::string_view::npos; })) return;
+  auto [it, fresh] = call_is_.try_emplace(r.name, Called::other);
+  if (fresh) {
+    const std::string_view name = text(r.name);
+    auto has = [&](const char* part) { return name.find(part) != std::string_view::npos; };
+    it->second = has("GraphLaunch")    ? Called::graph
+                 : has("LaunchKernel") ? Called::launch
+                 : has("Memcpy")       ? Called::copy
+                                       : Called::other;
+  }
+  if (it->second == Called::graph) return graphs.call(r);
+  if (it->second == Called::other) return;
   newest_call_ = std::max(newest_call_, r.end);
   if (joinCall(r, done)) return;
   calls.push_back(r);
@@ -197,6 +215,7 @@ bool NcclJoin::joinExactly(const KernelRecord& r, uint64_t now, const Done& done
 void NcclJoin::kernel(const KernelRecord& r, uint64_t now, const Text& text, const Done& done) {
   if (!cached(is_nccl_, r.name, [&] { return model::isNcclKernel(text(r.name)); })) return;
   now_ = now;
+  if (r.graph != 0 && graphs.knows()) return graphs.kernel(r, now);
   if (r.graph != 0 || !joinExactly(r, now, done)) held.push_back({r, now});
 }
 
@@ -223,6 +242,21 @@ size_t NcclJoin::skipLost(const Stream& stream, size_t index, const KernelRecord
   return index;
 }
 
+/// A kernel comes so late that those after it have been joined, each with the launch before its own: the launch that
+/// would be next has lost its kernel to the one before.
+bool NcclJoin::resynchronise(Stream& stream, const KernelRecord& late, const Done& done) {
+  if (exact_ || late.start >= stream.kernel_start) return false;
+  auto next = std::find_if(stream.launches.begin(), stream.launches.end(),
+                           [&](const Launch& l) { return l.start > stream.launch_start && !l.copies; });
+  if (next == stream.launches.end() || next->start > stream.kernel_start) return false;
+  for (Stream::Ran& r : stream.ran)
+    if (r.kernel_start > late.start && !std::exchange(r.doubted, true)) ++doubted;
+  stream.launch_start = next->start;
+  drop(*next, true, done);
+  stream.launches.erase(next);
+  return true;
+}
+
 bool NcclJoin::joinInOrder(const KernelRecord& r, uint64_t now, const Text& text, const Done& done) {
   const std::string_view name = text(r.name);
   for (uint32_t id : r.graph ? std::array{kGraphs, kGraphs} : std::array{r.stream, 0u}) {
@@ -231,17 +265,24 @@ bool NcclJoin::joinInOrder(const KernelRecord& r, uint64_t now, const Text& text
     Stream& stream = found->second;
     const bool ordered = id != 0 && id != kGraphs;
     auto possible = [&](const Launch& l) {
-      if ((exact_ && !l.correlations.empty()) || l.start > r.start || !recorded(l) || !fits(l, name, text))
+      if ((exact_ && !l.correlations.empty()) || l.start > r.start || !recorded(l) || l.copies ||
+          !fits(l.operations, name, text))
         return false;
       // Before or after the last one joined, as it ran; of streams nobody knows there is no order.
       return !ordered ||
              (r.start >= stream.kernel_start ? l.start > stream.launch_start : l.start < stream.launch_start);
     };
     auto at = std::find_if(stream.launches.begin(), stream.launches.end(), possible);
-    if (at == stream.launches.end()) continue;
+    if (at == stream.launches.end()) {
+      if (ordered && resynchronise(stream, r, done)) return true;
+      continue;
+    }
     size_t index = static_cast<size_t>(at - stream.launches.begin());
     if (const size_t skipped = ordered ? skipLost(stream, index, r) : index; possible(stream.launches[skipped]))
       index = skipped;
+    constexpr size_t kMostRan = 4096;
+    if (stream.ran.size() == kMostRan) stream.ran.pop_front();
+    stream.ran.push_back({r.start});
     join(stream, index, r, now, done);
     return true;
   }
@@ -281,7 +322,16 @@ void NcclJoin::gpu(const ring::GpuOnRecord& r, const Text& text, const Done& don
 }
 
 void NcclJoin::pass(uint64_t now, const Text& text, const Done& done) {
-  if (now != UINT64_MAX) now_ = now;
+  if (now != UINT64_MAX && std::exchange(now_, now) == 0) {  // what was read before the time was known
+    for (auto& [id, stream] : streams)
+      for (Launch& l : stream.launches) l.since = now;
+    for (GraphJoin::Launch& l : graphs.launches) l.since = now;
+  }
+  if (graphs.knows())  // those that were read before the first launch of a graph
+    std::erase_if(held, [&](const Held& h) {
+      if (h.kernel.graph != 0) graphs.kernel(h.kernel, h.since);
+      return h.kernel.graph != 0;
+    });
   // A kernel that has waited long enough takes those that began before it along.
   uint64_t until = 0;
   for (const Held& h : held)
@@ -295,20 +345,27 @@ void NcclJoin::pass(uint64_t now, const Text& text, const Done& done) {
       held.pop_front();
     }
   }
+  graphs.pass(time(now), text, done);
+  passCopies(now, done);
   passOver(now, done);
   std::erase_if(calls, [&](const CallRecord& c) { return c.end + kKeepCallsNs < newest_call_; });
 }
 
 size_t NcclJoin::giveUp(const Text& text, const Done& done) {
   settle(text, done);
-  size_t in_flight = 0;
+  size_t in_flight = graphs.giveUp(done);
   for (auto& [id, stream] : streams) {
     for (Launch& launch : stream.launches) {
+      if (launch.copies && launch.correlations.empty()) {
+        hide(launch, done);
+        continue;
+      }
       if (id != kGraphs) in_flight += launch.operations.size();
       drop(launch, false, done);
     }
     stream.launches.clear();
   }
+  copies_waiting = 0;
   return in_flight;
 }
 
@@ -318,6 +375,7 @@ std::vector<const NcclJoin::Launch*> NcclJoin::inFlight(const Stream& stream, ui
   if (id == kGraphs) return all;
   for (const Launch& l : stream.launches) {
     if (!recorded(l) || l.start < stream.launch_start) continue;  // overtaken
+    if (l.copies && (l.correlations.empty() || l.allCopied())) continue;
     if (waits-- > 0) continue;
     all.push_back(&l);
   }

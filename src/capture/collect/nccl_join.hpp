@@ -5,22 +5,26 @@
 //  - Where launch calls are recorded, the call within NCCL's launch on its thread has the correlation of the kernel.
 //  - Else kernels wait a while for those that began before them, and then the kernels of a stream are those of its
 //    launches, in order. NCCL puts the function into a kernel's name: one that does not fit shows that a kernel was
-//    lost. Where CUPTI or the ring lost records, a launch that nothing ran for is passed over as soon as the stream is
-//    seen to have caught up with its launches otherwise.
+//    lost. One that comes when later ones have been joined shows that they were given too early: what came since is
+//    counted as doubtful, and the next ones are right again. Where CUPTI or the ring lost records, a launch that
+//    nothing ran for is passed over as soon as the stream is seen to have caught up with its launches otherwise.
 //
-// An operation that is captured into a CUDA graph runs when the graph does. NCCL tells of it once, when it is captured,
-// or (if its proxy has work to do) with each replay. The graph's kernels are joined with what was told of the replays,
-// in order; else with what was captured, as far as that is the same for all of its function.
+// An operation that is captured into a CUDA graph runs when the graph does: graph_join.hpp. Where launches of graphs
+// are not seen, NCCL tells of the operation once, when it is captured, or (if its proxy has work to do) with each
+// replay. The graph's kernels are joined with what was told of the replays, in order; else with what was captured, as
+// far as that is the same for all of its function.
+//
+// A collective that the copy engines do has no kernel. Its copies are those of the copy calls in it: it lasts from the
+// first to the last. Without calls nobody knows which they are.
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "capture/collect/graph_join.hpp"
 #include "model/ring/records.hpp"
 
 namespace tracesmith::capture {
@@ -28,16 +32,15 @@ namespace tracesmith::capture {
 /// Causes in the table `losses`.
 constexpr const char* kLostKernels = "operations without a kernel";
 constexpr const char* kLoneKernels = "NCCL kernels without an operation";
+constexpr const char* kDoubtedKernels = "operations that may have another's kernel";
 constexpr const char* kHiddenReplays = "operations in CUDA graphs";
+constexpr const char* kHiddenCopies = "operations done by copy engines";
 
 class NcclJoin {
  public:
-  struct Operation {
-    ring::OperationRecord record;
-    int64_t tid = 0;     // thread that called it
-    bool mixed = false;  // its kernel works for other communicators or peers too; known when it is done
-    uint64_t group = 0;  // of calls; 0: not known
-  };
+  using Operation = NcclOperation;
+  using Done = NcclDone;
+  using Text = RingText;
   /// One NCCL kernel launch and the operations in it.
   struct Launch {
     uint64_t start = 0, end = 0;
@@ -46,6 +49,12 @@ class NcclJoin {
     std::vector<uint32_t> correlations;  // of the launch calls in it
     std::vector<Operation> operations;
     uint64_t since = 0;  // when it was read, or a little before
+    bool copies = false;
+    std::vector<ring::CopyRecord> copied;  // of copies: those that have ended
+    uint64_t copied_at = 0;                // when the last of them was read
+
+    /// Whether there is one of each call.
+    bool allCopied() const;
   };
   struct Held {
     ring::KernelRecord kernel;
@@ -60,16 +69,20 @@ class NcclJoin {
       uint64_t launch_start, at;
     };
     std::deque<Joined> joined;  // lately
+    struct Ran {
+      uint64_t kernel_start;
+      bool doubted = false;
+    };
+    std::deque<Ran> ran;  // kernels joined by order, the last ones
   };
-  /// Called for each operation whose kernel was found, or (nullptr) will not be found any more.
-  using Done = std::function<void(const Operation&, const ring::KernelRecord* kernel)>;
-  using Text = std::function<std::string_view(uint32_t)>;  // of a string id of the ring
-
   void launch(uint32_t lane, const ring::LaunchRecord& record, int64_t tid, const Done& done);
   void operation(uint32_t lane, const ring::OperationRecord& record, int64_t tid, const Done& done);
   void call(const ring::CallRecord& record, const Text& text, const Done& done);
   /// `now`: of the reader's clock, as in pass().
   void kernel(const ring::KernelRecord& record, uint64_t now, const Text& text, const Done& done);
+  void copy(const ring::CopyRecord& record, uint64_t now);
+  /// A run of a CUDA graph as a whole.
+  void graph(const ring::GraphRecord& record, uint64_t now) { graphs.run(record, now); }
   /// From then on the GPU's work is recorded (again): kernels of what was launched before and is not here will not
   /// come. Or (off) is not.
   void gpu(const ring::GpuOnRecord& record, const Text& text, const Done& done);
@@ -82,22 +95,33 @@ class NcclJoin {
   size_t giveUp(const Text& text, const Done& done);
   /// Launches of a stream that may be in flight, for those who look on: without those whose kernels wait to be joined.
   std::vector<const Launch*> inFlight(const Stream& stream, uint32_t id) const;
+  /// The same for replays of CUDA graphs.
+  std::vector<GraphJoin::InFlight> replaysInFlight(const Text& text) const { return graphs.inFlight(time(0), text); }
 
   std::map<uint32_t, Stream> streams;  // by id; 0: not known
   std::deque<Held> held;               // kernels of NCCL, not joined yet
+  struct Copy {
+    ring::CopyRecord record;
+    uint64_t since;
+  };
+  std::deque<Copy> copies;             // lately
   std::deque<ring::CallRecord> calls;  // that may belong to a launch that was not read yet
   uint64_t gpu_on_ns = 0;              // kernels launched before are not recorded,
   uint64_t gpu_off_ns = UINT64_MAX;    // nor those launched since then
   uint64_t hold_ns = 2'000'000'000;    // how long a kernel waits for those before it
   uint64_t missing = 0;                // records that CUPTI or the ring lost
   uint64_t lost = 0, lone = 0;         // counts of what could not be joined
+  uint64_t doubted = 0;                // operations whose kernel came before one that came later
+  uint64_t hidden_copies = 0;          // operations that ran as copies nobody knows
+  size_t copies_waiting = 0;           // launches of copies
+  GraphJoin graphs;
 
   /// The last launch of a lane, for operations that come after its kernel.
   struct Lane {
     uint32_t stream = 0;
     uint64_t launch_start = 0;
     std::optional<ring::KernelRecord> kernel;
-    bool captured = false;
+    bool captured = false, graph = false;
     uint64_t group = 0;
   };
   std::map<uint32_t, Lane> lanes;
@@ -105,7 +129,8 @@ class NcclJoin {
   static constexpr uint32_t kGraphs = UINT32_MAX;  // stands for the streams of replays
 
  private:
-  bool recorded(const Launch& l) const { return l.end >= gpu_on_ns && l.start < gpu_off_ns; }
+  JoinTime time(uint64_t now) const { return {now, hold_ns, gpu_on_ns, gpu_off_ns}; }
+  bool recorded(const Launch& l) const { return time(0).recorded(l.start, l.end); }
   void drop(Launch& launch, bool is_lost, const Done& done);
   void join(Stream& stream, size_t index, const ring::KernelRecord& kernel, uint64_t now, const Done& done);
   bool joinCall(const ring::CallRecord& call, const Done& done);
@@ -114,13 +139,19 @@ class NcclJoin {
   void operationAlone(uint32_t stream, uint32_t lane, const Operation& operation, const Done& done);
   void capture(const Operation& operation);
   bool joinReplay(const ring::KernelRecord& kernel, const Text& text, const Done& done);
+  bool resynchronise(Stream& stream, const ring::KernelRecord& late, const Done& done);
   size_t skipLost(const Stream& stream, size_t index, const ring::KernelRecord& kernel);
   void passOver(uint64_t now, const Done& done);
+  void takeCopies();
+  void passCopies(uint64_t now, const Done& done);
+  void hide(const Launch& launch, const Done& done);
 
   uint64_t now_ = 0, first_launch_ = UINT64_MAX, newest_call_ = 0;
-  uint64_t skipped_ = 0;                                    // launches, as kernels that were lost
-  bool exact_ = false;                                      // a kernel was found by its correlation
-  std::unordered_map<uint32_t, bool> is_nccl_, is_launch_;  // by string id
+  uint64_t skipped_ = 0;  // launches, as kernels that were lost
+  bool exact_ = false;    // a kernel was found by its correlation
+  enum class Called { other, launch, graph, copy };
+  std::unordered_map<uint32_t, bool> is_nccl_;    // by string id
+  std::unordered_map<uint32_t, Called> call_is_;  // by string id
 };
 
 }  // namespace tracesmith::capture

@@ -10,6 +10,9 @@
 
 namespace tracesmith::capture {
 
+/// In place of a kernel's name. `args` has the error of the start: {"event_bound_ns":6200}.
+constexpr const char* kTimedByEvents = "timed by CUDA events";
+
 class NcclTimes {
  public:
   /// A launch on a lane: the operations after it on that lane are in it.

@@ -29,7 +29,7 @@ struct Collector::Process {
   uint64_t gpu_since = 0;                  // its kernels are known since then
   uint64_t skipped = 0, skipped_told = 0;  // overwritten before take() came
   uint64_t losses_told[ring::kLossCauses] = {};
-  uint64_t unjoined_told[2] = {};  // operations and kernels of NCCL, as lossRows() names them
+  uint64_t unjoined_told[5] = {};  // operations and kernels of NCCL, as lossRows() names them
   uint64_t graph_launches = 0;     // that hide their kernels
   bool described = false, cut_told = false, hidden_told = false;
   std::optional<Watched> watched;  // as it was told last

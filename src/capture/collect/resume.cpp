@@ -9,7 +9,7 @@
 namespace tracesmith::capture {
 namespace {
 
-constexpr uint32_t kStateVersion = 4;
+constexpr uint32_t kStateVersion = 5;
 
 /// An operation as it lies in the state.
 struct StoredOperation {
@@ -67,8 +67,95 @@ class In {
   bool ok_ = true;
 };
 
+StoredOperation stored(const NcclOperation& o) {
+  StoredOperation s{};
+  s.record = encode(o.record);
+  s.tid = o.tid;
+  s.mixed = o.mixed;
+  s.launch = o.record.launch;
+  return s;
+}
+NcclOperation restored(const StoredOperation& s) {
+  NcclOperation o{operationOf(s.record), s.tid, s.mixed};
+  o.record.launch = s.launch;
+  return o;
+}
+
+void putGraphs(Out& out, const GraphJoin& join) {
+  for (uint64_t n : {join.lost, join.lone, join.hidden}) out.put(n);
+  out.put(join.known);
+  out.put<uint64_t>(join.launches.size());
+  for (const GraphJoin::Launch& l : join.launches) {
+    out.put(l.lane);
+    out.put(l.tid);
+    out.put(l.correlation ? *l.correlation + 1ull : 0ull);
+    out.put<uint64_t>(l.parts.size());
+    for (const GraphJoin::Part& p : l.parts) {
+      out.put(encode(p.launch));
+      out.put<uint64_t>(p.operations.size());
+      for (const NcclOperation& o : p.operations) out.put(stored(o));
+    }
+  }
+  out.put<uint64_t>(join.runs.size());
+  for (const GraphJoin::Run& r : join.runs) {
+    out.put(r.correlation);
+    out.put(r.graph);
+    out.put(r.start);
+    out.put(r.whole ? encode(*r.whole) : ring::Record{});
+    out.put<uint64_t>(r.kernels.size());
+    for (const ring::KernelRecord& k : r.kernels) out.put(encode(k));
+  }
+  out.put<uint64_t>(join.calls.size());
+  for (const ring::CallRecord& c : join.calls) out.put(encode(c));
+  out.put<uint64_t>(join.last.size());
+  for (const auto& l : join.last) out.put(l.first), out.put(l.second);
+  out.put<uint64_t>(join.graphs.size());
+  for (const auto& g : join.graphs) out.put(g.first), out.put(g.second);
+}
+
+void getGraphs(In& in, GraphJoin& join) {
+  const uint64_t now = rawClock();
+  for (uint64_t* n : {&join.lost, &join.lone, &join.hidden}) *n = in.get<uint64_t>();
+  join.known = in.get<bool>();
+  for (uint64_t n = in.count(28); n > 0; --n) {
+    GraphJoin::Launch l;
+    l.since = now;
+    l.lane = in.get<uint32_t>();
+    l.tid = in.get<int64_t>();
+    if (const auto correlation = in.get<uint64_t>()) l.correlation = static_cast<uint32_t>(correlation - 1);
+    for (uint64_t m = in.count(72); m > 0; --m) {
+      GraphJoin::Part& p = l.parts.emplace_back();
+      p.launch = launchOf(in.get<ring::Record>());
+      for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k)
+        p.operations.push_back(restored(in.get<StoredOperation>()));
+    }
+    if (!l.parts.empty()) join.launches.push_back(std::move(l));
+  }
+  for (uint64_t n = in.count(88); n > 0; --n) {
+    GraphJoin::Run& r = join.runs.emplace_back();
+    r.since = now;
+    r.correlation = in.get<uint32_t>();
+    r.graph = in.get<uint32_t>();
+    r.start = in.get<uint64_t>();
+    if (const auto whole = in.get<ring::Record>(); whole.kind == ring::Kind::graph) r.whole = graphOf(whole);
+    for (uint64_t k = in.count(64); k > 0; --k) r.kernels.push_back(kernelOf(in.get<ring::Record>()));
+  }
+  for (uint64_t n = in.count(64); n > 0; --n) join.calls.push_back(callOf(in.get<ring::Record>()));
+  for (uint64_t n = in.count(28); n > 0; --n) {
+    const auto stream = in.get<uint32_t>();
+    join.last[stream] = in.get<GraphJoin::Joined>();
+    join.last[stream].at = now;
+  }
+  for (uint64_t n = in.count(8); n > 0; --n) {
+    const auto exec = in.get<uint32_t>();
+    join.graphs[exec] = in.get<uint32_t>();
+  }
+}
+
 void putJoin(Out& out, const NcclJoin& join) {
-  for (uint64_t n : {join.gpu_on_ns, join.gpu_off_ns, join.lost, join.lone}) out.put(n);
+  for (uint64_t n : {join.gpu_on_ns, join.gpu_off_ns, join.lost, join.lone, join.doubted, join.hidden_copies})
+    out.put(n);
+  putGraphs(out, join.graphs);
   out.put<uint64_t>(join.lanes.size());
   for (const auto& [lane, last] : join.lanes) {
     out.put(lane);
@@ -76,6 +163,7 @@ void putJoin(Out& out, const NcclJoin& join) {
     out.put(last.launch_start);
     out.put(last.kernel ? encode(*last.kernel) : ring::Record{});
     out.put(last.captured);
+    out.put(last.graph);
   }
   out.put<uint64_t>(join.captured.size());
   for (const NcclJoin::Operation& o : join.captured) out.put(encode(o.record));
@@ -96,26 +184,25 @@ void putJoin(Out& out, const NcclJoin& join) {
       out.put<uint64_t>(launch.correlations.size());
       for (uint32_t c : launch.correlations) out.put(c);
       out.put<uint64_t>(launch.operations.size());
-      for (const NcclJoin::Operation& o : launch.operations) {
-        StoredOperation stored{};
-        stored.record = encode(o.record);
-        stored.tid = o.tid;
-        stored.mixed = o.mixed;
-        stored.launch = o.record.launch;
-        out.put(stored);
-      }
+      for (const NcclJoin::Operation& o : launch.operations) out.put(stored(o));
+      out.put(launch.copies);
+      out.put<uint64_t>(launch.copied.size());
+      for (const ring::CopyRecord& c : launch.copied) out.put(encode(c));
     }
   }
 }
 
 void getJoin(In& in, NcclJoin& join) {
-  for (uint64_t* n : {&join.gpu_on_ns, &join.gpu_off_ns, &join.lost, &join.lone}) *n = in.get<uint64_t>();
-  for (uint64_t n = in.count(81); n > 0; --n) {
+  for (uint64_t* n : {&join.gpu_on_ns, &join.gpu_off_ns, &join.lost, &join.lone, &join.doubted, &join.hidden_copies})
+    *n = in.get<uint64_t>();
+  getGraphs(in, join.graphs);
+  for (uint64_t n = in.count(82); n > 0; --n) {
     NcclJoin::Lane& lane = join.lanes[in.get<uint32_t>()];
     lane.stream = in.get<uint32_t>();
     lane.launch_start = in.get<uint64_t>();
     if (const auto r = in.get<ring::Record>(); r.kind == ring::Kind::kernel) lane.kernel = kernelOf(r);
     lane.captured = in.get<bool>();
+    lane.graph = in.get<bool>();
   }
   for (uint64_t n = in.count(64); n > 0; --n) join.captured.push_back({operationOf(in.get<ring::Record>())});
   const uint64_t now = rawClock();
@@ -125,18 +212,19 @@ void getJoin(In& in, NcclJoin& join) {
     NcclJoin::Stream& stream = join.streams[in.get<uint32_t>()];
     for (uint64_t* word : {&stream.launch_start, &stream.kernel_start}) *word = in.get<uint64_t>();
     stream.joined.push_back({stream.launch_start, now});
-    for (uint64_t m = in.count(44); m > 0; --m) {
+    for (uint64_t m = in.count(53); m > 0; --m) {
       NcclJoin::Launch launch;
       launch.start = in.get<uint64_t>();
       launch.end = in.get<uint64_t>();
       launch.lane = in.get<uint32_t>();
       launch.tid = in.get<int64_t>();
       for (uint64_t k = in.count(4); k > 0; --k) launch.correlations.push_back(in.get<uint32_t>());
-      for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k) {
-        const auto stored = in.get<StoredOperation>();
-        launch.operations.push_back({operationOf(stored.record), stored.tid, stored.mixed});
-        launch.operations.back().record.launch = stored.launch;
-      }
+      for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k)
+        launch.operations.push_back(restored(in.get<StoredOperation>()));
+      launch.copies = in.get<bool>();
+      for (uint64_t k = in.count(64); k > 0; --k) launch.copied.push_back(copyOf(in.get<ring::Record>()));
+      launch.copied_at = launch.since = now;
+      join.copies_waiting += launch.copies;
       stream.launches.push_back(std::move(launch));
     }
   }

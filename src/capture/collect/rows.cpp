@@ -19,6 +19,7 @@ using RingKind = ring::Kind;
 
 namespace {
 
+constexpr const char* kHidden = "not recorded";
 constexpr size_t kSteps = 64;  // of a process, to tell which one a row belongs to
 
 std::string lower(std::string_view s) {
@@ -93,18 +94,24 @@ void Collector::copyRow(Process& p, const Record& r) {
   deviceRow(r, c.context, row);
 }
 
-void Collector::collectiveRow(Process& p, const ring::OperationRecord& o, const ring::KernelRecord* kernel) {
-  const ring::LaunchTimeRecord* time = kernel || o.captured ? nullptr : p.times.of(o);
+void Collector::collectiveRow(Process& p, const NcclOperation& operation, const ring::KernelRecord* kernel) {
+  const ring::OperationRecord& o = operation.record;
+  const ring::LaunchTimeRecord* time = kernel || operation.hidden || o.captured ? nullptr : p.times.of(o);
   if ((kernel ? kernel->end : time ? time->end : o.start) < since_ns_) return;  // not of this recording
   CollectiveRow row;
   if (time) {
     row.ts = static_cast<int64_t>(time->start);
     row.dur = static_cast<int64_t>(time->end - time->start);
-    row.event_bound = static_cast<int64_t>(time->bound);
+    row.name = writer_.string(kTimedByEvents);  // it is no kernel's time
+    row.args = out_->text("{\"event_bound_ns\":" + std::to_string(time->bound) + "}");
   }
+  // One that has a name and no times ran, and nobody knows when; one that has neither is in flight.
+  if (operation.hidden && !kernel) row.name = writer_.string(kHidden);
   if (kernel) {
-    row.ts = static_cast<int64_t>(kernel->start);
-    row.dur = static_cast<int64_t>(kernel->end - kernel->start);
+    if (!operation.hidden) {
+      row.ts = static_cast<int64_t>(kernel->start);
+      row.dur = static_cast<int64_t>(kernel->end - kernel->start);
+    }
     row.device = kernel->device;
     row.stream = kernel->stream;
     row.correlation = kernel->correlation;

@@ -4,12 +4,13 @@
 // made except in a launch, where NCCL itself makes them.
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <type_traits>
 
 #include "capture/probe/call_stack.hpp"
+#include "capture/probe/graphs.hpp"
 #include "capture/probe/nccl_abi.hpp"
+#include "capture/probe/nccl_comm.hpp"
 #include "capture/probe/nccl_events.hpp"
 #include "capture/probe/nccl_open.hpp"
 #include "capture/probe/nccl_proxy.hpp"
@@ -21,63 +22,12 @@ namespace {
 
 using namespace nccl;
 
-/// One communicator of this process. Never freed: callbacks may come late. One that was finalized is used again when
-/// there is no other left.
-struct Comm {
-  enum State : int { kFree, kUsed, kFinal };
-  std::atomic<int> state;
-  uint64_t hash;
-  int rank, ranks;
-  std::atomic<uint32_t>* numbers;  // of sends and receives, by peer: NCCL gives none
-  int peers;
-  std::atomic<uint64_t> collectives;  // called so far; NCCL's own numbers count each function by itself
-};
-constexpr int kMaxComms = 512;
-constexpr int kUnknownRanks = 8192;  // v1–v3 do not tell how many there are; pages nobody counts in are never there
-Comm g_comms[kMaxComms];
-Comm g_any_comm;  // stands for those that found no place: their operations are kept, who they belong to is not
-
-Comm* takeComm() {
-  for (int wanted : {Comm::kFree, Comm::kFinal})
-    for (Comm& comm : g_comms)
-      if (int expected = wanted; comm.state.load(std::memory_order_relaxed) == wanted &&
-                                 comm.state.compare_exchange_strong(expected, Comm::kUsed))
-        return &comm;
-  return nullptr;
-}
-
-/// All counts from 0. They stay mapped: callbacks may come late.
-void startNumbers(Comm& comm) {
-  comm.collectives.store(0, std::memory_order_relaxed);
-  const int peers = comm.ranks > 0 ? comm.ranks : kUnknownRanks;
-  const size_t bytes = 2 * static_cast<size_t>(peers) * sizeof *comm.numbers;
-  if (comm.peers >= peers) {
-    for (int i = 0; i < 2 * peers; ++i) comm.numbers[i].store(0, std::memory_order_relaxed);
-    return;
-  }
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  comm.peers = p == MAP_FAILED ? 0 : peers;  // else they have no numbers
-  if (p != MAP_FAILED) comm.numbers = static_cast<std::atomic<uint32_t>*>(p);
-}
-
-/// The n-th send to a peer is its n-th receive from us, whoever records since when: so all are counted.
-uint64_t numberOf(Comm& comm, const char* function, int peer) {
-  if (peer < 0 || peer >= comm.peers) return ring::kUnknown;
-  const bool send = function && *function == 'S';
-  return comm.numbers[2 * peer + send].fetch_add(1, std::memory_order_relaxed);
-}
-
-/// The next collective of a communicator. All its ranks call them in one order, so that the number is the same on all
-/// of them, whoever records since when.
-uint64_t nextNumber(Comm& comm) {
-  if (&comm == &g_any_comm) return Call::kNoNumber;  // it stands for several
-  return comm.collectives.fetch_add(1, std::memory_order_relaxed);
-}
-
 struct Launch {
   uint64_t start;
   uint32_t stream;
   Call group;
+  bool copies;
+  ring::OperationRecord operation;  // of copies: what they are for
   void* handle;     // of the stream
   uint32_t events;  // around it; 0: none
 };
@@ -85,7 +35,7 @@ std::atomic<uint64_t> g_groups{0};  // of calls, so far
 Open<Launch, 256, kLaunchHandle> g_launches;
 
 int eventMask() {
-  int mask = static_cast<int>(kColl | kP2p | kGroupApi | kCollApi | kP2pApi | kKernelLaunch);
+  int mask = static_cast<int>(kColl | kP2p | kGroupApi | kCollApi | kP2pApi | kKernelLaunch | kCeColl);
   if (wantsProxy()) mask |= static_cast<int>(kProxyOp | kProxyStep);
   return mask;
 }
@@ -161,8 +111,45 @@ uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
 /// before 2.28 does not tell of the call.
 Call calledAs(Comm& comm, const Descriptor& d) {
   Call call = callOf(fromHandle(d.parent));
-  if (call.kind != kCallHandle || call.number == Call::kNoNumber) call.number = nextNumber(comm);
+  if (call.kind != kCallHandle || (!call.captured && call.number == Call::kNoNumber)) call.number = nextNumber(comm);
   return call;
+}
+
+/// A collective or (pair) a send or receive is called, and captured into a CUDA graph.
+Call captured(RingWriter& r, Comm& comm, const Descriptor& d, bool pair) {
+  const char* function = pair ? d.p2p_api.function : d.coll_api.function;
+  ring::OperationRecord o{.pair = pair,
+                          .function = r.intern(function),
+                          .comm = comm.hash,
+                          .elements = pair ? d.p2p_api.count : d.coll_api.count,
+                          .rank = comm.rank,
+                          .ranks = static_cast<uint32_t>(comm.ranks),
+                          .datatype = indexOf(kDatatypes, pair ? d.p2p_api.datatype : d.coll_api.datatype)};
+  if (!pair) o.root = static_cast<int16_t>(d.coll_api.root);
+  o.stack = callStack(r);
+  // As NCCL tells of them elsewhere: in bytes.
+  if (function && (strcmp(function, "AllGather") == 0 || strcmp(function, "Broadcast") == 0)) {
+    o.elements = static_cast<uint64_t>(bytesOf(o));
+    o.datatype = indexOf(kDatatypes, "ncclInt8");
+  }
+  const CapturedId id =
+      captureOperation(pair ? d.p2p_api.stream : d.coll_api.stream, &comm, o, function && *function == 'S');
+  return {.captured = true, .number = id ? id : Call::kNoNumber, .stack = o.stack};
+}
+
+/// NCCL tells of what was captured: then, or with each replay. Whether that is to be recorded: the launch of the graph
+/// may have been.
+bool recordsCaptured(Comm& comm, const ring::OperationRecord& o, const char* function, const Call& call) {
+  const bool known = call.kind == kCallHandle && call.number != Call::kNoNumber;
+  switch (!known ? Told::unknown : tellCaptured(call.number, o)) {
+    case Told::late:
+      numberOf(comm, function, o.peer);  // the next ones must not get it
+      return true;
+    case Told::launched:
+      return false;
+    default:
+      return true;
+  }
 }
 
 template <int kVersion>
@@ -172,7 +159,8 @@ Operation collective(Comm& comm, const Descriptor& d) {
                          std::conditional_t<kVersion == 3, CollV3, std::conditional_t<kVersion == 2, CollV2, CollV1>>>;
   const auto& c = reinterpret_cast<const Coll&>(d.coll);
   const Call call = calledAs(comm, d);
-  Operation o{.record = {.sequence = call.number == Call::kNoNumber ? ring::kUnknown : call.number,
+  const bool numbered = !call.captured && call.number != Call::kNoNumber;
+  Operation o{.record = {.sequence = numbered ? call.number : ring::kUnknown,
                          .elements = c.count,
                          .nccl_sequence = c.sequence,
                          .channels = c.channels,
@@ -222,12 +210,39 @@ Operation p2p(Comm& comm, const Descriptor& d) {
     o.function = p.function;
     o.record.datatype = indexOf(kDatatypes, p.datatype);
   }
-  // What is captured is told here when it is captured, there with each replay: it cannot be counted.
+  // What is captured is told here when it is captured, there with each replay: it is counted when its graph is
+  // launched.
   const Call call = callOf(fromHandle(d.parent));
   o.record.captured = call.captured;
   o.record.stack = call.stack;
   if (!o.record.captured) o.record.sequence = numberOf(comm, o.function, p.peer);
   return o;
+}
+
+/// A collective that the copy engines do: there is no kernel, and NCCL tells of nothing else. Until it ends its copies
+/// are launched.
+void* beginCopies(RingWriter& r, Comm& comm, const Descriptor& d) {
+  const Call call = calledAs(comm, d);
+  if (call.captured || !recording(r)) return asHandle(kPlain);  // what was captured is in its graph already
+  const uint64_t now = ring::nowNs();
+  const auto& c = d.ce_coll;
+  return asHandle(
+      g_launches.begin({now,
+                        streamId(c.stream),
+                        {},
+                        true,
+                        ring::OperationRecord{.function = r.intern(c.function),
+                                              .start = now,
+                                              .comm = comm.hash,
+                                              .sequence = call.number == Call::kNoNumber ? ring::kUnknown : call.number,
+                                              .elements = c.count,
+                                              .rank = comm.rank,
+                                              .ranks = static_cast<uint32_t>(comm.ranks),
+                                              .datatype = indexOf(kDatatypes, c.datatype),
+                                              .root = static_cast<int16_t>(c.root),
+                                              .stack = call.stack},
+                        nullptr,
+                        0}));
 }
 
 void writeGroup(RingWriter& r, const Call& group, bool ended) {
@@ -257,25 +272,29 @@ int startEvent(void* context, void** handle, void* descriptor) {
   if (kVersion >= 5 && type == kGroupApi)
     *handle = asHandle(handleOf(beginGroup(*r, d.group_api.graph_captured, d.group_api.depth)));
   if (kVersion >= 5 && type == kP2pApi)
-    *handle = asHandle(handleOf({.captured = d.p2p_api.graph_captured, .stack = callStack(*r)}));
+    *handle = asHandle(handleOf(d.p2p_api.graph_captured ? captured(*r, comm, d, true) : Call{.stack = callStack(*r)}));
   if (kVersion >= 5 && type == kCollApi)
-    *handle =
-        asHandle(handleOf({.captured = d.coll_api.graph_captured, .number = nextNumber(comm), .stack = callStack(*r)}));
+    *handle = asHandle(handleOf(d.coll_api.graph_captured ? captured(*r, comm, d, false)
+                                                          : Call{.number = nextNumber(comm), .stack = callStack(*r)}));
   if (type == kColl || type == kP2p) {  // counted whether anybody records or not
     Operation o = type == kColl ? collective<kVersion>(comm, d) : p2p<kVersion>(comm, d);
-    if (!recording(*r)) return 0;
+    const bool wanted = !o.record.captured || recordsCaptured(comm, o.record, o.function, callOf(fromHandle(d.parent)));
+    if (!wanted || !recording(*r)) return 0;
     if (kVersion < 5) o.record.stack = callStack(*r);  // the call that launches it: NCCL tells of no other
     write(*r, o);
     *handle = asHandle(kPlain);
     return 0;
   }
+  const bool in_graph = callOf(fromHandle(d.parent)).captured;
+  if (kVersion >= 5 && type == kKernelLaunch && in_graph) captureKernel(d.kernel_launch.stream, &comm);
+  if (kVersion >= 6 && type == kCeColl) *handle = beginCopies(*r, comm, d);
   if (!recording(*r)) return 0;
   if (kVersion >= 5 && type == kKernelLaunch) {
     const Call group = callOf(fromHandle(d.parent));
     void* stream = d.kernel_launch.stream;
     const uint64_t now = ring::nowNs();
     const uint32_t events = beginEvents(*r, stream, group.captured);
-    const uint64_t launch = g_launches.begin({now, streamId(stream), group, stream, events});
+    const uint64_t launch = g_launches.begin({now, streamId(stream), group, false, {}, stream, events});
     if (launch == 0) endEvents(events, stream);
     *handle = asHandle(launch);
   } else if (type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {
@@ -292,13 +311,16 @@ int stopEvent(void* handle) {
   if (!r) return 0;
   switch (kindOf(h)) {
     case kLaunchHandle:
-      if (Launch launch; g_launches.end(h, launch))
+      if (Launch launch; g_launches.end(h, launch)) {
         r->write(encode(ring::LaunchRecord{.start = launch.start,
                                            .end = ring::nowNs(),
                                            .stream = launch.stream,
                                            .captured = launch.group.captured,
                                            .group = groupOf(launch.group),
+                                           .copies = launch.copies,
                                            .number = endEvents(launch.events, launch.handle)}));
+        if (launch.copies) r->write(encode(launch.operation));
+      }
       break;
     case kOwnGroupHandle:
       writeGroup(*r, callOf(h), true);
@@ -328,6 +350,7 @@ int finalize(void* context) {
 }
 
 }  // namespace
+
 }  // namespace tracesmith::probe
 
 using namespace tracesmith::probe;
@@ -341,5 +364,5 @@ TS_PLUGIN(2, initV1, 2);
 TS_PLUGIN(3, initV1, 3);
 TS_PLUGIN(4, initV4, 4);
 TS_PLUGIN(5, initV5, 5);
-TS_PLUGIN(6, initV5, 5);
-TS_PLUGIN(7, initV5, 5);
+TS_PLUGIN(6, initV5, 6);
+TS_PLUGIN(7, initV5, 6);

@@ -19,7 +19,8 @@ enum EventType : uint64_t {
   kGroupApi = 1 << 8,
   kCollApi = 1 << 9,
   kP2pApi = 1 << 10,
-  kKernelLaunch = 1 << 11
+  kKernelLaunch = 1 << 11,
+  kCeColl = 1 << 12  // since v6: a collective that the copy engines do
 };
 
 /// What a proxy step waits for from now on, until the next state or its end.
@@ -110,6 +111,17 @@ struct Descriptor {
       bool graph_captured;
       int depth;
     } group_api;
+    struct {  // since v6
+      uint64_t sequence;
+      const char* function;
+      const void *send, *receive;
+      size_t count;
+      int root;
+      const char *datatype, *strategy;
+      bool intra_batch;
+      uint32_t batch_size, batches, ce_sequence;
+      void* stream;
+    } ce_coll;
   };
 };
 static_assert(offsetof(Descriptor, parent) == 8 && offsetof(Descriptor, rank) == 16 &&
@@ -119,7 +131,8 @@ static_assert(offsetof(Descriptor, coll.count) == 56 && offsetof(Descriptor, col
               offsetof(Descriptor, coll.proto) == 96);
 static_assert(offsetof(Descriptor, coll_api.stream) == 56 && offsetof(Descriptor, coll_api.graph_captured) == 64 &&
               offsetof(Descriptor, p2p_api.stream) == 48 && offsetof(Descriptor, p2p_api.graph_captured) == 56 &&
-              offsetof(Descriptor, group_api.graph_captured) == 24);
+              offsetof(Descriptor, group_api.graph_captured) == 24 && offsetof(Descriptor, ce_coll.root) == 64 &&
+              offsetof(Descriptor, ce_coll.batch_size) == 92 && offsetof(Descriptor, ce_coll.stream) == 104);
 
 /// A collective of v7 as a whole. What it has more is not recorded; the rest lies where it did.
 struct CollV7 {

@@ -27,9 +27,10 @@ inline uint64_t fromHandle(const void* h) { return static_cast<uint64_t>(reinter
 /// graph, long after the call.
 struct Call {
   HandleKind kind = kCallHandle;
-  bool captured = false;        // into a CUDA graph
-  uint64_t number = kNoNumber;  // in its communicator; of a group in the process
-  uint32_t stack = 0;           // string id of who called; 0: none
+  bool captured = false;  // into a CUDA graph
+  // In its communicator; of a group in the process; of one that was captured its id among those (graphs.hpp).
+  uint64_t number = kNoNumber;
+  uint32_t stack = 0;  // string id of who called; 0: none
 
   static constexpr int kNumberBits = 38, kStackBits = 22;
   static constexpr uint64_t kNoNumber = (1ull << kNumberBits) - 1;

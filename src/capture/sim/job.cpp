@@ -211,10 +211,11 @@ bool Job::takesPart(int rank, const CollectiveModel& model) const {
 
 double Job::slowdownOf(int rank, int step) const {
   const Faults& faults = config_.faults;
-  if (step < faults.from_step) return 1;
+  const double model = modelFactor(rank);
+  if (step < faults.from_step) return model;
   for (const auto& [other, factor] : faults.also_slow)
-    if (other == rank) return factor;
-  return rank == faults.slow_rank ? faults.slowdown : 1;
+    if (other == rank) return model * factor;
+  return rank == faults.slow_rank ? model * faults.slowdown : model;
 }
 
 /// 150 GB/s within a node, 40 GB/s between nodes; all wait for the slow node's links.
@@ -324,9 +325,11 @@ Status addFault(Faults& faults, const std::string& text) {
   if (name == "none" && equals == std::string::npos) {
     faults = Faults::none();
   } else if (!has_first || wrong) {
-    return Status::invalid("'" + text +
-                           "' is no fault: give slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS], "
-                           "jitter=PERCENT, hang=RANK[:STEP], checkpoint=STEPS[:MS], from=STEP or none");
+    return Status::invalid(
+        "'" + text +
+        "' is no fault: give slow-gpu=RANK[:FACTOR], other-gpu=RANK[:FACTOR], heavy-stage=STAGE[:FACTOR], "
+        "slow-link=NODE[:FACTOR], late=RANK[:MS], jitter=PERCENT, hang=RANK[:STEP], checkpoint=STEPS[:MS], from=STEP "
+        "or none");
   } else if (name == "slow-gpu") {
     if (faults.slow_rank >= 0) {
       faults.also_slow.emplace_back(whole, has_second ? second : Faults().slowdown);
@@ -334,6 +337,11 @@ Status addFault(Faults& faults, const std::string& text) {
       faults.slow_rank = whole;
       if (has_second) faults.slowdown = second;
     }
+  } else if (name == "other-gpu") {
+    faults.other_gpus.emplace_back(whole, has_second ? second : 3.0);
+  } else if (name == "heavy-stage") {
+    faults.heavy_stage = whole;
+    if (has_second) faults.heaviness = second;
   } else if (name == "slow-link") {
     faults.slow_node = whole;
     faults.network = true;

@@ -33,13 +33,16 @@ namespace tracesmith::sim {
 /// What goes wrong in a job.
 struct Faults {
   static constexpr int kBySeed = -2, kNone = -1;
-  int slow_rank = kBySeed;                        ///< its kernels take `slowdown` times as long
-  double slowdown = 1.3;                          //
-  std::vector<std::pair<int, double>> also_slow;  ///< more ranks, each with its factor
-  int slow_node = kBySeed;                        ///< its links take `link_slowdown` times as long
-  double link_slowdown = 3;                       //
-  int late_rank = kNone;                          ///< its data loader is `late_ms` late in every step
-  double late_ms = 5;                             //
+  int slow_rank = kBySeed;                         ///< its kernels take `slowdown` times as long
+  double slowdown = 1.3;                           //
+  std::vector<std::pair<int, double>> also_slow;   ///< more ranks, each with its factor
+  std::vector<std::pair<int, double>> other_gpus;  ///< ranks on a GPU of a slower model, each with its factor
+  int heavy_stage = kNone;                         ///< its layers are larger and take `heaviness` times as long
+  double heaviness = 1.3;                          //
+  int slow_node = kBySeed;                         ///< its links take `link_slowdown` times as long
+  double link_slowdown = 3;                        //
+  int late_rank = kNone;                           ///< its data loader is `late_ms` late in every step
+  double late_ms = 5;                              //
   int checkpoint_every = 0;  ///< steps; rank 0 saves one for `checkpoint_ms` while all wait; 0: never
   double checkpoint_ms = 0;  //
   int from_step = kBySeed;   ///< the slow rank and the late one are well before; by seed: half of the steps
@@ -58,8 +61,9 @@ struct Faults {
   }
 };
 
-/// Adds one fault, as users write it: slow-gpu=RANK[:FACTOR], slow-link=NODE[:FACTOR], late=RANK[:MS], jitter=PERCENT,
-/// hang=RANK[:STEP], checkpoint=STEPS[:MS], from=STEP, none. slow-gpu may be given more than once.
+/// Adds one fault, as users write it: slow-gpu=RANK[:FACTOR], other-gpu=RANK[:FACTOR], heavy-stage=STAGE[:FACTOR],
+/// slow-link=NODE[:FACTOR], late=RANK[:MS], jitter=PERCENT, hang=RANK[:STEP], checkpoint=STEPS[:MS], from=STEP, none.
+/// slow-gpu and other-gpu may be given more than once.
 Status addFault(Faults& faults, const std::string& text);
 
 struct JobConfig {
@@ -222,6 +226,12 @@ class Job {
   /// Events of one rank in one step, its ProfilerStep range included: always the same number.
   uint64_t rowsPerStep() const { return rows_per_step_; }
   int slowRank() const { return config_.faults.slow_rank; }  ///< or Faults::kNone
+  /// How many times as long kernels take on the model of its GPU; 1: the usual model.
+  double modelFactor(int rank) const {
+    for (const auto& [other, factor] : config_.faults.other_gpus)
+      if (other == rank) return factor;
+    return 1;
+  }
   int slowFromStep() const { return config_.faults.from_step; }
   int slowNode() const { return config_.faults.slow_node; }  ///< or Faults::kNone
   const ClockTruth& clock(int node) const { return clocks_[static_cast<size_t>(node)]; }

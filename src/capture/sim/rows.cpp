@@ -32,6 +32,11 @@ JobStrings::JobStrings(const Job& job, trace::Writer& w) {
   for (const KernelModel& k : job.kernels()) {
     kernels.push_back(w.string(k.name));
     shapes.push_back(w.launch(k.shape));
+    if (job.config().faults.other_gpus.empty()) continue;
+    // Libraries have kernels of their own for each generation of GPUs.
+    const size_t generation = k.name.find("sm90");
+    other_kernels.push_back(generation == k.name.npos ? kernels.back()
+                                                      : w.string(std::string(k.name).replace(generation, 4, "sm75")));
   }
   for (const std::string& s : job.cpuOps()) cpu_ops.push_back(w.string(s));
   for (const char* s : kApiNames) apis.push_back(w.string(s));
@@ -118,6 +123,7 @@ uint64_t JobRows::quota(int step, int rank) const {
 
 EventRows::EventRows(const Job& job, const JobStrings& strings, int rank)
     : strings_(strings),
+      kernels_(job.modelFactor(rank) != 1 ? strings.other_kernels : strings.kernels),
       clock_(job.clock(job.nodeOf(rank))),
       node_(strings.nodes[static_cast<size_t>(job.nodeOf(rank))]),
       rank_(rank),
@@ -148,7 +154,7 @@ trace::EventRow EventRows::row(const SimEvent& e, int step) const {
   }
   switch (e.type) {
     case EventType::kernel:
-      row.name = e.collective ? strings_.collective_kernels[e.name] : strings_.kernels[e.name];
+      row.name = e.collective ? strings_.collective_kernels[e.name] : kernels_[e.name];
       row.launch = e.collective ? strings_.collective_shape : strings_.shapes[e.name];
       break;
     case EventType::memcpy:

@@ -12,6 +12,7 @@ namespace tracesmith::sim {
 struct JobStrings {
   JobStrings(const Job& job, trace::Writer& writer);
 
+  std::vector<int64_t> other_kernels;  ///< on GPUs of the other model, where there are any
   std::vector<int64_t> nodes, kernels, shapes, cpu_ops, apis, ranges, copies, collective_kernels;
   std::vector<int64_t> comms[kGroups], ops;  // ops: by collective
   int64_t collective_shape, memset;
@@ -64,6 +65,7 @@ class EventRows {
  private:
   trace::EventRow base(int64_t start, int64_t end, int step) const;
   const JobStrings& strings_;
+  const std::vector<int64_t>& kernels_;
   ClockTruth clock_;
   int64_t node_, rank_, pid_, device_;
 };

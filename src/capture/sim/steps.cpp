@@ -172,6 +172,7 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
                  Random& random, const Sink& sink) const {
   const Faults& faults = config_.faults;
   const double slow = slowdownOf(rank, step) + 0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
+  const bool heavy = config_.laidOut() && stageOf(rank) == faults.heavy_stage;
   for (size_t i = first; i < last; ++i) {
     const Op& op = ops_[i];
     if (op.kind == OpKind::collective && !takesPart(rank, collectives_[op.collective])) continue;
@@ -197,11 +198,13 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
       c.called = launch + api_ns;
       c.correlation = correlation;
     } else if (op.kind == OpKind::kernel) {
-      const uint32_t k = (r & 15) == 0 ? zipf_[r >> 4 & 65535] : op.kernel;  // one in 16 differs by rank and step
+      uint32_t k = (r & 15) == 0 ? zipf_[r >> 4 & 65535] : op.kernel;  // one in 16 differs by rank and step
+      const auto usual_ns = static_cast<double>(kernels_[k].base_ns);
+      if (heavy) k = static_cast<uint32_t>((k + kernels_.size() / 2) % kernels_.size());  // larger: another shape
       const int64_t start = std::max(ready, s.compute + gap);
-      double factor = random.noise() * slow;
+      double factor = random.noise() * slow * (heavy ? faults.heaviness : 1);
       if (faults.jitter > 0) factor *= 1 + faults.jitter * random.uniform();
-      s.compute = start + static_cast<int64_t>(static_cast<double>(kernels_[k].base_ns) * factor);
+      s.compute = start + static_cast<int64_t>(usual_ns * factor);
       sink(SimEvent{trace::EventType::kernel, k, start, s.compute, correlation, trace::kNull, backward, false});
     } else {
       const int64_t start = std::max(ready, s.copy + gap);

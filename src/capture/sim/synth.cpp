@@ -51,13 +51,24 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
       DeviceRow device;
       device.node = node.node;
       device.device = d;
-      device.name = w.string("Simulated H100");
+      const bool other = job.modelFactor(n * per_node + d) != 1;
+      device.name = w.string(other ? "Simulated T4" : "Simulated H100");
       device.vendor = w.string(kSimulated);
-      device.memory = 80'000'000'000;
-      device.cc_major = 9;
-      device.cc_minor = 0;
-      device.sms = 132;
+      device.memory = other ? 16'000'000'000 : 80'000'000'000;
+      device.cc_major = other ? 7 : 9;
+      device.cc_minor = other ? 5 : 0;
+      device.sms = other ? 40 : 132;
       device.warp = 32;
+      if (!job.config().faults.other_gpus.empty()) {  // as `bench` would measure them
+        const double factor = job.modelFactor(n * per_node + d);
+        std::string measured;
+        JsonWriter figures(measured);
+        figures.beginObject()
+            .field("measured_tflops", 600 / factor)
+            .field("measured_memory_gbps", 3000 / factor)
+            .endObject();
+        device.args = out.text(measured);
+      }
       TS_TRY(out.append(device));
       for (int peer = d + 1; peer < gpus; ++peer) {
         LinkRow link;
@@ -126,6 +137,10 @@ Status describe(const Job& job, const JobStrings& s, Writer& w, Appender& out) {
   for (const auto& [rank, factor] : faults.also_slow) {
     TS_TRY(truth("truth.also_slow_rank", std::to_string(rank)));
     TS_TRY(truth("truth.also_slow_factor", shown(factor)));
+  }
+  for (const auto& [rank, factor] : faults.other_gpus) {
+    TS_TRY(truth("truth.other_gpu_rank", std::to_string(rank)));
+    TS_TRY(truth("truth.other_gpu_factor", shown(factor)));
   }
   if (faults.checkpoint_every > 0) {
     TS_TRY(truth("truth.checkpoint_every", std::to_string(faults.checkpoint_every)));
@@ -204,8 +219,8 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
       const struct {
         int64_t name, unit;
         double value;
-      } samples[] = {{s.power, s.watt, (slow ? 520 : 650) * random.noise()},
-                     {s.clock, s.mhz, slow ? 1380.0 : 1980.0},
+      } samples[] = {{s.power, s.watt, (slow ? 520 : 650) * random.noise() * (job.modelFactor(r) != 1 ? 0.1 : 1)},
+                     {s.clock, s.mhz, (slow ? 1380.0 : 1980.0) * (job.modelFactor(r) != 1 ? 0.8 : 1)},
                      {s.utilization, s.percent, 97 * random.noise()}};
       for (const auto& sample : samples) {
         MetricRow metric;

@@ -29,7 +29,8 @@ constexpr uint64_t kLateKernelsNs = 300 * kMs;  // CUPTI hands kernels over ever
 constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPairs = 8;
 // CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
 constexpr size_t kMostPerStream = 32;
-constexpr size_t kMostPeers = 32;  // of a communicator, whose numbers are told
+constexpr uint32_t kGraphStreams = 1u << 30;  // streams as far as graphs are launched on them
+constexpr size_t kMostPeers = 32;             // of a communicator, whose numbers are told
 
 }  // namespace
 
@@ -48,7 +49,7 @@ bool RingFollower::wanted(const Record& r) {
     case Kind::graph:
       ++activity_;
       last_work_ns_ = std::max(last_work_ns_, r.end);
-      return r.kind == Kind::kernel && isNccl(r.name);
+      return r.kind == Kind::graph || (r.kind == Kind::kernel && isNccl(r.name));
     case Kind::step:
     case Kind::comm:
     case Kind::collective:
@@ -185,6 +186,8 @@ void RingFollower::take(uint32_t lane, const Record& r) {
         });
       return;
     }
+    case Kind::graph:
+      return join_.graph(graphOf(r), rawClock());
     default: {  // a kernel of NCCL
       join_.kernel(
           kernelOf(r), rawClock(), [this](uint32_t id) { return ring_->string(id); }, done);
@@ -233,28 +236,34 @@ void RingFollower::addUnseen(uint64_t now, ProcessReport& report) const {
 
 void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
   addUnseen(now, report);
+  auto add = [&](const OperationRecord& r, uint32_t stream, uint32_t before, size_t& told) {
+    CommState* state = nullptr;
+    for (CommState& c : report.comms)
+      if (c.comm == r.comm) state = &c;
+    if (state) ++state->in_flight;
+    if (++told > kMostPerStream) return;
+    InFlight f = inFlight(now, r, state);
+    f.stream = stream;
+    f.before = before;
+    auto last = stream_end_.find(stream);
+    const uint64_t since = std::max(r.start, last == stream_end_.end() ? 0 : last->second);
+    f.wait_ns = before == 0 ? static_cast<int64_t>(now > since ? now - since : 0) : 0;
+    report.in_flight.push_back(std::move(f));
+  };
   for (const auto& [stream, state_of] : join_.streams) {
     uint32_t before = 0;
     size_t told = 0;
     for (const NcclJoin::Launch* launch : join_.inFlight(state_of, stream)) {
       if (launch->operations.empty()) continue;
-      for (const NcclJoin::Operation& o : launch->operations) {
-        const OperationRecord& r = o.record;
-        CommState* state = nullptr;
-        for (CommState& c : report.comms)
-          if (c.comm == r.comm) state = &c;
-        if (state) ++state->in_flight;
-        if (++told > kMostPerStream) continue;
-        InFlight f = inFlight(now, r, state);
-        f.stream = stream;
-        f.before = before;
-        auto last = stream_end_.find(stream);
-        const uint64_t since = std::max(r.start, last == stream_end_.end() ? 0 : last->second);
-        f.wait_ns = before == 0 ? static_cast<int64_t>(now > since ? now - since : 0) : 0;
-        report.in_flight.push_back(std::move(f));
-      }
+      for (const NcclJoin::Operation& o : launch->operations) add(o.record, stream, before, told);
       ++before;
     }
+  }
+  // Of the operations of a graph that has not ended the first are waited for; a graph goes by a stream of its own.
+  std::map<uint32_t, std::pair<uint32_t, size_t>> told;
+  for (const auto& f : join_.replaysInFlight([this](uint32_t id) { return ring_->string(id); })) {
+    auto& [before, count] = told[f.stream];
+    add(f.operation->record, kGraphStreams | f.stream, before++, count);
   }
 }
 

@@ -23,7 +23,16 @@ std::string nodeName(const Places& places) {
 int64_t orNull(int64_t v) { return v == kUnknown ? kNull : v; }
 int64_t khz(int64_t mhz) { return mhz == kUnknown ? kNull : mhz * 1000; }
 
-DeviceRow deviceRow(Writer& writer, Appender& out, int64_t node, const Gpu& g) {
+/// The largest of a GPU's figures of this name; 0: it was not measured.
+double measuredOf(const Capability& capability, const std::string& name, int32_t gpu) {
+  const std::string part = "gpu " + std::to_string(gpu);
+  double most = 0;
+  for (const Figure& f : capability.figures)
+    if (f.name == name && (f.part == part || f.part.starts_with(part + " "))) most = std::max(most, f.median);
+  return most;
+}
+
+DeviceRow deviceRow(Writer& writer, Appender& out, int64_t node, const Gpu& g, const Capability& capability) {
   DeviceRow row;
   row.node = node;
   row.device = g.index;
@@ -46,6 +55,10 @@ DeviceRow deviceRow(Writer& writer, Appender& out, int64_t node, const Gpu& g) {
   if (!g.cpus.empty()) w.field("cpus", g.cpus);
   if (g.pcie_generation != kUnknown) w.field("pcie_generation", g.pcie_generation).field("pcie_lanes", g.pcie_lanes);
   if (g.power_limit_watts != kUnknown) w.field("power_limit_watts", g.power_limit_watts);
+  if (const double tflops = measuredOf(capability, "gpu_matrix_tflops", g.index); tflops > 0)
+    w.field("measured_tflops", tflops);
+  if (const double gbps = measuredOf(capability, "gpu_memory_gbps", g.index); gbps > 0)
+    w.field("measured_memory_gbps", gbps);
   if (!g.problem.empty()) w.field("problem", g.problem);
   if (g.mig) {
     w.key("mig").beginArray();
@@ -74,16 +87,18 @@ Status appendInventory(Writer& writer, Appender& out, const Inventory& inventory
     row.args = out.text(inventoryJson(inventory));
     TS_TRY(out.append(row));
   }
+  Capability capability;
+  if (Result<Capability> record = loadCapability(capabilityPath(inventory.node)); record)
+    capability = std::move(*record);
   std::set<int32_t> fresh;
   for (const Gpu& g : inventory.gpus) {
     if (!known.insert(gpuKey(g)).second) continue;
     fresh.insert(g.index);
-    TS_TRY(out.append(deviceRow(writer, out, node, g)));
+    TS_TRY(out.append(deviceRow(writer, out, node, g, capability)));
   }
   if (fresh.empty()) return {};
   cluster::GPUTopology topology(inventory);
-  if (Result<Capability> record = loadCapability(capabilityPath(inventory.node)); record)
-    topology.setMeasured(record->links());
+  topology.setMeasured(capability.links());
   for (const cluster::GPULink& l : topology.getTopology().links) {
     if (l.type == cluster::GPULinkType::None ||
         (!fresh.contains(static_cast<int32_t>(l.gpu_a)) && !fresh.contains(static_cast<int32_t>(l.gpu_b))))

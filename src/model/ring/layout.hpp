@@ -42,7 +42,7 @@ enum class Kind : uint8_t {
   comm,
   collective,
   p2p,
-  nccl_launch,  // the collectives after it on this lane were in it
+  nccl_launch,  // of a kernel, copies or a CUDA graph: the operations after it on this lane were in it
   proxy_op,
   thread,      // this lane now belongs to a thread
   gpu_on,      // from `start` on the GPU's work is recorded (again); what was launched before is not
@@ -56,6 +56,8 @@ enum Flag : uint8_t {
   kNumbered = 2,   // the name has numbers: see Name
   kSend = 4,       // of a proxy operation
   kCaptured = 8,   // of a launch or an operation of NCCL: into a CUDA graph
+  kGraph = 16,     // of a launch: of a CUDA graph that operations were captured into
+  kCopies = 32,    // of a launch: copies do the work instead of a kernel
 };
 
 /// One thing that happened. Times are CLOCK_MONOTONIC_RAW ns; 0 = not known. What the other words mean depends on the

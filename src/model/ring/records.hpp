@@ -311,20 +311,43 @@ constexpr OperationRecord operationOf(const Record& r) {
           .stack = words::low(r.end)};
 }
 
-/// NCCL launches a kernel; the operations after it on this lane are in it.
+/// NCCL launches a kernel or (copies) copies; the operations after it on this lane are in it. Or the program launches a
+/// CUDA graph: then there is one for each of the kernels of NCCL in it, and at least one. All have the same start, and
+/// no end: they are told before the call.
 struct LaunchRecord {
   uint64_t start = 0, end = 0;
   uint32_t stream = 0;    // 0: not known
   bool captured = false;  // into a CUDA graph: nothing ran
   uint64_t group = 0;     // number of the group of calls it is for; 0: not known
-  uint32_t number = 0;    // of its LaunchTimeRecord; 0: there will be none
+  bool copies = false;
+  bool graph = false;
+  uint32_t exec = 0;             // of a graph: counts the executable graphs of the process, from 1
+  uint32_t part = 0, parts = 0;  // of a graph: which of its NCCL kernels, in the order they were captured; how many
+  uint32_t number = 0;           // of its LaunchTimeRecord; 0: there will be none
 };
 [[gnu::always_inline]] constexpr Record encode(const LaunchRecord& l) {
-  return {Kind::nccl_launch, static_cast<uint8_t>(l.captured ? kCaptured : 0), 0, 0, l.start, l.end, l.number, l.stream,
-          {l.group, 0, 0, 0}};
+  return {Kind::nccl_launch,
+          static_cast<uint8_t>((l.captured ? kCaptured : 0) | (l.copies ? kCopies : 0) | (l.graph ? kGraph : 0)),
+          0,
+          0,
+          l.start,
+          l.end,
+          l.number,
+          l.stream,
+          {l.group, words::pair(l.part, l.parts), l.exec, 0}};
 }
 constexpr LaunchRecord launchOf(const Record& r) {
-  return {r.start, r.end, r.stream, (r.flags & kCaptured) != 0, r.arg[0], r.correlation};
+  return {.start = r.start,
+          .end = r.end,
+          .stream = r.stream,
+          .captured = (r.flags & kCaptured) != 0,
+          .group = r.arg[0],
+          .copies = (r.flags & kCopies) != 0,
+          .graph = (r.flags & kGraph) != 0,
+          .exec = words::low(r.arg[2]),
+          .part = words::low(r.arg[1]),
+          .parts = words::high(r.arg[1]),
+          .number = r.correlation};
 }
 
 /// When a launch ran on the GPU, measured by CUDA events around it and brought to our clock.

@@ -134,6 +134,29 @@ void Cuda::copy(uint64_t bytes) {
   log("memcpy", d->memcpy(w), w, "Memcpy HtoD (Pageable -> Device)");
 }
 
+Work Cuda::copyCall(uint64_t bytes, uint32_t stream) {
+  Work w = work(0);
+  const Driver* d = cupti();
+  if (!d) return w;
+  w.thread = threadId();
+  w.cbid = 41;
+  log("runtime", d->runtime(w), w, "cudaMemcpyAsync");
+  w.thread = 0;
+  w.bytes = bytes;
+  w.stream = stream;
+  return w;
+}
+
+void Cuda::runCopy(Work w) {
+  const Driver* d = cupti();
+  if (!d) return;
+  w.start = now();
+  while (now() < w.start + 2) {
+  }
+  w.end = w.start + 2;
+  log("memcpy", d->memcpy(w), w, "Memcpy HtoD (Pageable -> Device)");
+}
+
 void Cuda::peerCopy(uint64_t bytes, uint32_t to) {
   const Driver* d = cupti();
   if (!d) return;
@@ -169,6 +192,31 @@ void Cuda::graph(uint32_t id, int nodes) {
     k.end = k.start + 100;
     k.name = "node";
     k.graph_node = (static_cast<uint64_t>(id) << 32) + static_cast<uint64_t>(i) + 1;
+    log("kernel", d->kernel(k), k, k.name);
+  }
+}
+
+void Cuda::graph(uint32_t id, const std::vector<std::string>& kernels, uint32_t stream) {
+  const Driver* d = cupti();
+  if (!d) return;
+  Work w = work(0);
+  w.thread = threadId();
+  w.cbid = 311;
+  log("runtime", d->runtime(w), w, "cudaGraphLaunch");
+  w.thread = 0;
+  w.graph = id;
+  w.stream = stream;
+  w.start = w.end + 100;
+  w.end = w.start + 100 * kernels.size();
+  while (now() < w.end) {
+  }
+  if (Fate fate = d->graph(w); fate != kOff) return log("graph", fate, w, "CUDA graph");
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    Work k = w;
+    k.start = w.start + 100 * i;
+    k.end = k.start + 100;
+    k.name = keep(kernels[i]);
+    k.graph_node = (static_cast<uint64_t>(id) << 32) + i + 1;
     log("kernel", d->kernel(k), k, k.name);
   }
 }

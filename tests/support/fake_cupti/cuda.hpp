@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "driver.hpp"
 
@@ -25,9 +26,14 @@ class Cuda {
   /// A kernel that ran without anybody having called for it here; for kernels NCCL launches.
   void kernel(const char* name, uint32_t stream, uint64_t start, uint64_t end, uint32_t correlation);
   void copy(uint64_t bytes);
+  /// cudaMemcpyAsync, and when what it began runs.
+  Work copyCall(uint64_t bytes, uint32_t stream);
+  void runCopy(Work work);
   void peerCopy(uint64_t bytes, uint32_t to);
   void set(uint64_t bytes);
   void graph(uint32_t id, int nodes);
+  /// cudaGraphLaunch of one with these kernels, which run after the call.
+  void graph(uint32_t id, const std::vector<std::string>& kernels, uint32_t stream);
   void sync(uint32_t type);
   void overhead(uint32_t type);
   void call(uint32_t cbid);        ///< a runtime call that launches nothing

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "nccl.hpp"
+#include "nccl_graphs.hpp"
 #include "tracesmith/tracesmith.h"
 
 namespace {
@@ -489,6 +490,10 @@ int main(int argc, char** argv) {
                                                                   {"hang", hang},
                                                                   {"lost", lost},
                                                                   {"aside", aside},
+                                                                  {"replays", [] { replays(false); }},
+                                                                  {"proxy_replays", [] { replays(true); }},
+                                                                  {"replay_hangs", replayHangs},
+                                                                  {"copies", [&] { copyEngines(version); }},
                                                                   {"events", events},
                                                                   {"event steps", eventSteps}};
   auto found = scenarios.find(scenario);

@@ -35,7 +35,8 @@ enum : int {
   kGroupApi = 256,
   kCollApi = 512,
   kP2pApi = 1024,
-  kKernelLaunch = 2048
+  kKernelLaunch = 2048,
+  kCeColl = 4096
 };
 
 /// A collective or point-to-point operation, as a program asks for it.
@@ -177,6 +178,19 @@ struct P2pApiV5 {
   const char* datatype;
   void* stream;
   bool captured;
+};
+struct CeCollV6 {
+  Head head;
+  uint64_t sequence;
+  const char* function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  const char *datatype, *strategy;
+  bool intra_batch;
+  uint32_t batch_size, batches, ce_sequence;
+  void* stream;
 };
 struct LaunchV5 {
   Head head;

@@ -1,18 +1,15 @@
 // A recorded trace at a glance.
 
 import { useEffect } from "preact/hooks";
-import { get, post, trace as tracePath } from "../api";
-import { noteCommunication, sliceColor } from "../color";
-import { count, dateTime, duration, none, percent, plural } from "../format";
+import { get, trace as tracePath } from "../api";
+import { count, dateTime, duration, none, us } from "../format";
 import { link } from "../route";
 import { traceState } from "../statusbar";
 import { useTrace } from "../traces";
-import type { QueryResult, TimelineInfo, TraceInfo } from "../types";
+import type { TimelineInfo, TraceInfo } from "../types";
 import { Empty, Failed, Loading, Panel, useLoad } from "../ui";
+import { GpuTime, KernelTable } from "./gputime";
 import { useAnalysis, Verdict } from "./ranks";
-
-const topKernels =
-  "SELECT name, type, CAST(sum(dur) AS DOUBLE) AS total, sum(sum(dur)) OVER () AS all_time, is_communication(name) FROM events WHERE type IN ('kernel', 'memcpy', 'memset') GROUP BY name, type ORDER BY total DESC LIMIT 12";
 
 export function FileOverview() {
   const chosen = useTrace();
@@ -23,11 +20,6 @@ export function FileOverview() {
 function FileSummary({ trace: t }: { trace: TraceInfo }) {
   const timeline = useLoad(`timeline ${t.id}`, (signal) => get<TimelineInfo>(`${tracePath(t.id)}/timeline`, signal));
   const analysis = useAnalysis(t.id, t.state);
-  const top = useLoad("top kernels", async (signal) => {
-    const result = await post<QueryResult>("/api/v1/query", { sql: topKernels }, signal);
-    noteCommunication(result.rows.filter((r) => r[4]).map((r) => String(r[0])));
-    return result;
-  });
   const info = timeline.data;
   useEffect(() => {
     if (info) traceState.set({ losses: info.losses, bound: info.clock_bound_ns, notes: info.notes });
@@ -38,12 +30,22 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
   const nodes = new Set(info.tracks.map((x) => x.node));
   const ranks = new Set(info.tracks.flatMap((x) => (x.rank === null ? [] : [x.rank])));
   const lost = info.losses.reduce((sum, l) => sum + l.count, 0);
+  const a = analysis.data;
+  const times: [string, string][] =
+    a && a.steps.length
+      ? [
+          ["start-up, not counted", us(a.startup_us)],
+          ["job, without start-up", us(a.job_us)],
+          ["steps", `${count(a.steps.length)} of ${us(a.step_us)}`],
+        ]
+      : [];
   const facts: [string, string][] = [
     ["recorded", dateTime(t.start)],
     ["length", duration(info.duration_ns)],
+    ...times,
     ["events", count(t.events)],
     ["nodes", count(nodes.size)],
-    ["ranks", ranks.size ? count(ranks.size) : none],
+    ["ranks", a ? count(a.ranks) : ranks.size ? count(ranks.size) : none],
     ["tracks", count(info.tracks.length)],
     ["clock difference within", info.clock_bound_ns === null ? "not known" : duration(info.clock_bound_ns)],
     ["lost records", count(lost)],
@@ -87,30 +89,16 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
             </Panel>
           )}
         </div>
-        <Panel title="Where GPU time goes" aside={top.data ? plural(top.data.rows.length, "name") : undefined}>
-          {top.error ? (
-            <Empty title="Unknown">{top.error.message}</Empty>
-          ) : !top.data ? (
-            <Loading what="Counting" />
-          ) : top.data.rows.length === 0 ? (
-            <Empty title="No kernels recorded" />
+        <div class="stack">
+          {a ? (
+            <>
+              <GpuTime data={a} />
+              <KernelTable data={a} />
+            </>
           ) : (
-            <ol class="bars" aria-label="Kernels by time">
-              {top.data.rows.map((r) => {
-                const share = Number(r[2]) / Number(r[3] || 1);
-                return (
-                  <li key={String(r[0])}>
-                    <span title={String(r[0])}>{String(r[0])}</span>
-                    <i style={{ width: `${(Number(r[2]) / Number(top.data!.rows[0][2])) * 100}%`, background: sliceColor(String(r[0]), String(r[1])) }} />
-                    <b>
-                      {duration(Number(r[2]))} · {percent(share)}
-                    </b>
-                  </li>
-                );
-              })}
-            </ol>
+            <Panel title="Where GPU time goes">{analysis.error ? <Empty title="Unknown">{analysis.error.message}</Empty> : <Loading what="Analyzing" progress={analysis.progress} />}</Panel>
           )}
-        </Panel>
+        </div>
       </div>
     </div>
   );

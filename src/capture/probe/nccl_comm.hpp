@@ -1,0 +1,32 @@
+// Communicators of this process, and the numbers of their operations. All operations are counted, whoever records since
+// when: so that the numbers are the same on all ranks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace tracesmith::probe {
+
+/// One communicator of this process. Never freed: callbacks may come late. One that was finalized is used again when
+/// there is no other left.
+struct Comm {
+  enum State : int { kFree, kUsed, kFinal };
+  std::atomic<int> state;
+  uint64_t hash;
+  int rank, ranks;
+  std::atomic<uint32_t>* numbers;  // of sends and receives, by peer: NCCL gives none
+  int peers;
+  std::atomic<uint64_t> collectives;  // called so far; NCCL's own numbers count each function by itself
+};
+extern Comm g_any_comm;  // stands for those that found no place: their operations are kept, who they belong to is not
+
+/// nullptr if there is none left.
+Comm* takeComm();
+/// All counts from 0, when its ranks are known. They stay mapped: callbacks may come late.
+void startNumbers(Comm& comm);
+/// The n-th send to a peer is its n-th receive from us. ring::kUnknown if it cannot be counted.
+uint64_t numberOf(Comm& comm, const char* function, int peer);
+/// The next collective of a communicator. All its ranks call them in one order. Call::kNoNumber if it has none.
+uint64_t nextNumber(Comm& comm);
+
+}  // namespace tracesmith::probe
