@@ -28,8 +28,8 @@ struct Launch {
   Call group;
   bool copies;
   ring::OperationRecord operation;  // of copies: what they are for
-  void* handle;     // of the stream
-  uint32_t events;  // around it; 0: none
+  void* handle;                     // of the stream
+  uint32_t events;                  // around it; 0: none
 };
 std::atomic<uint64_t> g_groups{0};  // of calls, so far
 Open<Launch, 256, kLaunchHandle> g_launches;
