@@ -26,6 +26,8 @@ class CommRules {
   Status addFile(const std::string& path);
   /// nullptr: not communication.
   const CommRule* match(std::string_view kernel) const;
+  /// A rule says that this kernel is not communication.
+  bool excludes(std::string_view kernel) const;
   /// The same of a host range: "gloo:all_reduce".
   const CommRule* matchHost(std::string_view range) const;
   /// What a file says about events of this category; nothing: no rule is about it.

@@ -309,14 +309,18 @@ TEST(Analyze, KernelsOfOtherLibrariesAreCommunicationToo) {
 
   job.kernel_name = "my_own_exchange_kernel";
   a = analyzed(job);
-  EXPECT_TRUE(a.collectives.empty());
+  ASSERT_EQ(a.collectives.size(), 20u) << "no rule says so, but it ends together on all ranks";
+  EXPECT_EQ(a.collectives[0].group, "by behaviour: my_own_exchange_kernel");
   test::TempDir dir;
   test::writeFile(dir / "rules", "# mine\n*own_exchange* mine all_reduce\n");
   AnalyzeOptions options;
   options.comm_rules = dir / "rules";
   a = analyzed(job, options);
   ASSERT_EQ(a.collectives.size(), 20u);
+  EXPECT_EQ(a.collectives[0].op, "all_reduce");
   EXPECT_EQ(a.collectives[0].culprit_rank, 7);
+  test::writeFile(dir / "rules", "*own_exchange* none\n");
+  EXPECT_TRUE(analyzed(job, options).collectives.empty()) << "whoever knows better has the last word";
 }
 
 TEST(Analyze, TelemetryTellsWhy) {

@@ -437,6 +437,17 @@ TEST_F(ProbeTest, AnotherProfilerGetsAllItsBuffersAndTheProbeReturnsAfterIt) {
   EXPECT_LT(marks["tracesmith: GPU records off"], marks["tracesmith: GPU records on"]) << "the gap is marked";
 }
 
+TEST_F(ProbeTest, AfterAnotherProfilerHasEndedCuptiTheProbeBeginsAnew) {
+  const Output o = run({"kernels 5 1", "settle", "profile", "kernels 6 2", "finalize", "kernels 9 3", "on",
+                        "kernels 4 4", "settle", "counts"});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_EQ(o.out, "given 1 returned 1 kernels 6 foreign 0\n");
+  std::map<int64_t, int> by_stream;
+  for (const Row& k : kernels()) ++by_stream[k.i("stream")];
+  EXPECT_EQ(by_stream, (std::map<int64_t, int>{{1, 5}, {4, 4}})) << "in our clock again";
+  EXPECT_EQ(losses(trace()), (std::map<std::string, int64_t>{{"another profiler", 1}}));
+}
+
 TEST_F(ProbeTest, AProfilerThatWasThereFirstKeepsCupti) {
   const Output o =
       run({"later", "profile", "init", "kernels 6 2", "profiled", "on", "kernels 4 4", "settle", "counts"});

@@ -41,7 +41,7 @@ class GroupLists {
   std::map<std::pair<uint32_t, int64_t>, uint32_t> of_;
 };
 
-constexpr uint32_t kAlone = UINT32_MAX;
+constexpr uint32_t kAlone = UINT32_MAX, kByBehaviour = 1u << 31;
 
 struct Key {
   uint32_t comm, list;
@@ -51,6 +51,7 @@ struct Key {
 
 Key keyOf(const Part& p, const GroupLists& lists) {
   Key key{p.comm, p.comm == kNoName ? 0 : lists.of(p.comm, p.process), -1, -1};
+  if (p.behaviour) key.list = kByBehaviour + p.behaviour;
   if (p.op == OpKind::send) key.from = p.process, key.to = p.peer;
   if (p.op == OpKind::recv) key.from = p.peer, key.to = p.process;
   // Without a communicator only the same kind of operation can be told to belong together.
@@ -112,7 +113,8 @@ class ToldKernels {
  public:
   explicit ToldKernels(const PartTable& table) {
     for (const Part& p : table.parts)
-      if (p.comm != kNoName && p.kernel != kNoName && p.kernel != last_) kernels_.insert(last_ = p.kernel);
+      if (p.comm != kNoName && !p.behaviour && p.kernel != kNoName && p.kernel != last_)
+        kernels_.insert(last_ = p.kernel);
   }
   bool lacksItsRow(const Part& p) const { return p.comm == kNoName && kernels_.contains(p.kernel); }
 
@@ -141,6 +143,7 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
     if (fresh) {
       Communicator c;
       c.name = p.comm == kNoName ? std::string("(") + opName(p.op) + ")" : std::string(names.text(p.comm));
+      if (p.behaviour) c.name = "by behaviour: " + c.name;
       if (key.from >= 0) c.name += " " + std::to_string(key.from) + "→" + std::to_string(key.to);
       table.comms.push_back(std::move(c));
       // What a rank sends to itself it also receives.

@@ -36,6 +36,7 @@ struct Part {
   uint32_t kernel = kNoName;
   uint32_t instance = UINT32_MAX;  ///< it belongs to, after match()
   int32_t stream = -1;
+  uint32_t behaviour = 0;  ///< group of ranks that its kernel was seen to synchronise; 0: the trace tells what it is
   OpKind op = OpKind::other;
   bool exchange = false;  ///< made of sends and receives by mergeExchanges()
   bool blocks = false;    ///< computation stood still when it ended, and went on after

@@ -97,8 +97,7 @@ class Analyzer {
         source_ = StepSource::kernels;
       }
     }
-    addParts(job_.table, std::move(recognised_));
-    if (wereFound(source_)) numberFoundSteps(job_);
+    TS_TRY(byBehaviour(*steps, usual, rules));
     TS_TRY(match(reader_, *names, job_.table));
     clocksAndTimes();
     static constexpr const char* kSources[] = {"marks", "optimizer", "operations", "kernels", "windows", "none"};
@@ -111,7 +110,7 @@ class Analyzer {
         out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
     if (times) return std::move(out_);
     TS_TRY(blame());
-    collectives();
+    off_clock_ = listCollectives(job_, roots_, options_.collectives, out_);
     findTraffic(job_, *names_, out_);
     job_.work = deviceWork(job_.ranks);
     out_.kernels = largestKernels(job_, *names_, comm_, options_.kernels);
@@ -164,11 +163,13 @@ class Analyzer {
     if (!coverage) return coverage.status();
     FigureContext context(*names_, steps, reference, rules);
     context.models = &job_.models;
+    context.synchronising = synchronising_;
     if (!coverage->whole()) {
       context.coverage = &*coverage;
-      out_.notes.push_back(
-          "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
-          "in which it was");
+      if (job_.ranks.empty())
+        out_.notes.push_back(
+            "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
+            "in which it was");
     }
     const WorkPlace place = workPlaceOf(reader_, *names_);
     context.host_only = job_.host_only = place == WorkPlace::host;
@@ -201,9 +202,34 @@ class Analyzer {
               [](const RankFigures& a, const RankFigures& b) { return a.process < b.process; });
     comm_.clear();
     for (const model::CommRule* rule : context.rules) comm_.push_back(rule != nullptr);
+    for (size_t n = 0; n < synchronising_.size(); ++n) comm_[n] |= synchronising_[n];
     out_.hta = hta.finish();
     out_.events = reader_.rows(tableOf<EventRow>());
     out_.ranks = static_cast<int>(job_.ranks.size());
+    return {};
+  }
+
+  /// Kernels that communicate though neither a row of `collectives` nor a rule says what they do.
+  Status byBehaviour(const TraceSteps& steps, const KernelReference& usual, const model::CommRules& rules) {
+    std::map<int64_t, std::vector<KernelSample>> samples;
+    for (RankFigures& r : job_.ranks) samples[r.process] = std::move(r.samples);
+    const Synchronising found = Synchronising::find(samples, job_.table);
+    samples.clear();
+    for (uint32_t name : found.names()) {
+      synchronising_.resize(names_->size());
+      synchronising_[name] = 1;
+    }
+    if (std::any_of(synchronising_.begin(), synchronising_.end(), [](uint8_t s) { return s; }))
+      TS_TRY(eachEvent(steps, usual, rules));  // now they are no computation
+    addParts(job_.table, std::move(recognised_));
+    if (wereFound(source_)) numberFoundSteps(job_);
+    if (found.empty()) return {};
+    std::string list;
+    for (uint32_t name : found.names()) list += (list.empty() ? "" : ", ") + std::string(names_->text(name));
+    out_.notes.push_back(counted(found.apply(job_.table), "kernel") +
+                         " began apart on the ranks of a group and ended together, again and again, and count as its "
+                         "operations by their behaviour: " +
+                         list);
     return {};
   }
 
@@ -262,43 +288,6 @@ class Analyzer {
     if (!job_.table.instances.empty()) out_.critical_path = whatIf(job_, evidence, out_.blame, links);
     for (LinkEvidence& l : links) out_.links.push_back(std::move(l.result));
     return {};
-  }
-
-  void collectives() {
-    const PartTable& t = job_.table;
-    for (size_t i = 0; i < t.instances.size(); ++i) {
-      const Instance& in = t.instances[i];
-      out_.incomplete += !in.complete;
-      out_.inconsistent += !in.consistent;
-      off_clock_ += in.possible && !in.consistent;
-      if (!options_.collectives) continue;
-      CollectiveResult c;
-      c.index = in.index;
-      c.group = t.comms[in.comm].name;
-      c.op = opName(in.op);
-      c.bytes = in.bytes;
-      c.step = in.step < 0 ? kNull : in.step;
-      c.start_ns = in.first_start;
-      c.ranks = static_cast<int>(in.count);
-      c.group_size = in.group_size;
-      if (roots_[i] != kNobody) {
-        c.culprit_rank = job_.rankOf(t.parts[static_cast<size_t>(in.last_part)].process);
-        c.root_rank = job_.rankOf(roots_[i]);
-        c.wait_us_total = us(in.wait_ns);
-      } else {
-        c.wait_us_total = kUnknown;
-      }
-      c.skew_start_us = us(in.last_start - in.first_start);
-      c.skew_end_us = us(in.last_end - in.first_end);
-      c.transfer_us = in.complete && in.consistent ? us(in.transferNs()) : kUnknown;
-      if (in.complete && in.consistent)
-        if (const auto speed = model::bandwidthOf(in.op, in.bytes, in.group_size, in.transferNs())) {
-          c.algbw_gbps = speed->algorithm_gbps;
-          c.busbw_gbps = speed->bus_gbps;
-        }
-      out_.collectives.push_back(std::move(c));
-    }
-    out_.unmatched = t.unmatched;
   }
 
   void say() {
@@ -363,8 +352,9 @@ class Analyzer {
   std::vector<int32_t> roots_;
   uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks
   StepSource source_ = StepSource::none;
-  std::vector<Part> recognised_;  // by their kernels
-  std::vector<uint8_t> comm_;     // by name: a kernel that communicates
+  std::vector<Part> recognised_;        // by their kernels
+  std::vector<uint8_t> synchronising_;  // by name: found by behaviour
+  std::vector<uint8_t> comm_;           // by name: a kernel that communicates
   Analysis out_;
 };
 

@@ -114,6 +114,8 @@ void leaveOutStartUp(JobData& job, StepSource source);
 void cutByCollectives(const PartTable& table, TraceSteps& steps);
 /// Fills the steps and times of the job, and what `out` says about them.
 void sumUpSteps(JobData& job, StepSource source, Analysis& out);
+/// Counts collectives and, if asked for, lists `each`. Returns how many contradict the clocks.
+uint64_t listCollectives(const JobData& job, const std::vector<int32_t>& roots, bool each, Analysis& out);
 /// Fills the communication matrix of `out`.
 void findTraffic(const JobData& job, const Names& names, Analysis& out);
 /// The critical path, and what the job would gain if something were different. Fills saved_pct of blame and links, and

@@ -9,52 +9,8 @@ using namespace trace;
 
 namespace {
 
-/// As CUPTI, Nsight Systems and ROCm name it.
-bool isCopyToHost(std::string_view name) {
-  for (std::string_view word : {"DtoH", "Device-to-Host", "DeviceToHost"})
-    if (name.find(word) != name.npos) return true;
-  return false;
-}
-
-}  // namespace
-
-FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelReference& r, const model::CommRules& all)
-    : names(n), steps(s), reference(r) {
-  for (uint32_t i = 0; i < names.size(); ++i) {
-    phases.push_back(phaseOfName(names.text(i)));
-    pauses.push_back(pauseOfName(names.text(i)));
-    wanted.push_back(phases.back() != Phase::none || pauses.back() != Pause::none);
-    to_host.push_back(isCopyToHost(names.text(i)));
-    optimizer.push_back(isOptimizerKernel(names.text(i)));
-    rules.push_back(all.match(names.text(i)));
-    host_calls.push_back(all.matchHost(names.text(i)) || names.text(i).starts_with("c10d::"));
-  }
-}
-
-namespace {
-
-/// Steps as windows without gaps: each lasts until the next begins.
-std::vector<StepFigures> windowsOf(const std::vector<RankStep>& steps, const RankRows& rows) {
-  std::vector<StepFigures> out;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (!out.empty() && steps[i].ts < out.back().end) continue;  // nested or doubled
-    if (!out.empty()) out.back().end = steps[i].ts;
-    StepFigures f;
-    f.step = steps[i].step;
-    f.ts = steps[i].ts;
-    f.end = steps[i].end;
-    out.push_back(f);
-  }
-  if (out.empty() && rows.first < rows.last) {
-    StepFigures f;
-    f.ts = rows.first;
-    f.end = rows.last;
-    out.push_back(f);
-  }
-  return out;
-}
-
 enum Bit { kForward, kBackward, kOptimizer, kOther, kComm, kCopy, kData, kBits };
+constexpr unsigned kCompute = 1 << kForward | 1 << kBackward | 1 << kOptimizer | 1 << kOther;
 
 class Figures {
  public:
@@ -65,6 +21,7 @@ class Figures {
         parts_(parts),
         model_(context.models ? context.models->of(rows.process) : 0),
         timeline_(rows.ranges, context.phases),
+        sampler_(context.names.size()),
         sums_(context.names.size()) {
     for (const Part& p : parts)
       if (p.correlation != kNull) known_.insert(p.correlation);
@@ -85,6 +42,7 @@ class Figures {
     std::sort(used_.begin(), used_.end());
     auto& kernels = out_.work.kernels;
     for (uint32_t name : used_) kernels.emplace_hint(kernels.end(), name, sums_[name]);
+    out_.samples = sampler_.take();
     return std::move(out_);
   }
 
@@ -175,9 +133,12 @@ class Figures {
       const model::CommRule* rule = e.name == kNoName ? nullptr : c_.rules[e.name];
       const bool in_table =
           e.correlation != kNull && !known_.empty() && (rule || needsTable(e)) && known_.contains(e.correlation);
-      if (rule || in_table) {
+      const bool synchronises = e.name != kNoName && !c_.synchronising.empty() && c_.synchronising[e.name];
+      if (f && !in_table && e.name != kNoName && !synchronises && unclear(e.name, rule))
+        sampler_.add(e.name, rows_.streams[static_cast<size_t>(e.stream)], stepOf(*f), e.ts, e.end);
+      if (rule || in_table || synchronises) {
         unions_[kComm].add(e.ts, e.end);
-        if (!in_table) recognise(e, *rule);
+        if (!in_table) recognise(e, rule ? model::opKind(rule->op) : OpKind::other);
         continue;
       }
       computed();
@@ -254,7 +215,17 @@ class Figures {
     return table_needed_ == 1;
   }
 
-  void recognise(const DeviceEvent& e, const model::CommRule& rule) {
+  /// Not known to communicate, or not who waits in it.
+  bool unclear(uint32_t name, const model::CommRule* rule) const {
+    return !rule ? !c_.excluded[name] : waitingIn(model::opKind(rule->op)) == model::Waiting::unknown;
+  }
+
+  /// The same number on all ranks: steps that were found are counted back from the last.
+  int64_t stepOf(const StepFigures& f) const {
+    return found_ ? &f - out_.steps.data() - static_cast<int64_t>(out_.steps.size()) : f.step == kNull ? -1 : f.step;
+  }
+
+  void recognise(const DeviceEvent& e, OpKind op) {
     Part p;
     p.ts = e.ts;
     p.end = e.end;
@@ -263,7 +234,7 @@ class Figures {
     p.correlation = e.correlation;
     const int64_t stream = rows_.streams[static_cast<size_t>(e.stream)];
     p.stream = stream <= INT32_MAX ? static_cast<int32_t>(stream) : -1;
-    p.op = model::opKind(rule.op);
+    p.op = op;
     if (StepFigures* f = stepAt(e.ts); f && f->step != kNull) p.step = static_cast<int32_t>(f->step);
     out_.recognised.push_back(p);
   }
@@ -274,6 +245,7 @@ class Figures {
     size_t step = 0;
     auto& steps = out_.steps;
     auto book = [&](unsigned mask, int64_t from, int64_t to) {
+      if (mask & kCompute) compute_.add(from, to);
       while (step < steps.size() && steps[step].end <= from) ++step;
       for (size_t s = step; s < steps.size() && steps[s].ts < to; ++s) {
         const int64_t ns = std::min(to, steps[s].end) - std::max(from, steps[s].ts);
@@ -293,7 +265,6 @@ class Figures {
   }
 
   static void add(StepFigures& f, unsigned mask, int64_t ns) {
-    constexpr unsigned kCompute = 1 << kForward | 1 << kBackward | 1 << kOptimizer | 1 << kOther;
     const bool comm = mask >> kComm & 1;
     if (mask & kCompute) {
       if (mask >> kOptimizer & 1)
@@ -344,11 +315,7 @@ class Figures {
 
   /// How much of every collective ran without computation under it.
   void exposures() {
-    Union compute;
-    sweep({&unions_[kForward].parts(), &unions_[kBackward].parts(), &unions_[kOptimizer].parts(),
-           &unions_[kOther].parts()},
-          [&](unsigned, int64_t from, int64_t to) { compute.add(from, to); });
-    const std::vector<Interval>& busy = compute.parts();
+    const std::vector<Interval>& busy = compute_.parts();
     constexpr int64_t kPause = 5000;  // kernels in a row are closer than this, ns
     size_t first = 0;
     auto settle = [&](Part& p) {
@@ -384,6 +351,8 @@ class Figures {
   std::vector<Interval> late_;  // the device idle, and nothing launched yet
   std::vector<int64_t> done_;   // by call: when the computation or copy that it launched was done
   Union unions_[kBits];
+  Union compute_;  // of the phases and other computation
+  KernelSampler sampler_;
   std::vector<KernelSum> sums_;  // by name
   std::vector<uint32_t> used_;   // names that have one
   bool found_ = false;           // steps were not marked, and found

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "analysis/collectives/behaviour.hpp"
 #include "analysis/collectives/collective_parts.hpp"
 #include "analysis/rows/coverage.hpp"
 #include "analysis/rows/kernel_reference.hpp"
@@ -69,6 +70,7 @@ struct RankFigures {
   DeviceWork work;                            ///< in its steps, but for
   std::array<DeviceWork, kMostWarmUp> early;  ///< the first ones, each for itself, of steps that were found
   std::vector<Part> recognised;               ///< communication kernels that `collectives` does not have
+  std::vector<KernelSample> samples;          ///< of kernels that it does not have, whatever they are
 };
 
 /// What is the same for all ranks.
@@ -84,12 +86,17 @@ struct FigureContext {
   std::vector<uint8_t> to_host;               ///< by name: is a copy from the device to the host
   std::vector<uint8_t> optimizer;             ///< by name: is a kernel of an optimizer
   std::vector<const model::CommRule*> rules;  ///< by name: nullptr: not communication
+  std::vector<uint8_t> excluded;              ///< by name: a rule says that it is not communication
+  std::vector<uint8_t> synchronising;         ///< by name: communicates, as its behaviour says; empty: none does
   std::vector<uint8_t> host_calls;            ///< by name: communication of the host, or a call of it
   bool host_only = false;                     ///< nothing ran on a device: the host's operators are the work
   bool device_lost = false;                   ///< something did, but none of it is in the trace
   FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference,
                 const model::CommRules& rules);
 };
+
+/// Steps as windows without gaps: each lasts until the next begins.
+std::vector<StepFigures> windowsOf(const std::vector<RankStep>& steps, const RankRows& rows);
 
 /// Also sets exposed_ns and blocks of the rank's parts.
 RankFigures rankFigures(const FigureContext& context, const RankRows& rows, const Launches& launches,

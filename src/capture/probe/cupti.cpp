@@ -27,6 +27,7 @@ constexpr uint64_t kFetchAfterNs = 2'000'000'000;  // kernels that were launched
 CuptiSource g_source;
 Functions& g_cupti = g_source.functions;
 std::atomic<bool> g_running{false};
+bool g_clock_set = false;                           // CUPTI uses ours
 std::atomic<bool> g_aside{false};                   // another profiler has the activity API
 std::atomic<uint64_t> g_return_ns{0};               // when to take it back; 0: not while the other one is at work
 constexpr uint64_t kReturnAfterNs = 2'000'000'000;  // the other one may still fetch its last buffers
@@ -131,26 +132,26 @@ void drain(RingWriter& r) {
     freeBuffer(b);
   }
   size_t dropped = 0;
-  if (g_cupti.ActivityGetNumDroppedRecords && g_cupti.ActivityGetNumDroppedRecords(nullptr, 0, &dropped) == 0 &&
-      dropped > 0)
+  if (!g_aside.load() && g_cupti.ActivityGetNumDroppedRecords &&
+      g_cupti.ActivityGetNumDroppedRecords(nullptr, 0, &dropped) == 0 && dropped > 0)
     r.lose(ring::kCuptiDropped, dropped);
   pthread_mutex_unlock(&g_drain_mutex);
 }
 
 void flush(bool forced) { g_cupti.ActivityFlushAll(forced ? 1 : 0); }
 
-/// Once per process, and before any context where that can be: each further registration spoils records.
+/// Once per life of CUPTI, and before any context where that can be: each further registration spoils records.
 void setClock() {
-  static bool set = false;
-  if (set || !g_cupti.ActivityRegisterTimestampCallback) return;
-  set = true;
+  if (g_clock_set || !g_cupti.ActivityRegisterTimestampCallback) return;
+  g_clock_set = true;
   g_cupti.ActivityRegisterTimestampCallback(timestamp);
 }
 
 void comeBack(RingWriter& r) {
   g_return_ns = 0;
+  if (!g_clock_set && g_cupti.SetThreadIdType) g_cupti.SetThreadIdType(1);
   g_cupti.ActivityRegisterCallbacks(requestBuffer, completeBuffer);
-  setClock();    // if the other one was there before us
+  setClock();    // if the other one was there before us, or has ended CUPTI
   flush(false);  // the other's half-full buffer goes to the other, before our records can come into it
   g_aside = false;
   writeMark(r, "tracesmith: back");
@@ -197,7 +198,7 @@ void* loop(void*) {
 void stepAside(BufferCompleted other) {
   RingWriter* r = ring::g_ring.load();
   pthread_mutex_lock(&g_kinds_mutex);
-  passOtherBuffersTo(other);
+  if (other) passOtherBuffersTo(other);
   g_return_ns = 0;
   if (!g_aside.exchange(true) && r && g_running) {  // not running: it was there before us
     // What was recorded so far is ours: turned off and fetched before the other's buffers are in place.
@@ -211,6 +212,14 @@ void stepAside(BufferCompleted other) {
 
 void otherIsDone() {
   if (g_aside.load()) g_return_ns = ring::nowNs() + kReturnAfterNs;
+}
+
+void cuptiEnds() {
+  stepAside(nullptr);
+  pthread_mutex_lock(&g_kinds_mutex);
+  g_clock_set = false;  // it forgets all it was told
+  pthread_mutex_unlock(&g_kinds_mutex);
+  otherIsDone();
 }
 
 void startCuda(RingWriter& r) {

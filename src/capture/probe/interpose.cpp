@@ -1,5 +1,6 @@
 // When preloaded, these stand before CUPTI's own functions for everybody else in the process: torch.profiler's calls
-// pass through here. It takes the activity API for itself; we step aside and come back when it lets go.
+// pass through here. It takes the activity API for itself; we step aside and come back when it lets go, also when it
+// ends CUPTI as a whole.
 #include <dlfcn.h>
 
 #include "capture/probe/cupti_library.hpp"
@@ -8,6 +9,7 @@
 namespace tracesmith::probe {
 void stepAside(cupti::BufferCompleted other);
 void otherIsDone();
+void cuptiEnds();
 }  // namespace tracesmith::probe
 
 using namespace tracesmith;
@@ -40,4 +42,11 @@ TS_EXPORT int cuptiActivityDisable(uint32_t kind) {
   // It turned its kernels off: it is done, but for fetching its last buffers.
   if (kind == cupti::kConcurrentKernel) probe::otherIsDone();
   return result;
+}
+
+TS_EXPORT int cuptiFinalize() {
+  static auto function = real<decltype(&cuptiFinalize)>("cuptiFinalize");
+  if (!function) return kNotInitialized;
+  probe::cuptiEnds();
+  return function();
 }

@@ -1,0 +1,51 @@
+// What the figures of all ranks have in common.
+#include "analysis/verdict/rank_figures.hpp"
+
+namespace tracesmith::analysis {
+
+namespace {
+
+/// As CUPTI, Nsight Systems and ROCm name it.
+bool isCopyToHost(std::string_view name) {
+  for (std::string_view word : {"DtoH", "Device-to-Host", "DeviceToHost"})
+    if (name.find(word) != name.npos) return true;
+  return false;
+}
+
+}  // namespace
+
+FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelReference& r, const model::CommRules& all)
+    : names(n), steps(s), reference(r) {
+  for (uint32_t i = 0; i < names.size(); ++i) {
+    phases.push_back(phaseOfName(names.text(i)));
+    pauses.push_back(pauseOfName(names.text(i)));
+    wanted.push_back(phases.back() != Phase::none || pauses.back() != Pause::none);
+    to_host.push_back(isCopyToHost(names.text(i)));
+    optimizer.push_back(isOptimizerKernel(names.text(i)));
+    rules.push_back(all.match(names.text(i)));
+    excluded.push_back(!rules.back() && all.excludes(names.text(i)));
+    host_calls.push_back(all.matchHost(names.text(i)) || names.text(i).starts_with("c10d::"));
+  }
+}
+
+std::vector<StepFigures> windowsOf(const std::vector<RankStep>& steps, const RankRows& rows) {
+  std::vector<StepFigures> out;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (!out.empty() && steps[i].ts < out.back().end) continue;  // nested or doubled
+    if (!out.empty()) out.back().end = steps[i].ts;
+    StepFigures f;
+    f.step = steps[i].step;
+    f.ts = steps[i].ts;
+    f.end = steps[i].end;
+    out.push_back(f);
+  }
+  if (out.empty() && rows.first < rows.last) {
+    StepFigures f;
+    f.ts = rows.first;
+    f.end = rows.last;
+    out.push_back(f);
+  }
+  return out;
+}
+
+}  // namespace tracesmith::analysis
