@@ -118,7 +118,7 @@ class Figures {
           missing(busy_until, e.ts) == 0)
         gap(*f, e.ts - busy_until);
       busy_until = std::max(busy_until, e.end);
-      if (f && e.type == EventType::kernel && e.name != kNoName) count(*f, e);
+      if (f && e.type == EventType::kernel && e.name != trace::kNoName) count(*f, e);
       auto computed = [&] {
         if (!launch || done_.empty()) return;
         int64_t& done = done_[static_cast<size_t>(launch - rows_.calls.data())];
@@ -126,15 +126,15 @@ class Figures {
       };
       if (e.type != EventType::kernel) {
         computed();
-        if (f && e.name != kNoName && c_.to_host[e.name]) f->to_host_ns += e.end - e.ts;
+        if (f && e.name != trace::kNoName && c_.to_host[e.name]) f->to_host_ns += e.end - e.ts;
         unions_[kCopy].add(e.ts, e.end);
         continue;
       }
-      const model::CommRule* rule = e.name == kNoName ? nullptr : c_.rules[e.name];
+      const model::CommRule* rule = e.name == trace::kNoName ? nullptr : c_.rules[e.name];
       const bool in_table =
           e.correlation != kNull && !known_.empty() && (rule || needsTable(e)) && known_.contains(e.correlation);
-      const bool synchronises = e.name != kNoName && !c_.synchronising.empty() && c_.synchronising[e.name];
-      if (f && !in_table && e.name != kNoName && !synchronises && unclear(e.name, rule))
+      const bool synchronises = e.name != trace::kNoName && !c_.synchronising.empty() && c_.synchronising[e.name];
+      if (f && !in_table && e.name != trace::kNoName && !synchronises && unclear(e.name, rule))
         sampler_.add(e.name, rows_.streams[static_cast<size_t>(e.stream)], stepOf(*f), e.ts, e.end);
       if (rule || in_table || synchronises) {
         unions_[kComm].add(e.ts, e.end);
@@ -210,7 +210,7 @@ class Figures {
     if (table_needed_ < 0) {
       table_needed_ = 0;
       for (const Part& p : parts_)
-        if (p.kernel == kNoName || !c_.rules[p.kernel]) table_needed_ = 1;
+        if (p.kernel == trace::kNoName || !c_.rules[p.kernel]) table_needed_ = 1;
     }
     return table_needed_ == 1;
   }

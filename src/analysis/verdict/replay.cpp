@@ -17,7 +17,7 @@ Replay::Replay(const JobData& job) : job_(job), slot_of_(job.table.parts.size())
   const PartTable& t = job.table;
   for (const RankFigures& r : job.ranks) {
     if (r.steps.empty()) continue;
-    const sync::ClockTable& clock = clockOf(job.clocks, t.domain(r.process));
+    const trace::ClockTable& clock = clockOf(job.clocks, t.domain(r.process));
     first_[r.process] = clock.toReference(r.steps.front().ts);
     last_[r.process] = clock.toReference(r.steps.back().end);
   }
@@ -240,8 +240,8 @@ CriticalPath Replay::path() const {
   }
   out.total_us = static_cast<double>(end - begin) / 1000;
   out.other_us = std::max(0.0, out.total_us - out.work_us - out.transfer_us);
-  for (const auto& [p, us] : by_rank) out.ranks.push_back({"rank", job_.rankOf(p), us});
-  for (const auto& [c, us] : by_comm) out.groups.push_back({t.comms[c].name, kNull, us});
+  for (const auto& [p, us] : by_rank) out.ranks.push_back({job_.rankOf(p), us});
+  for (const auto& [c, us] : by_comm) out.groups.push_back({t.comms[c].name, us});
   auto larger = [](const auto& a, const auto& b) { return a.us > b.us; };
   std::stable_sort(out.ranks.begin(), out.ranks.end(), larger);
   std::stable_sort(out.groups.begin(), out.groups.end(), larger);
