@@ -125,6 +125,12 @@ std::vector<uint32_t> byLaunch(const std::vector<const Part*>& operations, const
     const Kernel& k = kernels[*(after - 1)];
     if (p->enqueue <= k.launch_end + kReportNs && fits(p->op, names.text(k.name))) out.back() = *(after - 1);
   }
+  // One that has not ended (the job hangs) has no kernel in the trace: the last launch before it is another one's.
+  std::set<uint32_t> taken;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i] != kNoKernel && operations[i]->ts == kernels[out[i]].ts) taken.insert(out[i]);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (operations[i]->ts == kNull && taken.contains(out[i])) out[i] = kNoKernel;
   return out;
 }
 
