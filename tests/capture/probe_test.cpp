@@ -280,7 +280,7 @@ TEST_F(ProbeTest, WithoutCuptiTheProgramRunsAndALineSaysSo) {
   const Output o = run({"print fine", "kernels 3", "exit 5"}, {}, {{"TRACESMITH_CUPTI", dir_ / "none.so"}});
   EXPECT_EQ(o.rc, 5);
   EXPECT_EQ(o.out, "fine\n");
-  EXPECT_TRUE(has(o.err, "no libcupti found")) << o.err;
+  EXPECT_TRUE(has(o.err, "libcupti was not found")) << o.err;
   EXPECT_TRUE(has(o.err, "no GPU records")) << o.err;
   EXPECT_EQ(rows(trace(), "processes").size(), 1u);
   EXPECT_EQ(rows(trace(), "events").size(), 0u);

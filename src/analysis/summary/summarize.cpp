@@ -307,7 +307,7 @@ class Summarizer {
     row.ts = p.ts;
     row.dur = p.end - p.ts;
     row.correlation = p.correlation;
-    if (p.kernel != kNoName) row.name = p.kernel;
+    if (p.kernel != trace::kNoName) row.name = p.kernel;
     if (p.stream >= 0) row.stream = p.stream;
     row.step = p.step >= 0 && data_.source != StepSource::windows ? p.step : kNull;
     row.exposed = p.exposed_ns;

@@ -9,6 +9,7 @@
 #include "analysis/verdict/diff_setting.hpp"
 #include "analysis/verdict/diff_totals.hpp"
 #include "base/text.hpp"
+#include "trace/name_numbers.hpp"
 
 namespace tracesmith::analysis {
 

@@ -13,7 +13,7 @@ using namespace trace;
 namespace {
 
 /// Of a summary every event is in `event_summaries`, and what is in no step is start-up, where there are steps.
-Result<NameTotals> summaryTotals(const Reader& reader, const Names& names, const DiffOptions& options) {
+Result<NameTotals> summaryTotals(const Reader& reader, const trace::NameNumbers& names, const DiffOptions& options) {
   NameTotals out;
   namespace e = event_summaries;
   const std::vector<int> columns = {e::type, e::name, e::rank, e::step, e::count, e::total};
@@ -48,7 +48,7 @@ Result<NameTotals> summaryTotals(const Reader& reader, const Names& names, const
 }  // namespace
 
 Result<NameTotals> totalsOf(const Reader& reader, const DiffOptions& options) {
-  Result<Names> names = Names::load(reader);
+  Result<trace::NameNumbers> names = trace::NameNumbers::load(reader);
   if (!names) return names.status();
   Result<TraceSteps> marked = TraceSteps::load(reader, *names);
   if (!marked) return marked.status();

@@ -78,7 +78,7 @@ struct RankFigures {
 
 /// What is the same for all ranks.
 struct FigureContext {
-  const Names& names;
+  const trace::NameNumbers& names;
   const TraceSteps& steps;
   const KernelReference& reference;
   const DeviceModels* models = nullptr;       ///< nullptr: all ranks run on the same
@@ -95,7 +95,7 @@ struct FigureContext {
   bool host_only = false;                     ///< nothing ran on a device: the host's operators are the work
   int64_t window_ns = 0;                      ///< ranks without steps are divided into stretches of this length; 0: no
   bool device_lost = false;                   ///< something did, but none of it is in the trace
-  FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference,
+  FigureContext(const trace::NameNumbers& names, const TraceSteps& steps, const KernelReference& reference,
                 const model::CommRules& rules);
 };
 

@@ -43,7 +43,8 @@ StepFigures figuresOf(const StepSummaryRow& row) {
 }
 
 /// Steps, by the best way of all that they are known by.
-Status readSteps(const Reader& reader, const Names& names, std::map<int64_t, RankFigures>& ranks, StepSource& source) {
+Status readSteps(const Reader& reader, const trace::NameNumbers& names, std::map<int64_t, RankFigures>& ranks,
+                 StepSource& source) {
   auto sourceOf = [&](int64_t name) {
     for (int s = 0; name != kNull && s < static_cast<int>(StepSource::none); ++s)
       if (names.text(static_cast<uint32_t>(name)) == kStepSources[s]) return static_cast<StepSource>(s);
@@ -102,7 +103,7 @@ Result<StepSource> readSummaries(const Reader& reader, const FigureContext& cont
     sum.ns += ns(row.total);
     if (context.rules[name] || comm.contains(name)) return;
     const auto total = static_cast<double>(ns(row.total));
-    const uint32_t shape = row.launch == kNull ? kNoName : static_cast<uint32_t>(row.launch);
+    const uint32_t shape = row.launch == kNull ? trace::kNoName : static_cast<uint32_t>(row.launch);
     const uint32_t model = context.models ? context.models->of(rank->first) : 0;  // of its GPU
     const KernelReference::Mean* usual = context.reference.of(name, shape, model);
     if (!usual) return;

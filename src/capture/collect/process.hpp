@@ -9,6 +9,7 @@
 
 #include "capture/collect/collector.hpp"
 #include "capture/collect/nccl_join.hpp"
+#include "capture/collect/nccl_times.hpp"
 
 namespace tracesmith::capture {
 
@@ -17,6 +18,7 @@ struct Collector::Process {
   std::unordered_map<uint32_t, int64_t> names;  // ring string → trace string
   std::map<uint32_t, int64_t> lane_tids;
   NcclJoin nccl;
+  NcclTimes times;
   struct Step {
     int64_t step;
     uint64_t start, end;  // end: 0 while it runs
@@ -28,9 +30,9 @@ struct Collector::Process {
   uint64_t skipped = 0, skipped_told = 0;  // overwritten before take() came
   uint64_t losses_told[ring::kLossCauses] = {};
   uint64_t unjoined_told[5] = {};  // operations and kernels of NCCL, as lossRows() names them
-  uint64_t graph_launches = 0;     // that hide their kernels
+  uint64_t graph_launches = 0;     // whose kernels are not recorded
   bool described = false, cut_told = false, hidden_told = false;
-  std::optional<Watched> watched;  // as it was told last
+  std::optional<Watched> watched;  // as it was last reported
   bool has_operations = false;
   bool gpu_told = false;  // whether its GPU was recorded when its rows begin
   bool ended = false;     // seen dead at the last dropEnded()
@@ -42,7 +44,7 @@ struct Collector::Process {
     return trace::kNull;
   }
 
-  // As last known: of a ring that was cut short nothing can be asked any more.
+  // As last known: a ring that was cut short cannot be asked any more.
   int64_t rank() const {
     if (!ring->cut()) last_rank = ring->header().rank.load();
     return last_rank < 0 ? trace::kNull : last_rank;

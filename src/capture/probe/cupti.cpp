@@ -11,6 +11,7 @@
 #include "capture/probe/cupti_buffers.hpp"
 #include "capture/probe/cupti_library.hpp"
 #include "capture/probe/cupti_records.hpp"
+#include "capture/probe/nccl_events.hpp"
 #include "capture/probe/probe.hpp"
 #include "capture/probe/watch.hpp"
 #include "capture/probe/watch_cost.hpp"
@@ -21,22 +22,23 @@ namespace {
 using namespace cupti;
 
 constexpr long kPeriodMs = 100;
-constexpr uint64_t kFetchAfterNs = 2'000'000'000;  // kernels that were launched while recording may take so long to end
+constexpr uint64_t kFetchAfterNs = 2'000'000'000;  // how long kernels launched while recording may take to end
 
 CuptiSource g_source;
 Functions& g_cupti = g_source.functions;
 std::atomic<bool> g_running{false};
 bool g_clock_set = false;                           // CUPTI uses ours
 std::atomic<bool> g_aside{false};                   // another profiler has the activity API
-std::atomic<uint64_t> g_return_ns{0};               // when to take it back; 0: not while the other one is at work
-constexpr uint64_t kReturnAfterNs = 2'000'000'000;  // the other one may still fetch its last buffers
-// Guards the next three: our thread, and the thread of a profiler that begins. Taken before g_drain_mutex.
+std::atomic<uint64_t> g_return_ns{0};               // when to take it back; 0: not while the other profiler is active
+constexpr uint64_t kReturnAfterNs = 2'000'000'000;  // the other profiler may still fetch its last buffers
+// Guards the next three, which our thread and the thread of a starting profiler use. Taken before g_drain_mutex.
 pthread_mutex_t g_kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool g_enabled = false;
 uint64_t g_disabled_ns = 0;
 Mode g_enabled_mode = Mode::light;
-pthread_mutex_t g_drain_mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the GPU's lane: our thread and the exit handler
-// Held while CUPTI hands over buffers: at exit those our thread has fetched must have arrived.
+pthread_mutex_t g_drain_mutex =
+    PTHREAD_MUTEX_INITIALIZER;  // guards the GPU's lane, which our thread and the exit handler use
+// Held while CUPTI hands over buffers: at exit, the buffers that our thread fetched must have arrived.
 pthread_mutex_t g_flush_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_t g_thread;
 
@@ -67,7 +69,7 @@ bool setApis(bool on) {
   return true;
 }
 
-/// Kernels last when turned on and first when turned off: so close to the moment that is noted as can be.
+/// Kernels are turned on last and off first: as close as possible to the moment that is noted.
 void setKinds(Mode mode, bool on) {
   auto set = [&](uint32_t kind) { on ? g_cupti.ActivityEnable(kind) : g_cupti.ActivityDisable(kind); };
   if (!on) set(kConcurrentKernel);
@@ -77,7 +79,7 @@ void setKinds(Mode mode, bool on) {
   if (!wantsGraphNodes()) set(kGraphTrace);
   if ((mode == Mode::standard || mode == Mode::watch) && !setApis(on)) set(kRuntime);
   if (mode == Mode::full) {
-    set(kSynchronization);  // costs as much as all other kinds together: elsewhere the calls tell of waits
+    set(kSynchronization);  // costs as much as all other kinds together; in other modes the calls show the waits
     set(kRuntime);
     set(kDriver);
     set(kOverhead);
@@ -150,8 +152,8 @@ void comeBack(RingWriter& r) {
   g_return_ns = 0;
   if (!g_clock_set && g_cupti.SetThreadIdType) g_cupti.SetThreadIdType(1);
   g_cupti.ActivityRegisterCallbacks(requestBuffer, completeBuffer);
-  setClock();    // if the other one was there before us, or has ended CUPTI
-  flush(false);  // the other's half-full buffer goes to the other, before our records can come into it
+  setClock();    // if the other profiler was there before us, or has ended CUPTI
+  flush(false);  // the other profiler gets its half-full buffer before our records can get into it
   g_aside = false;
   writeMark(r, "tracesmith: back");
 }
@@ -173,7 +175,7 @@ void* loop(void*) {
     follow(*r);
     const bool on = g_enabled;
     const uint64_t now = ring::nowNs();
-    const bool fetch = on || now - g_disabled_ns < kFetchAfterNs;  // afterwards there is nothing to come
+    const bool fetch = on || now - g_disabled_ns < kFetchAfterNs;  // after that, nothing more comes
     pthread_mutex_unlock(&g_kinds_mutex);
     // At once when it was turned off: what was recorded before is still in CUPTI.
     const bool ended = was_on && !on;
@@ -185,6 +187,7 @@ void* loop(void*) {
       flushed = now;
     }
     drain(*r);
+    pollEvents(*r);
     windowFetched(*r);
     sleepUnlessWoken(woken, kPeriodMs * 1'000'000);
   }
@@ -198,8 +201,8 @@ void stepAside(BufferCompleted other) {
   pthread_mutex_lock(&g_kinds_mutex);
   if (other) passOtherBuffersTo(other);
   g_return_ns = 0;
-  if (!g_aside.exchange(true) && r && g_running) {  // not running: it was there before us
-    // What was recorded so far is ours: turned off and fetched before the other's buffers are in place.
+  if (!g_aside.exchange(true) && r && g_running) {  // not running: the other profiler was there before us
+    // What was recorded so far is ours: turn it off and fetch it before the other profiler's buffers are in place.
     disable(*r);
     flush(true);
     r->lose(ring::kSteppedAside);
@@ -225,8 +228,8 @@ void startCuda(RingWriter& r) {
   void* library = openCupti();
   if (!library || !resolveCupti(library, g_cupti)) {
     r.header().cuda_state = 2;
-    note(r, library ? "libcupti lacks functions: GPU records are off"
-                    : "no libcupti found (set CUDA_HOME or TRACESMITH_CUPTI): GPU records are off");
+    note(r, library ? "libcupti lacks functions that the probe needs: the GPU is not recorded"
+                    : "libcupti was not found: the GPU is not recorded (set CUDA_HOME or TRACESMITH_CUPTI)");
     g_running = false;
     return;
   }
@@ -241,7 +244,7 @@ void startCuda(RingWriter& r) {
   }
   if (registered != 0) {
     r.header().cuda_state = 2;
-    note(r, "CUPTI refused (another profiler, or no permission): GPU records are off");
+    note(r, "CUPTI refused to start (another profiler, or no permission): the GPU is not recorded");
     g_running = false;
     return;
   }
@@ -253,9 +256,9 @@ void startCuda(RingWriter& r) {
   pthread_mutex_unlock(&g_kinds_mutex);
   sigset_t all, old;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);  // the job's signals go to the job's threads
+  pthread_sigmask(SIG_SETMASK, &all, &old);  // signals are for the job's threads
   if (pthread_create(&g_thread, nullptr, loop, nullptr) != 0) {
-    note(r, "no thread for the probe: GPU records are off");
+    note(r, "cannot start the probe's thread: the GPU is not recorded");
     r.header().cuda_state = 2;
     disable(r);
     g_running = false;
@@ -265,13 +268,14 @@ void startCuda(RingWriter& r) {
 
 void stopCuda(RingWriter& r) {
   if (!g_running.exchange(false)) return;
-  // Our thread may be in the middle of it, with the first buffers in its hands. It is not worth the job's exit.
+  // Our thread may be in the middle of starting CUPTI. Do not delay the job's exit for that.
   timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += 2;
   const bool alone = pthread_mutex_timedlock(&g_flush_mutex, &until) == 0;
   if (!g_aside.load()) flush(true);
   drain(r);
+  pollEvents(r, true);
   if (alone) pthread_mutex_unlock(&g_flush_mutex);
 }
 
@@ -282,6 +286,7 @@ void forgetCuda() {
   pthread_mutex_init(&g_kinds_mutex, nullptr);
   pthread_mutex_init(&g_drain_mutex, nullptr);
   pthread_mutex_init(&g_flush_mutex, nullptr);
+  forgetEvents();
 }
 
 uint32_t streamId(void* stream) {

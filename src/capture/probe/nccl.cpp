@@ -11,6 +11,7 @@
 #include "capture/probe/graphs.hpp"
 #include "capture/probe/nccl_abi.hpp"
 #include "capture/probe/nccl_comm.hpp"
+#include "capture/probe/nccl_events.hpp"
 #include "capture/probe/nccl_open.hpp"
 #include "capture/probe/nccl_proxy.hpp"
 #include "capture/probe/probe.hpp"
@@ -27,6 +28,8 @@ struct Launch {
   Call group;
   bool copies;
   ring::OperationRecord operation;  // of copies: what they are for
+  void* handle;                     // of the stream
+  uint32_t events;                  // around it; 0: none
 };
 std::atomic<uint64_t> g_groups{0};  // of calls, so far
 Open<Launch, 256, kLaunchHandle> g_launches;
@@ -41,15 +44,15 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
   *context = nullptr;
   RingWriter* r = startRing();
   if (!r) {
-    *mask = 0;  // never fail: 2.28 would go on calling with half a state
+    *mask = 0;  // never fail: 2.28 would go on calling with an incomplete state
     return 0;
   }
   readRank(*r);
-  *mask = eventMask();  // one word for all communicators of the process: never less than the others need
+  *mask = eventMask();  // one word for all communicators of the process: never clear what others need
   Comm* comm = takeComm();
   if (!comm) {
     *context = &g_any_comm;
-    note(*r, "more than 512 communicators at once: operations of the later ones have no communicator");
+    note(*r, "more than 512 communicators at once: operations of the later ones are recorded without a communicator");
     return 0;
   }
   comm->hash = hash;
@@ -57,14 +60,23 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
   comm->ranks = ranks;
   startNumbers(*comm);
   *context = comm;
-  if (hash == 0) return 0;  // v1–v3 tell with each operation
+  if (hash == 0) return 0;  // v1–v3 report it with each operation
   r->write(encode(ring::CommRecord{
       .hash = hash, .name = r->intern(name), .start = ring::nowNs(), .rank = rank, .ranks = ranks, .nodes = nodes}));
   return 0;
 }
 
-int initV1(void** context, int* mask) { return init(context, mask, nullptr, 0, 0, 0, -1); }
+void noteNoLaunches() {
+  if (RingWriter* r = ringOrNull(); r && eventsAsked())
+    note(*r, "NCCL before 2.28 does not tell of its launches: its operations are not timed by events");
+}
+
+int initV1(void** context, int* mask) {
+  noteNoLaunches();
+  return init(context, mask, nullptr, 0, 0, 0, -1);
+}
 int initV4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, Log) {
+  noteNoLaunches();
   return init(context, mask, name, hash, nodes, ranks, rank);
 }
 int initV5(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, Log) {
@@ -94,9 +106,9 @@ const char* functionV1(uint8_t function) {
 }
 uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
 
-/// The number of a collective is taken when the program calls it. NCCL tells of the collective itself only later, and
-/// not on all ranks in the same order: of one in a CUDA graph here when it is captured, there with each replay. NCCL
-/// before 2.28 does not tell of the call.
+/// The number of a collective is taken when the program calls it. NCCL reports the collective itself only later, and
+/// not in the same order on all ranks: one in a CUDA graph is reported at its capture or at each replay. NCCL before
+/// 2.28 does not report the call.
 Call calledAs(Comm& comm, const Descriptor& d) {
   Call call = callOf(fromHandle(d.parent));
   if (call.kind != kCallHandle || (!call.captured && call.number == Call::kNoNumber)) call.number = nextNumber(comm);
@@ -228,7 +240,9 @@ void* beginCopies(RingWriter& r, Comm& comm, const Descriptor& d) {
                                               .ranks = static_cast<uint32_t>(comm.ranks),
                                               .datatype = indexOf(kDatatypes, c.datatype),
                                               .root = static_cast<int16_t>(c.root),
-                                              .stack = call.stack}}));
+                                              .stack = call.stack},
+                        nullptr,
+                        0}));
 }
 
 void writeGroup(RingWriter& r, const Call& group, bool ended) {
@@ -237,7 +251,7 @@ void writeGroup(RingWriter& r, const Call& group, bool ended) {
 }
 uint64_t groupOf(const Call& c) { return c.kind == kCallHandle || c.number == Call::kNoNumber ? 0 : c.number; }
 
-/// NCCL tells of a group with its first call, and at which depth: 1 if it made the group itself, for a single call.
+/// NCCL reports a group with its first call. Depth 1 means that NCCL made the group itself, for a single call.
 Call beginGroup(RingWriter& r, bool captured, int depth) {
   const Call group = {.kind = depth > 1 ? kOwnGroupHandle : kGroupHandle,
                       .captured = captured,
@@ -254,7 +268,7 @@ int startEvent(void* context, void** handle, void* descriptor) {
   auto& comm = *static_cast<Comm*>(context);
   const auto& d = *static_cast<const Descriptor*>(descriptor);
   const uint64_t type = kVersion >= 5 ? d.type : d.type & 0xff;
-  if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children come only if it is not NULL
+  if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children are reported only if it is not NULL
   if (kVersion >= 5 && type == kGroupApi)
     *handle = asHandle(handleOf(beginGroup(*r, d.group_api.graph_captured, d.group_api.depth)));
   if (kVersion >= 5 && type == kP2pApi)
@@ -262,11 +276,11 @@ int startEvent(void* context, void** handle, void* descriptor) {
   if (kVersion >= 5 && type == kCollApi)
     *handle = asHandle(handleOf(d.coll_api.graph_captured ? captured(*r, comm, d, false)
                                                           : Call{.number = nextNumber(comm), .stack = callStack(*r)}));
-  if (type == kColl || type == kP2p) {  // counted whether anybody records or not
+  if (type == kColl || type == kP2p) {  // counted even while nobody records
     Operation o = type == kColl ? collective<kVersion>(comm, d) : p2p<kVersion>(comm, d);
     const bool wanted = !o.record.captured || recordsCaptured(comm, o.record, o.function, callOf(fromHandle(d.parent)));
     if (!wanted || !recording(*r)) return 0;
-    if (kVersion < 5) o.record.stack = callStack(*r);  // the call that launches it: NCCL tells of no other
+    if (kVersion < 5) o.record.stack = callStack(*r);  // the call that launches it: NCCL reports no other
     write(*r, o);
     *handle = asHandle(kPlain);
     return 0;
@@ -277,7 +291,12 @@ int startEvent(void* context, void** handle, void* descriptor) {
   if (!recording(*r)) return 0;
   if (kVersion >= 5 && type == kKernelLaunch) {
     const Call group = callOf(fromHandle(d.parent));
-    *handle = asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream), group, false, {}}));
+    void* stream = d.kernel_launch.stream;
+    const uint64_t now = ring::nowNs();
+    const uint32_t events = beginEvents(*r, stream, group.captured);
+    const uint64_t launch = g_launches.begin({now, streamId(stream), group, false, {}, stream, events});
+    if (launch == 0) endEvents(events, stream);
+    *handle = asHandle(launch);
   } else if (type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {
     *handle = asHandle(beginProxyOp(comm.hash, d.proxy_op));
   } else if (type == kProxyStep) {
@@ -298,7 +317,8 @@ int stopEvent(void* handle) {
                                            .stream = launch.stream,
                                            .captured = launch.group.captured,
                                            .group = groupOf(launch.group),
-                                           .copies = launch.copies}));
+                                           .copies = launch.copies,
+                                           .number = endEvents(launch.events, launch.handle)}));
         if (launch.copies) r->write(encode(launch.operation));
       }
       break;
