@@ -140,6 +140,7 @@ std::optional<Unfinished> findUnfinished(const Reader& reader, const trace::Name
   }
   if (!found) return {};
   const int64_t end = std::max(endOf<EventRow>(reader, names, found->last_node, events::node, events::ts),
+                      endOf<EventSummaryRow>(reader, names, found->last_node, event_summaries::node, event_summaries::ts_end),
                                endOf<MetricRow>(reader, names, found->last_node, metrics::node, metrics::ts));
   Unfinished out;
   if (end == kNull) return {};
