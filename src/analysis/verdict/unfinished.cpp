@@ -139,9 +139,10 @@ std::optional<Unfinished> findUnfinished(const Reader& reader, const trace::Name
     found = stuck;
   }
   if (!found) return {};
-  const int64_t end = std::max(endOf<EventRow>(reader, names, found->last_node, events::node, events::ts),
-                      endOf<EventSummaryRow>(reader, names, found->last_node, event_summaries::node, event_summaries::ts_end),
-                               endOf<MetricRow>(reader, names, found->last_node, metrics::node, metrics::ts));
+  const int64_t end =
+      std::max({endOf<EventRow>(reader, names, found->last_node, events::node, events::ts),
+                endOf<EventSummaryRow>(reader, names, found->last_node, event_summaries::node, event_summaries::ts_end),
+                endOf<MetricRow>(reader, names, found->last_node, metrics::node, metrics::ts)});
   Unfinished out;
   if (end == kNull) return {};
   int64_t since = found->last_enqueue;
