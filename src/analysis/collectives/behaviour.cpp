@@ -47,8 +47,8 @@ bool endTogether(const Member& a, Member& b, bool same_clock) {
   std::vector<int64_t> apart;
   for (const auto& [x, y] : both) apart.push_back(y->end - x->end);
   b.offset = same_clock ? 0 : median(apart);
-  const auto off = std::count_if(apart.begin(), apart.end(),
-                                 [&](int64_t ns) { return std::abs(ns - b.offset) > kMeetNs; });
+  const auto off =
+      std::count_if(apart.begin(), apart.end(), [&](int64_t ns) { return std::abs(ns - b.offset) > kMeetNs; });
   return static_cast<double>(off) <= kMostOff * static_cast<double>(apart.size());
 }
 
@@ -107,8 +107,7 @@ std::vector<KernelSample> KernelSampler::take() {
   return out;
 }
 
-Synchronising Synchronising::find(const std::map<int64_t, std::vector<KernelSample>>& samples,
-                                  const PartTable& table) {
+Synchronising Synchronising::find(const std::map<int64_t, std::vector<KernelSample>>& samples, const PartTable& table) {
   std::map<Kernel, std::vector<Member>> kernels;
   for (const auto& [process, own] : samples) {
     std::map<uint32_t, std::map<int64_t, const KernelSample*>> streams;  // by name
