@@ -29,7 +29,7 @@ int analyzeAll(const std::string& path, size_t threads) {
 int htaOnly(const std::string& path, size_t threads) {
   auto reader = trace::Reader::open(path);
   if (!reader) return 1;
-  auto names = analysis::Names::load(**reader);
+  auto names = trace::NameNumbers::load(**reader);
   if (!names) return 1;
   auto steps = analysis::TraceSteps::load(**reader, *names);
   if (!steps) return 1;

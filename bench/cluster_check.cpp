@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "cluster_fleet.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 #include "trace/time_order.hpp"
 #include "tracesmith/trace/reader.hpp"
 
@@ -44,7 +44,7 @@ class Seen {
 Status checkEvents(const Reader& reader, int nodes, int ranks, const std::vector<uint64_t>& written,
                    FleetCheck& check) {
   const TableInfo& table = tableOf<EventRow>();
-  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(reader);
+  Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(reader);
   if (!clock) return clock.status();
   std::vector<Seen> seen;
   for (uint64_t count : written) seen.emplace_back(count);

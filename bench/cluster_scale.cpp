@@ -135,7 +135,7 @@ class Scene {
       const ClusterStatus s = statusWhen(*client, [](const ClusterStatus& status) {
         return !status.sessions.empty() && status.sessions[0].end_ns != 0;
       });
-      if (s.sessions[0].state == "complete") return s.sessions[0];
+      if (s.sessions[0].state == model::SessionState::complete) return s.sessions[0];
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }

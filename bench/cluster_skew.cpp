@@ -92,8 +92,9 @@ int skewMain(int argc, char** argv) {
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     Result<SessionInfo> session = (*client)->start({.name = "skew", .duration_s = 1});
     if (!session) give_up(session.status());
-    const ClusterStatus status = statusWhen(
-        **client, [](const ClusterStatus& s) { return !s.sessions.empty() && s.sessions[0].state == "complete"; });
+    const ClusterStatus status = statusWhen(**client, [](const ClusterStatus& s) {
+      return !s.sessions.empty() && s.sessions[0].state == model::SessionState::complete;
+    });
     if (Status s = (*client)->fetch("skew", dir + "/skew.sbt", [](uint64_t) {}); !s) give_up(s);
     for (SkewNode& n : nodes) n.job->end();
     Result<std::map<std::string, std::set<int64_t>>> numbers = readNumbers(dir + "/skew.sbt");

@@ -57,7 +57,7 @@ int nodes(const ClientCommand& o, bool all) {
     printNodes(*status);
   if (!all) return 0;
   size_t recording = 0, healthy = 0;
-  for (const cluster::SessionInfo& s : status->sessions) recording += s.state == "recording";
+  for (const cluster::SessionInfo& s : status->sessions) recording += s.state == model::SessionState::recording;
   for (const NodeStatus& n : status->nodes) healthy += n.healthy;
   std::printf("%s, %zu healthy; %s, %zu recording; %s stored\n", counted(status->nodes.size(), "node").c_str(), healthy,
               counted(status->sessions.size(), "session").c_str(), recording, humanBytes(status->stored_bytes).c_str());

@@ -20,6 +20,7 @@ namespace {
 
 using cluster::Client;
 using cluster::SessionInfo;
+using model::SessionState;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPoll = std::chrono::milliseconds(50);
@@ -34,7 +35,7 @@ struct Options : ClientCommand {
 };
 
 void print(const SessionInfo& s) {
-  std::printf("session %s (%s): %s since %s, %s\n", s.name.c_str(), s.id.c_str(), s.state.c_str(),
+  std::printf("session %s (%s): %s since %s, %s\n", s.name.c_str(), s.id.c_str(), nameOf(s.state),
               timeText(s.start_ns).c_str(), counted(s.nodes.size(), "node").c_str());
 }
 
@@ -48,7 +49,8 @@ Result<SessionInfo> settle(Client& client, const std::string& id, double wait_s,
       if (s.id != id) continue;
       const double waited = std::chrono::duration<double>(Clock::now() - began).count();
       // An unhealthy node may come back, but nobody knows when.
-      if (s.state == "complete" || s.state == "incomplete" || waited > wait_s || g_stop) return s;
+      if (s.state == SessionState::complete || s.state == SessionState::incomplete || waited > wait_s || g_stop)
+        return s;
       progress.update(static_cast<uint64_t>(waited * 10), static_cast<uint64_t>(wait_s * 10));
     }
     std::this_thread::sleep_for(kPoll);
@@ -56,7 +58,7 @@ Result<SessionInfo> settle(Client& client, const std::string& id, double wait_s,
 }
 
 void warnIncomplete(const SessionInfo& s) {
-  if (s.state == "recording") return;
+  if (s.state == SessionState::recording) return;
   for (const cluster::SessionNode& n : s.nodes)
     if (!n.complete)
       warn("node " + n.node + (n.healthy ? " has not delivered all its data" : " does not answer") +
@@ -90,7 +92,7 @@ int finish(const Options& o, const SessionInfo& s) {
   else
     std::printf("%s: session %s, %s, %s, %s\n", o.output.c_str(), s.name.c_str(),
                 s.end_ns ? humanNs(static_cast<double>(s.end_ns - s.start_ns)).c_str() : "not ended",
-                counted(s.nodes.size(), "node").c_str(), s.state.c_str());
+                counted(s.nodes.size(), "node").c_str(), nameOf(s.state));
   return 0;
 }
 
@@ -169,7 +171,7 @@ int sessions(const Options& o) {
   }
   std::vector<std::vector<std::string>> rows = {{"name", "id", "state", "start", "length", "nodes", "stored"}};
   for (const SessionInfo& s : *all)
-    rows.push_back({s.name, s.id, s.state, timeText(s.start_ns),
+    rows.push_back({s.name, s.id, nameOf(s.state), timeText(s.start_ns),
                     s.end_ns ? humanNs(static_cast<double>(s.end_ns - s.start_ns)) : "recording",
                     std::to_string(s.nodes.size()), humanBytes(s.bytes)});
   std::printf("%s", alignTable(rows).c_str());

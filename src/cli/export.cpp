@@ -13,7 +13,7 @@
 #include "cli/outcome.hpp"
 #include "cli/selection.hpp"
 #include "query/engine.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -138,7 +138,7 @@ int run(const Options& o) {
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
   // Other tools know one clock only; tables keep the clocks of their nodes.
-  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
+  Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(**reader);
   if (!clock) return fail(clock.status());
   Result<trace::Selection> selection = o.selection.resolve(**reader, hasAllTables(*format) ? clock->get() : nullptr);
   if (!selection) return usage("export", selection.status().message());

@@ -204,7 +204,7 @@ void addTypes(const Reader& reader, Summary& s) {
 }
 
 /// From the first to the last marked step, without reading rows.
-void addMarked(const Reader& reader, const sync::Clocks& clocks, Summary& s) {
+void addMarked(const Reader& reader, const trace::Clocks& clocks, Summary& s) {
   sync::BlockSpans spans(reader, clocks);
   int64_t start = INT64_MAX, end = INT64_MIN;
   for (const Block* b : reader.blocks(tableOf<StepRow>()))
@@ -221,7 +221,7 @@ void addMarked(const Reader& reader, const sync::Clocks& clocks, Summary& s) {
 
 Result<Summary> summarize(const Reader& reader, bool full) {
   Summary s;
-  Result<sync::Clocks> clocks = sync::readClocks(reader);
+  Result<trace::Clocks> clocks = trace::readClocks(reader);
   if (!clocks) return clocks.status();
   if (const std::optional<sync::Span> span = sync::recordingSpan(reader, *clocks)) {
     s.start_ns = span->start;

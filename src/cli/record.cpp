@@ -15,6 +15,7 @@
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
 #include "cli/commands.hpp"
+#include "cli/run_summary.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -137,21 +138,8 @@ int record(const Options& o) {
   if (Status s = (*writer)->close(); !s) return fail(s);
   const capture::CollectorStats& s = collector.stats();
   if (s.simulated) warn("this is simulated data, not a measurement");
-  if (o.json) {
-    std::string text;
-    JsonWriter w(text);
-    w.beginObject()
-        .field("file", o.output)
-        .field("processes", s.processes)
-        .field("records", s.records)
-        .field("kernels", s.kernels);
-    w.field("collectives", s.collectives).field("lost", s.losses).endObject();
-    std::printf("%s\n", text.c_str());
-  } else {
-    std::printf("%s: %s of %s, %s, %s\n", o.output.c_str(), counted(s.records, "record").c_str(),
-                counted(s.processes, "process", "processes").c_str(), counted(s.kernels, "kernel").c_str(),
-                counted(s.collectives, "collective").c_str());
-  }
+  const std::string text = o.json ? jsonOf(s, o.output) : o.output + ": " + countsOf(s);
+  std::printf("%s\n", text.c_str());
   return 0;
 }
 

@@ -54,6 +54,22 @@ void printSteps(const std::vector<Step>& steps) {
 
 }  // namespace
 
+std::string countsOf(const capture::CollectorStats& s) {
+  return counted(s.records, "record") + " of " + counted(s.processes, "process", "processes") + ", " +
+         counted(s.kernels, "kernel") + ", " + counted(s.collectives, "collective");
+}
+
+std::string jsonOf(const capture::CollectorStats& s, const std::string& output,
+                   const std::function<void(JsonWriter&)>& more) {
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().field("file", output).field("processes", s.processes).field("records", s.records);
+  w.field("kernels", s.kernels).field("collectives", s.collectives).field("lost", s.losses);
+  if (more) more(w);
+  w.endObject();
+  return text;
+}
+
 void printSummary(const capture::CollectorStats& s, const RunSummary& o) {
   for (const std::string& n : s.notes) warn(n);
   if (s.processes == 0)
@@ -62,15 +78,7 @@ void printSummary(const capture::CollectorStats& s, const RunSummary& o) {
     warn("this is simulated data, not a measurement");
   else if (!s.saw_cuda)
     warn("no GPU records: the command did not use a GPU, or CUPTI could not be used");
-  if (o.json) {
-    std::string text;
-    JsonWriter w(text);
-    w.beginObject()
-        .field("file", o.output)
-        .field("processes", s.processes)
-        .field("records", s.records)
-        .field("kernels", s.kernels);
-    w.field("collectives", s.collectives).field("lost", s.losses);
+  auto more = [&](JsonWriter& w) {
     if (o.watch) {
       w.key("watch");
       s.watched ? w.raw(capture::jsonOf(*s.watched)) : w.null();
@@ -86,14 +94,13 @@ void printSummary(const capture::CollectorStats& s, const RunSummary& o) {
       }
       w.endArray();
     }
-    w.endObject();
-    std::fprintf(stderr, "%s\n", text.c_str());
+  };
+  if (o.json) {
+    std::fprintf(stderr, "%s\n", jsonOf(s, o.output, more).c_str());
     return;
   }
   if (o.per_step) printSteps(sumUp(s));
-  std::fprintf(stderr, "tracesmith: %s: %s of %s, %s, %s%s\n", o.output.c_str(), counted(s.records, "record").c_str(),
-               counted(s.processes, "process", "processes").c_str(), counted(s.kernels, "kernel").c_str(),
-               counted(s.collectives, "collective").c_str(),
+  std::fprintf(stderr, "tracesmith: %s: %s%s\n", o.output.c_str(), countsOf(s).c_str(),
                s.losses ? (", " + humanCount(s.losses) + " lost (see the table losses)").c_str() : ", none lost");
   if (o.watch)
     std::fprintf(stderr, "tracesmith: watching: %s\n",

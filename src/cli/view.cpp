@@ -10,7 +10,7 @@
 #include "cli/selection.hpp"
 #include "cli/terminal.hpp"
 #include "cli/web.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -31,7 +31,7 @@ int run(const Options& o) {
   if (!table) return usage("view", unknownTable(o.table));
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
-  Result<std::unique_ptr<sync::TraceClock>> clock = sync::TraceClock::load(**reader);
+  Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(**reader);
   if (!clock) return fail(clock.status());
   Result<trace::Selection> selection = o.selection.resolve(**reader, clock->get());
   if (!selection) return usage("view", selection.status().message());

@@ -9,12 +9,18 @@ constexpr CauseInfo kCauses[] = {
 #define CAUSE(name, title, what_if, sentence, advice) \
   {Cause::name, #name, title, CauseWhatIf::what_if, sentence, advice},
 #include "tracesmith/model/cause.def"
-#undef CAUSE
+};
+
+constexpr const char* kPhrases[] = {
+#define WHAT_IF(name, phrase) phrase,
+#include "tracesmith/model/cause.def"
 };
 
 }  // namespace
 
 std::span<const CauseInfo> causes() { return kCauses; }
+
+const char* phraseOf(CauseWhatIf what_if) { return kPhrases[static_cast<size_t>(what_if)]; }
 
 const CauseInfo& info(Cause cause) { return kCauses[static_cast<size_t>(cause)]; }
 

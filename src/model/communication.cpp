@@ -51,20 +51,26 @@ const CommRule* matchIn(const std::vector<CommRule>& rules, std::string_view nam
 
 bool globMatch(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0, star = pattern.npos, mark = 0;
-  while (t < text.size()) {
+  // What follows a star can only match where the text has its letters.
+  auto next = [&](size_t from) {
+    const size_t end = pattern.find_first_of("*?", star + 1);
+    return text.find(pattern.substr(star + 1, end == pattern.npos ? end : end - star - 1), from);
+  };
+  while (t < text.size()) {  // npos: nowhere
     if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] != '*' && pattern[p] == text[t]))) {
       ++p;
       ++t;
     } else if (p < pattern.size() && pattern[p] == '*') {
       star = p++;
-      mark = t;
+      t = mark = next(t);
     } else if (star != pattern.npos) {
       p = star + 1;
-      t = ++mark;
+      t = mark = next(mark + 1);
     } else {
       return false;
     }
   }
+  if (t == text.npos) return false;
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
 }

@@ -57,6 +57,8 @@ const char* typeNamed(std::string_view kind) {
 void printAnalysis() {
 #define STRUCT(Name, doc) std::printf("/** %s */\nexport interface %s {\n", doc, #Name);
 #define FIELD(Struct, Kind, name, doc) field(#name, typeNamed(#Kind), doc);
+#define FIELD_AS(Struct, Kind, name, json, doc) field(json, typeNamed(#Kind), doc);
+#define PARTS(Struct, Other, name, doc) field(#name, #Other "[]", doc);
 #define END_STRUCT(Name) std::printf("}\n\n");
 #include "tracesmith/model/verdict.def"
 }

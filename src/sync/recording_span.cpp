@@ -17,13 +17,13 @@ int64_t addClamped(int64_t a, int64_t b) {
 
 }  // namespace
 
-const ClockTable& BlockSpans::clockOf(uint32_t stream, int64_t node) {
+const trace::ClockTable& BlockSpans::clockOf(uint32_t stream, int64_t node) {
   auto [it, fresh] = known_.try_emplace({stream, node}, nullptr);
   if (fresh) {
     std::string name;
     if (node != kNull)
       if (Result<const Strings*> strings = reader_.strings(stream)) name = (*strings)->at(node);
-    it->second = &sync::clockOf(clocks_, name);
+    it->second = &trace::clockOf(clocks_, name);
   }
   return *it->second;
 }
@@ -35,7 +35,7 @@ std::optional<Span> BlockSpans::of(const Block& block) {
   if (ts_end >= 0 && block.zone(ts_end, end_low, end_high)) high = std::max(high, end_high);
   const bool named = node >= 0 && block.zone(node, first_node, last_node);
   if (!named || (first_node == last_node && block.find(node)->values == block.rows)) {
-    const ClockTable& clock = clockOf(block.stream, first_node);
+    const trace::ClockTable& clock = clockOf(block.stream, first_node);
     return Span{clock.toReference(low), clock.toReference(high)};
   }
   const int dur = block.table->find("dur");
@@ -45,7 +45,7 @@ std::optional<Span> BlockSpans::of(const Block& block) {
   for (uint32_t r = 0; r < block.rows; ++r) {
     const int64_t raw = slotAt(times_, Kind::Int, r), length = lasts ? slotAt(durations_, Kind::Int, r) : kNull;
     if (raw == kNull) continue;
-    const ClockTable& clock = clockOf(block.stream, slotAt(nodes_, Kind::Str, r));
+    const trace::ClockTable& clock = clockOf(block.stream, slotAt(nodes_, Kind::Str, r));
     span.start = std::min(span.start, clock.toReference(raw));
     span.end = std::max(span.end, clock.toReference(addClamped(raw, std::max<int64_t>(0, length))));
   }
@@ -56,7 +56,7 @@ bool isWork(const TableInfo& table) {
   return &table == &tableOf<EventRow>() || &table == &tableOf<CollectiveRow>() || &table == &tableOf<StepRow>();
 }
 
-std::optional<Span> recordingSpan(const Reader& reader, const Clocks& clocks) {
+std::optional<Span> recordingSpan(const Reader& reader, const trace::Clocks& clocks) {
   BlockSpans spans(reader, clocks);
   std::optional<Span> all;
   auto take = [&](bool work) {

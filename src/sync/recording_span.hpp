@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 
 namespace tracesmith::sync {
 
@@ -17,18 +17,19 @@ struct Span {
 /// When the rows of blocks began and ended. One per thread; must not outlive the reader and the clocks.
 class BlockSpans {
  public:
-  BlockSpans(const trace::Reader& reader, const Clocks& clocks) : reader_(reader), clocks_(clocks), decoder_(reader) {}
+  BlockSpans(const trace::Reader& reader, const trace::Clocks& clocks)
+      : reader_(reader), clocks_(clocks), decoder_(reader) {}
   /// From its zones where all rows are of one node, else row by row. Nothing: no row has a time.
   std::optional<Span> of(const trace::Block& block);
 
  private:
-  const ClockTable& clockOf(uint32_t stream, int64_t node);
+  const trace::ClockTable& clockOf(uint32_t stream, int64_t node);
 
   const trace::Reader& reader_;
-  const Clocks& clocks_;
+  const trace::Clocks& clocks_;
   trace::BlockDecoder decoder_;
   trace::ColumnData nodes_, times_, durations_;
-  std::map<std::pair<uint32_t, int64_t>, const ClockTable*> known_;
+  std::map<std::pair<uint32_t, int64_t>, const trace::ClockTable*> known_;
 };
 
 /// Whether a row of this table is something that a rank did: an event, its part in a collective, a step.
@@ -36,6 +37,6 @@ bool isWork(const trace::TableInfo& table);
 
 /// From the start of the first to the end of the last that ranks did. Where the trace has nothing of that kind, of all
 /// that has a time (telemetry); nothing: there is none.
-std::optional<Span> recordingSpan(const trace::Reader& reader, const Clocks& clocks);
+std::optional<Span> recordingSpan(const trace::Reader& reader, const trace::Clocks& clocks);
 
 }  // namespace tracesmith::sync

@@ -12,11 +12,11 @@
 namespace tracesmith::trace {
 
 const char* headerProblem(const BlockHeader& h) {
-  if (std::memcmp(h.magic, kBlockMagic, sizeof h.magic) != 0) return "no block here";
-  if (h.block_size % 8 != 0 || h.block_size > kMaxBlockBytes) return "impossible block size";
-  if (h.directory_size != h.columns * sizeof(ColumnEntry)) return "impossible directory size";
+  if (std::memcmp(h.magic, kBlockMagic, sizeof h.magic) != 0) return "no block at this offset";
+  if (h.block_size % 8 != 0 || h.block_size > kMaxBlockBytes) return "invalid block size";
+  if (h.directory_size != h.columns * sizeof(ColumnEntry)) return "invalid directory size";
   if (h.block_size < sizeof h + h.directory_size) return "block smaller than its directory";
-  if (h.rows > (1u << 20)) return "impossible row count";
+  if (h.rows > (1u << 20)) return "invalid row count";
   return nullptr;
 }
 
@@ -75,7 +75,7 @@ Result<BlockBytes> blockAt(std::string_view bytes, bool deep) {
   if (h.checksum != blockChecksum(bytes.data(), h.directory_size))
     return Status::corrupt("block header checksum does not match");
   const std::vector<ColumnEntry> entries = entriesOf(block);
-  if (!directoryOk(h, entries.data())) return Status::corrupt("impossible column directory");
+  if (!directoryOk(h, entries.data())) return Status::corrupt("invalid column directory");
   if (deep) {
     const std::string_view payload = block.bytes.substr(sizeof h + h.directory_size);
     for (const ColumnEntry& e : entries)
@@ -92,7 +92,7 @@ Result<size_t> fileHeaderAt(std::string_view bytes) {
   std::memcpy(&header, bytes.data(), sizeof header);
   if (std::memcmp(header.magic, kFileMagic, sizeof header.magic) != 0 || header.major != kMajorVersion ||
       header.header_size != sizeof header || header.checksum != hash64(&header, offsetof(FileHeader, checksum)))
-    return Status::corrupt("this is no SBT v1 file header");
+    return Status::corrupt("not an SBT v1 file header");
   return sizeof header;
 }
 

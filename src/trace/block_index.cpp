@@ -96,7 +96,7 @@ Status BlockIndex::walk(const File& file) {
       if (h.checksum != blockChecksum(buffer.data(), h.directory_size))
         problem = "block header checksum does not match";
       else if (!directoryOk(h, entries.data()))
-        problem = "impossible column directory";
+        problem = "invalid column directory";
     }
     if (!problem) {
       if (h.sequence > next_sequence)
@@ -107,7 +107,7 @@ Status BlockIndex::walk(const File& file) {
       next_offset = offset + h.block_size;
       continue;
     }
-    if (allZero(buffer)) {  // a power cut may leave zeros where a block was to be
+    if (allZero(buffer)) {  // after a power failure there may be zeros instead of a block
       uint64_t found;
       TS_TRY(findNext(file, offset + 8, found));
       if (found == file_size) {
@@ -120,7 +120,7 @@ Status BlockIndex::walk(const File& file) {
     damage.push_back({offset, found - offset, problem});
     next_offset = found;
     if (found < file_size) {
-      // The gap is reported already; do not report the missing numbers as well.
+      // The gap is already reported; do not report the missing numbers as well.
       size_t have;
       BlockHeader next;
       TS_TRY(file.readAt(found, &next, sizeof next, have));

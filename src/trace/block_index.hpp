@@ -1,5 +1,5 @@
-// Walks the blocks of a file and remembers where they are: the part of Reader that meets damaged and hostile bytes
-// first.
+// Walks the blocks of a file and remembers where they are: the part of Reader that is first to see damaged and hostile
+// bytes.
 #pragma once
 
 #include <deque>

@@ -9,7 +9,7 @@ namespace tracesmith::trace {
 
 /// Type of an event of this category, today's names and those of older profilers; `other` for what is not known.
 EventType typeOfCategory(std::string_view category);
-/// The same where nobody told us about the category, but its event names a device or a stream: work on an accelerator.
+/// The same for an unknown category whose event names a device or a stream: work on an accelerator.
 EventType typeOfDeviceCategory(std::string_view category);
 /// The category Kineto writes today for a type; "" for marker, other and what Kineto does not have.
 std::string_view categoryOf(EventType type);

@@ -32,7 +32,7 @@ void ClockTable::preferLater() {
     const ClockModel& next = models_[i + 1];
     if (!m.valid() || !next.valid() || next.at_ns - m.at_ns > kReachNs) continue;
     const int64_t offset = next.toReference(m.at_ns) - m.at_ns;
-    if (std::abs(offset - m.offset_ns) > 2 * (m.bound_ns + next.bound_ns)) continue;  // a clock was set in between
+    if (std::abs(offset - m.offset_ns) > 2 * (m.bound_ns + next.bound_ns)) continue;  // the clock was set in between
     m = {m.at_ns, offset, next.drift_ppm, next.bound_ns, next.method};
   }
 }

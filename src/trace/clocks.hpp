@@ -18,14 +18,14 @@ class ClockTable {
   void add(const ClockModel& model);
   bool empty() const { return models_.empty(); }
   const std::vector<ClockModel>& models() const { return models_; }  ///< by at_ns
-  /// Whether collectives told more about this clock than its node knew.
+  /// Whether this clock was refined from collectives.
   bool refined() const { return !models_.empty() && models_.front().method == "collectives"; }
 
-  /// Forgets models of unknown error where others are known: those reach back over them.
+  /// Drops models of unknown error if others are known: those are then used for the earlier times too.
   void dropUnbounded();
 
-  /// Between two models that agree the later one counts: it knows what the earlier one knew, and what came after. An
-  /// agent that has just connected knows its drift badly.
+  /// Of two models that agree the later one counts: it knows what the earlier one knew, and what came after. An agent
+  /// that has just connected does not know its drift well.
   void preferLater();
 
   /// Without a model the clock is taken as it is.

@@ -17,7 +17,7 @@
 namespace tracesmith::trace {
 namespace {
 
-// Codes put together at one time: 8 KB of results and as many planes stay in the first-level cache.
+// Codes assembled at a time: 8 KB of results and as many planes stay in the first-level cache.
 constexpr size_t kStretch = 1024;
 
 enum PlaneMode : uint8_t { kRaw = 0, kZstd = 1, kRepeat = 2 };
@@ -164,8 +164,8 @@ TS_CLONES uint32_t highestLoop(const uint32_t* ids, size_t n) {
 
 }  // namespace
 
-// Loops for several processors are dispatched by symbols that the compiler makes visible whatever it is told; inside a
-// file they are not.
+// Loops for several processors are dispatched by symbols that the compiler always exports; wrappers in this file keep
+// them out of the interface.
 void minMax(std::span<const uint64_t> values, int64_t& low, int64_t& high) { minMaxLoop(values, low, high); }
 void subtract(std::span<const uint64_t> values, uint64_t base, uint64_t* out) { subtractLoop(values, base, out); }
 bool differences(std::span<const uint64_t> values, uint64_t* out) { return differencesLoop(values, out); }
@@ -237,7 +237,7 @@ template <typename T, typename Finish>
 bool Decoder::merge(std::string_view& in, size_t n, T* out, T base, Finish finish) {
   uint8_t count;
   if (n > kMaxRows || !take(in, count) || count > 8) return false;
-  if (scratch_.size() < count * n) scratch_.resize(count * n);  // never smaller: growing again would fill it with zeros
+  if (scratch_.size() < count * n) scratch_.resize(count * n);  // never shrunk: growing again would fill it with zeros
   const uint8_t* part[8];
   unsigned shift[8];
   unsigned parts = 0;

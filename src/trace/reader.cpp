@@ -86,7 +86,7 @@ Status Reader::refresh() {
   size_t schemas = impl_->index.schemas.size();
   TS_TRY(impl_->index.walk(impl_->file));
   for (; schemas < impl_->index.schemas.size(); ++schemas) {
-    // Only to name what is unknown: a schema block that does not decode is no harm.
+    // Only names what is unknown: a schema block that cannot be decoded does no harm.
     static constexpr ColumnInfo kColumns[] = {
         {1, "", Kind::Int, ""}, {2, "", Kind::Text, ""}, {3, "", Kind::Int, ""}, {4, "", Kind::Text, ""}};
     static constexpr TableInfo kTable = {kSchemaTable, "schema", "", kColumns};
@@ -245,7 +245,7 @@ struct BlockDecoder::Impl {
   Status values(const Block& block, const ColumnEntry& e, std::string_view in, ColumnData& out, bool keep_constant) {
     const size_t rows = block.rows, n = e.values;
     const size_t words = ((keep_constant && e.encoding == Encoding::kConstant ? 1 : rows) * sizeof(T) + 7) / 8;
-    if (out.values_.size() < words) out.values_.resize(words);  // never smaller: growing again would fill it with zeros
+    if (out.values_.size() < words) out.values_.resize(words);  // never shrunk: growing again would fill it with zeros
     T* v = reinterpret_cast<T*>(out.values_.data());
     if (e.encoding == Encoding::kConstant) {
       out.constant_ = true;

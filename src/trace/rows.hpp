@@ -1,6 +1,6 @@
-// Rows of a table, one at a time, with their strings, as they match a selection and on its clock: what everybody reads
-// from who does not need whole columns. Rows of any table are asked for their columns (Row), those of a known table are
-// structs (RowCursor); rows in order of time are in time_order.hpp.
+// Rows of a table that match a selection, one at a time, with their strings and on the selection's clock: for all
+// readers that do not need whole columns. Rows of any table are asked for their columns (Row), those of a known table
+// are structs (RowCursor); rows in order of time are in time_order.hpp.
 #pragma once
 
 #include <memory>
@@ -76,15 +76,15 @@ struct Row {
   double real(int column) const { return std::bit_cast<double>(slot(column)); }
 };
 
-/// Whether a row of `events` happened on a stream. Waits are told by either side.
+/// Whether a row of `events` happened on a stream. Waits can be recorded on either side.
 inline bool isOnDevice(const Row& row) {
   auto type = static_cast<EventType>(row.slot(events::type));
   return isDeviceType(type) ||
          (type == EventType::sync && row.slot(events::tid) == kNull && row.slot(events::stream) != kNull);
 }
 
-/// Whether arrows of this kind join launches with what they started, as correlations do too. Kineto called them "async"
-/// once.
+/// Whether arrows of this kind join launches with what they started, as correlations do too. Kineto used to call
+/// them "async".
 inline bool isLaunchFlow(std::string_view kind) { return kind == "ac2g" || kind == "async"; }
 
 /// Calls visit(Row) → Status for every matching row in file order.

@@ -8,7 +8,7 @@
 #include "model/communication.hpp"
 #include "support/process.hpp"
 #include "support/small_job.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 
 namespace tracesmith::analysis {
@@ -152,7 +152,7 @@ TEST(Analyze, StoresWhatCollectivesTellOfTheClocks) {
   auto reference = [&] {
     auto reader = trace::Reader::open(dir / "t.sbt");
     EXPECT_TRUE(reader && (*reader)->closed() && (*reader)->damage().empty());
-    auto clocks = sync::readClocks(**reader);
+    auto clocks = trace::readClocks(**reader);
     EXPECT_TRUE(clocks);
     return (*clocks)["node1"].toReference(4'000'000'000) - (*clocks)["node0"].toReference(1'000'000'000);
   };

@@ -23,7 +23,7 @@ struct ClockJob {
 
 struct MadeClockJob {
   PartTable table;
-  sync::Clocks given, truth;
+  trace::Clocks given, truth;
 };
 
 /// Raw clock of a node: off by seconds, drifting by tens of ppm. The trace's models are wrong as far as their bound
@@ -34,12 +34,12 @@ inline MadeClockJob makeClockJob(const ClockJob& job) {
   auto uniform = [&](double low, double high) { return std::uniform_real_distribution(low, high)(random); };
   for (int n = 0; n < job.nodes; ++n) {
     m.table.domains.push_back("node" + std::to_string(n));
-    const sync::ClockModel truth{1'000'000'000'000 * (n + 1), std::llround(uniform(-5e9, 5e9)), uniform(-50, 50), 0,
-                                 "truth"};
+    const trace::ClockModel truth{1'000'000'000'000 * (n + 1), std::llround(uniform(-5e9, 5e9)), uniform(-50, 50), 0,
+                                  "truth"};
     m.truth[m.table.domains.back()].add(truth);
     // A new model every 5 s, each wrong in its own way.
     for (double s = 0; s < job.seconds; s += 5) {
-      sync::ClockModel g = truth;
+      trace::ClockModel g = truth;
       g.at_ns += std::llround(s * 1e9);
       g.offset_ns += std::llround(truth.drift_ppm * 1e-6 * s * 1e9 +
                                   uniform(-job.error, job.error) * static_cast<double>(job.bound_ns));
@@ -55,16 +55,16 @@ inline MadeClockJob makeClockJob(const ClockJob& job) {
   // All clocks show the same reference range: begin where the latest of them begins.
   int64_t begin = INT64_MIN;
   for (const std::string& d : m.table.domains) {
-    const sync::ClockModel& truth = m.truth[d].models().front();
+    const trace::ClockModel& truth = m.truth[d].models().front();
     begin = std::max(begin, truth.at_ns + truth.offset_ns);
   }
   for (int n = 0; n < job.nodes; ++n) {  // every model is stated from that moment on
     const std::string& d = m.table.domains[static_cast<size_t>(n)];
-    const sync::ClockModel& truth = m.truth[d].models().front();
+    const trace::ClockModel& truth = m.truth[d].models().front();
     const int64_t move = begin - (truth.at_ns + truth.offset_ns);
-    for (sync::ClockTable* clock : {&m.truth[d], &m.given[d]}) {
-      sync::ClockTable moved;
-      for (sync::ClockModel model : clock->models()) {
+    for (trace::ClockTable* clock : {&m.truth[d], &m.given[d]}) {
+      trace::ClockTable moved;
+      for (trace::ClockModel model : clock->models()) {
         model.at_ns += move;
         moved.add(model);
       }
@@ -83,7 +83,7 @@ inline MadeClockJob makeClockJob(const ClockJob& job) {
                        (r / job.ranks_per_node == job.slow_node && c % 20 ? 2'000'000 : 0));
     const int64_t last = *std::max_element(starts.begin(), starts.end());
     for (int r = 0; r < ranks; ++r) {
-      const sync::ClockTable& clock = m.truth[m.table.domains[static_cast<size_t>(r / job.ranks_per_node)]];
+      const trace::ClockTable& clock = m.truth[m.table.domains[static_cast<size_t>(r / job.ranks_per_node)]];
       Part p;
       p.process = r;
       p.op = in.op;
@@ -101,7 +101,7 @@ inline MadeClockJob makeClockJob(const ClockJob& job) {
 struct ClockErrors {
   double worst = 0, bound = 0, broken = 0;
 };
-inline ClockErrors clockErrors(const MadeClockJob& m, const sync::Clocks& clocks, const std::string& reference) {
+inline ClockErrors clockErrors(const MadeClockJob& m, const trace::Clocks& clocks, const std::string& reference) {
   ClockErrors e;
   for (size_t i = 0; i < m.table.parts.size(); i += 7) {
     const Part& p = m.table.parts[i];

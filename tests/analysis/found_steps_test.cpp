@@ -109,7 +109,7 @@ struct Rank {
     for (char c : what) {
       const auto id = static_cast<int64_t>(rows.calls.size());
       rows.calls.push_back({now - 5, now, id, 0, c == 'b'});
-      rows.device.push_back({now, now + 10, id, static_cast<uint32_t>(c), kNoName, 0, trace::EventType::kernel});
+      rows.device.push_back({now, now + 10, id, static_cast<uint32_t>(c), trace::kNoName, 0, trace::EventType::kernel});
       now += 20;
     }
   }

@@ -30,7 +30,7 @@ KernelReference sampleOf(std::initializer_list<int64_t> pids, uint32_t& name) {
   EXPECT_TRUE((*writer)->close());
   auto reader = trace::Reader::open(dir / "t.sbt");
   EXPECT_TRUE(reader);
-  Result<Names> names = Names::load(**reader);
+  Result<trace::NameNumbers> names = trace::NameNumbers::load(**reader);
   EXPECT_TRUE(names);
   for (name = 0; names->text(name) != "gemm";) ++name;
   return KernelReference::sample(**reader, *names);
@@ -40,18 +40,18 @@ TEST(KernelReference, OneProcessWithoutARankIsAlone) {
   uint32_t name;
   const KernelReference one = sampleOf({4711}, name);
   EXPECT_TRUE(one.alone());
-  ASSERT_NE(one.of(name, kNoName), nullptr);
-  EXPECT_EQ(one.of(name, kNoName)->count, 10u);
-  EXPECT_EQ(one.of(name, kNoName)->process, -1 - 4711);
-  EXPECT_FALSE(one.of(name, kNoName)->several);
+  ASSERT_NE(one.of(name, trace::kNoName), nullptr);
+  EXPECT_EQ(one.of(name, trace::kNoName)->count, 10u);
+  EXPECT_EQ(one.of(name, trace::kNoName)->process, -1 - 4711);
+  EXPECT_FALSE(one.of(name, trace::kNoName)->several);
 }
 
 TEST(KernelReference, TwoProcessesAreCompared) {
   uint32_t name;
   const KernelReference two = sampleOf({4711, 4712}, name);
   EXPECT_FALSE(two.alone());
-  ASSERT_NE(two.of(name, kNoName), nullptr);
-  EXPECT_TRUE(two.of(name, kNoName)->several);
+  ASSERT_NE(two.of(name, trace::kNoName), nullptr);
+  EXPECT_TRUE(two.of(name, trace::kNoName)->several);
 }
 
 }  // namespace

@@ -12,8 +12,9 @@ constexpr int kRanks = 4, kTimes = 60;
 constexpr int64_t kEveryNs = 10'000'000, kHostAheadNs = 4'000'000, kLateNs = 1'000'000;
 
 /// All-gathers and reduce-scatters in turn, each function with a count of its own as NCCL has it and a stream of its
-/// own. Rank 2 is always late. On rank 1 the first all-gather lost its kernel, and all after it have their neighbour's.
-Analysis shifted(bool with_launches) {
+/// own. Rank 2 is always late. On rank 1 the first all-gather lost its kernel, and all after it have their neighbour's;
+/// or nothing is shifted, and all ranks but rank 2 call another one right after the last, which never ends.
+Analysis shifted(bool with_launches, bool hangs = false) {
   WrittenTrace trace;
   const char* kernels[] = {"ncclDevKernel_AllGather_RING_LL(x)", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)"};
   for (int r = 0; r < kRanks; ++r)
@@ -54,7 +55,7 @@ Analysis shifted(bool with_launches) {
       c.rank = c.group_rank = r;
       c.group_size = kRanks;
       c.bytes = 1 << 20;
-      const int carried = r == 1 && f == 0 ? i + 2 : i;
+      const int carried = r == 1 && f == 0 && !hangs ? i + 2 : i;
       if (carried < kTimes) {
         c.ts = start(carried);
         c.dur = end(carried) - c.ts;
@@ -63,7 +64,13 @@ Analysis shifted(bool with_launches) {
         c.name = e.name;
       }
       trace.add(c);
+      if (!hangs || i + 1 < kTimes || r == 2) continue;
+      c.ts = c.dur = c.correlation = c.stream = kNull;
+      c.ts_enqueue = enqueue + 100'000;
+      c.seq = i / 2 + 1;
+      trace.add(c);
     }
+  if (hangs) trace.recordedUntil(kTimes * kEveryNs + 10'000'000'000, trace.string("n0"));
   return trace.analyzed();
 }
 
@@ -83,6 +90,14 @@ void expectRight(const Analysis& a) {
 TEST(Rejoin, FindsTheKernelsByTheirLaunchCalls) { expectRight(shifted(true)); }
 
 TEST(Rejoin, FindsTheKernelsByTheirOrderWhereNoLaunchCallsAreRecorded) { expectRight(shifted(false)); }
+
+TEST(Rejoin, AnOperationThatNeverEndsTakesNoKernelOfAnother) {
+  const Analysis a = shifted(true, true);
+  for (const std::string& note : a.notes) EXPECT_EQ(note.find("joined again"), std::string::npos) << note;
+  EXPECT_EQ(a.incomplete, 0u);
+  EXPECT_EQ(a.verdict.cause, Cause::hang) << a.verdict.text;
+  EXPECT_EQ(a.verdict.rank, 2) << a.verdict.text;
+}
 
 }  // namespace
 }  // namespace tracesmith::analysis

@@ -87,5 +87,41 @@ TEST(Unfinished, WhereAllAreInItNobodyIsNamed) {
   EXPECT_NE(stuckTogether(500'000'000).verdict.cause, Cause::hang) << "it may end yet";
 }
 
+/// Two ranks replay a CUDA graph; what ran in it has a name and no times. Of the last ones rank 1 launches `less`
+/// fewer. `ends`: the graph was seen to end, but for the last one.
+Analysis replays(bool ends, int less) {
+  WrittenTrace trace;
+  const int64_t node = trace.string("node0");
+  for (int rank = 0; rank < 2; ++rank)
+    for (int seq = 0; seq <= 20 - rank * less; ++seq) {
+      CollectiveRow c;
+      c.ts_enqueue = int64_t{seq} * 100'000'000;
+      c.name = trace.string("CUDA graph");
+      if (ends && seq < 20) c.correlation = seq + 1;
+      c.op = trace.string("all_reduce");
+      c.comm = trace.string("world");
+      c.node = node;
+      c.rank = c.group_rank = rank;
+      c.group_size = 2;
+      c.seq = seq;
+      trace.add(c);
+    }
+  trace.recordedUntil(12'000'000'000, node);
+  return trace.analyzed();
+}
+
+TEST(Unfinished, WhatRanInAGraphNobodyMeasuredIsNoHang) {
+  EXPECT_NE(replays(true, 0).verdict.cause, Cause::hang);
+  EXPECT_NE(replays(false, 0).verdict.cause, Cause::hang) << "whether it ended nobody knows";
+}
+
+TEST(Unfinished, WhoNeverLaunchedTheGraphIsNamed) {
+  for (bool ends : {true, false}) {
+    const Analysis a = replays(ends, 1);
+    EXPECT_EQ(a.verdict.cause, Cause::hang) << a.verdict.text;
+    EXPECT_EQ(a.verdict.rank, 1);
+  }
+}
+
 }  // namespace
 }  // namespace tracesmith::analysis

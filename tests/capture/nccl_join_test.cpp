@@ -25,6 +25,74 @@ TEST(NcclJoin, AKernelForSeveralPeersIsToldAsSuch) {
   EXPECT_EQ(mixed({3, 5, 3}), (std::vector<bool>{true, true, true}));
 }
 
+/// One graph with an all-reduce and an all-gather, launched again and again, without launch calls.
+class GraphReplays : public ::testing::Test {
+ protected:
+  void launch(uint64_t at, uint64_t number, uint32_t exec = 1) {
+    for (uint32_t part = 0; part < 2; ++part) {
+      join_.launch(1, {.start = at, .end = at, .stream = 7, .graph = true, .exec = exec, .part = part, .parts = 2}, 0,
+                   done_);
+      join_.operation(1, {.function = 1 + part, .start = at, .sequence = number + part}, 0, done_);
+    }
+  }
+  void kernel(uint64_t at, uint32_t part, uint32_t correlation) {
+    join_.kernel({.name = 3 + part,
+                  .start = at,
+                  .end = at + 5,
+                  .stream = 9,
+                  .correlation = correlation,
+                  .graph = 4,
+                  .graph_node = 10 + part},
+                 0, text_, done_);
+  }
+  std::vector<uint64_t> inFlight() {
+    std::vector<uint64_t> all;
+    for (const auto& f : join_.replaysInFlight(text_)) all.push_back(f.operation->record.sequence);
+    return all;
+  }
+  using Numbers = std::vector<uint64_t>;
+
+  NcclJoin join_;
+  std::map<uint64_t, uint64_t> ended_;  // number → start
+  NcclJoin::Done done_ = [this](const NcclJoin::Operation& o, const ring::KernelRecord* k) {
+    if (k) ended_[o.record.sequence] = k->start;
+  };
+  NcclJoin::Text text_ = [](uint32_t id) {
+    constexpr std::string_view kTexts[] = {"", "AllReduce", "AllGather", "ncclDevKernel_AllReduce",
+                                           "ncclDevKernel_AllGather"};
+    return kTexts[id];
+  };
+};
+
+TEST_F(GraphReplays, AreInFlightUntilTheGraphEnds) {
+  launch(10, 0);
+  EXPECT_EQ(inFlight(), Numbers{}) << "nobody knows whether its end would be seen";
+  join_.graph({.start = 12, .end = 30, .stream = 7, .correlation = 1, .graph = 4}, 0);
+  join_.settle(text_, done_);
+  EXPECT_EQ(ended_, (std::map<uint64_t, uint64_t>{{0, 30}, {1, 30}}));
+  launch(40, 2);
+  launch(50, 4);
+  EXPECT_EQ(inFlight(), (Numbers{2, 3, 4, 5}));
+  join_.graph({.start = 55, .end = 60, .stream = 7, .correlation = 2, .graph = 4}, 0);
+  EXPECT_EQ(inFlight(), (Numbers{4, 5})) << "also before it is joined";
+  launch(70, 6, 2);
+  EXPECT_EQ(inFlight(), (Numbers{4, 5})) << "another graph";
+}
+
+TEST_F(GraphReplays, AreInFlightOneByOneWhereKernelsAreSeen) {
+  launch(10, 0);
+  kernel(20, 1, 1), kernel(12, 0, 1);
+  join_.settle(text_, done_);
+  EXPECT_EQ(ended_, (std::map<uint64_t, uint64_t>{{0, 12}, {1, 20}}));
+  launch(40, 2);
+  kernel(42, 0, 2);
+  join_.pass(1, text_, done_);
+  EXPECT_EQ(inFlight(), (Numbers{3}));
+  EXPECT_EQ(join_.giveUp(text_, done_), 1u);
+  EXPECT_EQ(ended_[2], 42u);
+  EXPECT_EQ(join_.graphs.lost, 0u);
+}
+
 /// Without launch calls. CUPTI has a buffer for each thread, and holds one back as long as a kernel in it runs.
 TEST(NcclJoin, AKernelThatComesTenSecondsLateIsSeenAndTheNextOnesAreRight) {
   constexpr uint64_t kS = 1'000'000'000;

@@ -280,7 +280,7 @@ TEST_F(ProbeTest, WithoutCuptiTheProgramRunsAndALineSaysSo) {
   const Output o = run({"print fine", "kernels 3", "exit 5"}, {}, {{"TRACESMITH_CUPTI", dir_ / "none.so"}});
   EXPECT_EQ(o.rc, 5);
   EXPECT_EQ(o.out, "fine\n");
-  EXPECT_TRUE(has(o.err, "no libcupti found")) << o.err;
+  EXPECT_TRUE(has(o.err, "libcupti was not found")) << o.err;
   EXPECT_TRUE(has(o.err, "no GPU records")) << o.err;
   EXPECT_EQ(rows(trace(), "processes").size(), 1u);
   EXPECT_EQ(rows(trace(), "events").size(), 0u);
@@ -435,6 +435,17 @@ TEST_F(ProbeTest, AnotherProfilerGetsAllItsBuffersAndTheProbeReturnsAfterIt) {
   ASSERT_EQ(marks.size(), 4u);
   EXPECT_LT(marks["tracesmith: stepped aside for another profiler"], marks["tracesmith: back"]);
   EXPECT_LT(marks["tracesmith: GPU records off"], marks["tracesmith: GPU records on"]) << "the gap is marked";
+}
+
+TEST_F(ProbeTest, AfterAnotherProfilerHasEndedCuptiTheProbeBeginsAnew) {
+  const Output o = run({"kernels 5 1", "settle", "profile", "kernels 6 2", "finalize", "kernels 9 3", "on",
+                        "kernels 4 4", "settle", "counts"});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_EQ(o.out, "given 1 returned 1 kernels 6 foreign 0\n");
+  std::map<int64_t, int> by_stream;
+  for (const Row& k : kernels()) ++by_stream[k.i("stream")];
+  EXPECT_EQ(by_stream, (std::map<int64_t, int>{{1, 5}, {4, 4}})) << "in our clock again";
+  EXPECT_EQ(losses(trace()), (std::map<std::string, int64_t>{{"another profiler", 1}}));
 }
 
 TEST_F(ProbeTest, AProfilerThatWasThereFirstKeepsCupti) {

@@ -270,7 +270,7 @@ TEST_F(SimApi, WrongUseSaysWhy) {
   EXPECT_EQ(profiler->lastError(), "not initialized");
   sim_.sim.faults = {"nonsense"};
   EXPECT_FALSE(profiler->initialize(sim_));
-  EXPECT_NE(profiler->lastError().find("'nonsense' is no fault"), std::string::npos);
+  EXPECT_NE(profiler->lastError().find("unknown fault 'nonsense'"), std::string::npos);
 }
 
 /// The lines of a program's output that begin with a word.

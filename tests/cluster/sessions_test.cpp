@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "cluster/cluster_fixture.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -89,7 +89,7 @@ TEST_F(Sessions, FramesBecomeStatisticsAndAPicture) {
 std::vector<int64_t> times(const std::string& path, const std::string& table) {
   auto reader = trace::Reader::open(path);
   EXPECT_TRUE(reader) << reader.status().message();
-  auto clocks = sync::readClocks(**reader);
+  auto clocks = trace::readClocks(**reader);
   EXPECT_TRUE(clocks) << clocks.status().message();
   for (auto& [node, clock] : *clocks) clock.preferLater();
   std::vector<int64_t> all;

@@ -1,7 +1,7 @@
 // The shapes of /api/v1. Times in ns that can pass 2^53 are strings of digits. What travels between processes is declared in
 // src/model of TraceSmith: its types are made from there when the page is built.
 
-import type { Alert, Blame, Breakdown, HangVerdict, KernelResult, LinkResult, NodeStatus as NodeInfo, SessionInfo as Session, StepResult, Verdict } from "./model";
+import type { Alert, Blame, Breakdown, ClockResult, CriticalPath, HangVerdict, KernelResult, LinkResult, LossResult, MatrixCell, NodeStatus as NodeInfo, SessionInfo as Session, SessionState, StepResult, Verdict } from "./model";
 export type { Alert, Blame, Breakdown, KernelResult, NodeInfo, Session };
 
 export interface Info {
@@ -44,7 +44,7 @@ export interface TraceInfo {
   id: string;
   title: string;
   kind: "session" | "file";
-  state: string;
+  state: SessionState;
   start: string;
   end: string | null;
   events: number | null;
@@ -161,18 +161,10 @@ export interface Analysis {
   breakdown: Breakdown[];
   blame: Blame[];
   links: LinkResult[];
-  matrix: { pattern: string; cells: { from: number; to: number; bytes: number; count: number; latency_us: number | null }[] } | null;
-  critical_path: {
-    total_us: number;
-    work_us: number;
-    transfer_us: number;
-    other_us: number;
-    replay_error_pct: number; // of the replay against the job
-    ranks: { rank: number; us: number }[];
-    what_if: { if: string; saved_us: number; saved_pct: number; step_us: number | null }[];
-  } | null;
-  clock: { node: string | null; bound_ns: number | null }[];
-  losses: Loss[];
+  matrix: { pattern: string | null; note: string | null; cells: MatrixCell[] } | null;
+  critical_path: CriticalPath | null;
+  clock: ClockResult[];
+  losses: LossResult[];
 }
 
 export interface Topology {

@@ -3,16 +3,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tracesmith/analysis/hta.hpp"
+#include "tracesmith/analysis/results.hpp"
 #include "tracesmith/common/export.hpp"
 #include "tracesmith/common/status.hpp"
-#include "tracesmith/model/cause.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -26,85 +25,6 @@ struct AnalyzeOptions {
   size_t kernels = 20;      ///< most in Analysis::kernels
   bool marks = true;        ///< false: find the steps as if none were marked
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< events read so far; from any of the threads
-};
-
-/// What was not measured is kNull or NaN. Times are of the reference clock.
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-enum class VerdictKind { none, rank, link, unknown };
-
-/// The kinds of fields in verdict.def: a type and the value it begins with.
-namespace kind {
-template <typename T>
-struct Kind {
-  using type = T;
-  static T none() { return T(); }
-};
-struct Text : Kind<std::string> {};
-struct Note : Kind<std::string> {};
-struct Notes : Kind<std::vector<std::string>> {};
-struct Flag : Kind<bool> {};
-struct Int : Kind<int> {};
-struct Count : Kind<uint64_t> {};
-struct I64 : Kind<int64_t> {};
-struct Ids : Kind<std::vector<int64_t>> {};
-struct Sum : Kind<double> {};
-struct Why : Kind<Cause> {};
-struct MaybeWhy : Kind<std::optional<Cause>> {};
-struct Id : Kind<int64_t> {
-  static int64_t none() { return trace::kNull; }
-};
-struct Real : Kind<double> {
-  static double none() { return kUnknown; }
-};
-struct About : Kind<VerdictKind> {
-  static VerdictKind none() { return VerdictKind::unknown; }
-};
-}  // namespace kind
-
-/// StepResult, Breakdown, KernelResult, CollectiveResult, Blame, LinkResult, Verdict.
-#define STRUCT(Name, doc) struct Name {
-#define FIELD(Struct, Kind, name, doc) kind::Kind::type name = kind::Kind::none();
-#define END_STRUCT(Name) \
-  }                      \
-  ;
-#include "tracesmith/model/verdict.def"
-
-/// The job as it was measured, changed as the replay changes when it is run with the difference.
-struct WhatIf {
-  std::string what;
-  double job_us = 0, saved_us = 0, saved_pct = 0, step_us = kUnknown;
-};
-
-struct CriticalPath {
-  double total_us = 0, work_us = 0, transfer_us = 0, other_us = 0;
-  struct Share {
-    std::string of;
-    int64_t rank = trace::kNull;
-    double us = 0;
-  };
-  std::vector<Share> ranks, groups;  ///< largest first
-  double replay_error_pct = 0;       ///< how far the replay of the job as it was is from what was measured
-  std::vector<WhatIf> what_if;       ///< empty where the replay is more than 5 % off
-};
-
-struct ClockResult {
-  std::string node;
-  int64_t offset_ns = 0, bound_ns = trace::kNull;
-  double drift_ppm = 0;
-  std::string method;
-};
-
-struct LossResult {
-  std::string cause, detail;
-  int64_t rank = trace::kNull;
-  uint64_t count = 0;
-};
-
-struct MatrixCell {
-  int64_t from, to;
-  uint64_t bytes, count;
-  double latency_us;
 };
 
 /// What ranks did around one collective. Times are µs after the excerpt's start.

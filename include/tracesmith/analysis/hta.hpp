@@ -7,38 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace tracesmith::analysis {
+#include "tracesmith/analysis/results.hpp"
 
-struct HtaTemporal {
-  int64_t rank, idle_us, compute_us, non_compute_us, kernel_time_us;
-};
-struct HtaOverlap {
-  int64_t rank, overlap_us, comm_us;  ///< the percentage is NULL where there is no communication
-};
-struct HtaKernel {
-  int64_t rank;
-  std::string type, name;
-  double sum_us, max_us, min_us, mean_us, std_us;  ///< NaN: too short for whole µs
-};
-struct HtaIdle {
-  int64_t rank, stream, host_wait_us, kernel_wait_us, other_us;
-};
-struct HtaQueue {
-  int64_t rank, stream;
-  uint64_t count;
-  double mean, std;
-  int64_t max;
-};
-struct HtaLaunch {
-  int64_t rank;
-  uint64_t count, short_kernels, runtime_outliers, delay_outliers;
-  double cpu_us_mean, gpu_us_mean, delay_us_mean;
-  int64_t delay_us_max;
-};
-struct HtaStraggler {
-  int64_t rank;
-  uint64_t flags;  ///< iterations in which it was among the latest to start
-};
+namespace tracesmith::analysis {
 
 /// Ranks ascending; a rank that is not known is kNull.
 struct Hta {

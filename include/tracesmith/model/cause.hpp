@@ -13,11 +13,17 @@ namespace tracesmith {
 enum class Cause : uint8_t {
 #define CAUSE(name, title, what_if, sentence, advice) name,
 #include "tracesmith/model/cause.def"
-#undef CAUSE
 };
 
 /// How a job is replayed without the cause; cause.def says what each means.
-enum class CauseWhatIf : uint8_t { none, work, pause, link };
+enum class CauseWhatIf : uint8_t {
+#define WHAT_IF(name, phrase) name,
+#include "tracesmith/model/cause.def"
+};
+/// "were as fast as the others"
+TRACESMITH_API const char* phraseOf(CauseWhatIf what_if);
+/// The rank loses time, instead of working slowly.
+inline bool losesTime(CauseWhatIf w) { return w == CauseWhatIf::late || w == CauseWhatIf::pause; }
 
 struct CauseInfo {
   Cause cause;

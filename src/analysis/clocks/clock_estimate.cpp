@@ -9,7 +9,7 @@
 namespace tracesmith::analysis {
 namespace {
 
-using sync::ClockModel;
+using trace::ClockModel;
 
 /// A pair of readings of the same instant.
 struct ClockSample {
@@ -51,7 +51,7 @@ ClockModel fitClock(std::vector<ClockSample> samples) {
 
 }  // namespace
 
-std::vector<std::string> estimateClocks(const PartTable& table, sync::Clocks& clocks) {
+std::vector<std::string> estimateClocks(const PartTable& table, trace::Clocks& clocks) {
   std::vector<std::string> unknown;
   for (const std::string& d : table.domains)
     if (!clocks.contains(d)) unknown.push_back(d);

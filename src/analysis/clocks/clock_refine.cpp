@@ -11,10 +11,10 @@
 namespace tracesmith::analysis {
 namespace {
 
-using sync::ClockModel;
 using sync::Differences;
 using sync::LineLimits;
 using sync::Range;
+using trace::ClockModel;
 
 constexpr double kStampError = 1000;         // ns: GPU times are put on the node's clock with about this error
 constexpr double kMaxSlope = 200e-6;         // what is left of a drift after the model of the trace
@@ -58,7 +58,7 @@ Line robustLine(const std::vector<std::pair<double, double>>& all, double span) 
   return line;
 }
 
-std::vector<Observation> observe(const PartTable& table, const sync::Clocks& clocks) {
+std::vector<Observation> observe(const PartTable& table, const trace::Clocks& clocks) {
   size_t wanted = 0;
   for (const Instance& in : table.instances)
     if (endsTogether(in.op)) wanted += in.count;
@@ -124,7 +124,7 @@ class PairLimits {
 /// One stretch of time in which every clock is a straight line.
 class Window {
  public:
-  Window(const PartTable& table, const sync::Clocks& clocks, size_t anchor, int64_t from, int64_t to)
+  Window(const PartTable& table, const trace::Clocks& clocks, size_t anchor, int64_t from, int64_t to)
       : table_(table),
         clocks_(clocks),
         anchor_(anchor),
@@ -156,7 +156,7 @@ class Window {
   std::optional<Differences> differences(double t, std::vector<std::string>& faults) const;
 
   const PartTable& table_;
-  const sync::Clocks& clocks_;
+  const trace::Clocks& clocks_;
   const size_t anchor_;
   const int64_t from_, to_;
   const double length_;
@@ -174,7 +174,7 @@ class Window {
 void Window::takeModels() {
   const int64_t middle = from_ + (to_ - from_) / 2;
   for (const std::string& domain : table_.domains) {
-    const sync::ClockTable& clock = clockOf(clocks_, domain);
+    const trace::ClockTable& clock = clockOf(clocks_, domain);
     const std::vector<ClockModel>& models = clock.models();
     const int64_t raw_middle = clock.toRaw(middle);
     // The line of the model in force in the middle, carried to the start.
@@ -347,7 +347,7 @@ ClockModel Window::model(size_t d) const {
 
 }  // namespace
 
-Refinement refineClocks(const PartTable& table, sync::Clocks& clocks) {
+Refinement refineClocks(const PartTable& table, trace::Clocks& clocks) {
   Refinement out;
   const size_t n = table.domains.size();
   if (n < 2) return out;
@@ -355,7 +355,7 @@ Refinement refineClocks(const PartTable& table, sync::Clocks& clocks) {
   if (seen.empty()) return out;
   const int64_t from = seen.front().reference, to = seen.back().reference + 1;
   const int64_t windows = std::clamp((to - from) / kWindow, int64_t{1}, kMostWindows);
-  std::vector<sync::ClockTable> refined(n);
+  std::vector<trace::ClockTable> refined(n);
   double before = 0, after = 0;                // the worst
   double before_of_all = 0, after_of_all = 0;  // their sums
   // The clock that is known best is what the others are held against.

@@ -22,6 +22,6 @@ struct Refinement {
 Result<Refinement> storeRefinedClocks(const std::string& path);
 
 /// Replaces the clocks where that tightens what is known between nodes. Times of parts are raw.
-Refinement refineClocks(const PartTable& table, sync::Clocks& clocks);
+Refinement refineClocks(const PartTable& table, trace::Clocks& clocks);
 
 }  // namespace tracesmith::analysis

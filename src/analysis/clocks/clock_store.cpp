@@ -18,7 +18,7 @@ using namespace trace;
 namespace {
 
 /// The blocks of a trace that has the rows of the refined clocks, and nothing else.
-Result<std::vector<std::string>> clockBlocks(const sync::Clocks& clocks, const std::string& reference) {
+Result<std::vector<std::string>> clockBlocks(const trace::Clocks& clocks, const std::string& reference) {
   std::vector<std::string> blocks;
   Result<std::unique_ptr<Writer>> writer = Writer::create([&](std::string_view bytes) {
     blocks.emplace_back(bytes);
@@ -28,9 +28,9 @@ Result<std::vector<std::string>> clockBlocks(const sync::Clocks& clocks, const s
   auto out = (*writer)->appender();
   for (const auto& [node, clock] : clocks) {
     if (!clock.refined()) continue;
-    const std::vector<sync::ClockModel>& models = clock.models();
+    const std::vector<trace::ClockModel>& models = clock.models();
     for (size_t i = 0; i < models.size(); ++i) {
-      const sync::ClockModel& m = models[i];
+      const trace::ClockModel& m = models[i];
       ClockRow row;
       row.node = (*writer)->string(node);
       row.ts_from = m.at_ns;
@@ -80,14 +80,14 @@ Status addBlocks(const std::string& path, std::vector<std::string> blocks, uint3
 
 Result<Refinement> storeRefinedClocks(const std::string& path) {
   Refinement refinement;
-  sync::Clocks clocks;
+  trace::Clocks clocks;
   uint32_t stream = 0;
   {
     Result<std::unique_ptr<Reader>> reader = Reader::open(path);
     if (!reader) return reader.status();
-    Result<Names> names = Names::load(**reader);
+    Result<trace::NameNumbers> names = trace::NameNumbers::load(**reader);
     if (!names) return names.status();
-    Result<sync::Clocks> given = sync::readClocks(**reader);
+    Result<trace::Clocks> given = trace::readClocks(**reader);
     if (!given) return given.status();
     clocks = std::move(*given);
     if (clocks.size() < 2) return refinement;

@@ -169,7 +169,8 @@ size_t Synchronising::apply(PartTable& table) const {
     for (size_t i = range.first; i < range.second; ++i) steps |= table.parts[i].step >= 0;
     // What is in no step is start-up, of which ranks need not have recorded the same.
     auto candidate = [&](const Part& p) {
-      return p.comm == kNoName && p.kernel != kNoName && known.contains(p.kernel) && (p.step >= 0 || !steps);
+      return p.comm == trace::kNoName && p.kernel != trace::kNoName && known.contains(p.kernel) &&
+             (p.step >= 0 || !steps);
     };
     for (size_t i = range.first; i < range.second; ++i)
       if (const Part& p = table.parts[i]; candidate(p)) streams[p.kernel].insert(p.stream);

@@ -16,7 +16,7 @@ namespace {
 /// Where several groups share a name, the list of ranks tells them apart.
 class GroupLists {
  public:
-  Status load(const Reader& reader, const Names& names) {
+  Status load(const Reader& reader, const trace::NameNumbers& names) {
     return eachRow<GroupRow>(
         reader, names, {groups::rank, groups::comm, groups::ranks}, [&](const GroupRow& row, auto&& text) {
           std::string ranks(text(groups::ranks));
@@ -50,12 +50,12 @@ struct Key {
 };
 
 Key keyOf(const Part& p, const GroupLists& lists) {
-  Key key{p.comm, p.comm == kNoName ? 0 : lists.of(p.comm, p.process), -1, -1};
+  Key key{p.comm, p.comm == trace::kNoName ? 0 : lists.of(p.comm, p.process), -1, -1};
   if (p.behaviour) key.list = kByBehaviour + p.behaviour;
   if (p.op == OpKind::send) key.from = p.process, key.to = p.peer;
   if (p.op == OpKind::recv) key.from = p.peer, key.to = p.process;
   // Without a communicator only the same kind of operation can be told to belong together.
-  if (p.comm == kNoName && key.from < 0) key.list = 1000 + static_cast<uint32_t>(p.op);
+  if (p.comm == trace::kNoName && key.from < 0) key.list = 1000 + static_cast<uint32_t>(p.op);
   return key;
 }
 
@@ -93,7 +93,8 @@ std::set<uint32_t> numberedByFunction(const PartTable& table) {
     std::map<uint32_t, std::unordered_map<int64_t, OpKind>> owners;  // of numbers, where there are several functions
     for (size_t i = range.first; i < range.second; ++i) {
       const Part& p = table.parts[i];
-      if (isPair(p.op) || p.exchange || p.seq == kNull || p.comm == kNoName || numbered.contains(p.comm)) continue;
+      if (isPair(p.op) || p.exchange || p.seq == kNull || p.comm == trace::kNoName || numbered.contains(p.comm))
+        continue;
       if (first.try_emplace(p.comm, p.op).first->second != p.op) owners[p.comm];
     }
     for (size_t i = range.first; i < range.second && !owners.empty(); ++i) {
@@ -113,19 +114,19 @@ class ToldKernels {
  public:
   explicit ToldKernels(const PartTable& table) {
     for (const Part& p : table.parts)
-      if (p.comm != kNoName && !p.behaviour && p.kernel != kNoName && p.kernel != last_)
+      if (p.comm != trace::kNoName && !p.behaviour && p.kernel != trace::kNoName && p.kernel != last_)
         kernels_.insert(last_ = p.kernel);
   }
-  bool lacksItsRow(const Part& p) const { return p.comm == kNoName && kernels_.contains(p.kernel); }
+  bool lacksItsRow(const Part& p) const { return p.comm == trace::kNoName && kernels_.contains(p.kernel); }
 
  private:
   std::unordered_set<uint32_t> kernels_;
-  uint32_t last_ = kNoName;
+  uint32_t last_ = trace::kNoName;
 };
 
 }  // namespace
 
-Status match(const Reader& reader, const Names& names, PartTable& table) {
+Status match(const Reader& reader, const trace::NameNumbers& names, PartTable& table) {
   GroupLists lists;
   TS_TRY(lists.load(reader, names));
   table.by_pair = numberedByPair(table);
@@ -138,11 +139,11 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
   for (size_t i = 0; i < table.parts.size(); ++i) {
     const Part& p = table.parts[i];
     Key key = keyOf(p, lists);
-    if (told.lacksItsRow(p)) key = {kNoName, kAlone, -1, -1};
+    if (told.lacksItsRow(p)) key = {trace::kNoName, kAlone, -1, -1};
     auto [it, fresh] = ids.emplace(key, static_cast<uint32_t>(table.comms.size()));
     if (fresh) {
       Communicator c;
-      c.name = p.comm == kNoName ? std::string("(") + opName(p.op) + ")" : std::string(names.text(p.comm));
+      c.name = p.comm == trace::kNoName ? std::string("(") + opName(p.op) + ")" : std::string(names.text(p.comm));
       if (p.behaviour) c.name = "by behaviour: " + c.name;
       if (key.from >= 0) c.name += " " + std::to_string(key.from) + "→" + std::to_string(key.to);
       table.comms.push_back(std::move(c));
@@ -154,7 +155,7 @@ Status match(const Reader& reader, const Names& names, PartTable& table) {
     Communicator& c = table.comms[it->second];
     if (p.seq == kNull) numbered[it->second] = 0;
     c.size = key.from >= 0 ? 2 : std::max(c.size, p.group_size);
-    c.algo = p.algo != kNoName ? p.algo : c.algo;
+    c.algo = p.algo != trace::kNoName ? p.algo : c.algo;
     if (c.members.empty() || c.members.back() != p.process) c.members.push_back(p.process);  // parts are by process
   }
   for (Communicator& c : table.comms) c.size = std::max(c.size, static_cast<int32_t>(c.members.size()));

@@ -43,7 +43,7 @@ void findDomains(PartTable& table) {
 }
 
 /// How far ends and starts on different clocks may be off.
-int64_t toleranceOf(const sync::Clocks& clocks) {
+int64_t toleranceOf(const trace::Clocks& clocks) {
   const int64_t bound = worstBound(clocks);
   return 20'000 + 2 * (bound == INT64_MAX ? 50'000 : bound);
 }
@@ -56,7 +56,7 @@ const std::string& PartTable::domain(int64_t process) const {
   return it == domain_of.end() ? none : domains[it->second];
 }
 
-Result<PartTable> loadParts(const Reader& reader, const Names& names) {
+Result<PartTable> loadParts(const Reader& reader, const trace::NameNumbers& names) {
   PartTable table;
   auto placed = [&](int64_t process, int64_t node) {
     if (node == kNull || table.node_of.contains(process)) return;
@@ -97,15 +97,15 @@ Result<PartTable> loadParts(const Reader& reader, const Names& names) {
     p.peer = small(row.peer);
     p.step = small(row.step);
     p.stream = small(row.stream);
-    auto name = [](int64_t v) { return v == kNull ? kNoName : static_cast<uint32_t>(v); };
+    auto name = [](int64_t v) { return v == kNull ? trace::kNoName : static_cast<uint32_t>(v); };
     p.comm = name(row.comm);
     p.algo = name(row.algo);
     p.kernel = name(row.name);
     if (row.op != kNull) p.op = ops[static_cast<size_t>(row.op)];
-    const bool placed_here = row.group_rank != kNull && p.comm != kNoName;
+    const bool placed_here = row.group_rank != kNull && p.comm != trace::kNoName;
     if (placed_here) p.place = small(row.group_rank);
     if (!ended) {
-      if (row.rank != kNull && row.op != kNull && p.comm != kNoName && row.seq != kNull)
+      if (row.rank != kNull && row.op != kNull && p.comm != trace::kNoName && row.seq != kNull)
         table.open.push_back({p, static_cast<uint32_t>(row.op), name(row.node), row.name != kNull});
       return;
     }
@@ -158,7 +158,7 @@ uint64_t findImpossible(PartTable& table) {
   return found;
 }
 
-Contradictions contradictions(const PartTable& table, const sync::Clocks& clocks) {
+Contradictions contradictions(const PartTable& table, const trace::Clocks& clocks) {
   Contradictions out;
   const int64_t tolerance = toleranceOf(clocks);
   const size_t stride = std::max<size_t>(1, table.instances.size() / 2000);
@@ -168,7 +168,7 @@ Contradictions contradictions(const PartTable& table, const sync::Clocks& clocks
     int64_t last_start = INT64_MIN, first_end = INT64_MAX;
     for (uint32_t k = 0; k < in.count; ++k) {
       const Part& p = table.parts[table.order[in.first + k]];
-      const sync::ClockTable& clock = clockOf(clocks, table.domain(p.process));
+      const trace::ClockTable& clock = clockOf(clocks, table.domain(p.process));
       last_start = std::max(last_start, clock.toReference(p.ts));
       first_end = std::min(first_end, clock.toReference(p.end));
     }
@@ -178,9 +178,9 @@ Contradictions contradictions(const PartTable& table, const sync::Clocks& clocks
   return out;
 }
 
-void settle(PartTable& table, const sync::Clocks& clocks) {
+void settle(PartTable& table, const trace::Clocks& clocks) {
   for (const auto& [process, range] : table.of_process) {
-    const sync::ClockTable& clock = clockOf(clocks, table.domain(process));
+    const trace::ClockTable& clock = clockOf(clocks, table.domain(process));
     for (size_t i = range.first; i < range.second; ++i) {
       Part& p = table.parts[i];
       p.ts = clock.toReference(p.ts);

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/rows/names.hpp"
 #include "model/operation.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -32,9 +32,9 @@ struct Part {
   int32_t peer = -1;
   int32_t place = -1;  ///< of the process in the communicator, where the trace tells it
   int32_t step = -1;
-  uint32_t comm = kNoName;
-  uint32_t algo = kNoName;
-  uint32_t kernel = kNoName;
+  uint32_t comm = trace::kNoName;
+  uint32_t algo = trace::kNoName;
+  uint32_t kernel = trace::kNoName;
   uint32_t instance = UINT32_MAX;  ///< it belongs to, after match()
   int32_t stream = -1;
   uint32_t behaviour = 0;  ///< group of ranks that its kernel was seen to synchronise; 0: the trace tells what it is
@@ -70,7 +70,7 @@ inline bool waitsForLast(const Instance& in, const Part& p) {
 
 struct Communicator {
   std::string name;
-  uint32_t algo = kNoName;
+  uint32_t algo = trace::kNoName;
   std::vector<int32_t> members;  ///< processes seen, ascending
   int32_t size = 0;
 };
@@ -104,26 +104,26 @@ struct PartTable {
 };
 
 /// Reads `collectives`, and which node a process is on.
-Result<PartTable> loadParts(const trace::Reader& reader, const Names& names);
+Result<PartTable> loadParts(const trace::Reader& reader, const trace::NameNumbers& names);
 /// Puts more parts (recognised by their kernels) to those of the table.
 void addParts(PartTable& table, std::vector<Part> more);
 /// Makes one part of the sends and receives with which one kernel exchanges data between all ranks of a communicator.
 void mergeExchanges(PartTable& table);
 /// Finds the instances: by (communicator, sequence), else by order within the process group.
-Status match(const trace::Reader& reader, const Names& names, PartTable& table);
+Status match(const trace::Reader& reader, const trace::NameNumbers& names, PartTable& table);
 /// Marks collectives that some rank would have left before another came, both on one clock: no clock can be blamed for
 /// them, they are not one operation. Returns how many there are.
 uint64_t findImpossible(PartTable& table);
 /// Clocks of domains that are not known, from collectives that end together. Times of parts are raw.
 /// Returns the domains for which there was no way to know.
-std::vector<std::string> estimateClocks(const PartTable& table, sync::Clocks& clocks);
+std::vector<std::string> estimateClocks(const PartTable& table, trace::Clocks& clocks);
 /// Synchronising collectives, of a sample, that some rank would have left before the last came. Times of parts are raw.
 struct Contradictions {
   uint64_t checked = 0, wrong = 0;
 };
-Contradictions contradictions(const PartTable& table, const sync::Clocks& clocks);
+Contradictions contradictions(const PartTable& table, const trace::Clocks& clocks);
 /// Turns all times of parts into reference time and works out the instances.
-void settle(PartTable& table, const sync::Clocks& clocks);
+void settle(PartTable& table, const trace::Clocks& clocks);
 /// For operations on host threads, after settle(). The thread that ran one notes its end after it has woken the one
 /// that waited, which may have called the next by then: where all ranks had come long before, it ended when the next
 /// began.

@@ -17,7 +17,7 @@ namespace {
 struct Kernel {
   int64_t ts, end, correlation;
   int64_t stream = kNull, device = kNull;
-  uint32_t name = kNoName;
+  uint32_t name = trace::kNoName;
   int64_t launch = kNull, launch_end = kNull;
 };
 using Kernels = std::map<int64_t, std::vector<Kernel>>;  // by process
@@ -48,7 +48,7 @@ std::set<int64_t> suspects(const PartTable& table) {
 
 uint64_t bit(EventType type) { return 1ull << static_cast<unsigned>(type); }
 
-Result<Kernels> kernelsOf(const Reader& reader, const Names& names, const std::set<int64_t>& processes,
+Result<Kernels> kernelsOf(const Reader& reader, const trace::NameNumbers& names, const std::set<int64_t>& processes,
                           GraphLaunches& graphs) {
   std::vector<uint8_t> nccl;
   for (uint32_t n = 0; n < names.size(); ++n) nccl.push_back(model::isNcclKernel(names.text(n)));
@@ -112,7 +112,7 @@ bool fits(OpKind op, std::string_view kernel) {
 /// NCCL reports the operations of a launch right after the call, on the same thread: the last launch before the report
 /// is theirs. Returns the kernel of each operation.
 std::vector<uint32_t> byLaunch(const std::vector<const Part*>& operations, const std::vector<Kernel>& kernels,
-                               const Names& names) {
+                               const trace::NameNumbers& names) {
   std::vector<uint32_t> order, out;
   for (uint32_t k = 0; k < kernels.size(); ++k)
     if (kernels[k].launch != kNull) order.push_back(k);
@@ -125,6 +125,12 @@ std::vector<uint32_t> byLaunch(const std::vector<const Part*>& operations, const
     const Kernel& k = kernels[*(after - 1)];
     if (p->enqueue <= k.launch_end + kReportNs && fits(p->op, names.text(k.name))) out.back() = *(after - 1);
   }
+  // One that has not ended (the job hangs) has no kernel in the trace: the last launch before it is another one's.
+  std::set<uint32_t> taken;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i] != kNoKernel && operations[i]->ts == kernels[out[i]].ts) taken.insert(out[i]);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (operations[i]->ts == kNull && taken.contains(out[i])) out[i] = kNoKernel;
   return out;
 }
 
@@ -132,7 +138,7 @@ std::vector<uint32_t> byLaunch(const std::vector<const Part*>& operations, const
 /// other the recording began or ended between them: of all shifts the one with the fewest kernels that would run before
 /// they were launched or work for another function, and of equal ones the one that changes least.
 std::vector<uint32_t> byOrder(const std::vector<const Part*>& operations, const std::vector<Kernel>& kernels,
-                              const Names& names) {
+                              const trace::NameNumbers& names) {
   constexpr int64_t kEarlyNs = 1'000'000;  // a thread can be held up between its launch and its report
   using Way = std::tuple<uint32_t, OpKind, int32_t>;
   std::map<Way, std::map<int32_t, int>> streams;
@@ -192,7 +198,7 @@ std::vector<uint32_t> byOrder(const std::vector<const Part*>& operations, const 
 
 }  // namespace
 
-Result<Rejoined> rejoinKernels(const Reader& reader, const Names& names, PartTable& table) {
+Result<Rejoined> rejoinKernels(const Reader& reader, const trace::NameNumbers& names, PartTable& table) {
   Rejoined out;
   const std::set<int64_t> processes = suspects(table);
   if (processes.empty()) return out;
@@ -209,7 +215,7 @@ Result<Rejoined> rejoinKernels(const Reader& reader, const Names& names, PartTab
   };
   for (const Part& p : table.parts) {
     if (checked(p))
-      of_process[p.process].push_back({p, kNoName, kNoName, false});
+      of_process[p.process].push_back({p, trace::kNoName, trace::kNoName, false});
     else
       parts.push_back(p);
   }

@@ -14,6 +14,6 @@ struct Rejoined {
 
 /// Checks the processes whose operations lack kernels or have them out of order, and joins them again: by the launch
 /// call right before NCCL reported the operation, else by the order of launches on the stream. Times of parts are raw.
-Result<Rejoined> rejoinKernels(const trace::Reader& reader, const Names& names, PartTable& table);
+Result<Rejoined> rejoinKernels(const trace::Reader& reader, const trace::NameNumbers& names, PartTable& table);
 
 }  // namespace tracesmith::analysis

@@ -48,7 +48,7 @@ int64_t htaEnd(int64_t ts_ns, int64_t end_ns) {
   return static_cast<int64_t>(std::floor(ts + static_cast<double>(end_ns - ts_ns) / 1000));
 }
 
-HtaAnalysis::HtaAnalysis(const Names& names, const TraceSteps& steps, const Coverage* coverage)
+HtaAnalysis::HtaAnalysis(const trace::NameNumbers& names, const TraceSteps& steps, const Coverage* coverage)
     : names_(names), steps_(steps), coverage_(coverage) {
   for (uint32_t n = 0; n < names.size(); ++n) {
     const std::string_view text = names.text(n);
@@ -79,7 +79,7 @@ std::vector<HtaRow> HtaAnalysis::rowsOf(const RankRows& rows, const Launches& la
     const HostCall* launch = e.correlation == kNull ? nullptr : launches.find(e.correlation);
     if (cut && (!launch || htaStart(launch->ts) >= limit)) continue;
     kept.push_back({htaStart(e.ts), htaEnd(e.ts, e.end), launch, e.name, e.stream,
-                    e.name == kNoName ? HtaType::other : types_[e.name], e.type});
+                    e.name == trace::kNoName ? HtaType::other : types_[e.name], e.type});
   }
   return kept;
 }
@@ -110,7 +110,11 @@ void HtaAnalysis::temporal(const RankRows& rows, const std::vector<HtaRow>& kept
       span -= missing(rows.process, all.parts()[i - 1].to, all.parts()[i].from);
   const int64_t idle = span - all.length(), compute = types[0].length();
   out.temporal.push_back({rows.rank(), idle, compute, span - compute - idle, span});
-  out.overlap.push_back({rows.rank(), commonLength(types[1].parts(), types[0].parts()), types[1].length()});
+  HtaOverlap overlap{rows.rank(), commonLength(types[1].parts(), types[0].parts()), types[1].length()};
+  if (overlap.comm_us > 0)
+    overlap.pct =
+        std::round(100 * static_cast<double>(overlap.overlap_us) / static_cast<double>(overlap.comm_us) * 100) / 100;
+  out.overlap.push_back(overlap);
   int64_t by_mask[8] = {};
   sweep({&types[0].parts(), &types[1].parts(), &types[2].parts()},
         [&](unsigned mask, int64_t from, int64_t to) { by_mask[mask] += to - from; });
@@ -132,7 +136,7 @@ void HtaAnalysis::streams(const RankRows& rows, const std::vector<HtaRow>& kept,
   std::vector<Stream> streams(rows.streams.size());
   for (const HtaRow& r : kept) {
     Stream& s = streams[static_cast<size_t>(r.stream)];
-    if (r.launch && r.launch->name != kNoName && launchers_[r.launch->name] & 1) {
+    if (r.launch && r.launch->name != trace::kNoName && launchers_[r.launch->name] & 1) {
       s.launched.push_back(htaStart(r.launch->ts));
       s.started.push_back(r.ts);
     }
@@ -183,7 +187,7 @@ void HtaAnalysis::launches(int64_t rank, const std::vector<HtaRow>& kept, Hta& o
   l.rank = rank;
   double cpu = 0, gpu = 0, delays = 0;
   for (const HtaRow& r : kept) {
-    if (!r.launch || r.launch->name == kNoName || !(launchers_[r.launch->name] & 2)) continue;
+    if (!r.launch || r.launch->name == trace::kNoName || !(launchers_[r.launch->name] & 2)) continue;
     const int64_t start = htaStart(r.launch->ts), end = htaEnd(r.launch->ts, r.launch->end);
     const int64_t cpu_us = end - start, gpu_us = r.end - r.ts, delay = std::max<int64_t>(0, r.ts - end);
     ++l.count;

@@ -7,9 +7,9 @@
 
 #include "analysis/rows/coverage.hpp"
 #include "analysis/rows/launches.hpp"
-#include "analysis/rows/names.hpp"
 #include "analysis/rows/rank_rows.hpp"
 #include "analysis/rows/trace_steps.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/analysis/hta.hpp"
 
 namespace tracesmith::analysis {
@@ -32,7 +32,7 @@ struct HtaRow {
 class HtaAnalysis {
  public:
   /// `coverage`: time in which the GPU was not recorded is neither idle nor part of the span. None: it always was.
-  HtaAnalysis(const Names& names, const TraceSteps& steps, const Coverage* coverage = nullptr);
+  HtaAnalysis(const trace::NameNumbers& names, const TraceSteps& steps, const Coverage* coverage = nullptr);
 
   /// Adds a process; any thread.
   void add(const RankRows& rows, const Launches& launches);
@@ -58,7 +58,7 @@ class HtaAnalysis {
   std::vector<HtaStraggler> stragglers() const;
   int64_t missing(int64_t process, int64_t from_us, int64_t to_us) const;
 
-  const Names& names_;
+  const trace::NameNumbers& names_;
   const TraceSteps& steps_;
   const Coverage* const coverage_;
   std::vector<HtaType> types_;      // by name

@@ -57,7 +57,7 @@ bool isBlocking(std::string_view name) {
 
 class Graph {
  public:
-  Graph(const Reader& reader, const Names& names, const HtaPathOptions& options)
+  Graph(const Reader& reader, const trace::NameNumbers& names, const HtaPathOptions& options)
       : reader_(reader), names_(names), options_(options) {}
 
   Result<HtaPath> run() {
@@ -129,7 +129,7 @@ class Graph {
         const auto type = static_cast<EventType>(row.type);
         Event e{htaStart(row.ts),
                 htaEnd(row.ts, row.ts + row.dur),
-                row.name == kNull ? kNoName : static_cast<uint32_t>(row.name),
+                row.name == kNull ? trace::kNoName : static_cast<uint32_t>(row.name),
                 type,
                 row.tid,
                 row.stream,
@@ -355,7 +355,7 @@ class Graph {
   }
 
   const Reader& reader_;
-  const Names& names_;
+  const trace::NameNumbers& names_;
   const HtaPathOptions& options_;
   int64_t from_ns_ = 0, from_ = 0, to_ = 0;
   std::vector<Event> host_, device_;
@@ -368,7 +368,7 @@ class Graph {
 }  // namespace
 
 Result<HtaPath> htaCriticalPath(const Reader& reader, const HtaPathOptions& options) {
-  Result<Names> names = Names::load(reader);
+  Result<trace::NameNumbers> names = trace::NameNumbers::load(reader);
   if (!names) return names.status();
   return Graph(reader, *names, options).run();
 }

@@ -79,7 +79,7 @@ void HtaAnalysis::communication(const RankRows& rows, const std::vector<HtaRow>&
     const int64_t iteration = step->step;
     part.first = std::min(part.first, r.ts);
     part.last = std::max(part.last, r.end);
-    if (iteration > 0 && rows.streams[static_cast<size_t>(r.stream)] > 0 && r.name != kNoName &&
+    if (iteration > 0 && rows.streams[static_cast<size_t>(r.stream)] > 0 && r.name != trace::kNoName &&
         names_.text(r.name).starts_with("ncclKernel"))
       part.communication.push_back(
           {rows.rank(), rows.streams[static_cast<size_t>(r.stream)], iteration, r.ts, r.end - r.ts, r.name});

@@ -9,7 +9,7 @@ namespace tracesmith::analysis {
 
 using namespace trace;
 
-Result<Coverage> Coverage::load(const Reader& reader, const Names& names) {
+Result<Coverage> Coverage::load(const Reader& reader, const trace::NameNumbers& names) {
   Coverage out;
   int64_t on = kNull, off = kNull;
   for (uint32_t n = 0; n < names.size(); ++n) {

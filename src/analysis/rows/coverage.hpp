@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "analysis/rows/intervals.hpp"
-#include "analysis/rows/names.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
 
 class Coverage {
  public:
-  static Result<Coverage> load(const trace::Reader& reader, const Names& names);
+  static Result<Coverage> load(const trace::Reader& reader, const trace::NameNumbers& names);
   bool whole() const { return off_.empty(); }
   /// How much of [from, to) was not recorded, raw clock.
   int64_t missing(int64_t process, int64_t from, int64_t to) const;

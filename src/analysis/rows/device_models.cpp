@@ -27,7 +27,7 @@ double numberOf(std::string_view json, std::string_view key) {
 
 }  // namespace
 
-Result<DeviceModels> DeviceModels::load(const Reader& reader, const Names& names) {
+Result<DeviceModels> DeviceModels::load(const Reader& reader, const trace::NameNumbers& names) {
   DeviceModels out;
   namespace d = devices;
   std::set<std::string> models;

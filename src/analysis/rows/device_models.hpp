@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/rows/names.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -15,7 +15,7 @@ namespace tracesmith::analysis {
 class DeviceModels {
  public:
   /// Reads `devices`. Which of them a rank has, is told later.
-  static Result<DeviceModels> load(const trace::Reader& reader, const Names& names);
+  static Result<DeviceModels> load(const trace::Reader& reader, const trace::NameNumbers& names);
   /// The trace has GPUs of several models: only then is there anything to tell.
   bool several() const { return several_; }
   /// A node with one model needs no device. Nothing is set where the model is not known.

@@ -1,7 +1,7 @@
 // Rows, and whose they are.
 #pragma once
 
-#include "analysis/rows/names.hpp"
+#include "trace/name_numbers.hpp"
 #include "trace/rows.hpp"
 
 namespace tracesmith::analysis {

@@ -8,7 +8,8 @@ namespace tracesmith::analysis {
 
 using namespace trace;
 
-KernelReference KernelReference::sample(const Reader& reader, const Names& names, const DeviceModels& models) {
+KernelReference KernelReference::sample(const Reader& reader, const trace::NameNumbers& names,
+                                        const DeviceModels& models) {
   constexpr size_t kBlocks = 96;
   KernelReference out;
   Selection kernels;
@@ -23,7 +24,7 @@ KernelReference KernelReference::sample(const Reader& reader, const Names& names
   while (rows.next()) {
     const EventRow& row = rows.row();
     if (row.dur == kNull) continue;
-    auto number = [](int64_t slot) { return slot == kNull ? kNoName : static_cast<uint32_t>(slot); };
+    auto number = [](int64_t slot) { return slot == kNull ? trace::kNoName : static_cast<uint32_t>(slot); };
     const int64_t process = row.rank != kNull ? row.rank : row.pid != kNull ? -1 - row.pid : INT64_MIN;
     Model& model = out.models_[models.of(process)];
     Mean& m = model.means[key(number(row.name), number(row.launch))];

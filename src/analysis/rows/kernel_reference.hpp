@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/rows/device_models.hpp"
-#include "analysis/rows/names.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -14,7 +14,8 @@ namespace tracesmith::analysis {
 class KernelReference {
  public:
   /// Samples blocks of device rows, spread evenly over the file. Each model of GPU has its own yardstick.
-  static KernelReference sample(const trace::Reader& reader, const Names& names, const DeviceModels& models = {});
+  static KernelReference sample(const trace::Reader& reader, const trace::NameNumbers& names,
+                                const DeviceModels& models = {});
   struct Mean {
     double mean = 0;  ///< ns
     uint32_t count = 0;

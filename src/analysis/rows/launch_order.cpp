@@ -48,7 +48,7 @@ LaunchOrder::LaunchOrder(const RankRows& rows, const Launches& launches, const s
   size_t known = 0, all = 0;
   std::vector<size_t> by_stream(rows.streams.size(), 0);
   for (const DeviceEvent& e : rows.device) {
-    if (e.type != EventType::kernel || e.name == kNoName) continue;
+    if (e.type != EventType::kernel || e.name == trace::kNoName) continue;
     ++all;
     ++by_stream[static_cast<size_t>(e.stream)];
     known += e.correlation != kNull && launches.find(e.correlation);
@@ -61,7 +61,7 @@ LaunchOrder::LaunchOrder(const RankRows& rows, const Launches& launches, const s
   if (!calls_known) {
     const auto busiest = std::max_element(by_stream.begin(), by_stream.end()) - by_stream.begin();
     for (const DeviceEvent& e : rows.device)
-      if (e.type == EventType::kernel && e.name != kNoName && e.stream == busiest)
+      if (e.type == EventType::kernel && e.name != trace::kNoName && e.stream == busiest)
         kernels.push_back(item(e, e.ts, -1, 0));
     return;
   }
@@ -69,7 +69,7 @@ LaunchOrder::LaunchOrder(const RankRows& rows, const Launches& launches, const s
   std::vector<Launched> found;
   found.reserve(known);
   for (const DeviceEvent& e : rows.device) {
-    if (e.type != EventType::kernel || e.name == kNoName || e.correlation == kNull) continue;
+    if (e.type != EventType::kernel || e.name == trace::kNoName || e.correlation == kNull) continue;
     const HostCall* call = launches.find(e.correlation);
     if (!call) continue;
     const auto index = static_cast<size_t>(call - rows.calls.data());

@@ -81,7 +81,7 @@ std::vector<Task> makeTasks(const Reader& reader, size_t max_rows) {
 
 class Loader {
  public:
-  Loader(const Reader& reader, const Names& names, const RankRowsOptions& options)
+  Loader(const Reader& reader, const trace::NameNumbers& names, const RankRowsOptions& options)
       : names_(names), options_(options), decoder_(reader) {}
 
   std::map<int64_t, RankRows> load(const Task& task) {
@@ -151,18 +151,18 @@ class Loader {
       const bool on_device =
           stream_.valid(r) && stream[r] >= 0 &&
           (isDeviceType(kind) ? kind != EventType::gpu_annotation || has_id : kind == EventType::sync && has_id);
-      const uint32_t number = name_.valid(r) && name[r] < numbers.size() ? numbers[name[r]] : kNoName;
+      const uint32_t number = name_.valid(r) && name[r] < numbers.size() ? numbers[name[r]] : trace::kNoName;
       if (on_device) {
-        const uint32_t shape = launch_.valid(r) && launch[r] < numbers.size() ? numbers[launch[r]] : kNoName;
+        const uint32_t shape = launch_.valid(r) && launch[r] < numbers.size() ? numbers[launch[r]] : trace::kNoName;
         rows->device.push_back(
             {ts[r], end, has_id ? correlation[r] : kNull, number, shape, indexOf(rows->streams, stream[r]), kind});
       } else if (has_id) {
         const bool known = tid_.valid(r) && rows->threads.size() < kMostThreads;
         const int32_t thread = known ? indexOf(rows->threads, tid[r]) : -1;
         rows->calls.push_back({ts[r], end, correlation[r], number, thread});
-      } else if (options_.wanted_ranges && number != kNoName && (*options_.wanted_ranges)[number]) {
+      } else if (options_.wanted_ranges && number != trace::kNoName && (*options_.wanted_ranges)[number]) {
         rows->ranges.push_back({ts[r], end, number});
-      } else if (options_.host_work && kind == EventType::cpu_op && number != kNoName) {
+      } else if (options_.host_work && kind == EventType::cpu_op && number != trace::kNoName) {
         rows->work.push_back({ts[r], end, number});
       }
     }
@@ -175,7 +175,7 @@ class Loader {
     return static_cast<int32_t>(it - values.begin());
   }
 
-  const Names& names_;
+  const trace::NameNumbers& names_;
   const RankRowsOptions& options_;
   BlockDecoder decoder_;
   RankRows spare_;  // nothing but memory
@@ -201,7 +201,7 @@ bool hasDeviceWork(const Reader& reader) {
   return hasTypes(reader, {EventType::kernel, EventType::memcpy, EventType::memset, EventType::graph});
 }
 
-WorkPlace workPlaceOf(const Reader& reader, const Names& names) {
+WorkPlace workPlaceOf(const Reader& reader, const trace::NameNumbers& names) {
   if (hasDeviceWork(reader)) return WorkPlace::device;
   if (!hasTypes(reader, {EventType::runtime, EventType::driver})) return WorkPlace::host;
   for (uint32_t n = 0; n < names.size(); ++n)
@@ -212,7 +212,8 @@ WorkPlace workPlaceOf(const Reader& reader, const Names& names) {
 
 size_t threadsOf(size_t asked) { return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency()); }
 
-Status eachRank(const Reader& reader, const Names& names, const RankRowsOptions& options, const RankVisitor& visit) {
+Status eachRank(const Reader& reader, const trace::NameNumbers& names, const RankRowsOptions& options,
+                const RankVisitor& visit) {
   const size_t threads = threadsOf(options.threads);
   const std::vector<Task> tasks = makeTasks(reader, options.memory_bytes / threads / sizeof(DeviceEvent));
   std::vector<std::unique_ptr<Loader>> loaders;

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "analysis/rows/names.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -58,7 +58,7 @@ struct RankRowsOptions {
 
 /// Visits every process once, on one of the threads (`worker` says which). Damaged blocks are left out.
 using RankVisitor = std::function<void(RankRows& rows, size_t worker)>;
-Status eachRank(const trace::Reader& reader, const Names& names, const RankRowsOptions& options,
+Status eachRank(const trace::Reader& reader, const trace::NameNumbers& names, const RankRowsOptions& options,
                 const RankVisitor& visit);
 
 /// False: the trace has nothing that ran on a device.
@@ -66,7 +66,7 @@ bool hasDeviceWork(const trace::Reader& reader);
 /// Where the work of a trace ran. `lost`: the host launched kernels, but the trace has nothing that ran on a device: it
 /// is cut short, or the GPU was not recorded.
 enum class WorkPlace : uint8_t { device, host, lost };
-WorkPlace workPlaceOf(const trace::Reader& reader, const Names& names);
+WorkPlace workPlaceOf(const trace::Reader& reader, const trace::NameNumbers& names);
 
 size_t threadsOf(size_t asked);
 

@@ -24,7 +24,7 @@ std::string format(const char* text, double a, double b) {
 
 }  // namespace
 
-Result<Telemetry> Telemetry::load(const Reader& reader, const Names& names) {
+Result<Telemetry> Telemetry::load(const Reader& reader, const trace::NameNumbers& names) {
   Telemetry out;
   std::vector<int8_t> kinds;
   for (uint32_t n = 0; n < names.size(); ++n) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analysis/rows/device_models.hpp"
-#include "analysis/rows/names.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/model/cause.hpp"
 #include "tracesmith/trace/reader.hpp"
 
@@ -21,7 +21,7 @@ struct Finding {
 
 class Telemetry {
  public:
-  static Result<Telemetry> load(const trace::Reader& reader, const Names& names);
+  static Result<Telemetry> load(const trace::Reader& reader, const trace::NameNumbers& names);
   bool empty() const { return samples_.empty(); }
   /// What sets this device apart from the others of its model, from a time (raw clock of its node) on.
   Finding explain(const std::string& node, int64_t device, int64_t from, const DeviceModels& models) const;

@@ -43,7 +43,7 @@ std::vector<Interval> oneOfEachStep(std::vector<Interval> ranges) {
 }
 
 /// Ranges that number steps; where there are none, those of optimizers.
-Status addRanges(const Reader& reader, const Names& names, bool marks, TraceSteps& out) {
+Status addRanges(const Reader& reader, const trace::NameNumbers& names, bool marks, TraceSteps& out) {
   std::vector<int64_t> numbers;
   std::vector<uint8_t> optimizer;
   Selection selection;
@@ -83,7 +83,7 @@ Status addRanges(const Reader& reader, const Names& names, bool marks, TraceStep
 
 }  // namespace
 
-Result<TraceSteps> TraceSteps::load(const Reader& reader, const Names& names, bool marks) {
+Result<TraceSteps> TraceSteps::load(const Reader& reader, const trace::NameNumbers& names, bool marks) {
   TraceSteps out;
   std::set<uint32_t> profiler;
   const std::vector<int> columns = {steps::ts, steps::dur, steps::rank, steps::pid, steps::step, steps::name};

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/rows/intervals.hpp"
-#include "analysis/rows/names.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -37,7 +37,7 @@ struct TraceSteps {
 
   /// The rows of `steps`; where there are none, ranges called "step 12", "iteration 12", …; else those that torch
   /// calls "Optimizer.step#…". `marks` false: as if no steps were marked.
-  static Result<TraceSteps> load(const trace::Reader& reader, const Names& names, bool marks = true);
+  static Result<TraceSteps> load(const trace::Reader& reader, const trace::NameNumbers& names, bool marks = true);
   const std::vector<RankStep>& of(int64_t process) const;
 };
 

@@ -32,7 +32,7 @@ class Analyzer {
   Result<Analysis> run(bool times = false) {
     model::CommRules rules;
     if (!options_.comm_rules.empty()) TS_TRY(rules.addFile(options_.comm_rules));
-    Result<Names> names = Names::load(reader_);
+    Result<trace::NameNumbers> names = trace::NameNumbers::load(reader_);
     if (!names) return names.status();
     names_ = &*names;
     Result<TraceSteps> steps = TraceSteps::load(reader_, *names, options_.marks);
@@ -73,7 +73,7 @@ class Analyzer {
         cutByCollectives(job_.table, *steps);
       }
     }
-    Result<sync::Clocks> clocks = sync::readClocks(reader_);
+    Result<trace::Clocks> clocks = trace::readClocks(reader_);
     if (!clocks) return clocks.status();
     job_.clocks = std::move(*clocks);
     if (const auto span = sync::recordingSpan(reader_, job_.clocks)) out_.duration_us = us(span->end - span->start);
@@ -135,7 +135,7 @@ class Analyzer {
         eachRow<LossRow>(reader_, *names_, {losses::rank, losses::pid, losses::cause, losses::count, losses::detail},
                          [&](const LossRow& row, auto&& get) {
                            const uint64_t count = row.count == kNull ? 0 : static_cast<uint64_t>(row.count);
-                           out_.losses.push_back({text(row.cause), std::string(get(losses::detail)), row.rank, count});
+                           out_.losses.push_back({text(row.cause), count, row.rank, std::string(get(losses::detail))});
                            if (row.rank != kNull) job_.lost[row.rank] += count;
                          }));
     TS_TRY(eachRow<ProcessRow>(reader_, *names_,
@@ -265,11 +265,11 @@ class Analyzer {
     settle(job_.table, job_.clocks);
     if (job_.host_only) trimHostEnds(job_.table);
     for (const std::string& d : job_.table.domains) {
-      if (const sync::ClockTable& clock = clockOf(job_.clocks, d); !clock.empty()) {
-        const sync::ClockModel& m = clock.models().back();
-        out_.clocks.push_back({d, m.offset_ns, m.valid() ? m.bound_ns : kNull, m.drift_ppm, m.method});
+      if (const trace::ClockTable& clock = clockOf(job_.clocks, d); !clock.empty()) {
+        const trace::ClockModel& m = clock.models().back();
+        out_.clocks.push_back({d, m.offset_ns, m.drift_ppm, m.valid() ? m.bound_ns : kNull, m.method});
       } else {
-        out_.clocks.push_back({d, 0, kNull, 0, job_.table.domains.size() == 1 ? "reference" : "unknown"});
+        out_.clocks.push_back({d, 0, 0, kNull, job_.table.domains.size() == 1 ? "reference" : "unknown"});
       }
     }
     std::set<std::string> nodes;
@@ -347,7 +347,7 @@ class Analyzer {
 
   const Reader& reader_;
   const AnalyzeOptions& options_;
-  const Names* names_ = nullptr;
+  const trace::NameNumbers* names_ = nullptr;
   JobData job_;
   std::vector<int32_t> roots_;
   uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks

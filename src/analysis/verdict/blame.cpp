@@ -99,7 +99,7 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
   for (size_t r = 0; r < job.ranks.size(); ++r)
     if (const RankEvidence& e = evidence[r]; e.significant)
       longer[job.ranks[r].process] =
-          info(e.cause).what_if == CauseWhatIf::pause ? std::min(1.0, e.excess) : e.excess / (1 + e.excess);
+          losesTime(info(e.cause).what_if) ? std::min(1.0, e.excess) : e.excess / (1 + e.excess);
   for (size_t i = 0; i < roots.size(); ++i) {
     if (roots[i] == kNobody) continue;
     const Instance& in = job.table.instances[i];

@@ -6,11 +6,11 @@
 #include <set>
 
 #include "analysis/rows/each_row.hpp"
-#include "analysis/rows/names.hpp"
 #include "analysis/rows/rank_rows.hpp"
 #include "analysis/rows/trace_steps.hpp"
 #include "analysis/verdict/diff_setting.hpp"
 #include "base/text.hpp"
+#include "trace/name_numbers.hpp"
 
 namespace tracesmith::analysis {
 
@@ -35,7 +35,7 @@ struct NameTotals {
 };
 
 Result<NameTotals> totalsOf(const Reader& reader, const DiffOptions& options) {
-  Result<Names> names = Names::load(reader);
+  Result<trace::NameNumbers> names = trace::NameNumbers::load(reader);
   if (!names) return names.status();
   Result<TraceSteps> marked = TraceSteps::load(reader, *names);
   if (!marked) return marked.status();

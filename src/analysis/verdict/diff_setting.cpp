@@ -25,7 +25,7 @@ std::string textOf(std::string_view json, std::string_view key) {
 using Facts = std::map<std::string, std::set<std::string>>;  // values by what they are of
 
 Result<Facts> factsOf(const Reader& reader) {
-  Result<Names> names = Names::load(reader);
+  Result<trace::NameNumbers> names = trace::NameNumbers::load(reader);
   if (!names) return names.status();
   Facts out;
   auto add = [&](const std::string& what, std::string value) {

@@ -64,7 +64,7 @@ Result<std::optional<Excerpt>> worstCollective(const Reader& reader, const model
   out.last_arrival_us = us(in.last_start - from);
   for (uint32_t at : chooseParts(t, in)) {
     const Part& part = t.parts[at];
-    const sync::ClockTable& clock = clockOf(job.clocks, t.domain(part.process));
+    const trace::ClockTable& clock = clockOf(job.clocks, t.domain(part.process));
     Excerpt::Lane lane{job.rankOf(part.process), job.nodeOf(part.process), us(part.ts - from), {}};
     Selection selection;
     selection.from = clock.toRaw(from);

@@ -14,7 +14,8 @@ bool isCopyToHost(std::string_view name) {
 
 }  // namespace
 
-FigureContext::FigureContext(const Names& n, const TraceSteps& s, const KernelReference& r, const model::CommRules& all)
+FigureContext::FigureContext(const trace::NameNumbers& n, const TraceSteps& s, const KernelReference& r,
+                             const model::CommRules& all)
     : names(n), steps(s), reference(r) {
   for (uint32_t i = 0; i < names.size(); ++i) {
     phases.push_back(phaseOfName(names.text(i)));

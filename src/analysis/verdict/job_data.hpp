@@ -28,7 +28,7 @@ struct JobData {
   PartTable table;                 ///< in reference time
   std::vector<RankFigures> ranks;  ///< by process
   std::vector<int64_t> steps;      ///< numbers, ascending; one kNull where there are none
-  sync::Clocks clocks;             ///< by clock domain
+  trace::Clocks clocks;            ///< by clock domain
   Telemetry telemetry;
   std::map<int64_t, int64_t> device_of;  ///< by process
   DeviceModels models;
@@ -99,7 +99,7 @@ struct LinkEvidence {
 };
 std::vector<LinkEvidence> findLinks(const JobData& job);
 /// Slow pairs of ranks, where the proxy's transfers are in the trace.
-Status addProxyLinks(const trace::Reader& reader, const Names& names, const JobData& job,
+Status addProxyLinks(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job,
                      std::vector<LinkEvidence>& links);
 
 /// Steps that nobody marked: what the operations of every rank repeat. Leaves `steps` as it is where they do not.
@@ -117,7 +117,7 @@ void sumUpSteps(JobData& job, StepSource source, Analysis& out);
 /// Counts collectives and, if asked for, lists `each`. Returns how many contradict the clocks.
 uint64_t listCollectives(const JobData& job, const std::vector<int32_t>& roots, bool each, Analysis& out);
 /// Fills the communication matrix of `out`.
-void findTraffic(const JobData& job, const Names& names, Analysis& out);
+void findTraffic(const JobData& job, const trace::NameNumbers& names, Analysis& out);
 /// The critical path, and what the job would gain if something were different. Fills saved_pct of blame and links, and
 /// the hidden costs of the job. Nothing: the job cannot be replayed.
 std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>& evidence, std::vector<Blame>& blame,
@@ -134,8 +134,8 @@ constexpr double kLeastCostPct = 0.1;  ///< of the job's time; less is none
 /// What the devices of all ranks did in the steps.
 DeviceWork deviceWork(const std::vector<RankFigures>& ranks);
 /// The kernels that take most time.
-std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm,
-                                         size_t most);
+std::vector<KernelResult> largestKernels(const JobData& job, const trace::NameNumbers& names,
+                                         const std::vector<uint8_t>& comm, size_t most);
 /// "9.5 %", "95 %".
 std::string percent(double value);
 /// ": the GPU computes for 41 % of the time, …"; empty: not known.

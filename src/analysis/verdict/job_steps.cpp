@@ -181,7 +181,7 @@ void cutByCollectives(const PartTable& table, TraceSteps& steps) {
   constexpr size_t kLeast = 12, kMost = 20;
   std::map<uint32_t, std::map<int32_t, std::vector<const Part*>>> by_comm;
   for (const Part& p : table.parts)
-    if (endsTogether(p.op) && p.comm != kNoName) by_comm[p.comm][p.process].push_back(&p);
+    if (endsTogether(p.op) && p.comm != trace::kNoName) by_comm[p.comm][p.process].push_back(&p);
   const std::map<int32_t, std::vector<const Part*>>* largest = nullptr;
   for (const auto& [comm, processes] : by_comm)
     if (!largest || processes.size() > largest->size()) largest = &processes;
@@ -207,7 +207,7 @@ void sumUpSteps(JobData& job, StepSource source, Analysis& out) {
   job.start = INT64_MAX;
   job.end = INT64_MIN;
   for (const RankFigures& r : job.ranks) {
-    const sync::ClockTable& clock = clockOf(job.clocks, job.table.domain(r.process));
+    const trace::ClockTable& clock = clockOf(job.clocks, job.table.domain(r.process));
     for (const StepFigures& f : r.steps) {
       const auto column =
           static_cast<size_t>(std::lower_bound(job.steps.begin(), job.steps.end(), f.step) - job.steps.begin());

@@ -193,7 +193,8 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
   return out;
 }
 
-Status addProxyLinks(const Reader& reader, const Names& names, const JobData& job, std::vector<LinkEvidence>& links) {
+Status addProxyLinks(const Reader& reader, const trace::NameNumbers& names, const JobData& job,
+                     std::vector<LinkEvidence>& links) {
   struct Pair {
     std::vector<double> ns_per_byte;
     double bytes = 0, ns = 0;

@@ -67,8 +67,8 @@ DeviceWork deviceWork(const std::vector<RankFigures>& ranks) {
   return out;
 }
 
-std::vector<KernelResult> largestKernels(const JobData& job, const Names& names, const std::vector<uint8_t>& comm,
-                                         size_t most) {
+std::vector<KernelResult> largestKernels(const JobData& job, const trace::NameNumbers& names,
+                                         const std::vector<uint8_t>& comm, size_t most) {
   const DeviceWork& work = job.work;
   double all = 0;
   for (const auto& [name, sum] : work.kernels) all += static_cast<double>(sum.ns);

@@ -10,6 +10,7 @@ using namespace trace;
 namespace {
 
 enum Bit { kForward, kBackward, kOptimizer, kOther, kComm, kCopy, kData, kBits };
+constexpr unsigned kCompute = 1 << kForward | 1 << kBackward | 1 << kOptimizer | 1 << kOther;
 
 class Figures {
  public:
@@ -117,7 +118,7 @@ class Figures {
           missing(busy_until, e.ts) == 0)
         gap(*f, e.ts - busy_until);
       busy_until = std::max(busy_until, e.end);
-      if (f && e.type == EventType::kernel && e.name != kNoName) count(*f, e);
+      if (f && e.type == EventType::kernel && e.name != trace::kNoName) count(*f, e);
       auto computed = [&] {
         if (!launch || done_.empty()) return;
         int64_t& done = done_[static_cast<size_t>(launch - rows_.calls.data())];
@@ -125,15 +126,15 @@ class Figures {
       };
       if (e.type != EventType::kernel) {
         computed();
-        if (f && e.name != kNoName && c_.to_host[e.name]) f->to_host_ns += e.end - e.ts;
+        if (f && e.name != trace::kNoName && c_.to_host[e.name]) f->to_host_ns += e.end - e.ts;
         unions_[kCopy].add(e.ts, e.end);
         continue;
       }
-      const model::CommRule* rule = e.name == kNoName ? nullptr : c_.rules[e.name];
+      const model::CommRule* rule = e.name == trace::kNoName ? nullptr : c_.rules[e.name];
       const bool in_table =
           e.correlation != kNull && !known_.empty() && (rule || needsTable(e)) && known_.contains(e.correlation);
-      const bool synchronises = e.name != kNoName && !c_.synchronising.empty() && c_.synchronising[e.name];
-      if (f && !in_table && e.name != kNoName && !synchronises && unclear(e.name, rule))
+      const bool synchronises = e.name != trace::kNoName && !c_.synchronising.empty() && c_.synchronising[e.name];
+      if (f && !in_table && e.name != trace::kNoName && !synchronises && unclear(e.name, rule))
         sampler_.add(e.name, rows_.streams[static_cast<size_t>(e.stream)], stepOf(*f), e.ts, e.end);
       if (rule || in_table || synchronises) {
         unions_[kComm].add(e.ts, e.end);
@@ -210,7 +211,7 @@ class Figures {
     if (table_needed_ < 0) {
       table_needed_ = 0;
       for (const Part& p : parts_)
-        if (p.kernel == kNoName || !c_.rules[p.kernel]) table_needed_ = 1;
+        if (p.kernel == trace::kNoName || !c_.rules[p.kernel]) table_needed_ = 1;
     }
     return table_needed_ == 1;
   }
@@ -245,6 +246,7 @@ class Figures {
     size_t step = 0;
     auto& steps = out_.steps;
     auto book = [&](unsigned mask, int64_t from, int64_t to) {
+      if (mask & kCompute) compute_.add(from, to);
       while (step < steps.size() && steps[step].end <= from) ++step;
       for (size_t s = step; s < steps.size() && steps[s].ts < to; ++s) {
         const int64_t ns = std::min(to, steps[s].end) - std::max(from, steps[s].ts);
@@ -264,7 +266,6 @@ class Figures {
   }
 
   static void add(StepFigures& f, unsigned mask, int64_t ns) {
-    constexpr unsigned kCompute = 1 << kForward | 1 << kBackward | 1 << kOptimizer | 1 << kOther;
     const bool comm = mask >> kComm & 1;
     if (mask & kCompute) {
       if (mask >> kOptimizer & 1)
@@ -316,11 +317,7 @@ class Figures {
 
   /// How much of every collective ran without computation under it.
   void exposures() {
-    Union compute;
-    sweep({&unions_[kForward].parts(), &unions_[kBackward].parts(), &unions_[kOptimizer].parts(),
-           &unions_[kOther].parts()},
-          [&](unsigned, int64_t from, int64_t to) { compute.add(from, to); });
-    const std::vector<Interval>& busy = compute.parts();
+    const std::vector<Interval>& busy = compute_.parts();
     constexpr int64_t kPause = 5000;  // kernels in a row are closer than this, ns
     size_t first = 0;
     auto settle = [&](Part& p) {
@@ -358,6 +355,7 @@ class Figures {
   Union own_;                   // computation that no other rank does
   std::vector<int64_t> done_;   // by call: when the computation or copy that it launched was done
   Union unions_[kBits];
+  Union compute_;  // of the phases and other computation
   KernelSampler sampler_;
   std::vector<KernelSum> sums_;  // by name
   std::vector<uint32_t> used_;   // names that have one

@@ -75,7 +75,7 @@ struct RankFigures {
 
 /// What is the same for all ranks.
 struct FigureContext {
-  const Names& names;
+  const trace::NameNumbers& names;
   const TraceSteps& steps;
   const KernelReference& reference;
   const DeviceModels* models = nullptr;       ///< nullptr: all ranks run on the same
@@ -91,7 +91,7 @@ struct FigureContext {
   std::vector<uint8_t> host_calls;            ///< by name: communication of the host, or a call of it
   bool host_only = false;                     ///< nothing ran on a device: the host's operators are the work
   bool device_lost = false;                   ///< something did, but none of it is in the trace
-  FigureContext(const Names& names, const TraceSteps& steps, const KernelReference& reference,
+  FigureContext(const trace::NameNumbers& names, const TraceSteps& steps, const KernelReference& reference,
                 const model::CommRules& rules);
 };
 

@@ -17,7 +17,7 @@ Replay::Replay(const JobData& job) : job_(job), slot_of_(job.table.parts.size())
   const PartTable& t = job.table;
   for (const RankFigures& r : job.ranks) {
     if (r.steps.empty()) continue;
-    const sync::ClockTable& clock = clockOf(job.clocks, t.domain(r.process));
+    const trace::ClockTable& clock = clockOf(job.clocks, t.domain(r.process));
     first_[r.process] = clock.toReference(r.steps.front().ts);
     last_[r.process] = clock.toReference(r.steps.back().end);
   }
@@ -33,28 +33,51 @@ Replay::Replay(const JobData& job) : job_(job), slot_of_(job.table.parts.size())
   compareWithPeers();
 }
 
+namespace {
+
+/// The median of sorted values without one of them. There must be another.
+double medianWithout(std::span<const std::pair<double, uint32_t>> sorted, size_t left_out) {
+  auto at = [&](size_t i) { return sorted[i < left_out ? i : i + 1].first; };
+  const size_t others = sorted.size() - 1;
+  return (at((others - 1) / 2) + at(others / 2)) / 2;
+}
+
+}  // namespace
+
 /// The ranks of a collective went on together after what they last waited for: what one of them then did longer than
 /// the others made it late. Stages of a pipeline have no such others, and nor has a rank on a GPU of another model.
 void Replay::compareWithPeers() {
-  std::vector<double> others;
-  std::vector<std::pair<uint32_t, uint32_t>> kinds;  // by process: model, stage
+  using Kind = std::pair<uint32_t, uint32_t>;  // model, stage
+  std::vector<Kind> kinds;                     // by process
   for (const Process& p : processes_) kinds.emplace_back(job_.models.of(p.process), job_.stageOf(p.process));
+  std::map<Kind, std::vector<std::pair<double, uint32_t>>> groups;  // what each of its ranks took, and its slot
+  constexpr uint32_t kAnyStage = UINT32_MAX;
+  auto compare = [&](const Kind& kind, bool all) {
+    auto& group = groups[kind];
+    std::sort(group.begin(), group.end());
+    for (size_t i = 0; i < group.size(); ++i) {
+      Slot& s = slots_[group[i].second];
+      if (!all && !s.alone) continue;
+      s.alone = group.size() < 2;
+      if (!s.alone) s.early_ns = std::clamp(s.least_ns - medianWithout(group, i), 0.0, s.least_ns);
+    }
+    return group.size() > 1;
+  };
   for (const Instance& in : job_.table.instances) {
     if (!endsTogether(in.op) || in.count < 2) continue;
-    for (uint32_t k = 0; k < in.count; ++k) {
-      Slot& s = slots_[in.first + k];
-      const auto& kind = kinds[s.process];
-      for (const bool same_stage : {true, false}) {
-        others.clear();
-        for (uint32_t o = 0; o < in.count; ++o) {
-          const auto& other = kinds[slots_[in.first + o].process];
-          if (o != k && other.first == kind.first && (!same_stage || other.second == kind.second))
-            others.push_back(slots_[in.first + o].least_ns);
-        }
-        if (!others.empty()) break;
-      }
-      s.alone = others.empty();
-      if (!s.alone) s.early_ns = std::clamp(s.least_ns - median(others), 0.0, s.least_ns);
+    for (auto& [kind, group] : groups) group.clear();
+    for (uint32_t k = 0; k < in.count; ++k)
+      groups[kinds[slots_[in.first + k].process]].emplace_back(slots_[in.first + k].least_ns, in.first + k);
+    std::vector<uint32_t> alone;  // models some rank of which is the only one of its stage
+    for (const auto& [kind, group] : groups)
+      if (!group.empty() && kind.second != kAnyStage && !compare(kind, true)) alone.push_back(kind.first);
+    for (uint32_t model : alone) {
+      auto& any = groups[{model, kAnyStage}];
+      if (!any.empty()) continue;
+      for (uint32_t k = 0; k < in.count; ++k)
+        if (kinds[slots_[in.first + k].process].first == model)
+          any.emplace_back(slots_[in.first + k].least_ns, in.first + k);
+      compare({model, kAnyStage}, false);
     }
   }
 }
@@ -221,8 +244,8 @@ CriticalPath Replay::path() const {
   }
   out.total_us = static_cast<double>(end - begin) / 1000;
   out.other_us = std::max(0.0, out.total_us - out.work_us - out.transfer_us);
-  for (const auto& [p, us] : by_rank) out.ranks.push_back({"rank", job_.rankOf(p), us});
-  for (const auto& [c, us] : by_comm) out.groups.push_back({t.comms[c].name, kNull, us});
+  for (const auto& [p, us] : by_rank) out.ranks.push_back({job_.rankOf(p), us});
+  for (const auto& [c, us] : by_comm) out.groups.push_back({t.comms[c].name, us});
   auto larger = [](const auto& a, const auto& b) { return a.us > b.us; };
   std::stable_sort(out.ranks.begin(), out.ranks.end(), larger);
   std::stable_sort(out.groups.begin(), out.groups.end(), larger);

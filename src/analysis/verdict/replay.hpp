@@ -45,13 +45,13 @@ class Replay {
     uint32_t queue = UINT32_MAX;   // slot of its stream whose end it queued behind
     uint32_t anchor = UINT32_MAX;  // slot after which computation for it went on; none: the rank's first event
     float gap_ns = 0;
-    uint32_t process : 30 = 0;  // index in processes_
+    uint32_t process : 29 = 0;  // index in processes_
     uint32_t queued : 1 = 0;    // as it was, it had to wait in the queue
     uint32_t kept : 1 = 0;      // it cannot leave before the last came
+    uint32_t alone : 1 = 0;     // none of the others of its group is like it
     double least_ns = 0;        // from the anchor until it was ready to start
     double late_ns = 0;         // of that, the host was late
     double own_ns = 0;          // of that, it did what no other rank does
-    uint32_t alone : 1 = 0;     // none of the others of its group is like it
     double early_ns = 0;        // so much less it would take if it had worked like the others of its group
     double transfer_ns = 0;     // after the last came; where nobody waits, from its own start
   };

@@ -11,9 +11,9 @@ using trace::kNull;
 namespace {
 
 /// Name of the algorithm of an operation: any of its ranks may tell it. Empty: none does.
-std::string_view algorithmOf(const PartTable& t, const Instance& in, const Names& names) {
+std::string_view algorithmOf(const PartTable& t, const Instance& in, const trace::NameNumbers& names) {
   for (uint32_t k = 0; k < in.count; ++k)
-    if (const uint32_t algo = t.parts[t.order[in.first + k]].algo; algo != kNoName) return names.text(algo);
+    if (const uint32_t algo = t.parts[t.order[in.first + k]].algo; algo != trace::kNoName) return names.text(algo);
   return {};
 }
 
@@ -38,7 +38,7 @@ std::vector<std::vector<int32_t>> membersInOrder(const PartTable& t) {
 
 /// Of the communicators, if they all have the same: rings within nodes and over all of them are rings. A communicator
 /// has that of the algorithm which moved most.
-std::string pattern(const PartTable& t, const Names& names) {
+std::string pattern(const PartTable& t, const trace::NameNumbers& names) {
   std::map<std::tuple<uint32_t, OpKind, std::string_view>, double> moved;
   for (const Instance& in : t.instances)
     if (in.bytes != kNull && endsTogether(in.op))
@@ -62,7 +62,7 @@ std::string pattern(const PartTable& t, const Names& names) {
 
 }  // namespace
 
-void findTraffic(const JobData& job, const Names& names, Analysis& out) {
+void findTraffic(const JobData& job, const trace::NameNumbers& names, Analysis& out) {
   const PartTable& t = job.table;
   struct Cell {
     double bytes = 0, ns = 0;

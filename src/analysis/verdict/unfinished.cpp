@@ -19,7 +19,7 @@ constexpr int64_t kWaits = 3;  // times the longest one that ended
 
 /// What is numbered by itself: a kind of operation of a communicator, or what one rank sends to another.
 struct Kind {
-  uint32_t comm = kNoName;
+  uint32_t comm = trace::kNoName;
   OpKind op = OpKind::other;
   int32_t from = -1, to = -1;
   auto operator<=>(const Kind&) const = default;
@@ -33,7 +33,7 @@ Kind kindOf(const Part& p) {
 }
 
 struct Operation {
-  uint32_t op = kNoName;
+  uint32_t op = trace::kNoName;
   std::set<int64_t> ranks;  // that launched it
   int32_t group_size = -1;
   int64_t last_enqueue = kNull;  // reference clock
@@ -53,7 +53,8 @@ struct Operation {
 
 /// The last time anything of this table was recorded on a node, raw clock; zones say it where a block is of one node.
 template <typename Row>
-int64_t endOf(const Reader& reader, const Names& names, std::string_view node, int node_column, int ts_column) {
+int64_t endOf(const Reader& reader, const trace::NameNumbers& names, std::string_view node, int node_column,
+              int ts_column) {
   int64_t end = kNull;
   BlockDecoder decoder(reader);
   ColumnData nodes, times;
@@ -77,7 +78,8 @@ int64_t endOf(const Reader& reader, const Names& names, std::string_view node, i
 
 }  // namespace
 
-std::optional<Unfinished> findUnfinished(const Reader& reader, const Names& names, const JobData& job, int world_size) {
+std::optional<Unfinished> findUnfinished(const Reader& reader, const trace::NameNumbers& names, const JobData& job,
+                                         int world_size) {
   const PartTable& table = job.table;
   std::map<Key, Operation> open;
   std::map<Kind, int64_t> ended;  // the last number
@@ -91,7 +93,7 @@ std::optional<Unfinished> findUnfinished(const Reader& reader, const Names& name
     Operation& operation = open[{kindOf(o.part), o.part.seq}];
     operation.op = o.op;
     operation.hidden |= o.hidden;
-    const sync::ClockTable& clock = clockOf(job.clocks, table.domain(o.part.process));
+    const trace::ClockTable& clock = clockOf(job.clocks, table.domain(o.part.process));
     operation.add(o.part, o.part.enqueue == kNull ? kNull : clock.toReference(o.part.enqueue), names.text(o.node));
   }
   if (open.empty()) return {};

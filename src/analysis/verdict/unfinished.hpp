@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/rows/names.hpp"
 #include "analysis/verdict/job_data.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::analysis {
@@ -23,8 +23,8 @@ struct Unfinished {
 /// The first operation of the trace that ranks waited in to its end while others had not launched it; else the first
 /// that all had launched and none left, where nothing has ended since (then nobody is missing). Nothing where the wait
 /// was no longer than waits of this job are. After match() and settle().
-std::optional<Unfinished> findUnfinished(const trace::Reader& reader, const Names& names, const JobData& job,
-                                         int world_size);
+std::optional<Unfinished> findUnfinished(const trace::Reader& reader, const trace::NameNumbers& names,
+                                         const JobData& job, int world_size);
 /// The verdict on such a trace; what was found else is not forgotten.
 void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict);
 

@@ -110,6 +110,7 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
   if (ranks.size() > kMost) ranks.resize(kMost);
   for (const auto& [b, r] : ranks) {
     const RankEvidence& e = evidence[r];
+    const CauseWhatIf without = info(e.cause).what_if;
     const auto process = static_cast<int32_t>(job.ranks[r].process);
     std::string who = "rank " + std::to_string(b->rank);
     Change change;
@@ -121,7 +122,7 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
       }
       who = "the stage of " + ranksText(all);
       for (int64_t rank : all) job.together[rank] = all;
-    } else if (info(e.cause).what_if == CauseWhatIf::pause) {
+    } else if (losesTime(without)) {
       change.late[process] = extraLateness(job.ranks[r], e.excess);
     } else if (e.cause == Cause::uneven_work) {
       change.own[process] = extraWork(job.ranks[r], e.excess);
@@ -132,8 +133,7 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
     // anyway. Stages of a pipeline have nothing to compute meanwhile.
     const double most =
         job.gpus_shared && !pipeline ? b->lost_us / static_cast<double>(job.ranks.size() - 1) : kUnknown;
-    const bool pauses = e.cause == Cause::checkpoint || e.cause == Cause::garbage_collection;
-    b->saved_pct = ask(who + (pauses ? " did not pause" : " were as fast as the others"), change, most);
+    b->saved_pct = ask(who + " " + phraseOf(without), change, most);
     asked.push_back({change, b->saved_pct, &job.hidden_ranks[b->rank]});
   }
   for (Blame& b : blame)
@@ -146,17 +146,17 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
     Change usual, twice;
     usual.transfer[l.comm] = {1 / l.result.slowdown, l.result.since_step};
     twice.transfer[l.comm] = {0.5};
-    l.result.saved_pct = ask("communicator " + l.result.group + " were as fast as its peers", usual);
+    l.result.saved_pct = ask("communicator " + l.result.group + " " + phraseOf(CauseWhatIf::link), usual);
     ask("communicator " + l.result.group + " were twice as fast", twice);
     asked.push_back({usual, l.result.saved_pct, &job.hidden_links[l.result.group]});
   }
   hiddenCosts(replay, base, asked);
   // Where no link is slow: the one the job waits for most.
   for (uint32_t c = 0; slow_links == 0 && !path.groups.empty() && c < job.table.comms.size(); ++c) {
-    if (job.table.comms[c].name != path.groups[0].of) continue;
+    if (job.table.comms[c].name != path.groups[0].group) continue;
     Change twice;
     twice.transfer[c] = {0.5};
-    ask("communicator " + path.groups[0].of + " were twice as fast", twice);
+    ask("communicator " + path.groups[0].group + " were twice as fast", twice);
     break;
   }
   Change hidden;

@@ -23,7 +23,7 @@ std::string hex(uint64_t value) {
 /// Empty for a frame of the probe.
 std::string frameText(uint64_t address) {
   Dl_info info{};
-  // It is where the call returns to: the call itself lies before, and may be the function's last instruction.
+  // The address is where the call returns to. The call itself is before it, and may be the function's last instruction.
   if (!::dladdr(reinterpret_cast<void*>(static_cast<uintptr_t>(address - 1)), &info) || !info.dli_fname)
     return hex(address);
   std::string_view library = info.dli_fname;

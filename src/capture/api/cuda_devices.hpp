@@ -1,4 +1,4 @@
-// The GPUs of this process, asked of libcuda.
+// The GPUs of this process, as libcuda reports them.
 #pragma once
 
 #include <vector>

@@ -97,7 +97,7 @@ struct MultiGPUProfiler::Impl {
               e.duration});
       }
       auto buffer = buffers.find(gpu ? e.device_id : kHost);
-      if (buffer == buffers.end()) continue;  // a GPU nobody asked for
+      if (buffer == buffers.end()) continue;  // a GPU that is not profiled
       if (peer && !config.enable_peer_access_tracking) continue;
       ++buffer->second.captured;
       if (buffer->second.events.size() < config.per_gpu_buffer_size)
@@ -144,7 +144,7 @@ Status MultiGPUProfiler::lastStatus() const {
 }
 
 bool MultiGPUProfiler::initialize() {
-  if (impl_->profiler) return impl_->fail(Status::invalid("initialized already"));
+  if (impl_->profiler) return impl_->fail(Status::invalid("already initialized"));
   std::unique_ptr<IPlatformProfiler> profiler = createProfiler(impl_->config.platform);
   if (!profiler) return impl_->fail(Status::unsupported("this platform has no profiler: use cuda or sim"));
   if (!profiler->initialize(impl_->config.profiler)) return impl_->fail(profiler->lastStatus());

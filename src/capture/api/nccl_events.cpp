@@ -1,4 +1,4 @@
-// What NCCLTracker knows, as events and beside the events of a profiler.
+// The operations of NCCLTracker as events, and matched with the events of a profiler.
 #include <map>
 #include <tuple>
 
@@ -37,7 +37,7 @@ std::vector<TraceEvent> NCCLTracker::toTraceEvents() const {
 }
 
 void NCCLTracker::correlateWithGPUEvents(std::vector<TraceEvent>& events) const {
-  // A kernel may run several operations: the first stands for it.
+  // A kernel may run several operations: the first one stands for it.
   std::map<std::tuple<uint32_t, uint64_t, Timestamp>, NCCLOperation> by_kernel;
   for (const NCCLOperation& o : getOperations())
     if (!o.in_flight) by_kernel.try_emplace({o.device_id, o.correlation_id, o.start_time}, o);

@@ -68,7 +68,7 @@ const char* operationName(NCCLOpType type) { return model::opName(kindOf(type));
 struct NCCLTracker::Impl {
   NCCLTrackerConfig config;
   std::unique_ptr<capture::RingSource> source;
-  mutable std::mutex poll_mutex;                           // guards source to stacks: one polls at a time
+  mutable std::mutex poll_mutex;                           // guards source to stacks: one thread polls at a time
   std::vector<NcclJoin> joins;                             // by ring
   std::map<std::pair<size_t, uint32_t>, int64_t> threads;  // by ring and lane
   mutable capture::CallStacks stacks;
@@ -114,7 +114,7 @@ struct NCCLTracker::Impl {
     o.world_size = r.ranks;
     o.count = r.elements;
     o.data_size = static_cast<size_t>(model::messageBytes(kind, nccl::bytesOf(r), r.ranks));
-    // The ring's list begins with "unknown" and then has our order.
+    // The ring's list begins with "unknown" and continues in our order.
     o.data_type = r.datatype == 0 || r.datatype > static_cast<uint16_t>(NCCLDataType::Unknown)
                       ? NCCLDataType::Unknown
                       : static_cast<NCCLDataType>(r.datatype - 1);
@@ -202,7 +202,7 @@ struct NCCLTracker::Impl {
       for (const NCCLOperation& o : fresh) tell(o);
   }
 
-  /// Whether an older one had to go.
+  /// Whether an older one was dropped.
   bool keep(std::deque<NCCLOperation>& list, const NCCLOperation& o) const {
     list.push_back(o);
     if (list.size() <= config.max_operations) return false;

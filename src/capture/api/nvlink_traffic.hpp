@@ -18,9 +18,10 @@ class NvLinkTraffic : hardware::SampleSink {
   /// Bytes one GPU sent between two readings of its counters; `to` is kUnknownGpu behind a switch. Times are raw ns.
   using Take = std::function<void(uint32_t from, uint32_t to, uint64_t bytes, int64_t from_ns, int64_t to_ns)>;
 
-  /// `gpu_of_pci`: the program's numbers of GPUs, by "0000:18:00.0". `simulated`: so many GPUs instead, by their index.
+  /// `gpu_of_pci`: the program's numbers of GPUs, by "0000:18:00.0". `simulated`: this many simulated GPUs instead, by
+  /// index.
   NvLinkTraffic(std::map<std::string, uint32_t> gpu_of_pci, uint32_t simulated, int period_ms, Take take);
-  /// Nothing is taken any more.
+  /// After that, `take` is not called any more.
   ~NvLinkTraffic() override;
 
  private:

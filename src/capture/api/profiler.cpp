@@ -40,7 +40,7 @@ PlatformType detectPlatform() { return capture::cudaDeviceCount() > 0 ? Platform
 
 namespace {
 
-/// Names by string id; kernels by their C++ names.
+/// Names by string id; C++ names of kernels.
 class NameTable {
  public:
   const std::string& get(uint32_t id, std::string_view text) {
@@ -67,7 +67,7 @@ class RingProfiler : public IPlatformProfiler {
 
   bool initialize(const ProfilerConfig& config) override {
     std::lock_guard lock(mutex_);
-    if (source_) return fail(Status::invalid("initialized already"));
+    if (source_) return fail(Status::invalid("already initialized"));
     if (config.mode != "light" && config.mode != "default" && config.mode != "full")
       return fail(Status::invalid("mode must be light, default or full"));
     Result<std::unique_ptr<capture::RingSource>> source = capture::RingSource::open(type_, config);
@@ -87,7 +87,7 @@ class RingProfiler : public IPlatformProfiler {
   bool startCapture() override {
     std::lock_guard lock(mutex_);
     if (!source_) return fail(Status::invalid("not initialized"));
-    if (source_->recording()) return fail(Status::invalid("capturing already"));
+    if (source_->recording()) return fail(Status::invalid("already capturing"));
     source_->setRecording(true);
     return true;
   }
@@ -206,7 +206,7 @@ class RingProfiler : public IPlatformProfiler {
         break;
       }
       default:
-        return;  // NCCL's own records are NCCLTracker's
+        return;  // NCCLTracker reads NCCL's records
     }
     e.name = name.numbered ? source_->text(ring, name) : names_[ring].get(name.id, text(name.id));
     if (source_->simulated()) e.metadata["simulated"] = "true";

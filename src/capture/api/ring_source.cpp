@@ -40,7 +40,7 @@ Result<std::string> findProbe() {
 
 namespace {
 
-/// The ring the probe made in this process.
+/// The ring that the probe created in this process.
 std::string ownRing() {
   Result<std::string> folder = ring::ringFolder();
   if (!folder) return {};
@@ -68,11 +68,11 @@ Status loadProbe(const ProfilerConfig& config) {
   ::setenv("TRACESMITH_RING_MB", std::to_string(std::max<size_t>(1, config.buffer_size >> 14)).c_str(), 0);
   Result<SharedLibrary> library = SharedLibrary::load({*probe});
   if (!library) return Status::io("cannot load the probe: " + library.status().message());
-  // Where CUDA is not up yet the driver calls the probe itself, early enough to see everything.
+  // If CUDA is not initialized yet, the driver calls the probe itself, early enough to see everything.
   if (!taken("CUDA_INJECTION64_PATH", *probe)) ::setenv("CUDA_INJECTION64_PATH", probe->c_str(), 1);
   if (!taken("NVTX_INJECTION64_PATH", *probe)) ::setenv("NVTX_INJECTION64_PATH", probe->c_str(), 1);
   int (*start)() = nullptr;
-  if (!library->find(start, "InitializeInjection")) return Status::io(*probe + " is not a probe of TraceSmith");
+  if (!library->find(start, "InitializeInjection")) return Status::io(*probe + " is not TraceSmith's probe");
   start();
   return {};
 }
@@ -104,14 +104,14 @@ std::shared_ptr<RingSource::Shared> RingSource::shared(PlatformType platform, co
   if (platform == PlatformType::CUDA) {
     if (cuda) return cuda;
     auto fresh = std::make_shared<Shared>();
-    std::string path = ownRing();  // under `tracesmith run` it is there already
+    std::string path = ownRing();  // under `tracesmith run` it already exists
     if (path.empty()) {
       status = loadProbe(config);
       if (!status) return nullptr;
       path = ownRing();
     }
     if (path.empty()) {
-      status = Status::io("the probe could make no ring");
+      status = Status::io("the probe could not create a ring");
       return nullptr;
     }
     fresh->paths = {path};
@@ -174,7 +174,7 @@ RingSource::~RingSource() { setRecording(false); }
 void RingSource::setRecording(bool on) {
   if (!shared_ || on == recording_) return;
   recording_ = on;
-  if (on) poll([](size_t, uint32_t, const ring::Record&) {});  // what lies there is the past
+  if (on) poll([](size_t, uint32_t, const ring::Record&) {});  // what is there already is not wanted
   const uint64_t now = ring::nowNs();
   from_ns_ = on ? now : from_ns_;
   to_ns_ = on ? UINT64_MAX : now;
@@ -188,10 +188,10 @@ void RingSource::setRecording(bool on) {
     const uint32_t wanted = std::accumulate(wants.begin(), wants.end(), 0u, std::bit_or<>());
     for (Ring& ring : rings_) {
       ring.reader->header().wants = wanted;
-      // `tracesmith run` records too: then it is not ours to stop.
+      // If `tracesmith run` records too, it is not ours to stop.
       if (on || (wants.empty() && ring.reader->attachedReader() == 0)) ring.reader->header().recording = on;
     }
-    // A simulated job begins with the first who records it: nothing of it is missed.
+    // A simulated job begins when the first source records it, so that nothing is missed.
     if (on && shared_->job && !shared_->player.joinable()) {
       shared_->job->beginNow();
       shared_->player = std::thread([s = shared_.get()] { s->job->run(s->stop); });
@@ -200,7 +200,7 @@ void RingSource::setRecording(bool on) {
   waitForProbe(now);
 }
 
-/// CUPTI is turned on and off, and hands over what it has, by the probe's own thread: waits until that was there.
+/// The probe's own thread turns CUPTI on and off and fetches its records: waits until it has done so.
 void RingSource::waitForProbe(uint64_t since_ns) const {
   for (const Ring& ring : rings_) {
     const ring::RingHeader& h = ring.reader->header();
@@ -222,7 +222,7 @@ size_t RingSource::poll(const Visit& visit) {
     rings_[i].reader->follow(rings_[i].cursors, [&](uint32_t lane, const ring::Record& r) {
       const bool context = r.kind == ring::Kind::thread || r.kind == ring::Kind::comm || r.kind == ring::Kind::gpu_on ||
                            r.kind == ring::Kind::gpu_off;
-      // Simulated time may run faster than ours: there the control word alone says what is recorded.
+      // Simulated time may run faster than ours: in that case only the control word says what is recorded.
       if (!context && !simulated() && (r.start < from_ns_ || r.start >= to_ns_)) return;
       ++count;
       visit(i, lane, r);

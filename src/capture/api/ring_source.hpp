@@ -14,8 +14,8 @@ namespace tracesmith::capture {
 
 class RingSource {
  public:
-  /// Loads the probe, or joins the process's simulated job (the first to come decides its config). `wants`: bits of
-  /// ring::Want, of what it records besides.
+  /// Loads the probe, or joins the process's simulated job (the first source decides its config). `wants`: bits of
+  /// ring::Want, what to record in addition.
   static Result<std::unique_ptr<RingSource>> open(PlatformType platform, const ProfilerConfig& config,
                                                   uint32_t wants = 0);
   /// Makes the probe NCCL's profiler plugin for communicators made from now on.
@@ -27,7 +27,7 @@ class RingSource {
   bool recording() const { return recording_; }
 
   using Visit = std::function<void(size_t ring, uint32_t lane, const ring::Record&)>;
-  /// New records of the time this source records, in the order of each lane.
+  /// New records from the time in which this source records, in the order of each lane.
   size_t poll(const Visit& visit);
   std::string_view string(size_t ring, uint32_t id) const { return rings_[ring].reader->string(id); }
   std::string text(size_t ring, const ring::Name& name) const { return rings_[ring].reader->text(name); }

@@ -52,7 +52,7 @@ Status Collector::follow(const std::string& path, bool attach) {
   if (h.start_ns < since_ns_)  // what it lost before is not missing here
     for (uint32_t cause = 0; cause < ring::kLossCauses; ++cause) process->losses_told[cause] = h.losses[cause].load();
   process->node = nodeOf(h);
-  // What said so may be gone.
+  // The record that said so may be gone.
   if (const uint64_t off = h.gpu_off_ns.load(); off != 0 && h.start_ns < since_ns_) process->nccl.gpu_off_ns = off;
   if (process->ring->wrapped(0)) {
     process->gpu_since = UINT64_MAX;
@@ -61,7 +61,7 @@ Status Collector::follow(const std::string& path, bool attach) {
         all, [](const Record& r) { return r.kind == RingKind::kernel; },
         [&](uint32_t, const Record& r) { process->gpu_since = std::min(process->gpu_since, r.start); });
   }
-  // One that was born since and has begun to overwrite has lost what we were to take.
+  // A process that has started since and already overwrites its ring has lost records that we should have taken.
   if (attach && since_ns_ > 0 && h.start_ns >= since_ns_)
     for (uint64_t tail : process->cursors) process->skipped += tail;
   processes_.push_back(std::move(process));
@@ -97,7 +97,7 @@ size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
   // Kernels that end from now on may belong to operations launched before.
   const bool joined = joins(p, lane, r);
   if (!context && std::max(r.start, r.end) < since_ns_) return 0;
-  // What was not recorded when the rows begin is told once.
+  // If the GPU is not recorded when the rows begin, this is noted once.
   if (since_ns_ > 0 && !context && !std::exchange(p.gpu_told, true) && p.nccl.gpuIsOff()) gpuRow(p, false, since_ns_);
   if (!joined) take(p, lane, r);
   return 1;
@@ -109,7 +109,7 @@ bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
   auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o, k); };
   auto tid = p.lane_tids.find(lane);
   const int64_t thread = tid == p.lane_tids.end() ? 0 : tid->second;
-  // Of operations older than what the GPU's lane reaches back to nobody knows whether they ended.
+  // It is not known whether operations older than the GPU's lane have ended.
   const bool known = r.start >= p.gpu_since;
   switch (r.kind) {
     case RingKind::nccl_launch:
@@ -149,7 +149,7 @@ bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
   }
 }
 
-/// All that was in the ring has been read.
+/// Everything in the ring has been read.
 void Collector::pass(Process& p) {
   const ring::RingHeader& h = p.ring->header();
   if (!p.ring->cut())
@@ -232,7 +232,7 @@ void Collector::lossRows(Process& p) {
        "which copies are theirs is not recorded in light mode");
   if (!p.ring->cut() && p.graph_launches > 0 && !p.nccl.captured.empty() && !p.nccl.graphs.knows() &&
       !std::exchange(p.hidden_told, true)) {
-    LossRow loss;  // how many ran in each nobody knows
+    LossRow loss;  // how many ran in each is not known
     loss.node = p.node;
     loss.rank = p.rank();
     loss.pid = p.pid();
@@ -242,12 +242,12 @@ void Collector::lossRows(Process& p) {
     ++stats_.losses;
   }
   if (p.ring->cut() && !std::exchange(p.cut_told, true)) {
-    LossRow loss;  // how many nobody knows
+    LossRow loss;  // how many is not known
     loss.node = p.node;
     loss.rank = p.rank();
     loss.pid = p.pid();
     loss.cause = writer_.string("ring cut short");
-    loss.detail = out_->text("somebody truncated " + p.ring->path());
+    loss.detail = out_->text(p.ring->path() + " was truncated");
     append(loss);
     ++stats_.losses;
   }
@@ -263,9 +263,9 @@ void Collector::settle() {
 void Collector::giveUpInFlight() {
   for (auto& p : processes_) {
     const size_t in_flight = giveUp(*p);
-    // Those nobody can see end may be in flight, too.
+    // Operations whose end cannot be seen may be in flight, too.
     if (in_flight == 0 && !(p->nccl.gpuIsOff() && p->has_operations && p->ring->alive())) continue;
-    EventRow end;  // until when they were waited for, if nothing else happens any more
+    EventRow end;  // how long they were waited for, if nothing else happens
     end.ts = rawClock();
     end.type = static_cast<int64_t>(EventType::marker);
     end.name = writer_.string(in_flight ? "recording ends, operations in flight" : "recording ends");

@@ -29,7 +29,7 @@ struct CollectorStats {
   uint64_t processes = 0, records = 0, kernels = 0, collectives = 0, losses = 0;
   bool saw_cuda = false, simulated = false;
   std::optional<Watched> watched;                         // of all processes that used CUDA in watch mode
-  std::vector<std::string> notes;                         // what probes said is off
+  std::vector<std::string> notes;                         // what probes reported as wrong
   std::map<int64_t, std::map<int64_t, StepStats>> steps;  // by step and rank (-1: not known), with sumUpSteps()
 };
 
@@ -48,21 +48,21 @@ class Collector {
   void leaveOutBefore(uint64_t since_ns) { since_ns_ = since_ns; }
   /// Somebody else writes the tables `nodes` and `clocks`.
   void leaveOutNodes() { describe_nodes_ = false; }
-  /// From now on stats() tells about steps.
+  /// From now on stats() includes steps.
   void sumUpSteps() { sum_up_steps_ = true; }
   /// Somebody else writes this machine's row of `nodes`.
   void leaveOutNode() { node_described_ = true; }
-  /// Takes what came since; returns how many records.
+  /// Takes new records; returns how many.
   Result<size_t> drain();
-  /// For a reader that may be killed at any moment: takes what came since but leaves it in the rings until release(),
+  /// For a reader that may be killed at any moment: takes new records but leaves them in the rings until release(),
   /// which the caller calls when the rows and state() are safe. Another collector goes on with restore().
   Result<size_t> take();
-  /// What is known beyond the rows: how far each ring was read, operations that wait for their kernel, losses told.
+  /// What is known beyond the rows: how far each ring was read, operations that wait for their kernel, losses reported.
   std::string state() const;
-  /// Follows the rings of a state that are still there, attached, from where it was.
+  /// Follows the rings of a state that still exist, attached, from where it stopped.
   void restore(std::string_view state);
   void release();
-  /// Rings stay attached when this collector goes.
+  /// Rings stay attached when this collector is destroyed.
   void leaveAttached();
   /// Writes what is known about processes followed since the last call, and losses that are new.
   Status describe();
@@ -77,9 +77,9 @@ class Collector {
   /// Number of followed processes that still run.
   size_t alive() const;
 
-  /// Joins what waits for kernels that began before it: nothing of what happened until now will be read any more.
+  /// Joins kernels that still wait for earlier ones: no more records from before now will be read.
   void settle();
-  /// Writes operations whose kernels have not ended: nothing will be read any more.
+  /// Writes operations whose kernels have not ended: no more records will be read.
   void giveUpInFlight();
   /// Writes what is known about processes, operations still in flight and losses. Call once, at the end.
   Status finish();

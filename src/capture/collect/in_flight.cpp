@@ -32,11 +32,11 @@ bool isStopped(int64_t pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
   std::getline(stat, text);
-  const size_t name_end = text.rfind(')');  // the name may hold anything
+  const size_t name_end = text.rfind(')');  // the name may contain anything
   return name_end != std::string::npos && name_end + 2 < text.size() && (text[name_end + 2] | 32) == 't';
 }
 
-/// What is numbered by itself: communicator and operation; of a send or receive also from whom to whom.
+/// What has its own numbering: communicator and operation; of a send or receive also from whom to whom.
 using Numbered = std::tuple<uint64_t, std::string, int32_t, int32_t>;
 /// How many of a kind each process has launched.
 using Entered = std::map<Numbered, std::map<int64_t, uint64_t>>;
@@ -65,7 +65,7 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, Entered& e
     if (lane == 0) oldest_gpu = std::min(oldest_gpu, r.start);
     records.push_back({lane, r});
   });
-  // Of operations older than what the GPU's lane still holds nobody knows whether they ended.
+  // It is not known whether operations older than the GPU's lane have ended.
   if (!reader.wrapped(0)) oldest_gpu = 0;
   NcclJoin join;
   const ring::RingHeader& h = reader.header();
@@ -129,7 +129,7 @@ std::vector<InFlight> operationsInFlight(const std::vector<std::unique_ptr<ring:
   Entered entered;
   std::vector<Found> found;
   for (const auto& ring : rings) look(*ring, ended, entered, found);
-  // Of those whose end nobody would see one thing is certain: what another process here has not launched has not ended.
+  // Where the end would not be seen, one thing is certain: what another process here has not launched has not ended.
   auto missing = [&](const Found& f) {
     const std::map<int64_t, uint64_t>& processes = entered[f.kind];
     return std::any_of(processes.begin(), processes.end(), [&](const auto& p) { return p.second <= f.operation.seq; });

@@ -1,4 +1,4 @@
-// What a process under the probe waits for right now: NCCL operations launched whose kernels have not ended.
+// What a process under the probe is waiting for: NCCL operations that were launched and whose kernels have not ended.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ using ring::OperationRecord;
 namespace {
 
 constexpr size_t kMostWaiting = 4096;          // launches of a stream: NCCL before 2.28 tells of replays of graphs
-constexpr uint64_t kKeepCallsNs = 10'000'000;  // a call may be read so much before the launch around it
+constexpr uint64_t kKeepCallsNs = 10'000'000;  // a call may be read this long before the launch around it
 constexpr size_t kMostCalls = 65536;
 
 bool contains(const NcclJoin::Launch& launch, const CallRecord& call) {
@@ -38,7 +38,7 @@ bool fits(const std::vector<NcclOperation>& operations, std::string_view kernel,
   if (op == OpKind::other || operations.empty()) return true;
   return std::any_of(operations.begin(), operations.end(), [&](const NcclOperation& o) {
     const OpKind called = o.record.pair ? OpKind::send_recv : model::opKindOf(text(o.record.function));
-    // What NCCL has no kernel for it runs as sends and receives.
+    // NCCL runs what it has no kernel for as sends and receives.
     const bool as_pairs = called == OpKind::all_to_all || called == OpKind::gather || called == OpKind::scatter;
     return op == (as_pairs ? OpKind::send_recv : called);
   });
@@ -74,7 +74,7 @@ void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, c
   auto last = lanes.find(lane);
   if (r.captured) {
     capture({r, tid});
-    // With each replay it is told on a thread of CUDA's, which launches nothing.
+    // A replay is reported on a thread of CUDA's, which launches nothing.
     if (last == lanes.end() || !last->second.captured) operationAlone(kGraphs, lane, {r, tid}, done);
     return;
   }
@@ -111,7 +111,7 @@ void NcclJoin::capture(const Operation& o) {
   if (captured.size() < kMost && std::none_of(captured.begin(), captured.end(), same)) captured.push_back(o);
 }
 
-/// What is the same for all captured operations that this kernel can be of.
+/// What all captured operations that fit this kernel have in common.
 bool NcclJoin::joinReplay(const KernelRecord& r, const Text& text, const Done& done) {
   std::optional<Operation> known;
   for (const Operation& c : captured) {
@@ -268,7 +268,7 @@ bool NcclJoin::joinInOrder(const KernelRecord& r, uint64_t now, const Text& text
       if ((exact_ && !l.correlations.empty()) || l.start > r.start || !recorded(l) || l.copies ||
           !fits(l.operations, name, text))
         return false;
-      // Before or after the last one joined, as it ran; of streams nobody knows there is no order.
+      // Before or after the last one joined, as it ran; streams that are not known have no order.
       return !ordered ||
              (r.start >= stream.kernel_start ? l.start > stream.launch_start : l.start < stream.launch_start);
     };

@@ -1,9 +1,9 @@
-// Finds the kernel of each NCCL operation: NCCL tells what it launched, CUPTI what ran. One process each.
+// Finds the kernel of each NCCL operation: NCCL reports what it launched, CUPTI what ran. One object per process.
 //
-// Records come in no good order: each thread has a lane, and CUPTI a buffer for each thread, which it hands over when
-// all in it has ended. So nothing is joined because it came next:
+// Records do not come in order: each thread has a lane, and CUPTI has a buffer for each thread, which it hands over
+// when everything in it has ended. So nothing is joined merely because it came next:
 //  - Where launch calls are recorded, the call within NCCL's launch on its thread has the correlation of the kernel.
-//  - Else kernels wait a while for those that began before them, and then the kernels of a stream are those of its
+//  - Otherwise kernels wait a while for those that began before them, and then the kernels of a stream are those of its
 //    launches, in order. NCCL puts the function into a kernel's name: one that does not fit shows that a kernel was
 //    lost. One that comes when later ones have been joined shows that they were given too early: what came since is
 //    counted as doubtful, and the next ones are right again. Where CUPTI or the ring lost records, a launch that
@@ -64,7 +64,7 @@ class NcclJoin {
   struct Stream {
     std::deque<Launch> launches;            // that wait for their kernel, in the order they were launched
     uint64_t launch_start = 0;              // of the last one joined
-    uint64_t kernel_start = 0, passed = 0;  // of its kernel; nothing launched before `passed` gets a kernel any more
+    uint64_t kernel_start = 0, passed = 0;  // of its kernel; nothing launched before `passed` gets a kernel
     struct Joined {
       uint64_t launch_start, at;
     };
@@ -83,17 +83,17 @@ class NcclJoin {
   void copy(const ring::CopyRecord& record, uint64_t now);
   /// A run of a CUDA graph as a whole.
   void graph(const ring::GraphRecord& record, uint64_t now) { graphs.run(record, now); }
-  /// From then on the GPU's work is recorded (again): kernels of what was launched before and is not here will not
-  /// come. Or (off) is not.
+  /// From then on the GPU's work is recorded again (kernels of earlier launches that are not here will not come), or,
+  /// if off, is not recorded.
   void gpu(const ring::GpuOnRecord& record, const Text& text, const Done& done);
   bool gpuIsOff() const { return gpu_off_ns != UINT64_MAX; }
-  /// After all that was there has been read: joins what has waited long enough.
+  /// Call it when everything there has been read: joins what has waited long enough.
   void pass(uint64_t now, const Text& text, const Done& done);
-  /// Nothing more will be read of what happened until now: joins all that can be.
+  /// No more records from before now will be read: joins everything that can be joined.
   void settle(const Text& text, const Done& done) { pass(UINT64_MAX, text, done); }
   /// What still waits: in flight. Returns how many.
   size_t giveUp(const Text& text, const Done& done);
-  /// Launches of a stream that may be in flight, for those who look on: without those whose kernels wait to be joined.
+  /// Launches of a stream that may be in flight, for live views: without those whose kernels wait to be joined.
   std::vector<const Launch*> inFlight(const Stream& stream, uint32_t id) const;
   /// The same for replays of CUDA graphs.
   std::vector<GraphJoin::InFlight> replaysInFlight(const Text& text) const { return graphs.inFlight(time(0), text); }

@@ -28,9 +28,9 @@ struct Collector::Process {
   uint64_t skipped = 0, skipped_told = 0;  // overwritten before take() came
   uint64_t losses_told[ring::kLossCauses] = {};
   uint64_t unjoined_told[5] = {};  // operations and kernels of NCCL, as lossRows() names them
-  uint64_t graph_launches = 0;     // that hide their kernels
+  uint64_t graph_launches = 0;     // whose kernels are not recorded
   bool described = false, cut_told = false, hidden_told = false;
-  std::optional<Watched> watched;  // as it was told last
+  std::optional<Watched> watched;  // as it was last reported
   bool has_operations = false;
   bool gpu_told = false;  // whether its GPU was recorded when its rows begin
   bool ended = false;     // seen dead at the last dropEnded()
@@ -42,7 +42,7 @@ struct Collector::Process {
     return trace::kNull;
   }
 
-  // As last known: of a ring that was cut short nothing can be asked any more.
+  // As last known: a ring that was cut short cannot be asked any more.
   int64_t rank() const {
     if (!ring->cut()) last_rank = ring->header().rank.load();
     return last_rank < 0 ? trace::kNull : last_rank;

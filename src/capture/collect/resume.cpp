@@ -1,4 +1,4 @@
-// The side of Collector for readers that may be killed at any moment: what they know goes where the rows go.
+// The part of Collector for readers that may be killed at any moment: their state is stored with the rows.
 #include <cstring>
 #include <type_traits>
 
@@ -286,7 +286,8 @@ void Collector::restore(std::string_view state) {
     }
     getJoin(in, p->nccl);
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
-    if (!in.ok() || !reader || (*reader)->header().start_ns != start_ns) continue;  // gone, or another's by now
+    if (!in.ok() || !reader || (*reader)->header().start_ns != start_ns)
+      continue;  // gone, or replaced by another process's
     p->ring = std::move(*reader);
     p->node = nodeOf(p->ring->header());
     p->ring->attach();
@@ -331,7 +332,7 @@ std::vector<std::string> Collector::dropEnded() {
   std::vector<std::string> dropped;
   std::erase_if(processes_, [&](const std::unique_ptr<Process>& p) {
     if (p->ring->alive() || !p->ended) {
-      p->ended = !p->ring->alive();  // what it wrote last is taken once more after it was seen dead
+      p->ended = !p->ring->alive();  // its last records are taken once more after it was seen dead
       return false;
     }
     giveUp(*p);

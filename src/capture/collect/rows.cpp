@@ -29,7 +29,7 @@ std::string lower(std::string_view s) {
   return out;
 }
 
-/// CUPTI gives kernels by their linker names; people know them by their C++ names.
+/// CUPTI reports mangled names of kernels; people know them by their C++ names.
 std::string demangled(std::string_view name) {
   std::string text(name);
   if (!name.starts_with("_Z")) return text;
@@ -190,7 +190,7 @@ void Collector::stepRow(Process& p, const ring::StepRecord& s) {
   if (sum_up_steps_) stats_.steps[s.step][p.ring->header().rank.load()].ns = s.end - s.start;
 }
 
-/// From then on the GPU's work is in the trace, or not: a gap in it is not idleness.
+/// From then on the GPU's work is, or is not, in the trace: such a gap is not idle time.
 void Collector::gpuRow(Process& p, bool on, uint64_t ns) {
   auto row = rowOf<EventRow>(p, ns, ns);
   row.dur = kNull;

@@ -15,9 +15,9 @@ namespace {
 struct OpenStep {
   std::atomic<int64_t> step{-1};
   std::atomic<uint64_t> start{0};
-  std::atomic<int64_t> range{0};  // thread << 8 | depth of the NVTX range that is the step; 0: none is
+  std::atomic<int64_t> range{0};  // thread << 8 | depth of the NVTX range that is the step; 0: no range is
 };
-OpenStep g_step;  // one loop steps at a time; a second one would only disturb its own picture
+OpenStep g_step;  // one loop marks steps at a time; a second one would only spoil its own steps
 
 void rangeBegin(const char* name) {
   if (RingWriter* r = ringOrNull()) pushRange(*r, r->name(name), 0);
@@ -34,7 +34,7 @@ void stepEnd() {
   r->write(encode(ring::StepRecord{.step = g_step.step.load(), .start = start, .end = end}));
 }
 void stepBegin(int64_t step) {
-  stepEnd();  // one that was left open ends where the next begins
+  stepEnd();  // a step that was left open ends where the next one begins
   RingWriter* r = ringOrNull();
   const uint64_t now = ring::nowNs();
   g_step.step = step;
@@ -140,7 +140,7 @@ void endRange(RingWriter& r, uint64_t id) {
                                 .end = ring::nowNs(),
                                 .domain = slot.domain,
                                 .thread = static_cast<uint32_t>(ring::threadId())};
-  // Ends once; 0 is what a range that was not recorded got.
+  // Ends a range once. A range that was not recorded has the handle 0.
   if (id == 0 || !slot.id.compare_exchange_strong(id, 0, std::memory_order_acq_rel) || !recording(r)) return;
   r.write(encode(range));
 }
@@ -167,7 +167,7 @@ uint64_t rangeStartA(const char* s) {
 void nvtxRangeEnd(uint64_t id) {
   if (RingWriter* r = nvtxRing()) endRange(*r, id);
 }
-/// A range with a name like a step's is one.
+/// A range whose name looks like a step's is a step.
 void pushNamed(RingWriter& r, const Name& id, const char* name) {
   const int64_t step = stepNumber(name);
   if (step >= 0) stepBegin(step);
@@ -235,7 +235,7 @@ TS_EXPORT const tracesmith_api* tracesmith_probe_api(void) {
   return ringOrNull() ? &kApi : nullptr;
 }
 
-/// Called by NVTX for the library NVTX_INJECTION64_PATH names; possibly several times. 1 = fine.
+/// Called by NVTX for the library NVTX_INJECTION64_PATH names; possibly several times. 1 means success.
 TS_EXPORT int InitializeInjectionNvtx2(const void* (*get_export_table)(uint32_t)) {
   if (!get_export_table) return 0;
   const auto* callbacks = static_cast<const NvtxCallbacks*>(get_export_table(1));

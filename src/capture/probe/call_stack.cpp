@@ -26,7 +26,7 @@ uint32_t callStack(RingWriter& r) {
   errno = saved;
   char text[kMostFrames * (kMostDigits + 1)];
   char* end = text;
-  for (int i = 1; i < count; ++i) {  // the first is here
+  for (int i = 1; i < count; ++i) {  // the first one is this function
     if (i > 1) *end++ = ' ';
     end = writeHex(end, reinterpret_cast<uintptr_t>(frames[i]));
   }

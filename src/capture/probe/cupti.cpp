@@ -21,21 +21,23 @@ namespace {
 using namespace cupti;
 
 constexpr long kPeriodMs = 100;
-constexpr uint64_t kFetchAfterNs = 2'000'000'000;  // kernels that were launched while recording may take so long to end
+constexpr uint64_t kFetchAfterNs = 2'000'000'000;  // how long kernels launched while recording may take to end
 
 CuptiSource g_source;
 Functions& g_cupti = g_source.functions;
 std::atomic<bool> g_running{false};
+bool g_clock_set = false;                           // CUPTI uses ours
 std::atomic<bool> g_aside{false};                   // another profiler has the activity API
-std::atomic<uint64_t> g_return_ns{0};               // when to take it back; 0: not while the other one is at work
-constexpr uint64_t kReturnAfterNs = 2'000'000'000;  // the other one may still fetch its last buffers
-// Guards the next three: our thread, and the thread of a profiler that begins. Taken before g_drain_mutex.
+std::atomic<uint64_t> g_return_ns{0};               // when to take it back; 0: not while the other profiler is active
+constexpr uint64_t kReturnAfterNs = 2'000'000'000;  // the other profiler may still fetch its last buffers
+// Guards the next three, which our thread and the thread of a starting profiler use. Taken before g_drain_mutex.
 pthread_mutex_t g_kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool g_enabled = false;
 uint64_t g_disabled_ns = 0;
 Mode g_enabled_mode = Mode::light;
-pthread_mutex_t g_drain_mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the GPU's lane: our thread and the exit handler
-// Held while CUPTI hands over buffers: at exit those our thread has fetched must have arrived.
+pthread_mutex_t g_drain_mutex =
+    PTHREAD_MUTEX_INITIALIZER;  // guards the GPU's lane, which our thread and the exit handler use
+// Held while CUPTI hands over buffers: at exit, the buffers that our thread fetched must have arrived.
 pthread_mutex_t g_flush_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_t g_thread;
 
@@ -66,7 +68,7 @@ bool setApis(bool on) {
   return true;
 }
 
-/// Kernels last when turned on and first when turned off: so close to the moment that is noted as can be.
+/// Kernels are turned on last and off first: as close as possible to the moment that is noted.
 void setKinds(Mode mode, bool on) {
   auto set = [&](uint32_t kind) { on ? g_cupti.ActivityEnable(kind) : g_cupti.ActivityDisable(kind); };
   if (!on) set(kConcurrentKernel);
@@ -76,7 +78,7 @@ void setKinds(Mode mode, bool on) {
   if (!wantsGraphNodes()) set(kGraphTrace);
   if ((mode == Mode::standard || mode == Mode::watch) && !setApis(on)) set(kRuntime);
   if (mode == Mode::full) {
-    set(kSynchronization);  // costs as much as all other kinds together: elsewhere the calls tell of waits
+    set(kSynchronization);  // costs as much as all other kinds together; in other modes the calls show the waits
     set(kRuntime);
     set(kDriver);
     set(kOverhead);
@@ -130,27 +132,27 @@ void drain(RingWriter& r) {
     freeBuffer(b);
   }
   size_t dropped = 0;
-  if (g_cupti.ActivityGetNumDroppedRecords && g_cupti.ActivityGetNumDroppedRecords(nullptr, 0, &dropped) == 0 &&
-      dropped > 0)
+  if (!g_aside.load() && g_cupti.ActivityGetNumDroppedRecords &&
+      g_cupti.ActivityGetNumDroppedRecords(nullptr, 0, &dropped) == 0 && dropped > 0)
     r.lose(ring::kCuptiDropped, dropped);
   pthread_mutex_unlock(&g_drain_mutex);
 }
 
 void flush(bool forced) { g_cupti.ActivityFlushAll(forced ? 1 : 0); }
 
-/// Once per process, and before any context where that can be: each further registration spoils records.
+/// Once per life of CUPTI, and before any context where that can be: each further registration spoils records.
 void setClock() {
-  static bool set = false;
-  if (set || !g_cupti.ActivityRegisterTimestampCallback) return;
-  set = true;
+  if (g_clock_set || !g_cupti.ActivityRegisterTimestampCallback) return;
+  g_clock_set = true;
   g_cupti.ActivityRegisterTimestampCallback(timestamp);
 }
 
 void comeBack(RingWriter& r) {
   g_return_ns = 0;
+  if (!g_clock_set && g_cupti.SetThreadIdType) g_cupti.SetThreadIdType(1);
   g_cupti.ActivityRegisterCallbacks(requestBuffer, completeBuffer);
-  setClock();    // if the other one was there before us
-  flush(false);  // the other's half-full buffer goes to the other, before our records can come into it
+  setClock();    // if the other profiler was there before us, or has ended CUPTI
+  flush(false);  // the other profiler gets its half-full buffer before our records can get into it
   g_aside = false;
   writeMark(r, "tracesmith: back");
 }
@@ -172,7 +174,7 @@ void* loop(void*) {
     follow(*r);
     const bool on = g_enabled;
     const uint64_t now = ring::nowNs();
-    const bool fetch = on || now - g_disabled_ns < kFetchAfterNs;  // afterwards there is nothing to come
+    const bool fetch = on || now - g_disabled_ns < kFetchAfterNs;  // after that, nothing more comes
     pthread_mutex_unlock(&g_kinds_mutex);
     // At once when it was turned off: what was recorded before is still in CUPTI.
     const bool ended = was_on && !on;
@@ -195,10 +197,10 @@ void* loop(void*) {
 void stepAside(BufferCompleted other) {
   RingWriter* r = ring::g_ring.load();
   pthread_mutex_lock(&g_kinds_mutex);
-  passOtherBuffersTo(other);
+  if (other) passOtherBuffersTo(other);
   g_return_ns = 0;
-  if (!g_aside.exchange(true) && r && g_running) {  // not running: it was there before us
-    // What was recorded so far is ours: turned off and fetched before the other's buffers are in place.
+  if (!g_aside.exchange(true) && r && g_running) {  // not running: the other profiler was there before us
+    // What was recorded so far is ours: turn it off and fetch it before the other profiler's buffers are in place.
     disable(*r);
     flush(true);
     r->lose(ring::kSteppedAside);
@@ -211,13 +213,21 @@ void otherIsDone() {
   if (g_aside.load()) g_return_ns = ring::nowNs() + kReturnAfterNs;
 }
 
+void cuptiEnds() {
+  stepAside(nullptr);
+  pthread_mutex_lock(&g_kinds_mutex);
+  g_clock_set = false;  // it forgets all it was told
+  pthread_mutex_unlock(&g_kinds_mutex);
+  otherIsDone();
+}
+
 void startCuda(RingWriter& r) {
   if (g_running.exchange(true)) return;
   void* library = openCupti();
   if (!library || !resolveCupti(library, g_cupti)) {
     r.header().cuda_state = 2;
-    note(r, library ? "libcupti lacks functions: GPU records are off"
-                    : "no libcupti found (set CUDA_HOME or TRACESMITH_CUPTI): GPU records are off");
+    note(r, library ? "libcupti lacks functions that the probe needs: the GPU is not recorded"
+                    : "libcupti was not found: the GPU is not recorded (set CUDA_HOME or TRACESMITH_CUPTI)");
     g_running = false;
     return;
   }
@@ -232,7 +242,7 @@ void startCuda(RingWriter& r) {
   }
   if (registered != 0) {
     r.header().cuda_state = 2;
-    note(r, "CUPTI refused (another profiler, or no permission): GPU records are off");
+    note(r, "CUPTI refused to start (another profiler, or no permission): the GPU is not recorded");
     g_running = false;
     return;
   }
@@ -244,9 +254,9 @@ void startCuda(RingWriter& r) {
   pthread_mutex_unlock(&g_kinds_mutex);
   sigset_t all, old;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);  // the job's signals go to the job's threads
+  pthread_sigmask(SIG_SETMASK, &all, &old);  // signals are for the job's threads
   if (pthread_create(&g_thread, nullptr, loop, nullptr) != 0) {
-    note(r, "no thread for the probe: GPU records are off");
+    note(r, "cannot start the probe's thread: the GPU is not recorded");
     r.header().cuda_state = 2;
     disable(r);
     g_running = false;
@@ -256,7 +266,7 @@ void startCuda(RingWriter& r) {
 
 void stopCuda(RingWriter& r) {
   if (!g_running.exchange(false)) return;
-  // Our thread may be in the middle of it, with the first buffers in its hands. It is not worth the job's exit.
+  // Our thread may be in the middle of starting CUPTI. Do not delay the job's exit for that.
   timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += 2;

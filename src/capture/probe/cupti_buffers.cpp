@@ -9,13 +9,13 @@ namespace tracesmith::probe {
 namespace {
 
 // CUPTI hands a buffer over when all its kernels have ended. A job that launches ahead always has some in the newest
-// one, so the size of a buffer is how late a live view is: large ones show a busy GPU as standing still.
-// Below 128 KB launches pay for it (docs/measurements.md). TRACESMITH_CUPTI_BUFFER_KB can change it.
+// one, so a live view lags by the size of a buffer: with large ones a busy GPU seems to stand still.
+// Below 128 KB launches get slower (docs/measurements.md). TRACESMITH_CUPTI_BUFFER_KB can change it.
 constexpr size_t kBufferBytes = 128u << 10;  // about 600 kernels
-constexpr size_t kChunkBytes = 1u << 20;     // buffers are made by the chunk
+constexpr size_t kChunkBytes = 1u << 20;     // buffers are allocated in chunks
 constexpr int kReadyChunks = 16;             // touched before the job needs them
-constexpr int kMaxChunks = 512;              // TRACESMITH_CUPTI_MB can make it less
-constexpr uint32_t kNullBufferSince = 27;    // CUDA 12.9: before, CUPTI crashes when it is given no buffer
+constexpr int kMaxChunks = 512;              // TRACESMITH_CUPTI_MB can lower it
+constexpr uint32_t kNullBufferSince = 27;    // CUDA 12.9; older versions crash when they get no buffer
 
 /// Lock-free stack. take() empties it whole, so the ABA problem does not arise.
 class Stack {
@@ -34,7 +34,7 @@ class Stack {
 size_t g_buffer_bytes = kBufferBytes;
 std::atomic<int> g_chunks{0};
 int g_max_chunks = kMaxChunks;
-std::atomic<uint8_t*> g_chunk[kMaxChunks];  // never unmapped: a pointer that is in none is somebody else's
+std::atomic<uint8_t*> g_chunk[kMaxChunks];  // never unmapped: a pointer outside all of them is not ours
 
 uint32_t buffersPerChunk() { return static_cast<uint32_t>(kChunkBytes / (sizeof(Buffer) + g_buffer_bytes)); }
 Buffer* bufferAt(uint32_t index) {
@@ -70,9 +70,9 @@ FreeBuffers g_free;
 Stack g_full;
 std::atomic<cupti::BufferCompleted> g_other_completed{nullptr};
 uint32_t g_version = 0;
-uint8_t g_discard[64 * 1024];  // where an old CUPTI writes when there is nothing else to give it
+uint8_t g_discard[64 * 1024];  // where an old CUPTI writes when no buffer is left
 
-/// A chunk of buffers: one for the caller, the others are free.
+/// Allocates a chunk of buffers: one is for the caller, the others are free.
 Buffer* newBuffers() {
   const int n = g_chunks.fetch_add(1);
   if (n >= g_max_chunks) {

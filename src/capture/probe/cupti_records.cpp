@@ -10,7 +10,7 @@ using namespace cupti;
 using ring::Record;
 using ring::RingWriter;
 
-/// Ids of strings that come again and again, so that they are not built and hashed each time. Only our thread uses it.
+/// Ids of strings that repeat, so that they are not built and hashed each time. Only our thread uses it.
 template <size_t kSize>
 struct Cache {
   struct Entry {
@@ -45,7 +45,7 @@ uint32_t apiName(RingWriter& r, const Functions& cupti, uint32_t domain, uint32_
     const char* name = nullptr;
     if (!cupti.GetCallbackName || cupti.GetCallbackName(domain, cbid, &name) != 0 || !name)
       name = domain == 1 ? "driver call" : "runtime call";
-    // "cudaLaunchKernel_v7000", "…_ptsz_v7000" and "__cudaLaunchKernel_v13000" are cudaLaunchKernel to people.
+    // "cudaLaunchKernel_v7000", "…_ptsz_v7000" and "__cudaLaunchKernel_v13000" are shown as cudaLaunchKernel.
     while (*name == '_') ++name;
     size_t n = strlen(name);
     for (const char* cut = name; (cut = strstr(cut, "_")) != nullptr; ++cut)
@@ -65,7 +65,7 @@ bool contains(const CallRange (&ranges)[kCount], uint32_t cbid) {
   return false;
 }
 
-/// What a call waits for, in the words of a synchronisation record; nullptr: it is not a wait.
+/// What a call waits for, as synchronisation records name it; nullptr: it does not wait.
 const char* waitOf(const ApiRecord& a) {
   const bool driver = a.kind == kDriver;
   if (!(driver ? contains(kWaitDriver, a.cbid) : contains(kWaitRuntime, a.cbid))) return nullptr;
@@ -94,9 +94,9 @@ uint32_t copyName(RingWriter& r, uint8_t copy, uint8_t from, uint8_t to) {
   return entry.id;
 }
 
-/// Whether the times can be true: both there, in order, not before this process could record and not in the future.
+/// Whether the times are plausible: both present, in order, not before this process could record and not in the future.
 bool goodTimes(const RingWriter& r, uint64_t start, uint64_t end) {
-  constexpr uint64_t kTolerance = 1'000'000'000;  // GPU stamps may be a little off ours
+  constexpr uint64_t kTolerance = 1'000'000'000;  // GPU timestamps may differ slightly from our clock
   static uint64_t now = 0;
   if (end > now) now = ring::nowNs() + kTolerance;
   return start != 0 && end >= start && end <= now && start + kTolerance >= r.header().start_ns;

@@ -12,7 +12,7 @@ namespace tracesmith::probe {
 struct CuptiSource {
   cupti::Functions functions;
   uint32_t version = 0;                     // of cuptiGetVersion: decides how long records are
-  std::atomic<bool> waits_are_calls{true};  // no records of synchronisation come: the calls that wait stand for them
+  std::atomic<bool> waits_are_calls{true};  // there are no synchronisation records: the calls that wait stand for them
   int64_t to_raw_ns = 0;  // what to add to their times; CUPTI before 11.6 knows only the system's clock
 };
 

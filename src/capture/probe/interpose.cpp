@@ -1,5 +1,6 @@
-// When preloaded, these stand before CUPTI's own functions for everybody else in the process: torch.profiler's calls
-// pass through here. It takes the activity API for itself; we step aside and come back when it lets go.
+// When preloaded, these functions replace CUPTI's own for the rest of the process: torch.profiler's calls
+// pass through here. It takes the activity API for itself; we step aside and come back when it lets go, also when it
+// ends CUPTI as a whole.
 #include <dlfcn.h>
 
 #include "capture/probe/cupti_library.hpp"
@@ -8,13 +9,14 @@
 namespace tracesmith::probe {
 void stepAside(cupti::BufferCompleted other);
 void otherIsDone();
+void cuptiEnds();
 }  // namespace tracesmith::probe
 
 using namespace tracesmith;
 
 namespace {
 
-/// CUPTI's own function. Python loads libcupti out of everybody's sight (RTLD_LOCAL), where RTLD_NEXT does not find it.
+/// CUPTI's own function. Python loads libcupti with RTLD_LOCAL, where RTLD_NEXT does not find it.
 template <typename F>
 F real(const char* name) {
   void* library = probe::loadedCupti();
@@ -37,7 +39,14 @@ TS_EXPORT int cuptiActivityDisable(uint32_t kind) {
   static auto function = real<decltype(&cuptiActivityDisable)>("cuptiActivityDisable");
   if (!function) return kNotInitialized;
   int result = function(kind);
-  // It turned its kernels off: it is done, but for fetching its last buffers.
+  // It turned kernel records off: it is done, except for fetching its last buffers.
   if (kind == cupti::kConcurrentKernel) probe::otherIsDone();
   return result;
+}
+
+TS_EXPORT int cuptiFinalize() {
+  static auto function = real<decltype(&cuptiFinalize)>("cuptiFinalize");
+  if (!function) return kNotInitialized;
+  probe::cuptiEnds();
+  return function();
 }

@@ -41,15 +41,15 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
   *context = nullptr;
   RingWriter* r = startRing();
   if (!r) {
-    *mask = 0;  // never fail: 2.28 would go on calling with half a state
+    *mask = 0;  // never fail: 2.28 would go on calling with an incomplete state
     return 0;
   }
   readRank(*r);
-  *mask = eventMask();  // one word for all communicators of the process: never less than the others need
+  *mask = eventMask();  // one word for all communicators of the process: never clear what others need
   Comm* comm = takeComm();
   if (!comm) {
     *context = &g_any_comm;
-    note(*r, "more than 512 communicators at once: operations of the later ones have no communicator");
+    note(*r, "more than 512 communicators at once: operations of the later ones are recorded without a communicator");
     return 0;
   }
   comm->hash = hash;
@@ -57,7 +57,7 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
   comm->ranks = ranks;
   startNumbers(*comm);
   *context = comm;
-  if (hash == 0) return 0;  // v1–v3 tell with each operation
+  if (hash == 0) return 0;  // v1–v3 report it with each operation
   r->write(encode(ring::CommRecord{
       .hash = hash, .name = r->intern(name), .start = ring::nowNs(), .rank = rank, .ranks = ranks, .nodes = nodes}));
   return 0;
@@ -94,9 +94,9 @@ const char* functionV1(uint8_t function) {
 }
 uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
 
-/// The number of a collective is taken when the program calls it. NCCL tells of the collective itself only later, and
-/// not on all ranks in the same order: of one in a CUDA graph here when it is captured, there with each replay. NCCL
-/// before 2.28 does not tell of the call.
+/// The number of a collective is taken when the program calls it. NCCL reports the collective itself only later, and
+/// not in the same order on all ranks: one in a CUDA graph is reported at its capture or at each replay. NCCL before
+/// 2.28 does not report the call.
 Call calledAs(Comm& comm, const Descriptor& d) {
   Call call = callOf(fromHandle(d.parent));
   if (call.kind != kCallHandle || (!call.captured && call.number == Call::kNoNumber)) call.number = nextNumber(comm);
@@ -237,7 +237,7 @@ void writeGroup(RingWriter& r, const Call& group, bool ended) {
 }
 uint64_t groupOf(const Call& c) { return c.kind == kCallHandle || c.number == Call::kNoNumber ? 0 : c.number; }
 
-/// NCCL tells of a group with its first call, and at which depth: 1 if it made the group itself, for a single call.
+/// NCCL reports a group with its first call. Depth 1 means that NCCL made the group itself, for a single call.
 Call beginGroup(RingWriter& r, bool captured, int depth) {
   const Call group = {.kind = depth > 1 ? kOwnGroupHandle : kGroupHandle,
                       .captured = captured,
@@ -254,7 +254,7 @@ int startEvent(void* context, void** handle, void* descriptor) {
   auto& comm = *static_cast<Comm*>(context);
   const auto& d = *static_cast<const Descriptor*>(descriptor);
   const uint64_t type = kVersion >= 5 ? d.type : d.type & 0xff;
-  if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children come only if it is not NULL
+  if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children are reported only if it is not NULL
   if (kVersion >= 5 && type == kGroupApi)
     *handle = asHandle(handleOf(beginGroup(*r, d.group_api.graph_captured, d.group_api.depth)));
   if (kVersion >= 5 && type == kP2pApi)
@@ -262,11 +262,11 @@ int startEvent(void* context, void** handle, void* descriptor) {
   if (kVersion >= 5 && type == kCollApi)
     *handle = asHandle(handleOf(d.coll_api.graph_captured ? captured(*r, comm, d, false)
                                                           : Call{.number = nextNumber(comm), .stack = callStack(*r)}));
-  if (type == kColl || type == kP2p) {  // counted whether anybody records or not
+  if (type == kColl || type == kP2p) {  // counted even while nobody records
     Operation o = type == kColl ? collective<kVersion>(comm, d) : p2p<kVersion>(comm, d);
     const bool wanted = !o.record.captured || recordsCaptured(comm, o.record, o.function, callOf(fromHandle(d.parent)));
     if (!wanted || !recording(*r)) return 0;
-    if (kVersion < 5) o.record.stack = callStack(*r);  // the call that launches it: NCCL tells of no other
+    if (kVersion < 5) o.record.stack = callStack(*r);  // the call that launches it: NCCL reports no other
     write(*r, o);
     *handle = asHandle(kPlain);
     return 0;

@@ -32,7 +32,7 @@ enum ProxyStepState : int {
   kRecvGpuWait = 12,
   kSendPeerWait = 20,  // since v4
 };
-/// What comes with it, since v4; NCCL before told nothing.
+/// What comes with it, since v4; older versions report nothing.
 struct ProxyStepArgs {
   size_t bytes;
 };
@@ -134,7 +134,7 @@ static_assert(offsetof(Descriptor, coll_api.stream) == 56 && offsetof(Descriptor
               offsetof(Descriptor, group_api.graph_captured) == 24 && offsetof(Descriptor, ce_coll.root) == 64 &&
               offsetof(Descriptor, ce_coll.batch_size) == 92 && offsetof(Descriptor, ce_coll.stream) == 104);
 
-/// A collective of v7 as a whole. What it has more is not recorded; the rest lies where it did.
+/// A collective of v7 as a whole. The members that v4 lacks are not recorded; the others are where they were.
 struct CollV7 {
   CollV4 coll;
   void* parent_group;

@@ -9,7 +9,7 @@ namespace tracesmith::probe {
 namespace {
 
 constexpr int kMaxComms = 512;
-constexpr int kUnknownRanks = 8192;  // v1–v3 do not tell how many there are; pages nobody counts in are never there
+constexpr int kUnknownRanks = 8192;  // v1–v3 do not report it; pages that are never touched take no memory
 Comm g_comms[kMaxComms];
 
 }  // namespace
@@ -34,7 +34,7 @@ void startNumbers(Comm& comm) {
     return;
   }
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  comm.peers = p == MAP_FAILED ? 0 : peers;  // else they have no numbers
+  comm.peers = p == MAP_FAILED ? 0 : peers;  // if it failed, they have no numbers
   if (p != MAP_FAILED) comm.numbers = static_cast<std::atomic<uint32_t>*>(p);
 }
 

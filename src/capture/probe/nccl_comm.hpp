@@ -7,18 +7,18 @@
 
 namespace tracesmith::probe {
 
-/// One communicator of this process. Never freed: callbacks may come late. One that was finalized is used again when
-/// there is no other left.
+/// One communicator of this process. Never freed: callbacks may come late. One that was finalized is reused when
+/// no other is left.
 struct Comm {
   enum State : int { kFree, kUsed, kFinal };
   std::atomic<int> state;
   uint64_t hash;
   int rank, ranks;
-  std::atomic<uint32_t>* numbers;  // of sends and receives, by peer: NCCL gives none
+  std::atomic<uint32_t>* numbers;  // of sends and receives, by peer: NCCL has no numbers for them
   int peers;
   std::atomic<uint64_t> collectives;  // called so far; NCCL's own numbers count each function by itself
 };
-extern Comm g_any_comm;  // stands for those that found no place: their operations are kept, who they belong to is not
+extern Comm g_any_comm;  // stands for those that found no slot: their operations are recorded without a communicator
 
 /// nullptr if there is none left.
 Comm* takeComm();

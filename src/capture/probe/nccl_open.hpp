@@ -1,6 +1,6 @@
-// Things of NCCL that have begun and not ended, by handle.
-// Handles are numbers: what it is, its slot, and a count that tells it from those that had the slot before. NCCL only
-// hands them back, sometimes long after.
+// Events of NCCL that have begun and not ended, by handle.
+// A handle is a number: the kind, the slot, and a count that distinguishes it from earlier users of the slot. NCCL only
+// hands handles back, sometimes much later.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@ inline uint64_t handleOf(const Call& c) {
   return stack << (kKindBits + 1 + Call::kNumberBits) | (c.number & Call::kNoNumber) << (kKindBits + 1) |
          static_cast<uint64_t>(c.captured) << kKindBits | c.kind;
 }
-/// What a handle says; nothing where it is of something else.
+/// What the handle of a call or group says; empty for other handles.
 inline Call callOf(uint64_t handle) {
   if (kindOf(handle) < kCallHandle) return {};
   return {kindOf(handle), (handle >> kKindBits & 1) != 0, handle >> (kKindBits + 1) & Call::kNoNumber,
@@ -72,7 +72,7 @@ class Open {
     }
     return 0;
   }
-  /// Calls change(value) if it has not ended. NCCL's proxy thread alone does with what is its own.
+  /// Calls change(value) if it has not ended. Only NCCL's proxy thread does so, with its own events.
   template <typename Change>
   bool change(uint64_t handle, Change change) {
     Slot& slot = slotOf(handle);
@@ -82,7 +82,7 @@ class Open {
     slot.handle.store(handle, std::memory_order_release);
     return true;
   }
-  /// False if it ended already, or never was.
+  /// False if it has already ended, or never began.
   bool end(uint64_t handle, T& value) {
     Slot& slot = slotOf(handle);
     if (!slot.handle.compare_exchange_strong(handle, kBusy, std::memory_order_acquire)) return false;

@@ -29,7 +29,7 @@ Wait waitOf(int state) {
 /// the peer's credit if one of them does, else as time waiting for the GPU.
 struct ProxyOperation {
   ring::ProxyRecord record;
-  uint64_t moved = 0;              // bytes, as far as its steps told
+  uint64_t moved = 0;              // bytes, as far as its steps reported them
   uint64_t since = 0;              // when what it waits for last changed
   uint8_t state[kMostSteps] = {};  // of its steps, as NCCL numbers them
   uint8_t waiting[kWaits] = {};    // how many steps wait for each
@@ -84,8 +84,8 @@ void setProxyStep(uint64_t step, int state, const size_t* bytes) {
   g_operations.change(operationOf(step), [&](ProxyOperation& o) {
     ring::ProxyRecord& r = o.record;
     if (r.gpu_wait == ring::kUnknown) r.gpu_wait = r.net_wait = 0;        // the first: from now on they are measured
-    if (wait == kPeer && r.peer_wait == ring::kUnknown) r.peer_wait = 0;  // not of a receive, nor before NCCL 2.27
-    // The size is known when it is on the network or has come. NCCL tells a state again while it tries again.
+    if (wait == kPeer && r.peer_wait == ring::kUnknown) r.peer_wait = 0;  // not for receives, nor before NCCL 2.27
+    // The size is known when it is on the network or has come. NCCL repeats a state while it retries.
     const bool transfer = state == nccl::kSendWait || state == nccl::kRecvFlushWait;
     if (transfer && bytes && o.state[stepOf(step)] != state) o.moved += *bytes;
     o.setStep(stepOf(step), state);

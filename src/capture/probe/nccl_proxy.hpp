@@ -1,4 +1,4 @@
-// What NCCL's proxy thread sends and receives for the operations, and what it waits for meanwhile. All calls for one
+// What NCCL's proxy thread sends and receives for the operations, and what it waits for. All calls for one
 // proxy operation come from one thread, which does the network's work: they take no lock and allocate nothing.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace tracesmith::probe {
 uint64_t beginProxyOp(uint64_t comm, const nccl::ProxyOp& op);
 /// Handle of one of its steps; 0 if there is no such operation.
 uint64_t beginProxyStep(uint64_t op, int step);
-/// The state of a step from now on: what it waits for. `bytes`: of the step, where NCCL tells.
+/// The state of a step from now on: what it waits for. `bytes`: of the step, where NCCL reports them.
 void setProxyStep(uint64_t step, int state, const size_t* bytes);
 void endProxyStep(uint64_t step);
 /// Writes the record.

@@ -16,9 +16,10 @@
 namespace tracesmith::probe {
 namespace {
 
-pthread_mutex_t g_start_mutex = PTHREAD_MUTEX_INITIALIZER;  // guards the making of the ring; never taken on a hot path
-std::atomic<bool> g_failed{false};                          // could not be made: do not try again
-std::atomic<bool> g_forked{false};                          // child of a fork: stays out until it starts CUDA or NCCL
+pthread_mutex_t g_start_mutex =
+    PTHREAD_MUTEX_INITIALIZER;      // guards the creation of the ring; never taken on a hot path
+std::atomic<bool> g_failed{false};  // creation failed: do not try again
+std::atomic<bool> g_forked{false};  // child of a fork: stays out until it starts CUDA or NCCL
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 
 constexpr uint32_t kLeastRecords = 1u << 14;  // 1 MB
@@ -68,13 +69,13 @@ void registerHandlers() {
   });
 }
 
-/// The job's own shared memory (NCCL's, a data loader's) needs the file system too: the ring takes a quarter of what is
-/// free at most. Docker gives 64 MB to begin with. Returns whether it was made smaller.
+/// The job's own shared memory (NCCL's, a data loader's) needs the file system too: the ring takes at most a quarter
+/// of what is free. Docker gives 64 MB by default. Returns whether it was made smaller.
 bool fitRoom(const char* folder, ring::RingOptions& options) {
   struct statvfs fs;
   if (statvfs(folder, &fs) != 0 || fs.f_frsize == 0) return false;
   uint64_t room = static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize / 4;
-  if (const char* mb = getenv("TRACESMITH_RING_ROOM_MB"); mb && atoi(mb) > 0)  // as if so much were free
+  if (const char* mb = getenv("TRACESMITH_RING_ROOM_MB"); mb && atoi(mb) > 0)  // as if this much were free
     room = (static_cast<uint64_t>(atoi(mb)) << 20) / 4;
   const uint64_t asked = options.lane0_records;
   auto bytes = [&] { return options.lane0_records * sizeof(Record) + options.strings_bytes; };
@@ -110,7 +111,7 @@ RingWriter* make() {
     r = RingWriter::create(path, options);
   }
   if (!r) {
-    // An empty file, for there may be no room: its name says who could not record and why.
+    // Leave an empty file, because there may be no room: its name says who could not record and why.
     snprintf(path, sizeof path, "%s/%d.%d.failed", folder, getpid(), errno);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0) close(fd);
@@ -132,7 +133,7 @@ RingWriter* make() {
   readWindow(*r);
   const char* paused = getenv("TRACESMITH_PAUSED");
   h.recording = paused && *paused == '1' ? 0 : 1;
-  // Somebody waits for this ring: from the first record on, nothing may be overwritten unread.
+  // A reader waits for this ring: nothing may be overwritten unread, from the first record on.
   const char* reader = getenv("TRACESMITH_READER");
   h.reader = reader && atoi(reader) > 0 ? static_cast<uint32_t>(atoi(reader)) : 0;
   readRank(*r);
@@ -194,14 +195,14 @@ void note(RingWriter& r, const char* text) {
   if (envOn("TRACESMITH_DEBUG")) fprintf(stderr, "tracesmith probe: %s\n", text);
 }
 
-// One stack a lane, which is one a thread: static TLS is too scarce for it, dynamic TLS would allocate. Lane 0: too
-// many threads.
+// One stack for each lane, that is, for each thread: static TLS is too scarce, and dynamic TLS would allocate. Lane 0
+// means too many threads.
 static RangeStack* stackOfThread(RingWriter& r) {
   static RangeStack stacks[ring::kMaxLanes];
   const uint32_t lane = r.lane();
   if (lane == 0) return nullptr;
   RangeStack& s = stacks[lane];
-  if (s.tid != ring::threadId()) s = {0, ring::threadId(), {}};  // the lane was another thread's
+  if (s.tid != ring::threadId()) s = {0, ring::threadId(), {}};  // the lane belonged to another thread
   return &s;
 }
 
@@ -236,13 +237,13 @@ int popRange(RingWriter& r, uint32_t domain) {
 using namespace tracesmith;
 using namespace tracesmith::probe;
 
-/// libcuda loads the library CUDA_INJECTION64_PATH names inside cuInit and calls this. 1 = fine.
+/// libcuda loads the library CUDA_INJECTION64_PATH names inside cuInit and calls this. 1 means success.
 TS_EXPORT int InitializeInjection(void) {
   if (RingWriter* r = startRing()) {
     readRank(*r);
     startCuda(*r);
   }
-  // Another tool was there before us: it gets its turn.
+  // Another tool was set before us: call it too.
   if (const char* other = getenv("TRACESMITH_NEXT_CUDA_INJECTION"); other && *other) {
     if (void* library = dlopen(other, RTLD_NOW | RTLD_LOCAL))
       if (void* entry = dlsym(library, "InitializeInjection")) reinterpret_cast<int (*)()>(entry)();

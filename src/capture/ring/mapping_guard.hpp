@@ -1,6 +1,6 @@
-// Survives rings that are cut short under their reader. A ring is a mapped file of somebody else's: who truncates it
-// makes the kernel send SIGBUS to whoever reads what is gone, and an agent reads the rings of all users. With the guard
-// on, empty memory takes the place of such a ring, and its reader is told. Reading costs nothing more.
+// Survives rings that are truncated while they are read. A ring is a mapped file of another user: when it is truncated,
+// the kernel sends SIGBUS to whoever reads the missing part, and an agent reads the rings of all users. With the guard
+// on, empty memory replaces such a ring, and its reader is told. Reading does not become slower.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace tracesmith::ring {
 
-/// From now on this process survives it. Faults elsewhere go to the handler that was there before. For programs that
+/// From now on this process survives it. Other faults go to the handler that was installed before. For programs that
 /// read rings of others; never called inside a job.
 void surviveCutRings();
 

@@ -17,7 +17,7 @@
 
 namespace tracesmith::ring {
 
-constexpr uint64_t kGiveBack = 1024;  // records after which the writer gets their room back
+constexpr uint64_t kGiveBack = 1024;  // after so many records their room is given back to the writer
 
 Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
   int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -38,14 +38,14 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
   reader->guard_ = std::make_unique<GuardedMapping>(base, bytes);
   reader->header_ = static_cast<RingHeader*>(base);
   const RingHeader& h = *reader->header_;
-  if (h.magic != kMagic) return Status::corrupt(path + " is not a ring (or not yet)");
+  if (h.magic != kMagic) return Status::corrupt(path + " is not a ring, or is not complete yet");
   std::atomic_thread_fence(std::memory_order_acquire);
   if (h.version != kVersion || h.record_bytes != sizeof(Record))
     return Status::unsupported(path + " was made by another version of the probe");
   if (h.file_bytes != bytes || h.lanes == 0 || h.lanes > kMaxLanes || h.lanes_offset % alignof(LaneHeader) != 0 ||
       h.lanes_offset > bytes || h.lanes > (bytes - h.lanes_offset) / sizeof(LaneHeader) || h.strings_offset > bytes ||
       h.strings_bytes > bytes - h.strings_offset)
-    return Status::corrupt(path + " has an impossible header");
+    return Status::corrupt(path + " has an invalid header");
   reader->lane_count_ = h.lanes;
   reader->strings_offset_ = h.strings_offset;
   reader->strings_bytes_ = h.strings_bytes;
@@ -54,7 +54,7 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
     const LaneHeader& lane = reader->lanes_[i];
     if (!std::has_single_bit(lane.records) || lane.offset % 64 != 0 || lane.offset > bytes ||
         lane.records > (bytes - lane.offset) / sizeof(Record))
-      return Status::corrupt(path + " has an impossible lane");
+      return Status::corrupt(path + " has an invalid lane");
     reader->shapes_.push_back({lane.offset, lane.records});
   }
   return reader;
@@ -67,8 +67,8 @@ RingReader::~RingReader() {
 }
 
 void RingReader::attach() {
-  // What lies there is the past: a reader that attaches starts with what is still whole. A writer that has not seen the
-  // reader yet goes on overwriting for a moment, hence the distance from the oldest record.
+  // A reader that attaches starts with the records that are still whole. A writer that has not seen the reader yet goes
+  // on overwriting for a moment, hence the distance from the oldest record.
   auto skipOverwritten = [&] {
     for (uint32_t i = 0; i < lane_count_; ++i) {
       const uint64_t head = lanes_[i].head.load(std::memory_order_acquire), capacity = shapes_[i].records;
@@ -77,7 +77,7 @@ void RingReader::attach() {
         lanes_[i].tail.store(first, std::memory_order_release);
     }
   };
-  // A reader that went without detaching has left nothing to be overwritten.
+  // If the last reader went away without detaching, nothing was overwritten.
   const bool had_reader = header_->reader.load() != 0;
   if (!had_reader) skipOverwritten();
   header_->reader.store(static_cast<uint32_t>(::getpid()));
@@ -190,7 +190,7 @@ size_t RingReader::follow(Cursors& cursors, const std::function<bool(const Recor
       if (!want || want(record)) copy.emplace_back(r, record);
     }
     std::atomic_thread_fence(std::memory_order_acquire);
-    // Records the writer reached while they were copied may be torn: one more than it has finished.
+    // Records that the writer reached while they were copied may be torn, including the one it is writing.
     const uint64_t after = lane.head.load(std::memory_order_acquire) + 1;
     const uint64_t safe = std::min(head, std::max(first, after > capacity ? after - capacity : 0));
     cursors.missed += safe > next ? safe - next : 0;
@@ -247,7 +247,7 @@ Result<std::string> ringFolder() {
   struct stat st;
   if (::lstat(folder.c_str(), &st) != 0) return errnoStatus("stat", folder);
   if (!S_ISDIR(st.st_mode) || st.st_uid != ::getuid() || (st.st_mode & 077))
-    return Status::invalid(folder + " must be a folder of yours that nobody else may enter (chmod 700)");
+    return Status::invalid(folder + " must be a folder that belongs to you and that nobody else can enter (chmod 700)");
   return folder;
 }
 

@@ -20,7 +20,7 @@ struct ThreadState {
   RingWriter* ring;
   LaneHeader* lane;
   int32_t tid;
-  uint32_t refused;  // asked for a lane in vain
+  uint32_t refused;  // no lane was left for it
 };
 __attribute__((tls_model("initial-exec"))) thread_local ThreadState t_state;
 constexpr uint32_t kAskAgain = 256;  // records lost before a thread without a lane looks for one again
@@ -29,7 +29,7 @@ std::atomic<bool> g_has_key{false};
 pthread_once_t g_exit_once = PTHREAD_ONCE_INIT;
 
 void releaseLane(void* lane) {
-  t_state = {};  // a destructor after this one may still write: it takes a lane anew
+  t_state = {};  // a later destructor may still write: it takes a new lane
   static_cast<LaneHeader*>(lane)->taken.store(0, std::memory_order_release);
 }
 
@@ -72,7 +72,7 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o, void* mem
       (o.lane0_records + static_cast<uint64_t>(o.lanes - 1) * o.lane_records) * sizeof(Record);
   const uint64_t strings_offset = records_offset + records_bytes;
   const uint64_t bytes = strings_offset + o.strings_bytes;
-  // Beyond the limit for files the kernel would send a signal that ends the process.
+  // Beyond the file size limit, the kernel would send a signal that ends the process.
   if (rlimit limit; getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) {
     errno = EFBIG;
     return nullptr;
@@ -134,7 +134,7 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o, void* mem
   h.rank = h.world_size = h.local_rank = -1;
   h.lanes_used = 1;
   std::atomic_thread_fence(std::memory_order_release);
-  h.magic = kMagic;  // last: whoever sees it sees the rest
+  h.magic = kMagic;  // last: whoever sees it also sees the rest
   return ring;
 }
 
@@ -169,12 +169,13 @@ LaneHeader* RingWriter::takeLane(int64_t tid) {
     if (lane.taken.load(std::memory_order_relaxed) ||
         !lane.taken.compare_exchange_strong(free, 1, std::memory_order_acquire))
       continue;
-    if (full(lane)) {  // the line that says whose it is now would be lost, and the next records be the last owner's
+    if (full(lane)) {  // the record that names the new owner would be lost, and the next records would seem to be the
+                       // last owner's
       lane.taken.store(0);
       continue;
     }
     if (lane.head.load(std::memory_order_relaxed) == 0 &&
-        !makeRoom(lane)) {  // there will be none for another lane either
+        !makeRoom(lane)) {  // there will be none for other lanes either
       lane.taken.store(0);
       break;
     }
@@ -208,7 +209,7 @@ Name RingWriter::name(const char* s) {
   char text[256];
   const size_t length = strlen(s);
   bool numbers = false, marks = false;
-  for (size_t i = 0; i < length; ++i) {  // most names have none: looked for many bytes at once
+  for (size_t i = 0; i < length; ++i) {  // most names have none: look at many bytes at once
     numbers |= isDigit(s[i]);
     marks |= s[i] == kNumber;
   }
@@ -222,7 +223,7 @@ Name RingWriter::name(const char* s) {
     while (run < last && !isDigit(*run)) ++run;
     const char* end = run;
     while (end < last && isDigit(*end)) ++end;
-    // Written again it must look the same.
+    // It must look the same when it is written out again.
     const bool plain = end > run && end - run <= 9 && (*run != '0' || end - run == 1) && count < kMostNumbers;
     const auto kept = static_cast<size_t>((plain ? run : end) - p);
     memcpy(text + n, p, kept);

@@ -326,8 +326,8 @@ Status addFault(Faults& faults, const std::string& text) {
     faults = Faults::none();
   } else if (!has_first || wrong) {
     return Status::invalid(
-        "'" + text +
-        "' is no fault: give slow-gpu=RANK[:FACTOR], other-gpu=RANK[:FACTOR], heavy-stage=STAGE[:FACTOR], "
+        "unknown fault '" + text +
+        "': use slow-gpu=RANK[:FACTOR], other-gpu=RANK[:FACTOR], heavy-stage=STAGE[:FACTOR], "
         "slow-link=NODE[:FACTOR], late=RANK[:MS], jitter=PERCENT, hang=RANK[:STEP], checkpoint=STEPS[:MS], from=STEP "
         "or none");
   } else if (name == "slow-gpu") {

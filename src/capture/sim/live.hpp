@@ -25,7 +25,7 @@ struct LiveConfig {
   double step_ms = 50;           ///< what a step takes
   bool wait_for_reader = false;  ///< begin when every ring has a reader: before, it would overwrite itself
   double host_lag_ms = 0;        ///< the host's records come this much later than the GPU's, as from a lane read later
-  double speed = 1;              ///< simulated seconds a second; 0: as fast as the reader of the rings allows
+  double speed = 1;              ///< simulated seconds per second; 0: as fast as the reader of the rings allows
   uint64_t steps = 0;            ///< 0: until stopped
   uint64_t start_ns = 0;         ///< raw clock at which the job began; 0: now
   std::string folder;            ///< for the rings; empty: the user's

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cluster/wire/trace_events.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 
 namespace tracesmith::cluster {
 
@@ -21,7 +21,7 @@ constexpr size_t kMostSubscribers = 64;
 struct EventStream::Source {
   std::string path;
   std::unique_ptr<Reader> reader;
-  sync::ClockTable clock;
+  trace::ClockTable clock;
 };
 
 Subscription::Subscription(const EventFilter& filter, std::function<void()> ready)
@@ -158,7 +158,7 @@ void EventStream::deliver(const Piece& piece, const std::vector<std::shared_ptr<
     } else {
       TS_TRY(source->reader->refresh());
     }
-    Result<sync::Clocks> clocks = sync::readClocks(*source->reader);
+    Result<trace::Clocks> clocks = trace::readClocks(*source->reader);
     if (!clocks) return clocks.status();
     source->clock = std::move((*clocks)[piece.node]);
     return {};

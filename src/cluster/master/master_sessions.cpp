@@ -65,7 +65,7 @@ SessionInfo Master::describe(const SessionRecord& s) {
   SessionInfo info;
   static_cast<SessionCore&>(info) = s;
   const bool ended = s.end_ns != 0 && s.end_ns < referenceNow();
-  bool complete = true, unhealthy = false;
+  bool all = true, unhealthy = false;
   for (const std::string& name : s.nodes) {
     SessionNode node;
     node.node = name;
@@ -76,13 +76,14 @@ SessionInfo Master::describe(const SessionRecord& s) {
       auto it = nodes_.find(name);
       node.healthy = it != nodes_.end() && healthy(it->second);
     }
-    complete &= node.complete;
+    all &= node.complete;
     unhealthy |= !node.complete && !node.healthy;
     for (const SegmentInfo& segment : store_->segments(name))
       if (touches(s, segment)) info.bytes += segment.size;
     info.nodes.push_back(std::move(node));
   }
-  info.state = !ended ? "recording" : complete ? "complete" : unhealthy ? "incomplete" : "collecting";
+  using enum model::SessionState;
+  info.state = !ended ? recording : all ? complete : unhealthy ? incomplete : collecting;
   return info;
 }
 

@@ -146,7 +146,7 @@ bool ClusterMaster::stopClusterCapture(double wait_seconds) {
     Result<std::vector<SessionInfo>> all = impl_->client->sessions();
     if (!all) return impl_->note(all.status());
     for (const SessionInfo& s : *all)
-      if (s.id == impl_->session && s.state == "complete") return true;
+      if (s.id == impl_->session && s.state == model::SessionState::complete) return true;
     if (std::chrono::steady_clock::now() > deadline)
       return impl_->note(Status::io("not every node has delivered its data"));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -13,6 +13,7 @@
 #include "cluster/api.hpp"
 #include "trace/export/export.hpp"
 #include "tracesmith/cluster/cluster_master.hpp"
+#include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::cluster {
 
@@ -43,6 +44,9 @@ struct ClusterMaster::Impl {
   }
   bool exportTo(const std::string& filename, const std::vector<std::string>& nodes = {}) const;
   TraceRecord collect(const std::vector<std::string>& nodes) const;
+  /// The last capture in a file without a name, which is gone with the reader. Not in memory: a capture may be larger,
+  /// and is read several times.
+  Result<std::unique_ptr<trace::Reader>> open(TraceRecord& record) const;
   void count(const std::vector<SessionInfo>& sessions) const;
   bool exportAs(Status (*format)(trace::Export&), const std::string& filename);
 };

@@ -32,14 +32,20 @@ TraceRecord ClusterMaster::Impl::collect(const std::vector<std::string>& nodes) 
   return record;
 }
 
+Result<std::unique_ptr<trace::Reader>> ClusterMaster::Impl::open(TraceRecord& record) const {
+  record = collect({});
+  if (record.path.empty()) return last;
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(record.path);
+  std::remove(record.path.c_str());
+  return reader;
+}
+
 void ClusterMaster::Impl::count(const std::vector<SessionInfo>& sessions) const {
   const auto ended = std::ranges::find_if(sessions, [&](const SessionInfo& s) { return s.id == session && s.end_ns; });
   if (ended == sessions.end() || counted == session) return;
-  const TraceRecord record = collect({});
-  if (record.path.empty()) return;
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(record.path);
+  TraceRecord record;
+  Result<std::unique_ptr<trace::Reader>> reader = open(record);
   Result<std::map<std::string, NodeAggregator::Statistics>> found = reader ? countCapture(**reader) : reader.status();
-  std::remove(record.path.c_str());
   if (!note(found.status())) return;
   counts = std::move(*found);
   for (auto& [node, s] : counts) {
@@ -62,20 +68,18 @@ ClusterTimeline ClusterMaster::buildClusterTimeline() {
   ClusterTimeline timeline;
   const TraceRecord record = impl_->collect({});
   if (record.path.empty()) return timeline;
-  const bool opened = timeline.open(record.path) && timeline.load(impl_->config.max_events_per_node);
+  const bool opened = timeline.open(record.path);
   std::remove(record.path.c_str());
-  if (!opened) (void)impl_->note(timeline.lastStatus());
+  if (!opened || !timeline.load(impl_->config.max_events_per_node)) (void)impl_->note(timeline.lastStatus());
   return timeline;
 }
 
 CommAnalysis::CommMatrix ClusterMaster::getClusterCommMatrix() const {
   CommAnalysis::CommMatrix cells;
   std::lock_guard lock(impl_->mutex);
-  const TraceRecord record = impl_->collect({});
-  if (record.path.empty()) return cells;
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(record.path);
+  TraceRecord record;
+  Result<std::unique_ptr<trace::Reader>> reader = impl_->open(record);
   Result<analysis::Analysis> result = reader ? analysis::analyze(**reader, {}) : reader.status();
-  std::remove(record.path.c_str());
   if (!impl_->note(result.status())) return cells;
   for (const analysis::MatrixCell& c : result->matrix)
     cells.world_size = std::max({cells.world_size, static_cast<uint32_t>(c.from) + 1, static_cast<uint32_t>(c.to) + 1});

@@ -11,9 +11,9 @@
 
 #include "base/file.hpp"
 #include "cluster/wire/checkpoint.hpp"
-#include "sync/clock_table.hpp"
 #include "sync/exchange.hpp"
 #include "trace/batch.hpp"
+#include "trace/clocks.hpp"
 #include "trace/encoding.hpp"
 #include "tracesmith/trace/reader.hpp"
 #include "tracesmith/trace/writer.hpp"
@@ -180,9 +180,9 @@ Status Merge::add(const SegmentInfo& segment) {
   if (auto it = taken_.find(segment.path); it != taken_.end() && it->second.bytes >= segment.size) return {};
   Result<std::unique_ptr<Reader>> reader = Reader::open(segment.path);
   if (!reader) return reader.status();
-  Result<sync::Clocks> clocks = sync::readClocks(**reader);
+  Result<trace::Clocks> clocks = trace::readClocks(**reader);
   if (!clocks) return clocks.status();
-  sync::ClockTable& clock = (*clocks)[segment.node];
+  trace::ClockTable& clock = (*clocks)[segment.node];
   clock.preferLater();  // where the session is cut
   // From the start to the end, without the pauses.
   spans_.clear();

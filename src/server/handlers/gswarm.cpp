@@ -13,8 +13,11 @@ namespace {
 double seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 void writeProfiling(JsonWriter& w, const cluster::SessionInfo& s) {
-  w.beginObject().field("name", s.name).field("session_id", s.id).field("is_active", s.state == "recording");
-  w.field("state", s.state).field("start_time", seconds(s.start_ns)).key("end_time");
+  w.beginObject()
+      .field("name", s.name)
+      .field("session_id", s.id)
+      .field("is_active", s.state == model::SessionState::recording);
+  w.field("state", nameOf(s.state)).field("start_time", seconds(s.start_ns)).key("end_time");
   s.end_ns ? w.value(seconds(s.end_ns)) : w.null();
   w.field("freq", static_cast<int64_t>(s.freq_ms)).field("bytes", s.bytes).key("clients").beginArray();
   for (const cluster::SessionNode& n : s.nodes) w.value(n.node);
@@ -97,7 +100,7 @@ Answer GswarmHandlers::status(const Request&) {
   w.key("active_sessions").beginArray();
   bool active = false;
   for (const cluster::SessionInfo& s : (*status)->sessions)
-    if (s.state == "recording") {
+    if (s.state == model::SessionState::recording) {
       writeProfiling(w, s);
       active = true;
     }

@@ -96,7 +96,7 @@ Answer PrometheusHandlers::prometheus(const Request&) {
       if (n.clock) t.value(label("node", n.node), static_cast<double>(n.clock->bound_ns) / 1e9);
     t.begin("tracesmith_sessions", "gauge", "sessions by state");
     std::map<std::string, int> states;
-    for (const cluster::SessionInfo& s : (*status)->sessions) ++states[s.state];
+    for (const cluster::SessionInfo& s : (*status)->sessions) ++states[nameOf(s.state)];
     for (const auto& [state, count] : states) t.value(label("state", state), count);
     t.begin("tracesmith_stored_bytes", "gauge", "bytes in the master's store");
     t.value("", static_cast<double>((*status)->stored_bytes));

@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "server/handlers/handlers.hpp"
 #include "server/sources/cluster_json.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 #include "trace/export/export.hpp"
 
 namespace tracesmith::server {
@@ -149,7 +149,7 @@ Answer TraceHandlers::traceList(const Request&) {
     for (const cluster::NodeStatus& n : (*status)->nodes)
       if (n.simulated) simulated.insert(n.node);
     for (const cluster::SessionInfo& s : (*status)->sessions) {
-      w.beginObject().field("id", s.id).field("title", s.name).field("kind", "session").field("state", s.state);
+      w.beginObject().field("id", s.id).field("title", s.name).field("kind", "session").field("state", nameOf(s.state));
       timeField(w, "start", s.start_ns);
       endField(w, "end", s.end_ns);
       w.key("events").null();  // not known before it is laid out
@@ -162,7 +162,11 @@ Answer TraceHandlers::traceList(const Request&) {
     TracePtr trace = traceOf(sources_.traces, "file", instead);
     if (!trace) return instead;
     Timeline& t = trace->timeline();
-    w.beginObject().field("id", "file").field("title", trace->title()).field("kind", "file").field("state", "complete");
+    w.beginObject()
+        .field("id", "file")
+        .field("title", trace->title())
+        .field("kind", "file")
+        .field("state", nameOf(model::SessionState::complete));
     timeField(w, "start", t.index().origin);
     timeField(w, "end", t.index().origin + t.index().duration);
     w.field("events", t.reader().rows(trace::tableOf<trace::EventRow>()));
@@ -262,13 +266,13 @@ Answer TraceHandlers::traceExport(const Request& r) {
   trace::Selection selection;
   // Other tools know one clock: the timeline's, where the trace has several.
   const Timeline& timeline = trace->timeline();
-  Result<std::unique_ptr<sync::TraceClock>> common = sync::TraceClock::load(timeline.reader());
+  Result<std::unique_ptr<trace::TraceClock>> common = trace::TraceClock::load(timeline.reader());
   if (!common) return Answer::error(common.status());
   selection.clock = common->get();
   if (r.query.contains("from") || r.query.contains("to")) {
     selection.from = timeline.index().origin + q.from;
     selection.to = timeline.index().origin + q.to;
-    const sync::Clocks& clocks = timeline.clocks();
+    const trace::Clocks& clocks = timeline.clocks();
     if (!selection.clock && !clocks.empty()) {  // one clock, which exporters leave as it is
       selection.from = clocks.begin()->second.toRaw(selection.from);
       selection.to = clocks.begin()->second.toRaw(selection.to);

@@ -21,7 +21,7 @@ constexpr size_t kKept = 6;  // metrics: 512 GPUs × 1 h at 1 Hz take 30 MB each
 std::set<std::string> TraceMetrics::names() {
   std::lock_guard lock(mutex_);
   if (names_known_) return names_;
-  const analysis::Names& names = timeline_.names();
+  const trace::NameNumbers& names = timeline_.names();
   std::vector<bool> seen(names.size());
   trace::RowCursor<trace::MetricRow> rows(timeline_.reader(), {col::name}, {}, &names);
   while (rows.next())
@@ -34,7 +34,7 @@ std::set<std::string> TraceMetrics::names() {
 
 /// Goes through the whole table: its blocks hold all metrics of some time.
 Result<TraceMetrics::MetricPtr> TraceMetrics::load(const std::string& wanted) const {
-  const analysis::Names& names = timeline_.names();
+  const trace::NameNumbers& names = timeline_.names();
   auto metric = std::make_shared<Metric>();
   metric->name = wanted;
   struct Key {
@@ -48,7 +48,7 @@ Result<TraceMetrics::MetricPtr> TraceMetrics::load(const std::string& wanted) co
     }
   };
   std::unordered_map<Key, size_t, Hash> line_of;
-  std::vector<const sync::ClockTable*> clocks;
+  std::vector<const trace::ClockTable*> clocks;
   int64_t wanted_name = kNull;
   for (uint32_t n = 0; n < names.size() && wanted_name == kNull; ++n)
     if (names.text(n) == wanted) wanted_name = n;

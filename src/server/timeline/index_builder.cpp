@@ -14,7 +14,7 @@ constexpr int kFinest = 16;          // 2^16 buckets over the whole trace, where
 constexpr int64_t kLongPart = 1024;  // an event of more than this part of the trace is long
 constexpr size_t kNamesPerBlock = 4096;
 
-bool shownBefore(const TrackKey& a, const TrackKey& b, const analysis::Names& names) {
+bool shownBefore(const TrackKey& a, const TrackKey& b, const trace::NameNumbers& names) {
   auto process = [](int64_t p) { return p >= 0 ? std::pair(0, p) : std::pair(1, -p); };
   if (a.node != b.node)
     if (const int order = naturalOrder(names.text(a.node), names.text(b.node)); order != 0) return order < 0;
@@ -41,7 +41,7 @@ struct IndexBuilder::Worker {
   };
   std::unordered_map<Key, NameStats, Hash> stats;
 
-  Worker(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks)
+  Worker(const trace::Reader& reader, const trace::NameNumbers& names, const trace::Clocks& clocks)
       : decoder(reader, names, clocks) {}
 };
 
@@ -74,13 +74,13 @@ void IndexBuilder::absorb(Worker& w, uint32_t summary, int64_t origin, uint32_t 
       out.whole = 0;
       std::unordered_map<Worker::Key, NameStats, Worker::Hash> by_track;
       for (const auto& [k, s] : w.stats) {
-        NameStats& t = by_track[{k.track, analysis::kNoName, 0}];
-        t = {k.track, analysis::kNoName, 0, t.count + s.count, 0, 0, 0};
+        NameStats& t = by_track[{k.track, trace::kNoName, 0}];
+        t = {k.track, trace::kNoName, 0, t.count + s.count, 0, 0, 0};
       }
       w.stats = std::move(by_track);
       last = nullptr;
     }
-    if (!out.whole) key = {track, analysis::kNoName, 0};
+    if (!out.whole) key = {track, trace::kNoName, 0};
     if (!last || !(key == last_key)) {
       last = &w.stats[key];
       last_key = key;
@@ -102,7 +102,7 @@ void IndexBuilder::absorb(Worker& w, uint32_t summary, int64_t origin, uint32_t 
 /// From when to when the trace goes, and how fine its buckets are. What was read before is placed anew: a newer model
 /// of a clock may have moved it by a little. False: it moved by more than a bucket, or something came that is older
 /// than all there was.
-bool IndexBuilder::findSpan(const trace::Reader& reader, const sync::Clocks& clocks) {
+bool IndexBuilder::findSpan(const trace::Reader& reader, const trace::Clocks& clocks) {
   sync::BlockSpans spans(reader, clocks);
   const std::span<const trace::Block> all = reader.blocks();
   int64_t start = summaries_.empty() ? INT64_MAX : origin_;
@@ -135,7 +135,7 @@ bool IndexBuilder::findSpan(const trace::Reader& reader, const sync::Clocks& clo
   return true;
 }
 
-Status IndexBuilder::add(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks,
+Status IndexBuilder::add(const trace::Reader& reader, const trace::NameNumbers& names, const trace::Clocks& clocks,
                          size_t threads, std::atomic<int>& progress, const std::atomic<bool>& stop) {
   size_t first = summaries_.size();
   if (!findSpan(reader, clocks)) {
@@ -190,7 +190,7 @@ void IndexBuilder::unite(std::vector<std::unique_ptr<Worker>>& workers, const st
     for (NameStats& s : summaries_[first + i].names) s.track = number_of[made_by[i]][s.track];
 }
 
-std::unique_ptr<TimelineIndex> IndexBuilder::index(const analysis::Names& names, bool last) {
+std::unique_ptr<TimelineIndex> IndexBuilder::index(const trace::NameNumbers& names, bool last) {
   auto index = std::make_unique<TimelineIndex>();
   index->origin = origin_;
   index->duration = std::max<int64_t>(1, end_ - origin_);

@@ -17,14 +17,14 @@ class IndexBuilder {
   ~IndexBuilder();
 
   /// Reads the blocks it has not seen. `progress` goes from 0 to 1000; stops when `stop` is set.
-  Status add(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks, size_t threads,
+  Status add(const trace::Reader& reader, const trace::NameNumbers& names, const trace::Clocks& clocks, size_t threads,
              std::atomic<int>& progress, const std::atomic<bool>& stop);
   /// What has been read so far. `last`: nothing will be added, what is here may go.
-  std::unique_ptr<TimelineIndex> index(const analysis::Names& names, bool last);
+  std::unique_ptr<TimelineIndex> index(const trace::NameNumbers& names, bool last);
 
  private:
   struct Worker;
-  bool findSpan(const trace::Reader& reader, const sync::Clocks& clocks);
+  bool findSpan(const trace::Reader& reader, const trace::Clocks& clocks);
   void unite(std::vector<std::unique_ptr<Worker>>& workers, const std::vector<uint32_t>& made_by, size_t first);
   static void absorb(Worker& worker, uint32_t summary, int64_t origin, uint32_t shift, int64_t long_ns,
                      BlockSummary& out);

@@ -62,18 +62,18 @@ const char* rowTypeName(uint8_t type) {
   return trace::eventTypeName(static_cast<trace::EventType>(type));
 }
 
-std::string rowName(const analysis::Names& names, uint32_t name) {
-  if (name == analysis::kNoName) return "";
+std::string rowName(const trace::NameNumbers& names, uint32_t name) {
+  if (name == trace::kNoName) return "";
   if (name & kStepName) return "step " + std::to_string(name & ~kStepName);
   return std::string(names.text(name));
 }
 
-RowDecoder::RowDecoder(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks)
+RowDecoder::RowDecoder(const trace::Reader& reader, const trace::NameNumbers& names, const trace::Clocks& clocks)
     : names_(names), clocks_(clocks), decoder_(reader) {}
 
-const sync::ClockTable& RowDecoder::clockOf(uint32_t node) {
+const trace::ClockTable& RowDecoder::clockOf(uint32_t node) {
   auto [it, added] = clock_of_.try_emplace(node, nullptr);
-  if (added) it->second = &sync::clockOf(clocks_, node == analysis::kNoName ? "" : std::string(names_.text(node)));
+  if (added) it->second = &trace::clockOf(clocks_, node == trace::kNoName ? "" : std::string(names_.text(node)));
   return *it->second;
 }
 
@@ -111,7 +111,7 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
   const std::vector<uint32_t>& numbers = names_.stream(block.stream);
   auto nameOf = [&](int64_t slot) {
     return slot >= 0 && static_cast<size_t>(slot) < numbers.size() ? numbers[static_cast<size_t>(slot)]
-                                                                   : analysis::kNoName;
+                                                                   : trace::kNoName;
   };
   const size_t rows = block.rows;
   out.ts.resize(rows);
@@ -132,7 +132,7 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
     if (raw == kNull) {
       out.track[r] = kNoTrack;
       out.ts[r] = out.dur[r] = 0;
-      out.name[r] = analysis::kNoName;
+      out.name[r] = trace::kNoName;
       out.type[r] = 0;
       continue;
     }
@@ -149,7 +149,7 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
     } else if (at.step >= 0) {
       out.type[r] = kStepType;
       // The number stands in for a missing name.
-      const int64_t step = number == analysis::kNoName ? steps.at(r) : kNull;
+      const int64_t step = number == trace::kNoName ? steps.at(r) : kNull;
       if (step != kNull) number = kStepName | (static_cast<uint32_t>(step) & ~kStepName);
       key.kind = TrackKind::kSteps;
     } else {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analysis/rows/names.hpp"
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
+#include "trace/name_numbers.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::server {
@@ -18,7 +18,7 @@ enum class TrackKind : uint8_t { kSteps, kCollectives, kStream, kThread };  // i
 
 /// What a track is: written to the index as it is.
 struct TrackKey {
-  uint32_t node = analysis::kNoName;  ///< number of its name
+  uint32_t node = trace::kNoName;  ///< number of its name
   TrackKind kind = TrackKind::kThread;
   uint8_t unused[3] = {};
   int64_t process = -1;          ///< rank, or −1 − pid
@@ -43,7 +43,7 @@ const char* rowTypeName(uint8_t type);
 
 /// Numbers of names; those with this bit are steps without one, called after their number.
 constexpr uint32_t kStepName = 0x80000000;
-std::string rowName(const analysis::Names& names, uint32_t name);
+std::string rowName(const trace::NameNumbers& names, uint32_t name);
 
 /// Columns side by side; `track` is whatever the decoder's lookup gave.
 struct TimelineRows {
@@ -80,19 +80,19 @@ class TrackNumbers {
 /// Decodes blocks of events, collectives and steps. One per thread. Rows without a time have the track kNoTrack.
 class RowDecoder {
  public:
-  RowDecoder(const trace::Reader& reader, const analysis::Names& names, const sync::Clocks& clocks);
+  RowDecoder(const trace::Reader& reader, const trace::NameNumbers& names, const trace::Clocks& clocks);
   Status decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& rows);
 
  private:
-  const sync::ClockTable& clockOf(uint32_t node);
+  const trace::ClockTable& clockOf(uint32_t node);
   template <typename V>
   Status load(const trace::Block& block, int column, trace::ColumnData& data, V& values);
 
-  const analysis::Names& names_;
-  const sync::Clocks& clocks_;
+  const trace::NameNumbers& names_;
+  const trace::Clocks& clocks_;
   trace::BlockDecoder decoder_;
   trace::ColumnData columns_[11];
-  std::unordered_map<uint32_t, const sync::ClockTable*> clock_of_;
+  std::unordered_map<uint32_t, const trace::ClockTable*> clock_of_;
 };
 
 }  // namespace tracesmith::server

@@ -39,7 +39,7 @@ class NameList {
 /// A bucket of the answer.
 struct Cell {
   double busy = 0, count = 0, vote = 0;
-  uint32_t name = analysis::kNoName;
+  uint32_t name = trace::kNoName;
   uint8_t type = 0;
   void vote_for(uint32_t other, uint8_t other_type, double weight) {
     if (name == other) {

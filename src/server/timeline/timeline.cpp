@@ -31,16 +31,16 @@ Result<std::unique_ptr<Timeline>> Timeline::openGrowing(const std::string& path,
 }
 
 Result<std::unique_ptr<Timeline>> Timeline::start(const std::string& path, const std::string& index_file,
-                                                  const analysis::Names* names_before,
+                                                  const trace::NameNumbers* names_before,
                                                   std::unique_ptr<IndexBuilder> index_builder) {
   std::unique_ptr<Timeline> t(new Timeline());
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);
   if (!reader) return reader.status();
   t->reader_ = std::move(*reader);
-  Result<analysis::Names> names = analysis::Names::load(*t->reader_, names_before);
+  Result<trace::NameNumbers> names = trace::NameNumbers::load(*t->reader_, names_before);
   if (!names) return names.status();
   t->names_ = std::move(*names);
-  Result<sync::Clocks> clocks = sync::readClocks(*t->reader_);
+  Result<trace::Clocks> clocks = trace::readClocks(*t->reader_);
   if (!clocks) return clocks.status();
   t->clocks_ = std::move(*clocks);
   t->index_file_ = index_file;

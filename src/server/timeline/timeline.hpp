@@ -44,8 +44,8 @@ class Timeline {
   Status waitUntilReady();
 
   const trace::Reader& reader() const { return *reader_; }
-  const analysis::Names& names() const { return names_; }
-  const sync::Clocks& clocks() const { return clocks_; }
+  const trace::NameNumbers& names() const { return names_; }
+  const trace::Clocks& clocks() const { return clocks_; }
   const TimelineIndex& index() const { return *index_; }
   uint64_t events() const;
 
@@ -64,7 +64,7 @@ class Timeline {
   };
   Timeline() = default;
   static Result<std::unique_ptr<Timeline>> start(const std::string& path, const std::string& index_file,
-                                                 const analysis::Names* names_before,
+                                                 const trace::NameNumbers* names_before,
                                                  std::unique_ptr<IndexBuilder> index_builder);
   void makeIndex();
   Result<std::unique_ptr<TimelineIndex>> buildIndex();
@@ -112,8 +112,8 @@ class Timeline {
   std::vector<uint32_t> blocksOf(const TileQuery& query, const std::vector<bool>& wanted) const;
 
   std::unique_ptr<trace::Reader> reader_;
-  analysis::Names names_;
-  sync::Clocks clocks_;
+  trace::NameNumbers names_;
+  trace::Clocks clocks_;
   std::string index_file_;
   std::unique_ptr<TimelineIndex> index_;
   std::unique_ptr<IndexBuilder> index_builder_;  // of a file that grows

@@ -30,7 +30,7 @@ TrackBuilder::Building& TrackBuilder::at(uint32_t index) {
   for (size_t back = 1; back <= std::min<size_t>(4, buckets_.size()); ++back)
     if (Building& b = buckets_[buckets_.size() - back]; b.index == index) return b;
   sorted_ &= buckets_.empty() || buckets_.back().index < index;
-  return buckets_.emplace_back(Building{index, 0, analysis::kNoName, 0, 0, 0});
+  return buckets_.emplace_back(Building{index, 0, trace::kNoName, 0, 0, 0});
 }
 
 void TrackBuilder::add(int64_t ts, int64_t dur, uint32_t name, uint8_t type) {

@@ -22,7 +22,7 @@ class GzipSource : public ByteSource {
 
   Status read(char* buffer, size_t size, size_t& got) override {
     got = 0;
-    if (!ready_) return Status::exhausted(path_ + ": no memory to inflate it");
+    if (!ready_) return Status::exhausted(path_ + ": out of memory while decompressing it");
     while (got == 0 && !done_) {
       if (z_.avail_in == 0) TS_TRY(refill());
       if (between_) {

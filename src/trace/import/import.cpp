@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// In a folder, only what looks like a trace by its name; a file that is named is read whatever its name.
-/// SBT traces of today may lie beside their sources: they need no import.
+/// SBT traces may lie beside their sources: they need no import.
 bool isInput(const std::string& path) {
   if (path.ends_with(".json") || path.ends_with(".json.gz")) return true;
   Result<File> file = path.ends_with(".sbt") ? File::openRead(path) : Status();
@@ -152,7 +152,7 @@ Status Importer::input(const std::string& path, uint64_t size) {
     case InputKind::kEmpty:
       return Status::corrupt(path + " is empty");
     case InputKind::kSbt1:
-      return Status::invalid(path + " is an SBT trace already: it needs no import");
+      return Status::invalid(path + " is already an SBT trace: it needs no import");
     case InputKind::kSbt0: {
       Result<Sbt0Result> result = importSbt0(*file, writer_, sink(), options_.rank, options_.node);
       if (!result) return result.status();
@@ -189,7 +189,7 @@ Result<ImportReport> Importer::run() {
   Result<std::vector<std::string>> paths = importInputs(options_.paths);
   if (!paths) return paths.status();
   if (options_.rank != kNull && paths->size() > 1)
-    return Status::invalid("a rank can be given for one input only; here are " + std::to_string(paths->size()));
+    return Status::invalid("a rank can be given for one input only, not for " + std::to_string(paths->size()));
   std::vector<uint64_t> sizes;
   for (const std::string& path : *paths) {
     std::error_code error;

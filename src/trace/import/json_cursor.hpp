@@ -61,7 +61,7 @@ struct JsonCursor {
   const char* p;
   const char* end;
   const char* error = nullptr;
-  bool not_finite = false;  ///< passed NaN, Infinity or the like, which JSON has not
+  bool not_finite = false;  ///< passed NaN, Infinity or the like, which JSON does not have
 
   bool fail(const char* why) {
     if (p < end) error = why;

@@ -227,7 +227,7 @@ Status JsonStream::object(JsonHandler& handler) {
       ++p_;
     }
   }
-  if (!found_events) return Status::corrupt(name_ + " is JSON, but no trace: it has no traceEvents");
+  if (!found_events) return Status::corrupt(name_ + " is JSON but not a trace: it has no traceEvents");
   return {};
 }
 
@@ -248,7 +248,7 @@ Status JsonStream::run(JsonHandler& handler) {
   }
   TS_TRY(space());
   if (p_ < end_) return malformed(p_, "something follows the end of the trace");
-  if (bad_utf8_ > 0) handler.loss("not UTF-8", bad_utf8_, "bytes that are no UTF-8 were replaced by '?'");
+  if (bad_utf8_ > 0) handler.loss("not UTF-8", bad_utf8_, "bytes that are not UTF-8 were replaced by '?'");
   return {};
 }
 

@@ -30,7 +30,7 @@ struct JsonStreamOptions {
 
 class JsonStream {
  public:
-  /// `name` stands in messages.
+  /// `name` is used in messages.
   JsonStream(ByteSource& source, std::string name, const JsonStreamOptions& options = {});
 
   Status run(JsonHandler& handler);

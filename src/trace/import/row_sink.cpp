@@ -124,7 +124,7 @@ Status RowSink::load(Waiting& block, std::string& bytes) const {
   bytes.resize(block.size);
   size_t got;
   TS_TRY(spill_reader_.readAt(block.offset, bytes.data(), bytes.size(), got));
-  return got == bytes.size() ? Status() : Status::io(spill_reader_.path() + " became shorter while it was used");
+  return got == bytes.size() ? Status() : Status::io(spill_reader_.path() + " shrank while it was in use");
 }
 
 Status RowSink::complete(Waiting& block, const InputFacts& facts, StepIndex& steps) {

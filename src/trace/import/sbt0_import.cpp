@@ -87,13 +87,13 @@ Status Sbt0Import::run() {
   if (!readHeader(c_, header_)) return Status::corrupt(path_ + ": damaged SBT v0.1 header (byte 0)");
   if (header_.compression != 0)
     return Status::unsupported(path_ + ": SBT v0.1 with compression " + std::to_string(header_.compression) +
-                               ", which no known writer had");
+                               ", which no known version writes");
   sections();
   if (strings_at_ != 0) {
     c_.seek(strings_at_);
     has_strings_ = strings_.read(c_);
     if (has_strings_ && c_.byte() != kEndTag)
-      losses_.add("end mark missing", 1, "the file ends after its names, without the mark of its end");
+      losses_.add("end mark missing", 1, "the file ends after its names, without its end mark");
   }
   if (!has_strings_)
     losses_.add("string table missing", 1,

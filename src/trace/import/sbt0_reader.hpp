@@ -49,7 +49,7 @@ enum Tag : uint8_t { kMetadataTag = 1, kStringsTag = 2, kDevicesTag = 3, kEvents
 /// Name of an event type, "Custom" and so on; nullptr for a number that has none.
 const char* typeName(uint8_t type);
 
-/// Reads a file from any offset through a small buffer. A read beyond the end, or of a number that is none, sets
+/// Reads a file from any offset through a small buffer. A read beyond the end, or of an invalid number, sets
 /// failed().
 class Cursor {
  public:

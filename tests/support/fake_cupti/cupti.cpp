@@ -354,6 +354,19 @@ EXPORT int cuptiActivityFlushAll(uint32_t flag) {
   return kOk;
 }
 
+/// Forgets everything, buffers that are half full among it.
+EXPORT int cuptiFinalize() {
+  std::lock_guard lock(g_mutex);
+  g_requested = nullptr;
+  g_completed = nullptr;
+  g_timestamp = nullptr;
+  g_kinds.clear();
+  g_runtime_calls.clear();
+  g_driver_calls.clear();
+  for (Buffer* b : g_buffers) *b = {};
+  return kOk;
+}
+
 EXPORT int cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, void** record) {
   if (!buffer || !record) return kInvalid;
   uint8_t* next = buffer;

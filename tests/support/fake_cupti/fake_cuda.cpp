@@ -11,6 +11,7 @@
 //   file PATH            wait for a file                   touch PATH
 //   settle               wait until CUPTI has handed over all its buffers
 //   profile              another profiler starts           profiled STOP…
+//   finalize             it ends CUPTI as a whole
 //   fork COMMAND         a child does one command and ends
 //   print TEXT | cat | exit N | _exit N | abort | kill | segv
 #include <dlfcn.h>
@@ -59,6 +60,7 @@ void launchMany(int count, uint32_t stream) {
 struct OtherProfiler {
   void (*start)();
   void (*stop)();
+  void (*finalize)();
   void (*counts)(size_t*, size_t*, size_t*, size_t*);
 };
 
@@ -69,6 +71,7 @@ OtherProfiler& otherProfiler() {
     OtherProfiler o;
     *reinterpret_cast<void**>(&o.start) = ::dlsym(library, "otherProfilerStart");
     *reinterpret_cast<void**>(&o.stop) = ::dlsym(library, "otherProfilerStop");
+    *reinterpret_cast<void**>(&o.finalize) = ::dlsym(library, "otherProfilerFinalize");
     *reinterpret_cast<void**>(&o.counts) = ::dlsym(library, "otherProfilerCounts");
     return o;
   }();
@@ -157,6 +160,8 @@ void run(const std::string& command) {
     otherProfiler().start();
   } else if (word == "profiled") {
     otherProfiler().stop();
+  } else if (word == "finalize") {
+    otherProfiler().finalize();
   } else if (word == "counts") {
     size_t given, returned, kernels, foreign;
     otherProfiler().counts(&given, &returned, &kernels, &foreign);

@@ -12,6 +12,7 @@ int cuptiActivityEnable(uint32_t kind);
 int cuptiActivityDisable(uint32_t kind);
 int cuptiActivityFlushAll(uint32_t flag);
 int cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, void** record);
+int cuptiFinalize();
 }
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -57,6 +58,13 @@ EXPORT void otherProfilerStart() {
 
 /// Lets go without fetching its last buffers, as one that will look at them later.
 EXPORT void otherProfilerStop() { cuptiActivityDisable(10); }
+
+/// Fetches what it has and ends CUPTI, as Kineto does when it is told to.
+EXPORT void otherProfilerFinalize() {
+  cuptiActivityDisable(10);
+  cuptiActivityFlushAll(1);
+  cuptiFinalize();
+}
 
 EXPORT void otherProfilerCounts(size_t* given, size_t* returned, size_t* kernels, size_t* foreign) {
   *given = g_given;

@@ -1,11 +1,11 @@
-#include "sync/clock_table.hpp"
+#include "trace/clocks.hpp"
 
 #include <gtest/gtest.h>
 
 #include "support/process.hpp"
 #include "tracesmith/trace/writer.hpp"
 
-namespace tracesmith::sync {
+namespace tracesmith::trace {
 namespace {
 
 constexpr int64_t kS = 1'000'000'000;
@@ -71,4 +71,4 @@ TEST(Clocks, OfATraceAreTheBestThatIsKnown) {
 }
 
 }  // namespace
-}  // namespace tracesmith::sync
+}  // namespace tracesmith::trace
