@@ -82,13 +82,13 @@ void LiveModel::makeProgram(int s) {
   Op pause{kHost, kWorld, 0, "", 0, 0, 0, 1, -1};
   ops.push_back(pause);
   collective(kWorld, 1, "all_reduce", 8);
-  // Every kind of operation of a communicator is numbered by itself, and what goes from one rank to another.
+  // The collectives of a communicator are numbered over all functions, and what goes from one rank to another by
+  // itself.
   for (Op& op : ops) {
     uint64_t before = 0, all = 0;
     for (const Op& other : ops) {
-      if (other.kind < kCollective || other.group != op.group || std::string(other.name) != op.name ||
-          other.peer != op.peer)
-        continue;
+      if (other.kind < kCollective || other.group != op.group || other.peer != op.peer) continue;
+      if (op.peer >= 0 && std::string(other.name) != op.name) continue;
       if (&other < &op) ++before;
       ++all;
     }
@@ -413,10 +413,7 @@ void LiveModel::addInFlight(int rank, int64_t t, const StepData& data, size_t at
     if (differs) {
       const ModelFault* fault = faultOf(rank, data.step, i);
       if (fault && fault->kind == ModelFault::other_size) f.bytes /= 2;
-      if (fault && fault->kind == ModelFault::other_op) {
-        f.op = f.op == "all_gather" ? "all_reduce" : "all_gather";
-        f.seq = 7 + static_cast<uint64_t>(data.step) * 3;
-      }
+      if (fault && fault->kind == ModelFault::other_op) f.op = f.op == "all_gather" ? "all_reduce" : "all_gather";
     }
     p.in_flight.push_back(std::move(f));
     if (differs) break;

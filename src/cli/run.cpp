@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 constexpr auto kPeriod = std::chrono::milliseconds(20);
 
 struct Options {
-  std::string output, mode, window, budget;  // mode: "" until it is chosen
+  std::string output, mode, window, budget, nccl_times;  // mode: "" until it is chosen
   bool proxy = false, graph_nodes = false, per_step = false, no_telemetry = false, json = false;
   int flight_s = 0;
   std::vector<std::string> command;
@@ -195,6 +195,7 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
   set("TRACESMITH_MODE", o.mode);
   if (!o.window.empty()) set("TRACESMITH_WINDOW", o.window);
   if (!o.budget.empty()) set("TRACESMITH_BUDGET_PPM", std::to_string(static_cast<int>(*budgetOf(o.budget) * 1e4)));
+  if (!o.nccl_times.empty()) set("TRACESMITH_NCCL_TIMES", o.nccl_times);
   set("TRACESMITH_READER", o.flight_s > 0 ? "0" : std::to_string(::getpid()));
   if (o.flight_s > 0) set("TRACESMITH_RING_MB", std::to_string(std::max(32, o.flight_s * 8)));
   if (o.proxy) set("TRACESMITH_PROXY", "1");
@@ -318,6 +319,12 @@ void addRun(Command& app) {
               "In watch mode: how much longer the job may take for being watched. The probe compares steps with and "
               "without records, and doubles N until it keeps to it")
       .type("PERCENT");
+  command
+      .option(
+          "--nccl-times", o->nccl_times,
+          "In watch mode, between windows. launch: when NCCL's operations were launched; events: also when they ran "
+          "on the GPU, by CUDA events, which take 5 to 8 µs of host time an operation (default: launch)")
+      .check(oneOf({"launch", "events"}));
   command.flag("--proxy", o->proxy, "Also record NCCL's network transfers (proxy operations)");
   command.flag("--graph-nodes", o->graph_nodes,
                "Record each kernel inside a CUDA graph, instead of one row per graph launch (costs more)");
@@ -346,8 +353,8 @@ void addRun(Command& app) {
         if (!o->budget.empty() && !budgetOf(o->budget))
           return Status::invalid("--budget: give a percentage of the job's time between 0.001 and 100, such as 1%");
         const bool watch = o->mode == "watch" || (o->mode.empty() && o->flight_s > 0);
-        if (!watch && (!o->window.empty() || !o->budget.empty()))
-          return Status::invalid("--window and --budget are for --mode watch");
+        if (!watch && (!o->window.empty() || !o->budget.empty() || !o->nccl_times.empty()))
+          return Status::invalid("--window, --budget and --nccl-times are for --mode watch");
         if (!o->budget.empty() && !hasStepsWithout(o->window))
           return Status::invalid(
               "--budget compares steps with and without records: give a --window K/N with N of at "

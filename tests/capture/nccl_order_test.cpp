@@ -6,6 +6,7 @@
 
 #include "capture/collect/collector.hpp"
 #include "capture/collect/nccl_join.hpp"
+#include "capture/collect/nccl_times.hpp"
 #include "capture/ring/writer.hpp"
 #include "support/process.hpp"
 #include "support/table.hpp"
@@ -29,9 +30,10 @@ class NcclOrder : public ::testing::TestWithParam<bool> {
   ~NcclOrder() override { ring_->unmap(); }
 
   static uint32_t threadOf(std::ptrdiff_t which) { return 1000 + static_cast<uint32_t>(which); }
-  void launch(uint64_t at, uint32_t thread = 0, uint32_t stream = 7) {
-    ring_->writeLane(lanes_[thread],
-                     encode(ring::LaunchRecord{.start = at * kMs, .end = at * kMs + 100, .stream = stream}));
+  void launch(uint64_t at, uint32_t thread = 0, uint32_t stream = 7, uint32_t number = 0) {
+    ring_->writeLane(
+        lanes_[thread],
+        encode(ring::LaunchRecord{.start = at * kMs, .end = at * kMs + 100, .stream = stream, .number = number}));
   }
   void operation(uint64_t number, uint64_t at, uint32_t thread = 0, uint64_t comm = 0xa,
                  const char* function = "AllReduce") {
@@ -84,8 +86,11 @@ class NcclOrder : public ::testing::TestWithParam<bool> {
     collector_->restore(state);
   }
   void addRows() {
-    for (const test::Row& r : test::rows(trace(), "collectives"))
-      rows_[r.s("comm").substr(15) + std::to_string(r.i("seq"))] = r.i("correlation");
+    for (const test::Row& r : test::rows(trace(), "collectives")) {
+      const std::string operation = r.s("comm").substr(15) + std::to_string(r.i("seq"));
+      rows_[operation] = r.i("correlation");
+      if (r.s("name") == kTimedByEvents) timed_[operation] = r.i("ts") / static_cast<int64_t>(kMs);
+    }
     for (const auto& [cause, count] : test::losses(trace())) losses_[cause] += count;
   }
   /// "communicator and number" → correlation of its kernel.
@@ -105,7 +110,7 @@ class NcclOrder : public ::testing::TestWithParam<bool> {
   std::unique_ptr<trace::Writer> writer_;
   std::optional<Collector> collector_;
   std::map<std::string, int64_t> rows_;
-  std::map<std::string, int64_t> losses_;
+  std::map<std::string, int64_t> losses_, timed_;  // timed: by events, when it began
 };
 INSTANTIATE_TEST_SUITE_P(Mode, NcclOrder, ::testing::Bool(),
                          [](const auto& mode) { return mode.param ? "exact" : "light"; });
@@ -120,6 +125,24 @@ TEST_P(NcclOrder, AKernelMayBeReadBeforeItsLaunch) {
   call(1, 20), kernel(1, 21);
   EXPECT_EQ(end(), (Rows{{"a0", 0}, {"a1", 1}}));
   EXPECT_TRUE(losses_.empty());
+}
+
+/// Between windows: the times come before the operations or after them, and a reader may be killed meanwhile.
+TEST_P(NcclOrder, TimesByEventsFindTheirOperations) {
+  auto time = [&](uint32_t number, uint64_t at) {
+    ring_->writeLane(lanes_[1], encode(ring::LaunchTimeRecord{number, at * kMs, (at + 2) * kMs, 500}));
+  };
+  ring_->writeGpu(encode(ring::GpuOnRecord{.off = true, .start = kMs}));
+  time(2, 25);
+  launch(10, 0, 7, 1), operation(0, 10), operation(1, 10);
+  killed();
+  time(1, 15);
+  launch(20, 0, 7, 2), operation(2, 20);
+  launch(30, 0, 7, 3), operation(3, 30);  // does not end
+  launch(40), operation(4, 40);           // not timed
+  const Rows rows = end();
+  EXPECT_EQ(rows.size(), 5u);
+  EXPECT_EQ(timed_, (Rows{{"a0", 15}, {"a1", 15}, {"a2", 25}}));
 }
 
 /// CUPTI has a buffer for each thread and hands them over in any order.

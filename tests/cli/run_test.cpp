@@ -307,6 +307,8 @@ TEST_F(RunTest, WrongUsageIsToldAndExits2) {
                                {"run", "--mode", "watch", "--budget", "nan", "--", "true"},
                                {"run", "--mode", "watch", "--budget", "1%", "--window", "2/4", "--", "true"},
                                {"run", "--budget", "1%", "--", "true"},
+                               {"run", "--nccl-times", "events", "--", "true"},
+                               {"run", "--mode", "watch", "--nccl-times", "often", "--", "true"},
                                {"run", "--window", "2/100", "--", "true"},
                                {"run", "--no-such-flag", "--", "true"},
                                {"record"},

@@ -106,22 +106,29 @@ size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
 /// What is needed to find the kernels of operations. Returns whether there is nothing else to do with the record.
 bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
   auto text = [&](uint32_t id) { return p.ring->string(id); };
-  auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o, k); };
+  auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o, k); };
   auto tid = p.lane_tids.find(lane);
   const int64_t thread = tid == p.lane_tids.end() ? 0 : tid->second;
   // It is not known whether operations older than the GPU's lane have ended.
   const bool known = r.start >= p.gpu_since;
   switch (r.kind) {
     case RingKind::nccl_launch:
+      p.times.launch(lane, launchOf(r));
       if (known) p.nccl.launch(lane, launchOf(r), thread, done);
       return true;
     case RingKind::collective:
-    case RingKind::p2p:
+    case RingKind::p2p: {
       p.has_operations = true;
+      ring::OperationRecord o = operationOf(r);
+      o.launch = p.times.launchOn(lane);
       if (known)
-        p.nccl.operation(lane, operationOf(r), thread, done);
+        p.nccl.operation(lane, o, thread, done);
       else
-        collectiveRow(p, {operationOf(r)}, nullptr);
+        operationDone(p, {o}, nullptr);
+      return true;
+    }
+    case RingKind::nccl_time:
+      for (const ring::OperationRecord& o : p.times.time(launchTimeOf(r))) collectiveRow(p, {o}, nullptr);
       return true;
     case RingKind::kernel:
       p.nccl.kernel(kernelOf(r), rawClock(), text, done);
@@ -157,7 +164,7 @@ void Collector::pass(Process& p) {
         h.losses[ring::kCuptiDropped].load() + h.losses[ring::kBadTime].load() + h.losses[ring::kRingFull].load();
   p.nccl.pass(
       rawClock(), [&](uint32_t id) { return p.ring->string(id); },
-      [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o, k); });
+      [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o, k); });
 }
 
 size_t Collector::alive() const {
@@ -256,7 +263,7 @@ void Collector::lossRows(Process& p) {
 void Collector::settle() {
   for (auto& p : processes_)
     p->nccl.settle([&](uint32_t id) { return p->ring->string(id); },
-                   [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(*p, o, k); });
+                   [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(*p, o, k); });
 }
 
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
@@ -277,8 +284,18 @@ void Collector::giveUpInFlight() {
 }
 
 size_t Collector::giveUp(Process& p) {
-  return p.nccl.giveUp([&](uint32_t id) { return p.ring->string(id); },
-                       [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { collectiveRow(p, o, k); });
+  const size_t in_flight =
+      p.nccl.giveUp([&](uint32_t id) { return p.ring->string(id); },
+                    [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o, k); });
+  const std::vector<ring::OperationRecord> waiting = p.times.giveUp();
+  for (const ring::OperationRecord& o : waiting) collectiveRow(p, {o}, nullptr);
+  return in_flight + waiting.size();
+}
+
+/// Its kernel was found, or will not be. Where CUPTI did not record it, events may have timed it.
+void Collector::operationDone(Process& p, const NcclOperation& o, const ring::KernelRecord* kernel) {
+  const bool waits = !kernel && !o.hidden && o.record.launch != 0 && !o.record.captured && !p.times.of(o.record);
+  waits ? p.times.wait(o.record) : collectiveRow(p, o, kernel);
 }
 
 Status Collector::finish() {

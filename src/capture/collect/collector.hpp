@@ -105,6 +105,7 @@ class Collector {
   void gpuRow(Process& p, bool on, uint64_t ns);
   void proxyRow(Process& p, const ring::ProxyRecord& op);
   void kernel(Process& p, const ring::Record& record);
+  void operationDone(Process& p, const NcclOperation& operation, const ring::KernelRecord* kernel);
   void collectiveRow(Process& p, const NcclOperation& operation, const ring::KernelRecord* kernel);
   size_t giveUp(Process& p);
   int64_t name(Process& p, uint32_t id);

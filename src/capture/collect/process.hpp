@@ -9,6 +9,7 @@
 
 #include "capture/collect/collector.hpp"
 #include "capture/collect/nccl_join.hpp"
+#include "capture/collect/nccl_times.hpp"
 
 namespace tracesmith::capture {
 
@@ -17,6 +18,7 @@ struct Collector::Process {
   std::unordered_map<uint32_t, int64_t> names;  // ring string → trace string
   std::map<uint32_t, int64_t> lane_tids;
   NcclJoin nccl;
+  NcclTimes times;
   struct Step {
     int64_t step;
     uint64_t start, end;  // end: 0 while it runs

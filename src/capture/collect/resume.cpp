@@ -9,13 +9,14 @@
 namespace tracesmith::capture {
 namespace {
 
-constexpr uint32_t kStateVersion = 4;
+constexpr uint32_t kStateVersion = 5;
 
 /// An operation as it lies in the state.
 struct StoredOperation {
   ring::Record record;
   int64_t tid;
   bool mixed;
+  uint32_t launch;
 };
 static_assert(sizeof(StoredOperation) == 128);
 
@@ -71,9 +72,14 @@ StoredOperation stored(const NcclOperation& o) {
   s.record = encode(o.record);
   s.tid = o.tid;
   s.mixed = o.mixed;
+  s.launch = o.record.launch;
   return s;
 }
-NcclOperation restored(const StoredOperation& s) { return {operationOf(s.record), s.tid, s.mixed}; }
+NcclOperation restored(const StoredOperation& s) {
+  NcclOperation o{operationOf(s.record), s.tid, s.mixed};
+  o.record.launch = s.launch;
+  return o;
+}
 
 void putGraphs(Out& out, const GraphJoin& join) {
   for (uint64_t n : {join.lost, join.lone, join.hidden}) out.put(n);
@@ -224,6 +230,38 @@ void getJoin(In& in, NcclJoin& join) {
   }
 }
 
+void putTimes(Out& out, const NcclTimes& times) {
+  out.put<uint64_t>(times.lanes.size());
+  for (const auto& [lane, number] : times.lanes) out.put(lane), out.put(number);
+  out.put<uint64_t>(times.times.size());
+  for (const auto& [number, time] : times.times) out.put(encode(time));
+  out.put<uint64_t>(times.waiting.size());
+  for (const auto& [number, operations] : times.waiting) {
+    out.put(number);
+    out.put<uint64_t>(operations.size());
+    for (const ring::OperationRecord& o : operations) out.put(encode(o));
+  }
+}
+
+void getTimes(In& in, NcclTimes& times) {
+  for (uint64_t n = in.count(8); n > 0; --n) {
+    const auto lane = in.get<uint32_t>();
+    times.lanes[lane] = in.get<uint32_t>();
+  }
+  for (uint64_t n = in.count(64); n > 0; --n) {
+    const ring::LaunchTimeRecord time = launchTimeOf(in.get<ring::Record>());
+    times.times[time.number] = time;
+  }
+  for (uint64_t n = in.count(12); n > 0; --n) {
+    const auto number = in.get<uint32_t>();
+    for (uint64_t k = in.count(64); k > 0; --k) {
+      ring::OperationRecord o = operationOf(in.get<ring::Record>());
+      o.launch = number;
+      times.wait(o);
+    }
+  }
+}
+
 }  // namespace
 
 Result<size_t> Collector::take() {
@@ -259,6 +297,7 @@ std::string Collector::state() const {
     out.put<uint64_t>(p->lane_tids.size());
     for (const auto& lane : p->lane_tids) out.put(lane.first), out.put(lane.second);
     putJoin(out, p->nccl);
+    putTimes(out, p->times);
   }
   return out.take();
 }
@@ -285,6 +324,7 @@ void Collector::restore(std::string_view state) {
       p->lane_tids[lane] = in.get<int64_t>();
     }
     getJoin(in, p->nccl);
+    getTimes(in, p->times);
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
     if (!in.ok() || !reader || (*reader)->header().start_ns != start_ns)
       continue;  // gone, or replaced by another process's

@@ -96,8 +96,15 @@ void Collector::copyRow(Process& p, const Record& r) {
 
 void Collector::collectiveRow(Process& p, const NcclOperation& operation, const ring::KernelRecord* kernel) {
   const ring::OperationRecord& o = operation.record;
-  if ((kernel ? kernel->end : o.start) < since_ns_) return;  // not of this recording
+  const ring::LaunchTimeRecord* time = kernel || operation.hidden || o.captured ? nullptr : p.times.of(o);
+  if ((kernel ? kernel->end : time ? time->end : o.start) < since_ns_) return;  // not of this recording
   CollectiveRow row;
+  if (time) {
+    row.ts = static_cast<int64_t>(time->start);
+    row.dur = static_cast<int64_t>(time->end - time->start);
+    row.name = writer_.string(kTimedByEvents);  // it is no kernel's time
+    row.args = out_->text("{\"event_bound_ns\":" + std::to_string(time->bound) + "}");
+  }
   // One that has a name and no times ran, and nobody knows when; one that has neither is in flight.
   if (operation.hidden && !kernel) row.name = writer_.string(kHidden);
   if (kernel) {
@@ -291,7 +298,8 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
     case RingKind::proxy_op:
       return proxyRow(p, proxyOf(r));
     case RingKind::nccl_launch:  // joins() knows what they are for
-    case RingKind::nccl_group:   // for NCCLTracker
+    case RingKind::nccl_time:
+    case RingKind::nccl_group:  // for NCCLTracker
     case RingKind::gpu_on:
     case RingKind::gpu_off:
     case RingKind::collective:

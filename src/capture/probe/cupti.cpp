@@ -11,6 +11,7 @@
 #include "capture/probe/cupti_buffers.hpp"
 #include "capture/probe/cupti_library.hpp"
 #include "capture/probe/cupti_records.hpp"
+#include "capture/probe/nccl_events.hpp"
 #include "capture/probe/probe.hpp"
 #include "capture/probe/watch.hpp"
 #include "capture/probe/watch_cost.hpp"
@@ -186,6 +187,7 @@ void* loop(void*) {
       flushed = now;
     }
     drain(*r);
+    pollEvents(*r);
     windowFetched(*r);
     sleepUnlessWoken(woken, kPeriodMs * 1'000'000);
   }
@@ -273,6 +275,7 @@ void stopCuda(RingWriter& r) {
   const bool alone = pthread_mutex_timedlock(&g_flush_mutex, &until) == 0;
   if (!g_aside.load()) flush(true);
   drain(r);
+  pollEvents(r, true);
   if (alone) pthread_mutex_unlock(&g_flush_mutex);
 }
 
@@ -283,6 +286,7 @@ void forgetCuda() {
   pthread_mutex_init(&g_kinds_mutex, nullptr);
   pthread_mutex_init(&g_drain_mutex, nullptr);
   pthread_mutex_init(&g_flush_mutex, nullptr);
+  forgetEvents();
 }
 
 uint32_t streamId(void* stream) {

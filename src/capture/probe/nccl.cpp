@@ -11,6 +11,7 @@
 #include "capture/probe/graphs.hpp"
 #include "capture/probe/nccl_abi.hpp"
 #include "capture/probe/nccl_comm.hpp"
+#include "capture/probe/nccl_events.hpp"
 #include "capture/probe/nccl_open.hpp"
 #include "capture/probe/nccl_proxy.hpp"
 #include "capture/probe/probe.hpp"
@@ -27,6 +28,8 @@ struct Launch {
   Call group;
   bool copies;
   ring::OperationRecord operation;  // of copies: what they are for
+  void* handle;                     // of the stream
+  uint32_t events;                  // around it; 0: none
 };
 std::atomic<uint64_t> g_groups{0};  // of calls, so far
 Open<Launch, 256, kLaunchHandle> g_launches;
@@ -63,8 +66,17 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
   return 0;
 }
 
-int initV1(void** context, int* mask) { return init(context, mask, nullptr, 0, 0, 0, -1); }
+void noteNoLaunches() {
+  if (RingWriter* r = ringOrNull(); r && eventsAsked())
+    note(*r, "NCCL before 2.28 does not tell of its launches: its operations are not timed by events");
+}
+
+int initV1(void** context, int* mask) {
+  noteNoLaunches();
+  return init(context, mask, nullptr, 0, 0, 0, -1);
+}
 int initV4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, Log) {
+  noteNoLaunches();
   return init(context, mask, name, hash, nodes, ranks, rank);
 }
 int initV5(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, Log) {
@@ -228,7 +240,9 @@ void* beginCopies(RingWriter& r, Comm& comm, const Descriptor& d) {
                                               .ranks = static_cast<uint32_t>(comm.ranks),
                                               .datatype = indexOf(kDatatypes, c.datatype),
                                               .root = static_cast<int16_t>(c.root),
-                                              .stack = call.stack}}));
+                                              .stack = call.stack},
+                        nullptr,
+                        0}));
 }
 
 void writeGroup(RingWriter& r, const Call& group, bool ended) {
@@ -277,7 +291,12 @@ int startEvent(void* context, void** handle, void* descriptor) {
   if (!recording(*r)) return 0;
   if (kVersion >= 5 && type == kKernelLaunch) {
     const Call group = callOf(fromHandle(d.parent));
-    *handle = asHandle(g_launches.begin({ring::nowNs(), streamId(d.kernel_launch.stream), group, false, {}}));
+    void* stream = d.kernel_launch.stream;
+    const uint64_t now = ring::nowNs();
+    const uint32_t events = beginEvents(*r, stream, group.captured);
+    const uint64_t launch = g_launches.begin({now, streamId(stream), group, false, {}, stream, events});
+    if (launch == 0) endEvents(events, stream);
+    *handle = asHandle(launch);
   } else if (type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {
     *handle = asHandle(beginProxyOp(comm.hash, d.proxy_op));
   } else if (type == kProxyStep) {
@@ -298,7 +317,8 @@ int stopEvent(void* handle) {
                                            .stream = launch.stream,
                                            .captured = launch.group.captured,
                                            .group = groupOf(launch.group),
-                                           .copies = launch.copies}));
+                                           .copies = launch.copies,
+                                           .number = endEvents(launch.events, launch.handle)}));
         if (launch.copies) r->write(encode(launch.operation));
       }
       break;

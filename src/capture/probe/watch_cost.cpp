@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include "capture/probe/nccl_events.hpp"
+
 namespace tracesmith::probe {
 namespace {
 
@@ -43,8 +45,8 @@ Last<64> g_without;                     // µs
 Last<16> g_opening, g_with, g_closing;  // millionths of a step without, as it was before the window
 std::atomic<uint32_t> g_base_us{0};     // a step without; 0: not known
 struct {
-  uint64_t wall_ns, cpu_ns;
-} g_since;  // when the account of our thread's CPU time begins
+  uint64_t wall_ns, cpu_ns, events_ns;
+} g_since;  // when the account of our own time begins
 
 uint64_t cpuNs() {
   timespec t;
@@ -52,12 +54,12 @@ uint64_t cpuNs() {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
 }
 
-/// CPU time of our thread, as a part of the time that has passed.
-double ownShare() {
+void beginAccount() { g_since = {ring::nowNs(), cpuNs(), eventsNs()}; }
+
+/// A part of the time that has passed.
+double share(uint64_t ns) {
   const uint64_t now = ring::nowNs();
-  return now <= g_since.wall_ns
-             ? 0
-             : static_cast<double>(cpuNs() - g_since.cpu_ns) / static_cast<double>(now - g_since.wall_ns);
+  return now <= g_since.wall_ns ? 0 : static_cast<double>(ns) / static_cast<double>(now - g_since.wall_ns);
 }
 
 /// How much longer a step takes, in steps. May be negative: all of it is noise then.
@@ -79,7 +81,7 @@ void startCost() {
   g_without.clear();
   for (auto* steps : {&g_opening, &g_with, &g_closing}) steps->clear();
   g_base_us = 0;
-  g_since = {ring::nowNs(), cpuNs()};
+  beginAccount();
 }
 
 void costWindowOpens() { g_base_us = g_without.size() < kLeastWithout ? 0 : g_without.median(); }
@@ -89,19 +91,24 @@ void lookAtCost(RingWriter& r) {
   ring::RingHeader& h = r.header();
   double every = h.window_every.load();
   const double window = extra(g_opening) + h.window_steps.load() * extra(g_with) + extra(g_closing);
-  double own = ownShare();
-  auto cost = [&] { return (window > 0 ? window / every : 0) + own; };
+  double own = share(cpuNs() - g_since.cpu_ns), events = share(eventsNs() - g_since.events_ns);
+  auto cost = [&] { return (window > 0 ? window / every : 0) + own + events; };
   r.write(encode(
       ring::CounterRecord{.name = r.intern("tracesmith: cost %"), .start = ring::nowNs(), .value = 100 * cost()}));
   const uint32_t budget = h.budget_ppm.load();
   const double before = every;
+  if (budget != 0 && events * 1e6 > budget) {  // thinner windows would not help
+    stopEvents();
+    events = 0;
+    note(r, "timing NCCL's operations by events costs more than the budget: it was stopped");
+  }
   while (budget != 0 && cost() * 1e6 > budget && every * 2 <= ring::kMostEvery) {
     every *= 2;
     own /= 2;  // it is with the windows that our thread has work to do
   }
   if (every > before) {
     h.window_every = static_cast<uint32_t>(every);
-    g_since = {ring::nowNs(), cpuNs()};
+    beginAccount();
   }
   const double ppm = cost() * 1e6;
   h.cost_ppm = ppm < 4e9 ? static_cast<uint32_t>(ppm) : 4'000'000'000u;

@@ -24,10 +24,8 @@ using ring::Record;
 
 namespace {
 
-constexpr uint64_t kMs = 1'000'000, kS = 1'000'000'000;
+constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kLateKernelsNs = 300 * kMs;  // CUPTI hands kernels over every 100 ms
-constexpr uint64_t kForgetDeadNs = 600 * kS;    // how long a process that is gone is told
-constexpr uint64_t kFreshDeadNs = 60 * kS;      // one found dead is told if its probe was alive so recently
 constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPairs = 8;
 // CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
 constexpr size_t kMostPerStream = 32;
@@ -57,6 +55,7 @@ bool RingFollower::wanted(const Record& r) {
     case Kind::collective:
     case Kind::p2p:
     case Kind::nccl_launch:
+    case Kind::nccl_time:
     case Kind::gpu_on:
     case Kind::gpu_off:
       return true;
@@ -103,6 +102,7 @@ void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kerne
     // has not come to them either.
     if (r.captured || r.sequence == ring::kUnknown || (r.start >= join_.gpu_on_ns && r.start < join_.gpu_off_ns))
       return;
+    if (r.launch != 0 && times_.of(r)) return timed(r);
     std::deque<OperationRecord>& last = unseen_[r.comm];
     last.push_back(r);
     if (last.size() > kMostPerStream) last.pop_front();
@@ -122,6 +122,12 @@ void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kerne
   t.shortest_ns = t.count == 0 ? ns : std::min(t.shortest_ns, ns);
   t.total_ns += ns;
   ++t.count;
+}
+
+/// Nobody saw its kernel, but events tell that it has ended.
+void RingFollower::timed(const OperationRecord& r) {
+  OpProgress& p = progress(comm(r), r);
+  p.completed = std::max(p.completed.value_or(0), r.sequence);
 }
 
 void RingFollower::takeStep(const ring::StepRecord& r) {
@@ -156,15 +162,28 @@ void RingFollower::take(uint32_t lane, const Record& r) {
           gpuOnOf(r), [this](uint32_t id) { return ring_->string(id); }, done);
       return;
     case Kind::nccl_launch:
+      times_.launch(lane, launchOf(r));
       if (r.start >= oldest_gpu_ns_) join_.launch(lane, launchOf(r), 0, done);
       return;
     case Kind::collective:
     case Kind::p2p: {
-      const OperationRecord o = operationOf(r);
+      OperationRecord o = operationOf(r);
+      o.launch = times_.launchOn(lane);
       if (o.sequence == ring::kUnknown || o.captured) return;  // of a communicator that nobody knows, or in a graph
       OpProgress& p = progress(comm(o), o);
       p.entered = std::max(p.entered, o.sequence);
       if (o.start >= oldest_gpu_ns_) join_.operation(lane, o, 0, done);
+      return;
+    }
+    case Kind::nccl_time: {
+      const ring::LaunchTimeRecord time = launchTimeOf(r);
+      times_.time(time);
+      for (auto& [comm, last] : unseen_)
+        std::erase_if(last, [&](const OperationRecord& o) {
+          if (o.launch != time.number) return false;
+          timed(o);
+          return true;
+        });
       return;
     }
     case Kind::graph:
@@ -265,6 +284,7 @@ bool RingFollower::recorded(const Step& s) const { return s.start >= join_.gpu_o
 void RingFollower::readAnew() {
   join_ = {};
   join_.hold_ns = kLateKernelsNs;
+  times_ = {};
   unseen_.clear();
   oldest_gpu_ns_ = 0;
   if (ring_->wrapped(0)) {
@@ -359,42 +379,6 @@ ProcessReport RingFollower::report(uint64_t now) {
   }
   addInFlight(now, p);
   return p;
-}
-
-void RingWatch::look(uint64_t now) {
-  const std::vector<std::string> paths = folders_.rings();
-  for (const std::string& path : paths) {
-    auto [it, fresh] = rings_.try_emplace(path);
-    if (!fresh) continue;
-    Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
-    if (!reader) {
-      rings_.erase(it);  // not ready yet: tried again
-      continue;
-    }
-    const ring::RingHeader& h = (*reader)->header();
-    const bool elsewhere = h.simulated && node_ != std::string_view(h.host, ::strnlen(h.host, sizeof h.host));
-    const bool old = !(*reader)->alive() && h.heartbeat_ns.load() + kFreshDeadNs < now;
-    if (!elsewhere && !old) it->second = std::make_unique<RingFollower>(std::move(*reader));
-  }
-  const std::set<std::string> there(paths.begin(), paths.end());
-  std::erase_if(rings_, [&](const auto& ring) {
-    const bool gone = !there.contains(ring.first);
-    if (!ring.second) return gone;
-    RingFollower& f = *ring.second;
-    if (f.ring().alive()) return false;
-    if (f.dead_ns == 0) f.dead_ns = now;
-    return gone && now - f.dead_ns > kForgetDeadNs;
-  });
-}
-
-std::vector<ProcessReport> RingWatch::report() {
-  const uint64_t now = rawClock();
-  look(now);
-  std::vector<ProcessReport> all;
-  for (auto& [path, follower] : rings_)
-    if (follower && (follower->dead_ns == 0 || now - follower->dead_ns < kForgetDeadNs))
-      all.push_back(follower->report(now));
-  return all;
 }
 
 }  // namespace tracesmith::cluster

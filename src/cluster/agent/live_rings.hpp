@@ -12,6 +12,7 @@
 
 #include "analysis/live/report.hpp"
 #include "capture/collect/nccl_join.hpp"
+#include "capture/collect/nccl_times.hpp"
 #include "capture/ring/reader.hpp"
 #include "cluster/agent/ring_folders.hpp"
 
@@ -50,6 +51,7 @@ class RingFollower {
   void readAnew();
   void take(uint32_t lane, const ring::Record& record);
   void ended(const capture::NcclJoin::Operation& operation, const ring::KernelRecord* kernel);
+  void timed(const ring::OperationRecord& operation);
   void takeStep(const ring::StepRecord& step);
   analysis::live::InFlight inFlight(uint64_t now_ns, const ring::OperationRecord& operation,
                                     const analysis::live::CommState* comm) const;
@@ -68,6 +70,7 @@ class RingFollower {
   int64_t longest_wait_ns_ = 0;
   uint64_t cpu_ns_ = 0, io_bytes_ = 0, cpu_at_ns_ = 0;  // CPU time and I/O of the process, and when they were read
   capture::NcclJoin join_;
+  capture::NcclTimes times_;
   std::map<uint64_t, Comm> comms_;
   std::map<uint64_t, std::deque<ring::OperationRecord>> unseen_;  // whose end nobody sees, the last of a communicator
   std::map<uint32_t, uint64_t> stream_end_;                       // of the last NCCL kernel, by stream

@@ -48,6 +48,7 @@ enum class Kind : uint8_t {
   gpu_on,      // from `start` on the GPU's work is recorded (again); what was launched before is not
   gpu_off,     // from `start` on it is not: what is launched later leaves no record
   nccl_group,  // a group of NCCL calls begins or has ended; only where somebody wants it
+  nccl_time,   // when a launch of NCCL's ran, by CUDA events
 };
 
 enum Flag : uint8_t {
@@ -80,11 +81,12 @@ enum Loss : uint32_t {
   kBadTime,        // zero or impossible timestamps
   kUnknownRecord,  // a kind of record this version does not know
   kSteppedAside,   // another profiler had the activity API
+  kNoEvent,        // too many launches of NCCL's had not ended: this one is not timed
   kLossCauses
 };
-constexpr const char* kLossNames[kLossCauses] = {"ring full",        "too many threads", "no room for names",
-                                                 "dropped by CUPTI", "bad timestamp",    "unknown record",
-                                                 "another profiler"};
+constexpr const char* kLossNames[kLossCauses] = {"ring full",        "too many threads",  "no room for names",
+                                                 "dropped by CUPTI", "bad timestamp",     "unknown record",
+                                                 "another profiler", "no CUDA event left"};
 
 /// What is recorded only while somebody asks for it: bits of RingHeader::wants.
 enum Want : uint32_t {

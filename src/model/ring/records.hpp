@@ -272,6 +272,7 @@ struct OperationRecord {
   uint16_t channels = 0;        // 0: not known
   int16_t root = -1;
   bool captured = false;  // into a CUDA graph: it runs, any number of times, when the graph does
+  uint32_t launch = 0;    // number of the launch it is in, if that is timed; not in the record: readers set it
   uint32_t stack = 0;     // text of who called it: return addresses, the innermost first; 0: nobody asked
 };
 [[gnu::always_inline]] constexpr Record encode(const OperationRecord& o) {
@@ -322,6 +323,7 @@ struct LaunchRecord {
   bool graph = false;
   uint32_t exec = 0;             // of a graph: counts the executable graphs of the process, from 1
   uint32_t part = 0, parts = 0;  // of a graph: which of its NCCL kernels, in the order they were captured; how many
+  uint32_t number = 0;           // of its LaunchTimeRecord; 0: there will be none
 };
 [[gnu::always_inline]] constexpr Record encode(const LaunchRecord& l) {
   return {Kind::nccl_launch,
@@ -330,7 +332,7 @@ struct LaunchRecord {
           0,
           l.start,
           l.end,
-          0,
+          l.number,
           l.stream,
           {l.group, words::pair(l.part, l.parts), l.exec, 0}};
 }
@@ -344,8 +346,20 @@ constexpr LaunchRecord launchOf(const Record& r) {
           .graph = (r.flags & kGraph) != 0,
           .exec = words::low(r.arg[2]),
           .part = words::low(r.arg[1]),
-          .parts = words::high(r.arg[1])};
+          .parts = words::high(r.arg[1]),
+          .number = r.correlation};
 }
+
+/// When a launch ran on the GPU, measured by CUDA events around it and brought to our clock.
+struct LaunchTimeRecord {
+  uint32_t number = 0;
+  uint64_t start = 0, end = 0;
+  uint64_t bound = 0;  // both may be wrong by so much together, ns
+};
+[[gnu::always_inline]] constexpr Record encode(const LaunchTimeRecord& t) {
+  return {Kind::nccl_time, 0, 0, 0, t.start, t.end, t.number, 0, {t.bound, 0, 0, 0}};
+}
+constexpr LaunchTimeRecord launchTimeOf(const Record& r) { return {r.correlation, r.start, r.end, r.arg[0]}; }
 
 /// The program groups calls of NCCL: the first call of a group, or (ended) its end, when all of it is launched.
 struct GroupRecord {

@@ -10,7 +10,7 @@
 
 namespace tracesmith::server {
 
-/// One thread at a time. Names keep their numbers from call to call (analysis::Names::load).
+/// One thread at a time. Names keep their numbers from call to call (trace::NameNumbers::load).
 class IndexBuilder {
  public:
   IndexBuilder();

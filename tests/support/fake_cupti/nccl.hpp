@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -244,6 +245,7 @@ class Nccl {
     if (table_->finalize(c.context) != 0) die("finalize failed");
   }
   int mask() const { return mask_; }
+  std::function<void(uint32_t* stream)> on_launch;  ///< the kernel is on its stream
 
   /// Starts an event if it, or something below it, is asked for. The handle holds garbage before.
   void* start(void* context, void* descriptor, int wanted, void* garbage = reinterpret_cast<void*>(0xdeadbeef)) {
@@ -297,6 +299,7 @@ class Nccl {
     LaunchV5 l{{kKernelLaunch, parent}, stream};
     void* handle = start(c.context, &l, kKernelLaunch);
     const uint32_t correlation = cuda().launchCall();
+    if (on_launch) on_launch(stream);
     stop(handle);
     return correlation;
   }
