@@ -182,5 +182,21 @@ TEST(Layout, AStageWhoseGpusAreAllSlowIsNamedAsAWhole) {
   EXPECT_NEAR(a.verdict.cost_pct, saved, saved / 3) << a.verdict.text;
 }
 
+TEST(Layout, MoreWorkInOnePassCostsWhatThatPassTakesLonger) {
+  sim::JobConfig c = job(4, 0);
+  c.ranks = c.gpus_per_node = 4;
+  c.events = 4 * 20'000;
+  c.stages_only = true;
+  c.faults.heavy_stage = 2;
+  c.faults.heaviness = 3;
+  c.faults.heavy_forward = true;
+  const Analysis a = analyzed(c);
+  EXPECT_EQ(a.verdict.rank, 2) << a.verdict.text;
+  EXPECT_EQ(a.verdict.cause, Cause::uneven_work);
+  c.faults = sim::Faults::none();
+  const double saved = 100 * (1 - analyzed(c).job_us / a.job_us);
+  EXPECT_NEAR(a.verdict.cost_pct, saved, saved / 20) << a.verdict.text;
+}
+
 }  // namespace
 }  // namespace tracesmith::analysis

@@ -24,6 +24,7 @@ struct Part {
   int64_t enqueue = trace::kNull;  ///< when the host called it
   int64_t correlation = trace::kNull;
   int64_t late_before_ns = 0, late_ns = 0;  ///< until it started and ended: how long its rank's host was late, in all
+  int64_t own_before_ns = 0, own_ns = 0;    ///< the same, of computation that no other rank does
   int64_t slack_ns = 0;  ///< when it started, what was computed for it had been done for so long; set by that pass too
   int64_t exposed_ns = 0;  ///< of it, with no computation under it; set by the pass over the rank's events
   int32_t process = 0;

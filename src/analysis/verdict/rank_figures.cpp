@@ -150,6 +150,7 @@ class Figures {
             f->expected_ns += usual->mean;
           } else {
             f->own_ns += static_cast<double>(e.end - e.ts);
+            if (!parts_.empty()) own_.add(e.ts, e.end);
           }
         }
     }
@@ -282,17 +283,18 @@ class Figures {
     }
   }
 
-  void latenesses() {
+  /// How much of `times` had passed when each part started, and when it ended.
+  void passed(const std::vector<Interval>& times, int64_t Part::*at_start, int64_t Part::*at_end) {
     size_t next = 0;
     int64_t before = 0;
     auto until = [&](int64_t ts) {  // not far back from one call to the next
-      for (; next > 0 && late_[next - 1].to > ts; --next) before -= late_[next - 1].to - late_[next - 1].from;
-      for (; next < late_.size() && late_[next].to <= ts; ++next) before += late_[next].to - late_[next].from;
-      return before + (next < late_.size() ? std::max<int64_t>(0, ts - late_[next].from) : 0);
+      for (; next > 0 && times[next - 1].to > ts; --next) before -= times[next - 1].to - times[next - 1].from;
+      for (; next < times.size() && times[next].to <= ts; ++next) before += times[next].to - times[next].from;
+      return before + (next < times.size() ? std::max<int64_t>(0, ts - times[next].from) : 0);
     };
     for (Part& p : parts_) {
-      p.late_ns = until(p.end);
-      p.late_before_ns = until(p.ts);
+      p.*at_end = until(p.end);
+      p.*at_start = until(p.ts);
     }
   }
 
@@ -331,7 +333,8 @@ class Figures {
     };
     for (Part& p : parts_) settle(p);
     slacks();
-    latenesses();
+    passed(late_, &Part::late_before_ns, &Part::late_ns);
+    passed(own_.parts(), &Part::own_before_ns, &Part::own_ns);
     first = 0;
     for (Part& p : out_.recognised) settle(p);
   }
@@ -347,6 +350,7 @@ class Figures {
   std::unordered_set<int64_t> known_;
   int table_needed_ = -1;
   std::vector<Interval> late_;  // the device idle, and nothing launched yet
+  Union own_;                   // computation that no other rank does
   std::vector<int64_t> done_;   // by call: when the computation or copy that it launched was done
   Union unions_[kBits];
   Union compute_;  // of the phases and other computation

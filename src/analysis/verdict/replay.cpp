@@ -112,14 +112,16 @@ void Replay::addProcess(int64_t process, std::pair<size_t, size_t> range) {
     last_of[p.stream] = static_cast<uint32_t>(i);
     auto anchor = std::upper_bound(blocking.begin(), blocking.end(), ready,
                                    [](int64_t at, const auto& b) { return at < b.first; });
-    int64_t from = first_[process], late = 0;
+    int64_t from = first_[process], late = 0, own = 0;
     if (anchor != blocking.begin()) {
       from = std::max(from, std::prev(anchor)->first);
       d.anchor = slot_of_[std::prev(anchor)->second];
       late = parts[std::prev(anchor)->second].late_ns;
+      own = parts[std::prev(anchor)->second].own_ns;
     }
     d.least_ns = at_once ? 0 : static_cast<double>(std::max<int64_t>(0, ready - from));
     d.late_ns = std::clamp(static_cast<double>(p.late_before_ns - late), 0.0, d.least_ns);
+    d.own_ns = std::clamp(static_cast<double>(p.own_before_ns - own), 0.0, d.least_ns);
     d.queued = at_once || ready < p.ts;
     if (p.blocks)
       blocking.insert(std::upper_bound(blocking.begin(), blocking.end(), std::pair(p.end, UINT32_MAX)),
@@ -135,7 +137,7 @@ double Replay::run(const Change& change) const {
   std::vector<double> ends(slots_.size(), 0);
   struct Own {
     bool changed = false;
-    double work = 1, late = 0, pace = 1;
+    double work = 1, late = 0, pace = 1, own = 0;
   };
   std::vector<Own> owns;
   std::vector<double> reached(processes_.size(), 0);
@@ -145,6 +147,8 @@ double Replay::run(const Change& change) const {
       own = {true, it->second, 0};
     if (auto it = change.pace.find(static_cast<int32_t>(p.process)); it != change.pace.end())
       own = {false, it->second, 0, it->second};
+    if (auto it = change.own.find(static_cast<int32_t>(p.process)); it != change.own.end())
+      own = {true, 1, 0, 1, it->second};
     if (auto it = change.late.find(static_cast<int32_t>(p.process)); it != change.late.end())
       own = {true, 1, it->second};
   }
@@ -161,7 +165,7 @@ double Replay::run(const Change& change) const {
       const bool compared = !pair && !s.alone;
       double arrival = from + s.least_ns * own.pace;
       if (own.changed && compared) arrival -= s.early_ns;
-      if (own.changed && !compared) arrival -= s.least_ns * (1 - own.work) + s.late_ns * own.late;
+      if (own.changed && !compared) arrival -= s.least_ns * (1 - own.work) + s.late_ns * own.late + s.own_ns * own.own;
       if (s.queue != UINT32_MAX) arrival = std::max(arrival, ends[s.queue] + static_cast<double>(s.gap_ns));
       arrivals[k] = arrival;
       last = std::max(last, arrival);

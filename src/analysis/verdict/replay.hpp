@@ -18,6 +18,8 @@ struct Change {
   std::map<int32_t, double> work;
   /// or this part of the time in which its host was late does not pass.
   std::map<int32_t, double> late;
+  /// or, where it has no others, this part of the work that only this rank does is not done,
+  std::map<int32_t, double> own;
   /// or all its work takes this many times as long.
   std::map<int32_t, double> pace;
   struct Transfer {
@@ -49,6 +51,7 @@ class Replay {
     uint32_t alone : 1 = 0;     // none of the others of its group is like it
     double least_ns = 0;        // from the anchor until it was ready to start
     double late_ns = 0;         // of that, the host was late
+    double own_ns = 0;          // of that, it did what no other rank does
     double early_ns = 0;        // so much less it would take if it had worked like the others of its group
     double transfer_ns = 0;     // after the last came; where nobody waits, from its own start
   };

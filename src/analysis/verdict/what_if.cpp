@@ -25,6 +25,7 @@ void hiddenCosts(const Replay& replay, double base, const std::vector<Asked>& as
     Change both = most.change;
     both.work.insert(a.change.work.begin(), a.change.work.end());
     both.late.insert(a.change.late.begin(), a.change.late.end());
+    both.own.insert(a.change.own.begin(), a.change.own.end());
     both.pace.insert(a.change.pace.begin(), a.change.pace.end());
     both.transfer.insert(a.change.transfer.begin(), a.change.transfer.end());
     *a.hidden_pct = 100 * (well - replay.run(both)) / base;
@@ -39,6 +40,16 @@ double extraLateness(const RankFigures& rank, double excess) {
     time += static_cast<double>(f.end - f.ts);
   }
   return late > 0 ? std::clamp(excess * time / late, 0.0, 1.0) : 0;
+}
+
+/// What part of the work that only this rank does is more than the others have. `excess`: of theirs.
+double extraWork(const RankFigures& rank, double excess) {
+  double own = 0, all = 0;
+  for (const StepFigures& f : rank.steps) {
+    own += f.own_ns;
+    all += static_cast<double>(f.computeNs());
+  }
+  return own > 0 ? std::clamp(excess / (1 + excess) * all / own, 0.0, 1.0) : 0;
 }
 
 /// By process: how many times as long it would work if all GPUs were done at the same time; `without`: if those of the
@@ -113,6 +124,8 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
       for (int64_t rank : all) job.together[rank] = all;
     } else if (losesTime(without)) {
       change.late[process] = extraLateness(job.ranks[r], e.excess);
+    } else if (e.cause == Cause::uneven_work) {
+      change.own[process] = extraWork(job.ranks[r], e.excess);
     } else {
       change.work[process] = 1 / (1 + e.excess);
     }

@@ -39,6 +39,7 @@ struct Faults {
   std::vector<std::pair<int, double>> other_gpus;  ///< ranks on a GPU of a slower model, each with its factor
   int heavy_stage = kNone;                         ///< its layers are larger and take `heaviness` times as long
   double heaviness = 1.3;                          //
+  bool heavy_forward = false;                      ///< only in the forward pass
   int slow_node = kBySeed;                         ///< its links take `link_slowdown` times as long
   double link_slowdown = 3;                        //
   int late_rank = kNone;                           ///< its data loader is `late_ms` late in every step

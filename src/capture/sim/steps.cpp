@@ -172,7 +172,7 @@ void Job::runOps(size_t first, size_t last, int rank, int step, bool backward, R
                  Random& random, const Sink& sink) const {
   const Faults& faults = config_.faults;
   const double slow = slowdownOf(rank, step) + 0.02 * ((static_cast<uint32_t>(rank) * 2654435761u >> 16) & 7) / 7.0;
-  const bool heavy = config_.laidOut() && stageOf(rank) == faults.heavy_stage;
+  const bool heavy = config_.laidOut() && stageOf(rank) == faults.heavy_stage && !(faults.heavy_forward && backward);
   for (size_t i = first; i < last; ++i) {
     const Op& op = ops_[i];
     if (op.kind == OpKind::collective && !takesPart(rank, collectives_[op.collective])) continue;
