@@ -159,7 +159,7 @@ std::vector<Blame> blameRanks(const JobData& job, const std::vector<RankEvidence
       int64_t from = INT64_MIN;
       for (const StepFigures& f : job.ranks[r].steps)
         if (e.since_step != kNull && f.step == e.since_step) from = f.ts;
-      if (device != job.device_of.end()) {
+      if (device != job.device_of.end() && !job.gpus_shared) {  // the state of a GPU they share tells no rank apart
         const Finding finding = job.telemetry.explain(b.node, device->second, from, job.models);
         if (!finding.sentence.empty()) b.evidence += "; " + finding.sentence;
         if (finding.cause) b.cause = *finding.cause;

@@ -245,7 +245,8 @@ bool NCCLTracker::installHooks() {
   if (isHooked()) return true;
   if (config.platform == PlatformType::CUDA)
     if (Status s = capture::RingSource::hookNccl(); !s) return impl_->fail(s);
-  const uint32_t wants = ring::kWantGroups | (config.capture_call_stack ? ring::kWantCallStacks : 0);
+  uint32_t wants = ring::kWantGroups;
+  if (config.capture_call_stack) wants |= ring::kWantCallStacks;
   Result<std::unique_ptr<capture::RingSource>> source =
       capture::RingSource::open(config.platform, config.profiler, wants);
   if (!source) return impl_->fail(source.status());
