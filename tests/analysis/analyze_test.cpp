@@ -340,6 +340,14 @@ TEST(Analyze, TelemetryTellsWhy) {
   EXPECT_EQ(a.verdict.cause, Cause::throttled);
   EXPECT_NE(a.verdict.text.find("throttled because of power"), std::string::npos) << a.verdict.text;
   EXPECT_NE(a.verdict.text.find("SM clock 1500 MHz, others 1980"), std::string::npos) << a.verdict.text;
+
+  job.more = [tell = job.more](test::JobWriter& w) {
+    tell(w);
+    for (int node = 0; node < 2; ++node) w.device(node, 0);
+  };
+  const Analysis shared = analyzed(job);
+  EXPECT_EQ(shared.verdict.rank, 5);
+  EXPECT_EQ(shared.verdict.cause, Cause::compute) << "the state of a GPU that ranks share tells none of them apart";
 }
 
 TEST(CommRules, FirstMatchCountsAndBadLinesAreNamed) {

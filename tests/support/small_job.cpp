@@ -67,6 +67,13 @@ class Output : public JobWriter {
     add(m);
   }
 
+  void device(int node, int device) override {
+    DeviceRow d;
+    d.node = string("node" + std::to_string(node));
+    d.device = device;
+    add(d);
+  }
+
   void describe() {
     for (int r = 0; r < job_.ranks; ++r) {
       if (job_.left_out.contains(r)) continue;

@@ -36,6 +36,7 @@ class JobWriter {
  public:
   virtual ~JobWriter() = default;
   virtual void metric(int node, int device, const std::string& name, int64_t ts, double value) = 0;
+  virtual void device(int node, int device) = 0;
 };
 
 /// Writes the job. Fails the calling test if it cannot.
