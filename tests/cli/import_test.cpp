@@ -125,7 +125,7 @@ TEST(Import, AnSbtTraceNeedsNone) {
   TempDir dir;
   writeFile(dir / "t.json", kTrace);
   EXPECT_EQ(tracesmith({"import", dir / "t.json", "-o", dir / "new.sbt"}).rc, 0);
-  expectFailure(dir, dir / "new.sbt", "is an SBT trace already");
+  expectFailure(dir, dir / "new.sbt", "is already an SBT trace");
 }
 
 TEST(Import, WrongUsage) {

@@ -52,6 +52,15 @@ double extraWork(const RankFigures& rank, double excess) {
   return own > 0 ? std::clamp(excess / (1 + excess) * all / own, 0.0, 1.0) : 0;
 }
 
+/// Whether it is known when the work was done that only this rank does; a summary does not tell.
+bool knowsOwnWork(const PartTable& table, int64_t process) {
+  auto range = table.of_process.find(process);
+  return range != table.of_process.end() &&
+         std::any_of(table.parts.begin() + static_cast<ptrdiff_t>(range->second.first),
+                     table.parts.begin() + static_cast<ptrdiff_t>(range->second.second),
+                     [](const Part& p) { return p.own_ns > 0; });
+}
+
 /// By process: how many times as long it would work if all GPUs were done at the same time; `without`: if those of the
 /// slowest model did nothing, and the others their part as well.
 std::map<int32_t, double> sharedOut(const JobData& job, bool without) {
@@ -124,7 +133,7 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
       for (int64_t rank : all) job.together[rank] = all;
     } else if (losesTime(without)) {
       change.late[process] = extraLateness(job.ranks[r], e.excess);
-    } else if (e.cause == Cause::uneven_work) {
+    } else if (e.cause == Cause::uneven_work && knowsOwnWork(job.table, process)) {
       change.own[process] = extraWork(job.ranks[r], e.excess);
     } else {
       change.work[process] = 1 / (1 + e.excess);
