@@ -86,6 +86,8 @@ class NcclJoin {
   /// From then on the GPU's work is recorded again (kernels of earlier launches that are not here will not come), or,
   /// if off, is not recorded.
   void gpu(const ring::GpuOnRecord& record, const Text& text, const Done& done);
+  /// Whether its kernels are recorded, as far as was read.
+  bool recorded(const Launch& l) const { return time(0).recorded(l.start, l.end); }
   bool gpuIsOff() const { return gpu_off_ns != UINT64_MAX; }
   /// Call it when everything there has been read: joins what has waited long enough.
   void pass(uint64_t now, const Text& text, const Done& done);
@@ -130,7 +132,6 @@ class NcclJoin {
 
  private:
   JoinTime time(uint64_t now) const { return {now, hold_ns, gpu_on_ns, gpu_off_ns}; }
-  bool recorded(const Launch& l) const { return time(0).recorded(l.start, l.end); }
   void drop(Launch& launch, bool is_lost, const Done& done);
   void join(Stream& stream, size_t index, const ring::KernelRecord& kernel, uint64_t now, const Done& done);
   bool joinCall(const ring::CallRecord& call, const Done& done);

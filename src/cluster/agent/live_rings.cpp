@@ -98,8 +98,7 @@ void RingFollower::addProgress(const Comm& c, CommState& state) {
 void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kernel) {
   const OperationRecord& r = o.record;
   if (!kernel) {
-    // Launched while the GPU's work was not recorded. The last ones are enough: whoever has not come to an older one
-    // has not come to them either.
+    // Launched while the GPU was not recorded. The last are enough: who has not come to an older one has not to them.
     if (r.captured || r.sequence == ring::kUnknown || (r.start >= join_.gpu_on_ns && r.start < join_.gpu_off_ns))
       return;
     if (r.launch != 0 && times_.of(r)) return timed(r);
@@ -184,7 +183,7 @@ void RingFollower::take(uint32_t lane, const Record& r) {
           timed(o);
           return true;
         });
-      return;
+      return eachUnrecorded([&](const OperationRecord& o) { o.launch == time.number ? timed(o) : void(); });
     }
     case Kind::graph:
       return join_.graph(graphOf(r), rawClock());
@@ -215,10 +214,26 @@ InFlight RingFollower::inFlight(uint64_t now, const OperationRecord& r, const Co
   return f;
 }
 
+/// Operations launched while the GPU was not recorded, as far as was read.
+template <typename Each>
+void RingFollower::eachUnrecorded(const Each& each) const {
+  for (const auto& [stream, state] : join_.streams)
+    for (const NcclJoin::Launch& launch : state.launches)
+      if (!join_.recorded(launch))
+        for (const NcclJoin::Operation& o : launch.operations)
+          if (!o.record.captured && o.record.sequence != ring::kUnknown) each(o.record);
+}
+
 /// Those whose end nobody sees: on which streams is not told, so each communicator has one.
 void RingFollower::addUnseen(uint64_t now, ProcessReport& report) const {
   uint32_t stream = UINT32_MAX;
-  for (const auto& [comm, last] : unseen_) {
+  auto unseen = unseen_;
+  eachUnrecorded([&](const OperationRecord& r) {
+    if (r.launch != 0 && times_.of(r)) return;
+    unseen[r.comm].push_back(r);
+    if (unseen[r.comm].size() > kMostPerStream) unseen[r.comm].pop_front();
+  });
+  for (const auto& [comm, last] : unseen) {
     const auto state = std::find_if(report.comms.begin(), report.comms.end(),
                                     [comm = comm](const CommState& c) { return c.comm == comm; });
     uint32_t before = 0;

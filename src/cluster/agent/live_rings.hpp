@@ -55,6 +55,8 @@ class RingFollower {
   void takeStep(const ring::StepRecord& step);
   analysis::live::InFlight inFlight(uint64_t now_ns, const ring::OperationRecord& operation,
                                     const analysis::live::CommState* comm) const;
+  template <typename Each>
+  void eachUnrecorded(const Each& each) const;
   void addUnseen(uint64_t now_ns, analysis::live::ProcessReport& report) const;
   void addInFlight(uint64_t now_ns, analysis::live::ProcessReport& report) const;
   void addProcess(uint64_t now_ns, analysis::live::ProcessReport& report);
