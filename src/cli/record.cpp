@@ -104,6 +104,7 @@ int record(const Options& o) {
   if (!recording) return fail(recording.status());
   capture::Collector collector(recording->writer(), capture::hostName());
   size_t busy = 0;
+  const uint64_t begin = rawClock();  // whoever sees us attached may rely on it that what comes now is recorded
   for (const std::string& path : rings(*base)) {
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
     if (!reader || (!o.all && (*reader)->header().pid != o.pid) || !(*reader)->alive()) continue;
@@ -124,7 +125,7 @@ int record(const Options& o) {
     taken = collector.snapshot();
   } else {
     Progress progress("recording");
-    const uint64_t begin = rawClock(), span = static_cast<uint64_t>(o.duration_s * 1e9);
+    const auto span = static_cast<uint64_t>(o.duration_s * 1e9);
     collector.leaveOutBefore(begin);
     for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
     while (taken && !g_stop && collector.alive() > 0 && rawClock() - begin < span) {
