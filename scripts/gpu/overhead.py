@@ -237,7 +237,7 @@ def table(rounds, size):
             for r in rounds:
                 base = statistics.mean(f[key] for f in r[BASE])
                 values += [f[key] for f in r[BASE]]
-                costs += [100 * (f[key] / base - 1) for f in r.get(recorder, []) if f.get(key)]
+                costs += [100 * (f[key] / base - 1) for f in r.get(recorder, []) if f.get(key) and base > 0]
             if recorder == BASE:
                 cells.append(f"{shown(values, 2)} {unit}")
             else:
