@@ -51,7 +51,7 @@ class Hang : public ::testing::Test {
       for (NodeReport& node : nodes_) {
         for (ProcessReport& p : node.processes) {
           for (InFlight& f : p.in_flight) f.age_ns += kS, f.wait_ns += kS;
-          if (!busy_.contains(p.rank)) *p.quiet_ns += kS;
+          if (p.quiet_ns && !busy_.contains(p.rank)) *p.quiet_ns += kS;
         }
         if (!silent_.contains(node.node)) watcher_.take(node, now_ns_);
       }
