@@ -1,6 +1,7 @@
 #include "base/file.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +50,14 @@ Result<File> File::openAppend(const std::string& path) {
   file.path_ = path;
   file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file.fd_ < 0) return errnoStatus("open", path);
+  return file;
+}
+
+Result<File> File::inMemory() {
+  File file;
+  file.fd_ = ::memfd_create("tracesmith", MFD_CLOEXEC);
+  if (file.fd_ < 0) return errnoStatus("create", "a file in memory");
+  file.path_ = "/proc/self/fd/" + std::to_string(file.fd_);
   return file;
 }
 

@@ -23,6 +23,8 @@ class File {
   static Result<File> create(const std::string& path);
   /// Writes go to the end; created if it is not there.
   static Result<File> openAppend(const std::string& path);
+  /// Without a name and on no disk; its path leads to it as long as it is open.
+  static Result<File> inMemory();
   /// The standard output of this process, wherever it leads.
   static Result<File> standardOutput();
 

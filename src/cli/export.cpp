@@ -125,9 +125,10 @@ int exportTo(const Options& o, const trace::Reader& reader, const trace::Selecti
 
 /// Not another format: less of it.
 int exportSummary(const Options& o) {
-  if (o.out == "-" || !o.format.empty() || !o.table.empty() || !o.selection.none())
-    return usage("export",
-                 "--keep summary writes a trace into a file: it takes no --format, no --table and no selection");
+  if (o.out == "-" || formatOf(o) || !o.format.empty() || !o.table.empty() || !o.selection.none())
+    return usage(
+        "export",
+        "--keep summary writes an SBT trace into a file: it takes no other format, no --table and no selection");
   std::error_code ignored;
   if (std::filesystem::equivalent(o.file, o.out, ignored))
     return usage("export", "the output would overwrite " + o.file);

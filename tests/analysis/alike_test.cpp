@@ -2,9 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/rows/trends.hpp"
-#include "capture/sim/rows.hpp"
-#include "support/process.hpp"
-#include "tracesmith/analysis/analysis.hpp"
+#include "analysis/simulated_job.hpp"
 
 namespace tracesmith::analysis {
 namespace {
@@ -16,17 +14,6 @@ sim::JobConfig fourRanks() {
   c.seed = 5;
   c.faults = sim::Faults::none();
   return c;
-}
-
-Analysis analyzed(const sim::JobConfig& config) {
-  test::TempDir dir;
-  const Status s = sim::synthesize(config, dir / "t.sbt", 2);
-  EXPECT_TRUE(s) << s.message();
-  auto reader = trace::Reader::open(dir / "t.sbt");
-  EXPECT_TRUE(reader);
-  auto result = analyze(**reader);
-  EXPECT_TRUE(result) << result.status().message();
-  return std::move(*result);
 }
 
 /// How long the job takes, ms.

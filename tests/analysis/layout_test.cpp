@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "capture/sim/rows.hpp"
-#include "support/process.hpp"
-#include "tracesmith/analysis/analysis.hpp"
+#include "analysis/simulated_job.hpp"
 
 namespace tracesmith::analysis {
 namespace {
@@ -21,17 +19,6 @@ sim::JobConfig job(int pipeline, int tensor) {
   c.seed = 77;
   c.faults = sim::Faults::none();
   return c;
-}
-
-Analysis analyzed(const sim::JobConfig& config) {
-  test::TempDir dir;
-  const Status s = sim::synthesize(config, dir / "t.sbt", 2);
-  EXPECT_TRUE(s) << s.message();
-  auto reader = trace::Reader::open(dir / "t.sbt");
-  EXPECT_TRUE(reader);
-  auto result = analyze(**reader);
-  EXPECT_TRUE(result) << result.status().message();
-  return std::move(*result);
 }
 
 std::set<int64_t> found(const Analysis& a) {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "model/ring/nccl_names.hpp"
-#include "model/ring/records.hpp"
+#include "model/ring/nccl_records.hpp"
 
 namespace tracesmith::ring {
 namespace {

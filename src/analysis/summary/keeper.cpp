@@ -1,9 +1,6 @@
 #include "analysis/summary/keeper.hpp"
 
-#include <unistd.h>
-
 #include <cstring>
-#include <filesystem>
 
 #include "analysis/verdict/job_data.hpp"
 #include "base/clock.hpp"
@@ -25,7 +22,7 @@ constexpr int64_t kLateNs = 4'000'000'000;  // records of the device come at mos
 Result<std::unique_ptr<SummaryKeeper>> SummaryKeeper::create(const std::string& path, const WriterOptions& options) {
   Result<std::unique_ptr<Writer>> out = Writer::create(path, options);
   if (!out) return out.status();
-  std::unique_ptr<SummaryKeeper> keeper(new SummaryKeeper(path));
+  std::unique_ptr<SummaryKeeper> keeper(new SummaryKeeper);
   keeper->out_ = std::move(*out);
   Result<std::unique_ptr<Writer>> whole =
       Writer::create([k = keeper.get()](std::string_view bytes) { return k->take(bytes); });
@@ -34,7 +31,7 @@ Result<std::unique_ptr<SummaryKeeper>> SummaryKeeper::create(const std::string& 
   return keeper;
 }
 
-SummaryKeeper::SummaryKeeper(std::string path) : path_(std::move(path)), begun_ns_(static_cast<int64_t>(rawClock())) {}
+SummaryKeeper::SummaryKeeper() : begun_ns_(static_cast<int64_t>(rawClock())) {}
 SummaryKeeper::~SummaryKeeper() = default;
 
 Status SummaryKeeper::take(std::string_view bytes) {
@@ -59,23 +56,22 @@ Status SummaryKeeper::keep(int64_t now_ns) {
   return summarizePiece(now_ns - kLateNs);
 }
 
-Status SummaryKeeper::summarizePiece(int64_t until) {
-  const std::string path = path_ + ".piece" + std::to_string(::getpid());
-  std::error_code ignored;
+/// In memory: a full disk must not lose what was recorded.
+Result<std::unique_ptr<Reader>> SummaryKeeper::takePiece() {
+  Result<File> file = File::inMemory();
+  if (!file) return file.status();
+  std::string piece;
   {
-    Result<OutputFile> file = OutputFile::create(path);
-    if (!file) return file.status();
-    std::string piece;
-    {
-      std::lock_guard lock(mutex_);
-      TS_TRY(file->write(common_));
-      piece.swap(piece_);
-    }
-    TS_TRY(file->write(piece));
-    TS_TRY(file->commit());
+    std::lock_guard lock(mutex_);
+    TS_TRY(file->write(common_));
+    piece.swap(piece_);
   }
-  Result<std::unique_ptr<Reader>> reader = Reader::open(path);
-  std::filesystem::remove(path, ignored);  // stays open
+  TS_TRY(file->write(piece));
+  return Reader::open(file->path());
+}
+
+Status SummaryKeeper::summarizePiece(int64_t until) {
+  Result<std::unique_ptr<Reader>> reader = takePiece();
   if (!reader) return reader.status();
   const bool last = until == INT64_MAX;
   SummaryOptions options;

@@ -1,5 +1,5 @@
 // A recording of which only the summary is kept, while it is made: rows are written as ever, and every half minute the
-// steps that are complete become a summary. Memory and disk never hold more of the whole than that.
+// steps that are complete become a summary. Until then they are in memory alone: who is killed loses them.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace tracesmith::analysis {
 
 class SummaryKeeper {
  public:
-  /// `path`: the trace to write; what waits for its step is beside it for a moment.
+  /// `path`: the trace to write.
   static Result<std::unique_ptr<SummaryKeeper>> create(const std::string& path,
                                                        const trace::WriterOptions& options = {});
   ~SummaryKeeper();
@@ -29,11 +29,11 @@ class SummaryKeeper {
   const SummaryStats& stats() const { return stats_; }
 
  private:
-  explicit SummaryKeeper(std::string path);
+  SummaryKeeper();
   Status take(std::string_view bytes);
+  Result<std::unique_ptr<trace::Reader>> takePiece();
   Status summarizePiece(int64_t until);
 
-  const std::string path_;
   std::unique_ptr<trace::Writer> whole_, out_;
   mutable std::mutex mutex_;    // guards the next two, which telemetry writes too
   std::string common_, piece_;  // header, schema and strings, for every piece; blocks of this one

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "capture/collect/graph_join.hpp"
-#include "model/ring/records.hpp"
+#include "model/ring/nccl_records.hpp"
 
 namespace tracesmith::capture {
 

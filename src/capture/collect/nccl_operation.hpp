@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/ring/records.hpp"
+#include "model/ring/nccl_records.hpp"
 
 namespace tracesmith::capture {
 

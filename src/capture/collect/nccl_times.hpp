@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "model/ring/records.hpp"
+#include "model/ring/nccl_records.hpp"
 
 namespace tracesmith::capture {
 

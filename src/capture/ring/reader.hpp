@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "capture/ring/mapping_guard.hpp"
-#include "model/ring/records.hpp"
+#include "model/ring/nccl_records.hpp"
 #include "tracesmith/common/status.hpp"
 
 namespace tracesmith::ring {

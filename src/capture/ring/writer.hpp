@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "model/ring/records.hpp"
+#include "model/ring/nccl_records.hpp"
 
 namespace tracesmith::ring {
 

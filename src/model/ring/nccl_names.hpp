@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "model/ring/records.hpp"
+#include "model/ring/nccl_records.hpp"
 
 namespace tracesmith::nccl {
 
