@@ -54,7 +54,8 @@ Others othersIn(const char* folder) {
 
 /// Processes on this node, as launchers tell; 0: not known.
 uint64_t localSize() {
-  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"})
+  for (const char* name :
+       {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"})
     if (const char* v = getenv(name); v && *v >= '1' && *v <= '9') return strtoull(v, nullptr, 10);
   return 0;
 }
@@ -80,7 +81,9 @@ void makeSmallest(ring::RingOptions& o) {
 Room fitRoom(const char* folder, ring::RingOptions& o) {
   struct statvfs fs;
   if (statvfs(folder, &fs) != 0 || fs.f_frsize == 0 || fs.f_blocks == 0) return Room::enough;
-  const uint64_t quarter = static_cast<uint64_t>(fs.f_blocks) * fs.f_frsize / 4;
+  uint64_t quarter = static_cast<uint64_t>(fs.f_blocks) * fs.f_frsize / 4;
+  if (const char* mb = getenv("TRACESMITH_RING_ROOM_MB"); mb && atoi(mb) > 0)  // as if it were so large
+    quarter = (static_cast<uint64_t>(atoi(mb)) << 20) / 4;
   const uint64_t half_free = static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize / 2;
   const Others others = othersIn(folder);
   const uint64_t left = quarter > others.bytes ? quarter - others.bytes : 0;

@@ -1,5 +1,5 @@
-// How large a ring may be. The job needs the same file system for its own shared memory (NCCL's, a data loader's), and a
-// Docker container has 64 MB of it unless told otherwise.
+// How large a ring may be. The job needs the same file system for its own shared memory (NCCL's, a data loader's), and
+// a Docker container has 64 MB of it unless told otherwise.
 #pragma once
 
 #include "capture/ring/writer.hpp"
@@ -16,8 +16,8 @@ enum class Room {
 /// half of what is free; a process takes its part of that, as the launcher tells the number of processes, else half of
 /// what the others left.
 Room fitRoom(const char* folder, ring::RingOptions& options);
-/// One process after the other makes its ring in a folder, so that each sees what the others took. Waits for a moment at
-/// most.
+/// One process after the other makes its ring in a folder, so that each sees what the others took. Waits for a moment
+/// at most.
 class Turn {
  public:
   explicit Turn(const char* folder);

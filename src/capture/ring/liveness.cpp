@@ -95,9 +95,7 @@ bool RingReader::alive() const {
   return facts.state == 0 || (facts.state != 'Z' && facts.start_ticks == h.writer_start);
 }
 
-int64_t RingReader::shownPid() const {
-  return header_->simulated ? header_->pid : process().value_or(header_->pid);
-}
+int64_t RingReader::shownPid() const { return header_->simulated ? header_->pid : process().value_or(header_->pid); }
 
 bool RingReader::inOtherNamespace() const { return !cut() && !isHere(header_->pid_namespace); }
 
