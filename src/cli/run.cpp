@@ -302,7 +302,7 @@ int run(Options o) {
 
 void addRun(Command& app) {
   auto o = std::make_shared<Options>();
-  Command command = app.command("run", "Run a command and record all its GPU kernels, copies and collectives");
+  Command command = app.command("run", "Run a command and record its GPU kernels, copies and collectives");
   command.option("-o,--output", o->output, "Trace to write (default: the command's name with .sbt)").type("FILE.sbt");
   command
       .option("--mode", o->mode,
@@ -317,16 +317,17 @@ void addRun(Command& app) {
               "no steps are marked: for that part of every minute")
       .type("K/N");
   command
-      .option("--budget", o->budget,
-              "In watch mode: how much longer the job may take for being watched. The probe compares steps with and "
-              "without records, and doubles N until it keeps to it")
+      .option(
+          "--budget", o->budget,
+          "In watch mode: how much longer the job may take because it is watched, such as 1%. The probe compares steps "
+          "with and without records, and doubles N until the cost is within the budget")
       .type("PERCENT");
   Recording::addKeep(command, o->keep);
   command
       .option(
           "--nccl-times", o->nccl_times,
           "In watch mode, between windows. launch: when NCCL's operations were launched; events: also when they ran "
-          "on the GPU, by CUDA events, which take 5 to 8 µs of host time an operation (default: launch)")
+          "on the GPU, by CUDA events, which cost 5 to 8 µs of host time per operation (default: launch)")
       .check(oneOf({"launch", "events"}));
   command.flag("--proxy", o->proxy, "Also record NCCL's network transfers (proxy operations)");
   command.flag("--graph-nodes", o->graph_nodes,
@@ -344,11 +345,12 @@ void addRun(Command& app) {
   command.flag("--no-telemetry", o->no_telemetry,
                "Do not record power, clocks, temperatures, memory and load of this machine (table metrics)");
   command.flag("--json", o->json, "Print the summary (on standard error) as JSON");
-  command.positional("command", o->command, "Command to run, after --").required().type("CMD...");
+  command.positional("COMMAND", o->command, "Command to run, after --").required().type("CMD");
   command.positionalsLast();
   command.footer(
       "The command runs unchanged: input, output, signals and exit code pass through. If the probe fails, only "
-      "the\nrecording stops.\n\nExample:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py");
+      "the\nrecording stops.\n\nExamples:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py\n"
+      "           tracesmith run --mode watch --budget 1% --keep summary -o weeks.sbt -- torchrun train.py");
   command.run(
       [o]() -> Status {
         if (!o->window.empty() && !windowOf(o->window))
