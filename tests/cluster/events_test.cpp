@@ -9,7 +9,6 @@
 #include "cluster/cluster_fixture.hpp"
 #include "cluster/master/event_stream.hpp"
 #include "cluster/rpc/client.hpp"
-#include "cluster/wire/convert.hpp"
 #include "support/small_job.hpp"
 #include "tracesmith/cluster/cluster_master.hpp"
 #include "tracesmith/trace/reader.hpp"
@@ -108,10 +107,6 @@ TEST_F(Events, AnEventOfNoRankSaysNone) {
   ASSERT_TRUE(eventually([&] { return (*all)->take(e); }));
   EXPECT_EQ(e.event.type, EventType::Marker);
   EXPECT_FALSE(e.rank.has_value());
-  pb::TraceEvent message;
-  toMessage(e, message);
-  EXPECT_FALSE(message.has_rank());
-  EXPECT_FALSE(fromMessage(message).rank.has_value());
 }
 
 TEST_F(Events, ASubscriberThatDoesNotReadLosesAndIsToldHowMany) {
