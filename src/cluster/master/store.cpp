@@ -64,8 +64,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
   std::unique_ptr<Store> store(new Store());
   store->folder_ = folder + "/nodes";
   std::error_code error;
-  fs::create_directories(store->folder_, error);
-  if (error) return Status::io("cannot create " + store->folder_ + ": " + error.message());
+  TS_TRY(makePrivateFolder(store->folder_));
   for (const auto& entry : fs::directory_iterator(store->folder_, error)) {
     const std::string name = entry.path().filename();
     if (!entry.is_directory() || !access::checkName("node", name)) continue;
@@ -139,9 +138,7 @@ Result<Store::Node*> Store::findOrMake(const std::string& name) {
   if (!node) {
     auto fresh = std::make_unique<Node>();
     fresh->folder = folder_ + "/" + name;
-    std::error_code error;
-    fs::create_directories(fresh->folder, error);
-    if (error) return Status::io("cannot create " + fresh->folder + ": " + error.message());
+    TS_TRY(makePrivateFolder(fresh->folder));
     TS_TRY(syncFolder(folder_));
     node = std::move(fresh);
   }
