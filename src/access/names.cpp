@@ -77,11 +77,19 @@ std::string randomHex(size_t digits) {
   return out;
 }
 
-std::string kernelBootId() {
-  std::ifstream in("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(in, id);
-  return id;
+namespace {
+
+std::string firstLine(const char* path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
 }
+
+}  // namespace
+
+std::string kernelBootId() { return firstLine("/proc/sys/kernel/random/boot_id"); }
+
+std::string machineId() { return firstLine("/etc/machine-id"); }
 
 }  // namespace tracesmith::access

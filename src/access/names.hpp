@@ -26,5 +26,7 @@ bool isLoopback(std::string_view host);
 std::string randomHex(size_t digits);
 /// This kernel's boot id.
 std::string kernelBootId();
+/// The id of this installation of the operating system; empty if it has none.
+std::string machineId();
 
 }  // namespace tracesmith::access

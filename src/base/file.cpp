@@ -198,4 +198,20 @@ Status OutputFile::commit() {
   return closed;
 }
 
+Status OutputFile::commitDurably() {
+  TS_TRY(file_.sync());
+  TS_TRY(commit());
+  const size_t slash = path_.rfind('/');
+  return syncFolder(slash == std::string::npos ? "." : path_.substr(0, slash + 1));
+}
+
+Status syncFolder(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errnoStatus("open", folder);
+  const bool failed = ::fsync(fd) != 0 && errno != EINVAL && errno != EROFS;
+  const Status status = failed ? errnoStatus("sync", folder) : Status();
+  ::close(fd);
+  return status;
+}
+
 }  // namespace tracesmith

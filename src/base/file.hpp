@@ -70,6 +70,8 @@ class OutputFile {
   const std::string& workPath() const { return work_path_; }
   Status write(std::string_view data) { return file_.write(data); }
   Status commit();
+  /// commit(), and it survives a power cut when it returns: the bytes, and the name.
+  Status commitDurably();
 
  private:
   std::string partPath() const;
@@ -98,6 +100,9 @@ class BufferedWriter {
   File& file_;
   std::string buffer_;
 };
+
+/// Names in a folder survive a power cut when it returns.
+Status syncFolder(const std::string& folder);
 
 /// "No such file or directory" for the current errno, after "cannot <what> <path>: ".
 Status errnoStatus(std::string_view what, const std::string& path);

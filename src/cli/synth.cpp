@@ -73,6 +73,7 @@ int live(Options& o) {
   o.run.job.microbatches = o.job.microbatches;
   o.run.job.stages_only = o.job.stages_only;
   o.run.job.in_turn = o.job.in_turn;
+  o.run.job.chunks = o.job.chunks;
   o.run.job.sharded = o.job.sharded;
   o.run.job.seed = o.job.seed;
   o.run.job.faults = o.job.faults;
@@ -129,6 +130,12 @@ void addSynth(Command& app) {
   command.flag(
       "--in-turn", o->job.in_turn,
       "With --pipeline: stages run forward and backward passes in turn (1F1B) instead of all forward passes first");
+  command
+      .option("--chunks", o->job.chunks,
+              "With --in-turn: parts of the model on every stage; a microbatch goes round all stages for each of them "
+              "(interleaved 1F1B)")
+      .showDefault()
+      .check(range(1, 16));
   command.flag("--sharded", o->job.sharded,
                "Shard the parameters: every layer is gathered before it is used, and its gradients are scattered");
   command.option("--seed", o->job.seed, "Random seed; the same seed gives the same bytes").showDefault();

@@ -296,7 +296,7 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
     ring::OperationRecord o{.pair = model.pair(),
                             .function = rank.ring->intern(functionOf(model)),
                             .comm = commHash(model.group, place.id),
-                            .sequence = static_cast<uint64_t>(job_.numberOf(model, step)),
+                            .sequence = static_cast<uint64_t>(job_.numberOf(rank.rank, model, step)),
                             .elements = static_cast<uint64_t>(model.bytes / 2),
                             .rank = place.rank,
                             .ranks = static_cast<uint32_t>(place.size),

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -33,8 +34,33 @@ Result<std::string> keptWord(const std::string& path, const std::string& fresh) 
   Result<OutputFile> out = OutputFile::create(path);
   if (!out) return out.status();
   TS_TRY(out->write(fresh + "\n"));
-  TS_TRY(out->commit());
+  TS_TRY(out->commitDurably());
   return fresh;
+}
+
+/// Who an agent is: random, in a file of its folder that also says of which machine and which file it is. A folder that
+/// was copied belongs to another agent, which is `copied`.
+Result<std::string> identity(const std::string& path, bool& copied) {
+  auto place = [](int fd) {
+    struct stat st {};
+    ::fstat(fd, &st);
+    const std::string machine = access::machineId();
+    return (machine.empty() ? "-" : machine) + " " + std::to_string(st.st_ino);
+  };
+  std::ifstream in(path);
+  std::string id, machine, file, here;
+  copied = false;
+  if (in >> id) {
+    if (Result<File> open = File::openRead(path); open) here = place(open->fd());
+    if (in >> machine >> file) copied = machine + " " + file != here;
+    if (!copied && !file.empty()) return id;
+  }
+  if (id.empty() || copied) id = access::randomHex(16);
+  Result<OutputFile> out = OutputFile::create(path);
+  if (!out) return out.status();
+  TS_TRY(out->write(id + " " + place(out->file().fd()) + "\n"));
+  TS_TRY(out->commitDurably());
+  return id;
 }
 
 constexpr auto kDeliverAtMost = std::chrono::seconds(30);
@@ -84,7 +110,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
     Result<OutputFile> out = OutputFile::create(folder_ + "/master-address");
     if (!out) return out.status();
     TS_TRY(out->write(address + "\n"));
-    return out->commit();
+    return out->commitDurably();
   }
 
   std::string folder_, node_;
@@ -199,8 +225,10 @@ Status AgentServer::start(AgentOptions options) {
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
     return Status::invalid("another agent is using " + options.data_dir + ": give this one its own --data-dir");
   TS_TRY(guard_.open(options.security, folder_ + "/audit.log"));
-  Result<std::string> agent_id = keptWord(folder_ + "/id", access::randomHex(16));
+  bool copied;
+  Result<std::string> agent_id = identity(folder_ + "/id", copied);
   if (!agent_id) return agent_id.status();
+  if (copied) ::unlink((folder_ + "/name").c_str());  // that of the other one
   if (!options.node_id.empty()) {
     TS_TRY(access::checkName("node", options.node_id));
     node_ = options.node_id;
@@ -233,6 +261,7 @@ Status AgentServer::start(AgentOptions options) {
   info.hostname = capture::hostName();
   info.agent_id = *agent_id;
   info.boot_id = access::kernelBootId();
+  info.machine_id = access::machineId();
   info.version = TRACESMITH_VERSION;
   info.simulated = options.sim_gpus > 0;
   hardware::Places places = hardware::Places::fromEnvironment();
