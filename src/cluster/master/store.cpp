@@ -11,7 +11,6 @@
 
 namespace tracesmith::cluster {
 
-namespace fs = std::filesystem;
 
 namespace {
 
