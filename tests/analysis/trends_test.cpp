@@ -31,9 +31,7 @@ TEST(Trends, RanksThatDifferMuchTellLess) {
   EXPECT_LT(trendsOf(ranks({0, -0.02, 0.02, 0.06}), false, {}, kScatter)[3].sureness, alike / 3);
 }
 
-TEST(Trends, OneOtherIsEnough) {
-  EXPECT_GT(trendsOf(ranks({0, 0.06}), false, {}, kScatter)[1].sureness, 15);
-}
+TEST(Trends, OneOtherIsEnough) { EXPECT_GT(trendsOf(ranks({0, 0.06}), false, {}, kScatter)[1].sureness, 15); }
 
 TEST(Trends, OneStepIsNoTrend) {
   Series series = ranks({0, 0.001, 0, 0}, 8);
