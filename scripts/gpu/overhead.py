@@ -95,7 +95,7 @@ class Process:
         self.log = open(os.path.join(folder, "log"), "w")
         command = args.job.split() + ["measure", folder] + (["torch.profiler"] if recorder == "torch" else [])
         environment = dict(os.environ)
-        record = [args.tracesmith, "run", "--force", "-o", os.path.join(folder, "trace.sbt")]
+        record = [args.tracesmith, "run", "-o", os.path.join(folder, "trace.sbt")]
         if recorder in ("light", "default"):
             command = record + ["--mode", recorder, "--"] + command
         elif recorder == "watch":  # one window in a turn, and as many of the steps in it as the default of 2 in 100 has
