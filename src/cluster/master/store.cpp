@@ -11,7 +11,6 @@
 
 namespace tracesmith::cluster {
 
-
 namespace {
 
 constexpr size_t kManyFiles = 8;  // from here on one syncfs is cheaper than a sync of each

@@ -31,7 +31,8 @@ bool nextLine(std::string_view& rest, std::string_view& line) {
   line = rest.substr(0, end);
   rest.remove_prefix(end + 2);
   // A tab is the one control character that may stand in a value.
-  return std::all_of(line.begin(), line.end(), [](char c) { return c == '\t' || (c != '\x7f' && (c < 0 || c >= ' ')); });
+  return std::all_of(line.begin(), line.end(),
+                     [](char c) { return c == '\t' || (c != '\x7f' && (c < 0 || c >= ' ')); });
 }
 
 }  // namespace
@@ -59,7 +60,8 @@ HeadProblem checkHead(std::string_view head) {
     if (sameName(name, "Content-Encoding") && !sameName(value, "identity"))
       return {415, "bodies must not be compressed"};
     if (!sameName(name, "Content-Length")) continue;
-    const bool number = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool number =
+        !value.empty() && std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (++lengths > 1 || !number || value.size() > 18) return {400, "the Content-Length is not one number"};
     body = value.find_first_not_of('0') != std::string_view::npos;
   }
