@@ -13,6 +13,7 @@
 #include "cli/commands.hpp"
 #include "cli/libraries.hpp"
 #include "cli/outcome.hpp"
+#include "cli/output.hpp"
 #include "cli/selection.hpp"
 #include "query/engine.hpp"
 #include "trace/clocks.hpp"
@@ -24,7 +25,7 @@ enum class Format { kPerfetto, kChrome, kCsv, kJson, kParquet };
 
 struct Options {
   std::string file, out, format, table, keep;
-  bool strict = false;
+  bool strict = false, force = false;
   SelectionOptions selection;
 };
 
@@ -129,9 +130,7 @@ int exportSummary(const Options& o) {
     return usage(
         "export",
         "--keep summary writes an SBT trace into a file: it takes no other format, no --table and no selection");
-  std::error_code ignored;
-  if (std::filesystem::equivalent(o.file, o.out, ignored))
-    return usage("export", "the output would overwrite " + o.file);
+  if (Status s = checkOutput(o.out, {o.file}, o.force); !s) return usage("export", s.message());
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
   trace::WriterOptions options;
@@ -158,9 +157,7 @@ int run(const Options& o) {
     return usage("export", "--table works only with csv, json and parquet");
   const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
   if (!table) return usage("export", unknownTable(o.table));
-  std::error_code ignored;
-  if (std::filesystem::equivalent(o.file, o.out, ignored))
-    return usage("export", "the output would overwrite " + o.file);
+  if (Status s = checkOutput(o.out, {o.file}, o.force); !s) return usage("export", s.message());
 
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
@@ -191,6 +188,7 @@ void addExport(Command& app) {
       .type("WHAT")
       .check(oneOf({"summary"}));
   o->selection.add(command);
+  addForce(command, o->force);
   command.flag("--strict", o->strict, "Write nothing and exit with 1 if a part of the trace cannot be read");
   command.footer(
       "Formats:\n  perfetto  .pftrace .perfetto-trace  for ui.perfetto.dev: nodes, ranks, threads, GPUs and streams as "
