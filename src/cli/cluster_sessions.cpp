@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
+#include "cli/output.hpp"
 #include "model/travel_json.hpp"
 #include "trace/export/frames.hpp"
 
@@ -25,13 +26,21 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kPoll = std::chrono::milliseconds(50);
 
-std::atomic<bool> g_stop{false};  // Ctrl-C: what was recorded so far is kept
+// Ctrl-C: the first ends the recording and keeps what there is, the second leaves that to the master, the third kills.
+std::atomic<int> g_signals{0};
+
+void catchSignals() {
+  for (int n : {SIGINT, SIGTERM})
+    ::signal(n, [](int number) {
+      if (++g_signals > 1) ::signal(number, SIG_DFL);
+    });
+}
 
 struct Options : ClientCommand {
   cluster::StartOptions start;
   std::string output, name, id, keep_bytes;
   double wait_s = 30;
-  bool list = false;
+  bool list = false, force = false;
 };
 
 void print(const SessionInfo& s) {
@@ -48,8 +57,8 @@ Result<SessionInfo> settle(Client& client, const std::string& id, double wait_s,
     for (const SessionInfo& s : *all) {
       if (s.id != id) continue;
       const double waited = std::chrono::duration<double>(Clock::now() - began).count();
-      // An unhealthy node may come back, but nobody knows when.
-      if (s.state == SessionState::complete || s.state == SessionState::incomplete || waited > wait_s || g_stop)
+      // An unhealthy node may come back, but nobody knows when: the others are waited for.
+      if (s.state == SessionState::complete || s.state == SessionState::incomplete || waited > wait_s || g_signals > 1)
         return s;
       progress.update(static_cast<uint64_t>(waited * 10), static_cast<uint64_t>(wait_s * 10));
     }
@@ -68,7 +77,10 @@ void warnIncomplete(const SessionInfo& s) {
 /// Fetches a session as .sbt, or as frames where the file is called .json.
 Status save(Client& client, const SessionInfo& s, const std::string& path) {
   Progress progress("fetching");
-  auto update = [&](uint64_t bytes) { progress.update(bytes, std::max<uint64_t>(s.bytes, bytes + 1)); };
+  auto update = [&](uint64_t bytes) {
+    progress.update(bytes, std::max<uint64_t>(s.bytes, bytes + 1));
+    if (g_signals > 1) client.cancel();
+  };
   if (!path.ends_with(".json")) {
     TS_TRY(client.fetch(s.id, path, update));
     Result<analysis::Refinement> refined = analysis::storeRefinedClocks(path);
@@ -96,32 +108,48 @@ int finish(const Options& o, const SessionInfo& s) {
   return 0;
 }
 
+/// Waits for a session that has ended, fetches it if a file is wanted, and says how it went.
+int collect(Client& client, const Options& o, const SessionInfo& session) {
+  Result<SessionInfo> settled = session;
+  Status status;
+  {
+    Progress progress("collecting");
+    settled = settle(client, session.id, o.wait_s, progress);
+  }
+  if (settled && !o.output.empty() && g_signals < 2) status = save(client, *settled, o.output);
+  if (g_signals > 1) {
+    warn("session " + session.name + " is left to the master, which keeps what the nodes deliver: get it with " +
+         "`tracesmith cluster recover --id " + session.id + " --export FILE`");
+    return 130;  // as of a program that Ctrl-C ended
+  }
+  if (!settled) return fail(settled.status());
+  return status ? finish(o, *settled) : fail(status);
+}
+
 int record(const Options& o) {
   Result<std::unique_ptr<Client>> client = o.connect();
   if (!client) return fail(client.status());
+  catchSignals();
   Result<SessionInfo> session = (*client)->start(o.start);
   if (!session) return fail(session.status());
   if (session->nodes.empty()) {
     (void)(*client)->stop(session->id);
     return fail(Status::notFound("no healthy node to record"));
   }
-  for (int n : {SIGINT, SIGTERM}) ::signal(n, [](int) { g_stop = true; });
   {
     Progress progress("recording");
     const auto began = Clock::now();
     const auto span = std::chrono::duration<double>(o.start.duration_s);
-    while (!g_stop && Clock::now() - began < span) {
+    while (g_signals == 0 && Clock::now() - began < span) {
       progress.update(static_cast<uint64_t>((Clock::now() - began).count()), static_cast<uint64_t>(span.count() * 1e9));
       std::this_thread::sleep_for(
           std::min<Clock::duration>(kPoll, std::chrono::duration_cast<Clock::duration>(span) - (Clock::now() - began)));
     }
   }
-  if (g_stop.exchange(false)) (void)(*client)->stop(session->id);
-  Progress progress("collecting");
-  Result<SessionInfo> settled = settle(**client, session->id, o.wait_s, progress);
-  if (!settled) return fail(settled.status());
-  if (Status s = save(**client, *settled, o.output); !s) return fail(s);
-  return finish(o, *settled);
+  if (g_signals > 0)
+    if (Result<std::vector<SessionInfo>> stopped = (*client)->stop(session->id); !stopped)
+      warn("session " + session->name + " could not be stopped and ends by itself: " + stopped.status().message());
+  return collect(**client, o, *session);
 }
 
 int start(const Options& o) {
@@ -140,14 +168,10 @@ int stop(const Options& o) {
   if (!o.output.empty() && stopped->size() != 1)
     return fail(Status::invalid(
         "several sessions were stopped; export each one with `cluster recover --name NAME --export FILE`"));
-  for (const SessionInfo& s : *stopped) {
-    Progress progress("collecting");
-    Result<SessionInfo> settled = settle(**client, s.id, o.wait_s, progress);
-    if (!settled) return fail(settled.status());
-    if (!o.output.empty())
-      if (Status status = save(**client, *settled, o.output); !status) return fail(status);
-    if (int code = finish(o, *settled)) return code;
-  }
+  g_signals = 1;  // it is stopped
+  catchSignals();
+  for (const SessionInfo& s : *stopped)
+    if (int code = collect(**client, o, s)) return code;
   return 0;
 }
 
@@ -228,12 +252,13 @@ void addClusterSessions(Command& cluster) {
     command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver their data")
         .type("SECONDS")
         .showDefault();
+    addForce(command, o->force);
     command.footer("Example:  tracesmith cluster record -o job.sbt -d 10 --last 30");
     command.run(
         [o = o]() -> Status {
           if (o->start.duration_s == 0 && o->start.last_s == 0)
             return Status::invalid("give --duration SECONDS, --last SECONDS, or both");
-          return {};
+          return checkOutput(o->output, {}, o->force);
         },
         [o = o] { return record(*o); });
   }
@@ -252,6 +277,8 @@ void addClusterSessions(Command& cluster) {
     command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver their data")
         .type("SECONDS")
         .showDefault();
+    addForce(command, o->force);
+    command.run([o = o] { return checkOutput(o->output, {}, o->force); }, [o = o] { return stop(*o); });
     command.footer("Example:  tracesmith cluster stop --name epoch-1 -o epoch-1.json");
   }
   {
@@ -263,6 +290,7 @@ void addClusterSessions(Command& cluster) {
   command.option("--name", o->name, "Session to resume or export, by name").type("NAME");
   command.option("--id,--session-id", o->id, "Session to resume or export, by id").type("ID");
   command.option("--export", o->output, "Export the trace (.sbt) or frames (.json) instead of resuming").type("FILE");
+  addForce(command, o->force);
   command.footer(
       "Without --export, the session resumes recording.\n\nExample:  tracesmith cluster recover --name epoch-1 "
       "--export epoch-1.sbt");
@@ -270,7 +298,7 @@ void addClusterSessions(Command& cluster) {
       [o = o]() -> Status {
         if (o->list + !o->name.empty() + !o->id.empty() != 1)
           return Status::invalid("give one of --list, --name NAME or --id ID");
-        return {};
+        return checkOutput(o->output, {}, o->force);
       },
       [o = o] { return recover(*o); });
 }

@@ -14,6 +14,7 @@
 #include "cli/commands.hpp"
 #include "cli/libraries.hpp"
 #include "cli/outcome.hpp"
+#include "cli/output.hpp"
 #include "cli/selection.hpp"
 #include "query/engine.hpp"
 #include "trace/clocks.hpp"
@@ -44,7 +45,7 @@ std::string namesOf(Wanted wanted, const char* last) {
 
 struct Options {
   std::string file, out, format, table, keep;
-  bool strict = false;
+  bool strict = false, force = false;
   SelectionOptions selection;
 };
 
@@ -121,9 +122,7 @@ int exportSummary(const Options& o) {
     return usage(
         "export",
         "--keep summary writes an SBT trace into a file: it takes no other format, no --table and no selection");
-  std::error_code ignored;
-  if (std::filesystem::equivalent(o.file, o.out, ignored))
-    return usage("export", "the output would overwrite " + o.file);
+  if (Status s = checkOutput(o.out, {o.file}, o.force); !s) return usage("export", s.message());
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
   trace::WriterOptions options;
@@ -151,9 +150,7 @@ int run(const Options& o) {
     return usage("export", "--table works only with " + namesOf([](const auto& f) { return !f.whole; }, "and"));
   const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
   if (!table) return usage("export", unknownTable(o.table));
-  std::error_code ignored;
-  if (std::filesystem::equivalent(o.file, o.out, ignored))
-    return usage("export", "the output would overwrite " + o.file);
+  if (Status s = checkOutput(o.out, {o.file}, o.force); !s) return usage("export", s.message());
 
   Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
   if (!reader) return fail(reader.status());
@@ -201,6 +198,7 @@ void addExport(Command& app) {
       .type("WHAT")
       .check(oneOf({"summary"}));
   o->selection.add(command);
+  addForce(command, o->force);
   command.flag("--strict", o->strict, "Write nothing and exit with 1 if a part of the trace cannot be read");
   formats +=
       "\nPerfetto and Chrome have one clock: if the trace has clock models for its nodes, times are converted to the\n"

@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/libraries.hpp"
+#include "cli/output.hpp"
 #include "query/engine.hpp"
 
 namespace tracesmith::cli {
@@ -153,6 +154,10 @@ int runQuery(QueryArgs args) {
   const bool prompt = !asked && ::isatty(STDIN_FILENO);
   if (format == Format::kParquet && args.out.empty())
     return fail(Status::invalid("--format parquet needs a file: -o OUT.parquet"));
+  std::vector<std::string> read = {args.sql_file};
+  for (const std::string& input : args.inputs)
+    if (!std::filesystem::is_directory(input)) read.push_back(input);  // of a folder, traces are read, which are safe
+  if (Status s = checkOutput(args.out, read); !s) return fail(s);
   if (prompt && !args.out.empty()) return fail(Status::invalid("-o needs an SQL statement"));
   if (!prompt && sql.empty())
     if (Status s = readAll(args.sql_file.empty() ? "-" : args.sql_file, sql); !s) return fail(s);

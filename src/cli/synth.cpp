@@ -14,6 +14,8 @@
 #include "capture/sim/live.hpp"
 #include "capture/sim/rows.hpp"
 #include "cli/commands.hpp"
+#include "cli/output.hpp"
+#include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -24,7 +26,7 @@ struct Options {
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   bool json = false;
   std::vector<std::string> faults;
-  bool live = false;
+  bool live = false, force = false;
   sim::LiveConfig run;
 };
 
@@ -71,6 +73,7 @@ int live(Options& o) {
   o.run.job.microbatches = o.job.microbatches;
   o.run.job.stages_only = o.job.stages_only;
   o.run.job.in_turn = o.job.in_turn;
+  o.run.job.chunks = o.job.chunks;
   o.run.job.sharded = o.job.sharded;
   o.run.job.seed = o.job.seed;
   o.run.job.faults = o.job.faults;
@@ -127,6 +130,12 @@ void addSynth(Command& app) {
   command.flag(
       "--in-turn", o->job.in_turn,
       "With --pipeline: stages run forward and backward passes in turn (1F1B) instead of all forward passes first");
+  command
+      .option("--chunks", o->job.chunks,
+              "With --in-turn: parts of the model on every stage; a microbatch goes round all stages for each of them "
+              "(interleaved 1F1B)")
+      .showDefault()
+      .check(range(1, 16));
   command.flag("--sharded", o->job.sharded,
                "Shard the parameters: every layer is gathered before it is used, and its gradients are scattered");
   command.option("--seed", o->job.seed, "Random seed; the same seed gives the same bytes").showDefault();
@@ -155,6 +164,7 @@ void addSynth(Command& app) {
   command.option("--speed", o->run.speed, "Live: simulated seconds per second; 0 runs as fast as the rings are read")
       .showDefault()
       .check(nonNegative());
+  addForce(command, o->force);
   command.flag("--json", o->json, "Print the summary as JSON");
   command.footer(
       "A data-parallel job: steps of forward, backward and optimizer; kernels with about 3,000 names in a "
@@ -171,6 +181,10 @@ void addSynth(Command& app) {
         if (o->live) o->job.faults.clocks = false;
         for (const std::string& fault : o->faults)
           if (Status s = sim::addFault(o->job.faults, fault); !s) return s;
+        // What was simulated can be simulated again.
+        Result<std::unique_ptr<trace::Reader>> there = trace::Reader::open(o->output);
+        if (!there || !trace::isSimulated(**there))
+          if (Status s = checkOutput(o->output, {}, o->force); !s) return s;
         return sim::checkLayout(o->job);
       },
       [o] { return o->live ? live(*o) : synth(*o); });

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
+#include "cli/output.hpp"
 #include "cli/places.hpp"
 #include "hardware/capability.hpp"
 #include "tracesmith/hardware/gpu_topology.hpp"
@@ -53,6 +54,7 @@ int run(const Options& o) {
       if (inventory.gpus.empty()) std::fprintf(stderr, "tracesmith: %s\n", note.c_str());
     return 0;
   }
+  if (Status s = checkOutput(o.output, {}); !s) return fail(s);
   Result<OutputFile> file = OutputFile::create(o.output);
   if (!file) return fail(file.status());
   if (Status s = file->write(text); !s) return fail(s);

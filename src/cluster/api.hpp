@@ -138,7 +138,7 @@ class Client {
   /// called when the subscription is in force: what comes after is visited or counted as lost.
   virtual Status follow(const EventFilter& filter, const std::function<void()>& begun,
                         const std::function<bool(const LiveEvent&)>& visit) = 0;
-  /// Ends a follow() of another thread.
+  /// Ends a follow() or fetch(), of another thread or from what they call.
   virtual void cancel() = 0;
 };
 

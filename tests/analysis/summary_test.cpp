@@ -133,33 +133,35 @@ TEST_F(Summary, KeepsWhatIsNotCountedAndTellsASummaryFromAWhole) {
   EXPECT_FALSE(summarize(**reader, **writer));
 }
 
-/// As `run --keep summary` does: the steps that are complete, and later the rest.
+/// As `run --keep summary` does: what is complete at these times (raw clock), and later the rest.
+void keepPieces(const std::string& whole, const std::string& kept, const std::vector<int64_t>& times) {
+  constexpr int64_t kLateNs = 4'000'000'000;  // what began later may still come
+  auto reader = trace::Reader::open(whole);
+  auto names = trace::NameNumbers::load(**reader);
+  auto keeper = SummaryKeeper::create(kept);
+  ASSERT_TRUE(keeper) << keeper.status().message();
+  RowCopy copy(*names, (*keeper)->writer());
+  for (const trace::TableInfo& table : trace::tables()) {
+    trace::SlotCursor rows(**reader, table, {}, {}, &*names);
+    while (rows.next()) ASSERT_TRUE(copy.put(table, rows));
+  }
+  ASSERT_TRUE(copy.flush());
+  for (int64_t time : times) {
+    const Status s = (*keeper)->keep(time + kLateNs);
+    ASSERT_TRUE(s) << s.message();
+  }
+  const Status closed = (*keeper)->close();
+  ASSERT_TRUE(closed) << closed.message();
+}
+
 TEST_F(Summary, SaysTheSameWhenItIsMadePieceByPiece) {
   const std::string whole = dir_ / "whole.sbt", kept = dir_ / "kept.sbt";
   test::SmallJob job;
   job.ranks = 4;
   job.late_ns = {{2, 3'000'000}};
   test::writeSmallJob(whole, job);
-  {
-    auto reader = trace::Reader::open(whole);
-    auto names = trace::NameNumbers::load(**reader);
-    auto keeper = SummaryKeeper::create(kept);
-    ASSERT_TRUE(keeper) << keeper.status().message();
-    RowCopy copy(*names, (*keeper)->writer());
-    for (const trace::TableInfo& table : trace::tables()) {
-      trace::SlotCursor rows(**reader, table, {}, {}, &*names);
-      while (rows.next()) ASSERT_TRUE(copy.put(table, rows));
-    }
-    ASSERT_TRUE(copy.flush());
-    const std::vector<test::Row> steps = test::rows(whole, "steps");
-    constexpr int64_t kLateNs = 4'000'000'000;  // what began later may still come
-    for (size_t third : {steps.size() / 3, 2 * steps.size() / 3}) {
-      const Status s = (*keeper)->keep(steps[third].i("ts") + kLateNs);
-      ASSERT_TRUE(s) << s.message();
-    }
-    const Status closed = (*keeper)->close();
-    ASSERT_TRUE(closed) << closed.message();
-  }
+  const std::vector<test::Row> steps = test::rows(whole, "steps");
+  keepPieces(whole, kept, {steps[steps.size() / 3].i("ts"), steps[2 * steps.size() / 3].i("ts")});
   // What the host was late before the first step of a piece is not known.
   const Analysis a = of(whole), b = of(kept);
   EXPECT_EQ(a.verdict.rank, b.verdict.rank);
@@ -167,9 +169,48 @@ TEST_F(Summary, SaysTheSameWhenItIsMadePieceByPiece) {
   EXPECT_NEAR(a.verdict.cost_pct, b.verdict.cost_pct, 0.1 * a.verdict.cost_pct);
   EXPECT_EQ(a.steps.size(), b.steps.size());
   EXPECT_EQ(a.events, b.events);
-  EXPECT_EQ(test::rows(kept, "steps").size(), test::rows(whole, "steps").size());
-  EXPECT_EQ(test::rows(kept, "step_summaries").size(), test::rows(whole, "steps").size());
+  EXPECT_EQ(test::rows(kept, "steps").size(), steps.size());
+  EXPECT_EQ(test::rows(kept, "step_summaries").size(), steps.size());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(std::filesystem::path(kept).parent_path()), {}), 2);
+}
+
+/// In a job of 80 s whose steps nobody marked, seconds take the place of steps: in every piece the same ones on all
+/// ranks, whole ones but for the first and the last.
+TEST_F(Summary, WithoutMarksAPieceIsDividedIntoSeconds) {
+  constexpr int64_t kSecond = 1'000'000'000, kStart = kSecond;
+  const std::string whole = dir_ / "whole.sbt", kept = dir_ / "kept.sbt";
+  test::SmallJob job;
+  job.ranks = 4;
+  job.ranks_per_node = 2;
+  job.step_rows = false;
+  job.steps = 200;
+  job.transfer_ns = 300'000'000;
+  job.late_ns = {{2, 100'000'000}};
+  job.clock_ns = {{1, 40 * kSecond + 123'456'789}};
+  test::writeSmallJob(whole, job);
+  keepPieces(whole, kept, {kStart + 31 * kSecond, kStart + 62 * kSecond, kStart + 100 * kSecond});
+  std::map<int64_t, std::vector<std::pair<int64_t, int64_t>>> stretches;  // by rank: start and length
+  for (const test::Row& r : test::rows(kept, "step_summaries")) {
+    EXPECT_EQ(r.s("steps_by"), "windows");
+    EXPECT_TRUE(r.null("step"));
+    stretches[r.i("rank")].emplace_back(r.i("ts"), r.i("dur"));
+  }
+  EXPECT_EQ(stretches.size(), 4u);
+  for (auto& [rank, all] : stretches) {
+    std::sort(all.begin(), all.end());
+    EXPECT_NEAR(static_cast<double>(all.size()), 80, 3) << "rank " << rank;
+    for (size_t i = 1; i < all.size(); ++i)
+      EXPECT_EQ(all[i].first, all[i - 1].first + all[i - 1].second) << "rank " << rank << ", stretch " << i;
+    for (size_t i = 1; i + 1 < all.size(); ++i)
+      EXPECT_EQ(all[i].second, kSecond) << "rank " << rank << ", stretch " << i;
+  }
+  const Analysis a = of(whole), b = of(kept);
+  EXPECT_EQ(b.steps_by, "windows");
+  EXPECT_EQ(a.verdict.rank, 2) << a.verdict.text;
+  EXPECT_EQ(b.verdict.rank, 2) << b.verdict.text;
+  EXPECT_EQ(a.verdict.cause, b.verdict.cause) << b.verdict.text;
+  EXPECT_NEAR(a.verdict.cost_pct, b.verdict.cost_pct, 0.1 * a.verdict.cost_pct);
+  EXPECT_EQ(a.events, b.events);
 }
 
 TEST_F(Summary, ABrokenSummaryBreaksNobody) {

@@ -14,7 +14,7 @@ class NcclTest : public ::testing::Test {
  protected:
   Output run(const std::vector<std::string>& scenario, const std::vector<std::string>& flags = {},
              const test::Environment& more = {}) {
-    std::vector<std::string> argv = {TRACESMITH_BIN, "run", "-o", trace()};
+    std::vector<std::string> argv = {TRACESMITH_BIN, "run", "--force", "-o", trace()};
     argv.insert(argv.end(), flags.begin(), flags.end());
     argv.insert(argv.end(), {"--", kBuild + "/bin/tests/fake_nccl"});
     argv.insert(argv.end(), scenario.begin(), scenario.end());

@@ -14,7 +14,7 @@ class GraphTest : public ::testing::Test {
     std::string script;
     for (int rank = 0; rank < ranks; ++rank)
       script += "RANK=" + std::to_string(rank) + " " + kBuild + "/bin/tests/fake_nccl " + scenario + " & ";
-    std::vector<std::string> argv = {TRACESMITH_BIN, "run", "-o", trace()};
+    std::vector<std::string> argv = {TRACESMITH_BIN, "run", "--force", "-o", trace()};
     argv.insert(argv.end(), flags.begin(), flags.end());
     argv.insert(argv.end(),
                 {"--", "/bin/sh", "-c", script + "for i in $(seq " + std::to_string(ranks) + "); do wait; done"});

@@ -20,7 +20,7 @@ class ProbeTest : public ::testing::Test {
  protected:
   /// The command line of a fake CUDA program under `tracesmith run`.
   Commands underRun(const Commands& commands, const Commands& flags = {}) const {
-    Commands argv = {TRACESMITH_BIN, "run", "-o", trace()};
+    Commands argv = {TRACESMITH_BIN, "run", "--force", "-o", trace()};
     argv.insert(argv.end(), flags.begin(), flags.end());
     argv.insert(argv.end(), {"--", kBuild + "/bin/tests/fake_cuda"});
     argv.insert(argv.end(), commands.begin(), commands.end());

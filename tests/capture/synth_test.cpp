@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "capture/sim/rows.hpp"
 #include "support/process.hpp"
@@ -68,7 +69,7 @@ TEST(Synth, NcclCountsEachFunctionByItself) {
   for (int step = 0; step < 3; ++step)
     for (const CollectiveModel& model : job.collectives()) {
       const std::string group = std::to_string(static_cast<int>(model.group));
-      EXPECT_EQ(job.numberOf(model, step), numbers[group]++);
+      EXPECT_EQ(job.numberOf(0, model, step), numbers[group]++);
       EXPECT_EQ(Job::ncclNumberOf(model, step), nccl[group + model.op]++);
     }
   EXPECT_GT(nccl.size(), numbers.size());
@@ -125,7 +126,50 @@ TEST(Synth, StagesRunForwardAndBackwardPassesInTurn) {
   }
 }
 
+/// With several chunks a microbatch goes round all stages once for each, and what one stage sends another receives.
+TEST(Synth, AMicrobatchGoesRoundOnceForEachChunk) {
+  const Job job({.events = 20000,
+                 .ranks = 4,
+                 .gpus_per_node = 4,
+                 .pipeline = 4,
+                 .stages_only = true,
+                 .in_turn = true,
+                 .chunks = 2,
+                 .faults = Faults::none()});
+  EXPECT_EQ(job.segmentOrder(3), (std::vector<int>{0, 1, 2, 3, 4, 8, 5, 9, 6, 10, 7, 11, 12, 13, 14, 15}));
+  JobRows rows(job);
+  ASSERT_TRUE(rows.nextWindow(1));
+  std::map<std::tuple<int, int, int64_t>, std::pair<int64_t, int64_t>> sent;  // by stages and number: bytes, start
+  std::map<std::pair<int, int>, int64_t> numbers;
+  auto each = [&](bool sends, auto visit) {
+    for (int rank = 0; rank < 4; ++rank)
+      for (int segment : job.segmentOrder(rank)) {
+        const size_t k = 3 * static_cast<size_t>(segment) + (sends ? 2 : 0);
+        const CollectiveModel& model = job.collectives()[k];
+        if (job.takesPart(rank, model))
+          visit(rank, job.peerOf(rank, model), job.numberOf(rank, model, 0), model,
+                rows.collective(rows.firstStep(), rank, k));
+      }
+  };
+  each(true, [&](int from, int to, int64_t number, const CollectiveModel& model, const CollectiveTime& time) {
+    EXPECT_EQ(number, (numbers[{from, to}]++)) << "numbers of a pair are in the order of its calls";
+    sent[{from, to, number}] = {model.bytes, time.start};
+  });
+  size_t received = 0;
+  each(false, [&](int to, int from, int64_t number, const CollectiveModel& model, const CollectiveTime& time) {
+    ASSERT_TRUE((sent.contains({from, to, number}))) << from << " " << to << " " << number;
+    EXPECT_EQ((sent[{from, to, number}].first), model.bytes);
+    EXPECT_GT(time.end, (sent[{from, to, number}].second));
+    ++received;
+  });
+  EXPECT_EQ(received, 2u * 4 * 7) << "two passes of four microbatches through eight chunks";
+  EXPECT_EQ(sent.size(), received);
+}
+
 TEST(Synth, RefusesLayoutsThatItCannotPlay) {
+  EXPECT_FALSE(checkLayout({.ranks = 4, .pipeline = 2, .in_turn = true, .chunks = 2}));
+  EXPECT_FALSE(checkLayout({.ranks = 4, .pipeline = 4, .microbatches = 6, .in_turn = true, .chunks = 2}));
+  EXPECT_FALSE(checkLayout({.ranks = 4, .pipeline = 4, .chunks = 2}));
   EXPECT_FALSE(checkLayout({.ranks = 4, .pipeline = 2, .sharded = true}));
   EXPECT_FALSE(checkLayout({.ranks = 4, .pipeline = 2, .stages_only = true}));
   EXPECT_FALSE(checkLayout({.ranks = 4, .in_turn = true}));

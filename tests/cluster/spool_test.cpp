@@ -1,71 +1,8 @@
 // Spool and store, piece by piece: torn ends, duplicates, gaps, garbage.
-#include "cluster/agent/spool.hpp"
-
-#include <gtest/gtest.h>
-
-#include <filesystem>
-
-#include "cluster/master/store.hpp"
-#include "cluster/wire/segment.hpp"
-#include "support/process.hpp"
-#include "tracesmith/trace/reader.hpp"
+#include "cluster/spool_fixture.hpp"
 
 namespace tracesmith::cluster {
 namespace {
-
-class SpoolTest : public ::testing::Test {
- protected:
-  std::unique_ptr<Spool> open() {
-    Result<std::unique_ptr<Spool>> spool = Spool::open(dir_ / "spool");
-    EXPECT_TRUE(spool) << spool.status().message();
-    return spool ? std::move(*spool) : nullptr;
-  }
-  std::unique_ptr<Store> openStore() {
-    Result<std::unique_ptr<Store>> store = Store::open(dir_ / "store");
-    EXPECT_TRUE(store) << store.status().message();
-    return store ? std::move(*store) : nullptr;
-  }
-  static void rows(Spool& spool, int64_t from, int64_t count) {
-    auto out = spool.writer().appender();
-    for (int64_t i = from; i < from + count; ++i) {
-      trace::CounterRow row;
-      row.ts = i;
-      row.name = spool.writer().string("n");
-      row.value = trace::real(static_cast<double>(i));
-      ASSERT_TRUE(out->append(row));
-    }
-    ASSERT_TRUE(out->flush());
-  }
-  static void checkpoint(Spool& spool, const std::string& state, int64_t covered = 0) {
-    ASSERT_TRUE(spool.checkpoint({covered, covered, state}));
-  }
-  static std::vector<Spool::Piece> pieces(Spool& spool, size_t most = 1 << 20) {
-    std::vector<Spool::Piece> all;
-    for (;;) {
-      Spool::Piece piece;
-      Result<bool> more = spool.next(most, piece);
-      EXPECT_TRUE(more) << more.status().message();
-      if (!more || !*more) return all;
-      all.push_back(std::move(piece));
-    }
-  }
-  size_t files() const {
-    size_t n = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_ / "spool")) n += entry.is_regular_file();
-    return n;
-  }
-  static uint64_t counters(const std::string& path) {
-    auto reader = trace::Reader::open(path);
-    EXPECT_TRUE(reader);
-    return (*reader)->rows(trace::tableOf<trace::CounterRow>());
-  }
-  static Store::Taken append(Store& store, const Spool::Piece& p, const std::string& node = "n") {
-    Result<Store::Taken> taken = store.append(node, p.epoch, p.segment, p.offset, p.data);
-    EXPECT_TRUE(taken) << taken.status().message();
-    return taken ? *taken : Store::Taken{};
-  }
-  test::TempDir dir_;
-};
 
 TEST_F(SpoolTest, WhatComesAfterTheLastCheckpointIsCutAtTheNextStart) {
   auto spool = open();
@@ -126,7 +63,8 @@ TEST_F(SpoolTest, PiecesMakeTheSameFileInTheStoreHoweverTheyAreCut) {
     EXPECT_TRUE(append(*store, p).expected) << "a piece that comes twice is stored once";
   }
   EXPECT_TRUE(append(*store, all[3]).expected);
-  ASSERT_TRUE(store->sync());
+  std::vector<Store::Durable> durable;
+  ASSERT_TRUE(store->sync(durable));
   const SegmentInfo info = store->segments("n").at(0);
   EXPECT_TRUE(info.closed);
   EXPECT_EQ(info.covered_ns, 19);

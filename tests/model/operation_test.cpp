@@ -94,12 +94,15 @@ TEST(Operation, KernelNamesTellWhatTheyRun) {
 TEST(Communication, IsToldByTheKernelsName) {
   for (const char* kernel :
        {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LLx",
-        "void deep_ep::intranode::dispatch<8>(int*)",
-        "void vllm::cross_device_reduce_2stage<__half, 8>(vllm::RankData*)", "nvshmemi_transfer"}) {
+        "void deep_ep::intranode::dispatch<8>(int*)", "void ep::intranode::dispatch<8>(int*)",
+        "ep::internode_ll::combine(void*)", "void vllm::cross_device_reduce_2stage<__half, 8>(vllm::RankData*)",
+        "nvshmemi_transfer"}) {
     EXPECT_TRUE(isCommunication(kernel)) << kernel;
     EXPECT_TRUE(isCommunication(kernel)) << "asked again: " << kernel;
   }
-  for (const char* kernel : {"void gemm<float>()", "void at::native::step::kernel", "Memcpy HtoD", ""})
+  for (const char* kernel :
+       {"void gemm<float>()", "void at::native::step::kernel", "void step::dispatch<4>(int*)", "prep::combine(float*)",
+        "void deep::internode(int)", "void gemm<sleep::dispatch>(int)", "Memcpy HtoD", ""})
     EXPECT_FALSE(isCommunication(kernel)) << kernel;
   EXPECT_TRUE(isNcclKernel("_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LLx"));
   EXPECT_FALSE(isNcclKernel("void deep_ep::intranode::dispatch<8>(int*)"));

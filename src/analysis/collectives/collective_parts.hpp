@@ -23,10 +23,14 @@ struct Part {
   int64_t bytes = trace::kNull;
   int64_t enqueue = trace::kNull;  ///< when the host called it
   int64_t correlation = trace::kNull;
-  int64_t late_before_ns = 0, late_ns = 0;  ///< until it started and ended: how long its rank's host was late, in all
-  int64_t own_before_ns = 0, own_ns = 0;    ///< the same, of computation that no other rank does
-  int64_t slack_ns = 0;  ///< when it started, what was computed for it had been done for so long; set by that pass too
-  int64_t exposed_ns = 0;  ///< of it, with no computation under it; set by the pass over the rank's events
+  /// How long its rank's host was late in all, until it started and until computation could go on after it.
+  int64_t late_before_ns = 0, late_ns = 0;
+  int64_t own_before_ns = 0, own_ns = 0;  ///< the same, of computation that no other rank does
+  /// So long computation stood still until it ended; negative: it had ended so long before what was launched after it
+  /// began; kNull: not known. Set by the pass over the rank's events, as the next two are.
+  int64_t held_ns = trace::kNull;
+  int64_t slack_ns = 0;    ///< when it started, what was computed for it had been done for so long
+  int64_t exposed_ns = 0;  ///< of it, with no computation under it
   int32_t process = 0;
   int32_t group_size = -1;  ///< −1: not known
   int32_t peer = -1;

@@ -230,6 +230,7 @@ class Summarizer {
         row.long_gaps = static_cast<int64_t>(f.gaps.long_count);
         row.long_gaps_ns = f.gaps.long_ns;
         ++stats_.rank_steps;
+        if (options_.state) options_.state->processes[number].begun = true;
         TS_TRY(out_.put(row));
       }
     }
@@ -357,6 +358,27 @@ class Summarizer {
   SummaryStats stats_;
 };
 
+/// Stretches of a later piece begin where those of the one before it end, though nothing may have happened for a while.
+void joinStretches(std::vector<StepFigures>& steps, const SummaryState::Process& before, int64_t window_ns) {
+  if (steps.empty() || !before.begun) return;
+  std::vector<StepFigures> idle;
+  for (int64_t at = before.until; at < steps.front().ts;) {
+    const int64_t border = (at / window_ns + 1) * window_ns;
+    if (border > steps.front().ts) {
+      steps.front().idle_ns += steps.front().ts - at;
+      steps.front().ts = at;
+      break;
+    }
+    StepFigures f;
+    f.step = at / window_ns;
+    f.ts = at;
+    f.end = at = border;
+    f.idle_ns = f.end - f.ts;
+    idle.push_back(f);
+  }
+  steps.insert(steps.begin(), idle.begin(), idle.end());
+}
+
 }  // namespace
 
 Result<SummaryStats> summarize(const Reader& whole, Writer& out, const SummaryOptions& options) {
@@ -366,6 +388,9 @@ Result<SummaryStats> summarize(const Reader& whole, Writer& out, const SummaryOp
   analyze.hta = false;
   Result<RankData> data = loadRanks(whole, analyze, options.window_ns);
   if (!data) return data.status();
+  if (options.state && data->source == StepSource::windows)
+    for (RankFigures& r : data->job.ranks)
+      joinStretches(r.steps, options.state->processes[r.process], options.window_ns);
   return Summarizer(whole, out, options, *data).run();
 }
 

@@ -16,6 +16,7 @@ namespace tracesmith::analysis {
 struct SummaryState {
   struct Process {
     int64_t until = INT64_MIN;  ///< raw clock: what began before is in the summary
+    bool begun = false;         ///< some of its steps are
     int64_t host_late = 0;      ///< of its last operation
   };
   std::map<int64_t, Process> processes;

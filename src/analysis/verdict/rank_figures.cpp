@@ -107,7 +107,10 @@ class Figures {
 
   void devices() {
     int64_t busy_until = INT64_MIN;
-    if (!parts_.empty()) done_.assign(rows_.calls.size(), INT64_MIN);
+    if (!parts_.empty()) {
+      done_.assign(rows_.calls.size(), INT64_MIN);
+      begun_.assign(rows_.calls.size(), INT64_MAX);
+    }
     for (const DeviceEvent& e : rows_.device) {
       if (e.type != EventType::kernel && e.type != EventType::memcpy && e.type != EventType::memset) continue;
       const HostCall* launch = e.correlation == kNull ? nullptr : launches_.find(e.correlation);
@@ -120,8 +123,9 @@ class Figures {
       if (f && e.type == EventType::kernel && e.name != trace::kNoName) count(*f, e);
       auto computed = [&] {
         if (!launch || done_.empty()) return;
-        int64_t& done = done_[static_cast<size_t>(launch - rows_.calls.data())];
-        done = std::max(done, e.end);
+        const auto call = static_cast<size_t>(launch - rows_.calls.data());
+        done_[call] = std::max(done_[call], e.end);
+        if (e.type == EventType::kernel) begun_[call] = std::min(begun_[call], e.ts);
       };
       if (e.type != EventType::kernel) {
         computed();
@@ -283,7 +287,25 @@ class Figures {
     }
   }
 
-  /// How much of `times` had passed when each part started, and when it ended.
+  /// Computation goes on after a receive with what was launched after it. If that often began before the receive had
+  /// ended, receives are launched ahead here, and nobody knows what needs them.
+  void receives() {
+    std::vector<std::pair<Part*, int64_t>> used;
+    size_t ahead = 0, next = 0;
+    for (Part* p : called_) {
+      if (p->op != OpKind::recv) continue;
+      while (next < begun_.size() && (rows_.calls[next].ts < p->enqueue || begun_[next] == INT64_MAX)) ++next;
+      if (next == begun_.size()) break;
+      if (begun_[next] < p->end)
+        ++ahead;
+      else if (!p->blocks)
+        used.emplace_back(p, p->end - begun_[next]);
+    }
+    if (20 * ahead > used.size()) return;
+    for (const auto& [part, ns] : used) part->held_ns = ns;
+  }
+
+  /// How much of `times` had passed when each part started, and when computation could go on after it.
   void passed(const std::vector<Interval>& times, int64_t Part::*at_start, int64_t Part::*at_end) {
     size_t next = 0;
     int64_t before = 0;
@@ -293,7 +315,7 @@ class Figures {
       return before + (next < times.size() ? std::max<int64_t>(0, ts - times[next].from) : 0);
     };
     for (Part& p : parts_) {
-      p.*at_end = until(p.end);
+      p.*at_end = until(p.held_ns == kNull ? p.end : std::max(p.end, p.end - p.held_ns));
       p.*at_start = until(p.ts);
     }
   }
@@ -301,13 +323,12 @@ class Figures {
   /// A collective waits for what was launched before it was called, and for nothing that was launched later.
   void slacks() {
     if (done_.empty()) return;
-    std::vector<Part*> called;
     for (Part& p : parts_)
-      if (p.enqueue != kNull) called.push_back(&p);
-    std::sort(called.begin(), called.end(), [](const Part* a, const Part* b) { return a->enqueue < b->enqueue; });
+      if (p.enqueue != kNull) called_.push_back(&p);
+    std::sort(called_.begin(), called_.end(), [](const Part* a, const Part* b) { return a->enqueue < b->enqueue; });
     int64_t done = INT64_MIN;
     size_t next = 0;
-    for (Part* p : called) {
+    for (Part* p : called_) {
       for (; next < done_.size() && rows_.calls[next].ts < p->enqueue; ++next) done = std::max(done, done_[next]);
       if (done != INT64_MIN) p->slack_ns = std::max<int64_t>(0, p->ts - std::max(done, p->enqueue));
     }
@@ -322,17 +343,21 @@ class Figures {
       while (first < busy.size() && busy[first].to <= p.ts) ++first;
       int64_t hidden = 0;
       bool running = false;
+      int64_t stopped = first > 0 ? busy[first - 1].to : INT64_MIN;
       const bool computing = first < busy.size() && busy[first].from < p.ts;
       if (!computing && first > 0) p.slack_ns = p.ts - busy[first - 1].to;
       for (size_t i = first; i < busy.size() && busy[i].from < p.end; ++i) {
         hidden += std::min(busy[i].to, p.end) - std::max(busy[i].from, p.ts);
         running = busy[i].to >= p.end - kPause;
+        stopped = busy[i].to;
       }
       p.exposed_ns = std::max<int64_t>(0, p.end - p.ts - hidden);
       p.blocks = !running;
+      p.held_ns = running || stopped == INT64_MIN ? kNull : p.end - stopped;
     };
     for (Part& p : parts_) settle(p);
     slacks();
+    receives();
     passed(late_, &Part::late_before_ns, &Part::late_ns);
     passed(own_.parts(), &Part::own_before_ns, &Part::own_ns);
     first = 0;
@@ -352,6 +377,8 @@ class Figures {
   std::vector<Interval> late_;  // the device idle, and nothing launched yet
   Union own_;                   // computation that no other rank does
   std::vector<int64_t> done_;   // by call: when the computation or copy that it launched was done
+  std::vector<int64_t> begun_;  // by call: when the computation that it launched began
+  std::vector<Part*> called_;   // by the time of the call
   Union unions_[kBits];
   Union compute_;  // of the phases and other computation
   KernelSampler sampler_;

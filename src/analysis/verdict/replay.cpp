@@ -26,7 +26,8 @@ Replay::Replay(const JobData& job) : job_(job), slot_of_(job.table.parts.size())
   for (const Instance& in : t.instances)
     for (uint32_t s = in.first; s < in.first + in.count; ++s) {
       const Part& p = t.parts[t.order[s]];
-      slots_[s].kept = waitsForLast(in, p);
+      const bool buffered = isPair(in.op) && p.end < in.last_start;  // small messages leave before they are received
+      slots_[s].kept = waitsForLast(in, p) && !buffered;
       slots_[s].transfer_ns = slots_[s].kept ? std::max(0.0, static_cast<double>(p.end - in.last_start))
                                              : static_cast<double>(p.end - p.ts);
     }
@@ -59,7 +60,7 @@ void Replay::compareWithPeers() {
       Slot& s = slots_[group[i].second];
       if (!all && !s.alone) continue;
       s.alone = group.size() < 2;
-      if (!s.alone) s.early_ns = std::clamp(s.least_ns - medianWithout(group, i), 0.0, s.least_ns);
+      if (!s.alone) s.early_ns = std::clamp(s.least_ns - medianWithout(group, i), 0.0, std::max(0.0, s.least_ns));
     }
     return group.size() > 1;
   };
@@ -82,12 +83,47 @@ void Replay::compareWithPeers() {
   }
 }
 
+/// Of sends and receives it is known how far computation had come: they bind stages that have nothing else in common.
+void Replay::addAnchors(int64_t process, std::pair<size_t, size_t> range) {
+  const std::vector<Part>& parts = job_.table.parts;
+  const size_t begin = anchors_.size();
+  for (size_t i = range.first; i < range.second; ++i) {
+    const Part& p = parts[i];
+    const bool early = p.held_ns != kNull && p.held_ns < 0;
+    if ((!p.blocks && !early) || p.instance == UINT32_MAX) continue;
+    Anchor a;
+    a.slot = slot_of_[i];
+    a.at = early ? p.end - p.held_ns : p.end;
+    a.bound = p.held_ns != kNull && isPair(p.op);
+    a.process = static_cast<uint32_t>(processes_.size());
+    anchors_.push_back(a);
+  }
+  std::stable_sort(anchors_.begin() + static_cast<ptrdiff_t>(begin), anchors_.end(),
+                   [](const Anchor& a, const Anchor& b) { return a.at < b.at; });
+  int64_t at = first_[process], late = 0, own = 0;
+  for (size_t k = begin; k < anchors_.size(); ++k) {
+    Anchor& a = anchors_[k];
+    const Part& p = parts[job_.table.order[a.slot]];
+    a.first = k == begin;
+    const int64_t stopped = p.held_ns == kNull ? p.end : p.end - p.held_ns;
+    a.work_ns = static_cast<double>(a.first ? stopped - at : std::max<int64_t>(0, stopped - at));
+    const double most = std::max(0.0, a.work_ns);
+    const int64_t late_then = p.held_ns < 0 ? p.late_ns : p.late_before_ns - std::max<int64_t>(0, p.ts - stopped);
+    a.late_ns = std::clamp(static_cast<double>(late_then - late), 0.0, most);
+    a.own_ns = std::clamp(static_cast<double>(p.own_ns - own), 0.0, most);
+    at = a.at;
+    late = p.late_ns;
+    own = p.own_ns;
+  }
+}
+
 void Replay::addProcess(int64_t process, std::pair<size_t, size_t> range) {
   const std::vector<Part>& parts = job_.table.parts;
   first_.try_emplace(process, parts[range.first].ts);
   last_.try_emplace(process, parts[range.second - 1].end);
-  std::map<int32_t, uint32_t> last_of;                 // by stream
-  std::vector<std::pair<int64_t, uint32_t>> blocking;  // by end: computation went on after them
+  const auto anchors = static_cast<ptrdiff_t>(anchors_.size());
+  addAnchors(process, range);
+  std::map<int32_t, uint32_t> last_of;  // by stream
   int64_t last_end = INT64_MIN;
   for (size_t i = range.first; i < range.second; ++i) {
     const Part& p = parts[i];
@@ -110,22 +146,20 @@ void Replay::addProcess(int64_t process, std::pair<size_t, size_t> range) {
         ready = std::min(p.ts, p.enqueue);
     }
     last_of[p.stream] = static_cast<uint32_t>(i);
-    auto anchor = std::upper_bound(blocking.begin(), blocking.end(), ready,
-                                   [](int64_t at, const auto& b) { return at < b.first; });
+    auto anchor = std::upper_bound(anchors_.begin() + anchors, anchors_.end(), ready,
+                                   [](int64_t at, const Anchor& a) { return at < a.at; });
     int64_t from = first_[process], late = 0, own = 0;
-    if (anchor != blocking.begin()) {
-      from = std::max(from, std::prev(anchor)->first);
-      d.anchor = slot_of_[std::prev(anchor)->second];
-      late = parts[std::prev(anchor)->second].late_ns;
-      own = parts[std::prev(anchor)->second].own_ns;
+    if (anchor != anchors_.begin() + anchors) {
+      --anchor;
+      from = anchor->at;
+      d.anchor = static_cast<uint32_t>(anchor - anchors_.begin());
+      late = parts[job_.table.order[anchor->slot]].late_ns;
+      own = parts[job_.table.order[anchor->slot]].own_ns;
     }
-    d.least_ns = at_once ? 0 : static_cast<double>(std::max<int64_t>(0, ready - from));
-    d.late_ns = std::clamp(static_cast<double>(p.late_before_ns - late), 0.0, d.least_ns);
-    d.own_ns = std::clamp(static_cast<double>(p.own_before_ns - own), 0.0, d.least_ns);
+    d.least_ns = at_once ? 0 : static_cast<double>(ready - from);  // less than nothing: before the rank's first step
+    d.late_ns = std::clamp(static_cast<double>(p.late_before_ns - late), 0.0, std::max(0.0, d.least_ns));
+    d.own_ns = std::clamp(static_cast<double>(p.own_before_ns - own), 0.0, std::max(0.0, d.least_ns));
     d.queued = at_once || ready < p.ts;
-    if (p.blocks)
-      blocking.insert(std::upper_bound(blocking.begin(), blocking.end(), std::pair(p.end, UINT32_MAX)),
-                      {p.end, static_cast<uint32_t>(i)});
     last_end = std::max(last_end, p.end);
   }
   // After the last collective the rank works on to its end.
@@ -152,6 +186,23 @@ double Replay::run(const Change& change) const {
     if (auto it = change.late.find(static_cast<int32_t>(p.process)); it != change.late.end())
       own = {true, 1, it->second};
   }
+  std::vector<double> went_on(anchors_.size(), -1);
+  // Not before the operation has ended, nor before computation has come so far.
+  auto timeOf = [&](uint32_t anchor) {
+    uint32_t known = anchor;
+    while (went_on[known] < 0 && anchors_[known].bound && !anchors_[known].first) --known;
+    for (uint32_t k = known; k <= anchor; ++k) {
+      const Anchor& a = anchors_[k];
+      if (went_on[k] >= 0) continue;
+      went_on[k] = ends[a.slot];
+      if (!a.bound) continue;
+      const Own& own = owns[a.process];
+      double work = a.work_ns * own.pace;
+      if (own.changed) work -= std::max(0.0, a.work_ns) * (1 - own.work) + a.late_ns * own.late + a.own_ns * own.own;
+      went_on[k] = std::max(went_on[k], (a.first ? processes_[a.process].begin_ns : went_on[k - 1]) + work);
+    }
+    return went_on[anchor];
+  };
   std::vector<double> arrivals;
   for (const Instance& in : job_.table.instances) {
     const std::span<const Slot> slots(&slots_[in.first], in.count);
@@ -160,12 +211,13 @@ double Replay::run(const Change& change) const {
     double last = 0;
     for (uint32_t k = 0; k < in.count; ++k) {
       const Slot& s = slots[k];
-      const double from = s.anchor == UINT32_MAX ? processes_[s.process].begin_ns : ends[s.anchor];
+      const double from = s.anchor == UINT32_MAX ? processes_[s.process].begin_ns : timeOf(s.anchor);
       const Own& own = owns[s.process];
       const bool compared = !pair && !s.alone;
       double arrival = from + s.least_ns * own.pace;
       if (own.changed && compared) arrival -= s.early_ns;
-      if (own.changed && !compared) arrival -= s.least_ns * (1 - own.work) + s.late_ns * own.late + s.own_ns * own.own;
+      if (own.changed && !compared)
+        arrival -= std::max(0.0, s.least_ns) * (1 - own.work) + s.late_ns * own.late + s.own_ns * own.own;
       if (s.queue != UINT32_MAX) arrival = std::max(arrival, ends[s.queue] + static_cast<double>(s.gap_ns));
       arrivals[k] = arrival;
       last = std::max(last, arrival);
@@ -238,7 +290,7 @@ CriticalPath Replay::path() const {
       begin = now;
       break;
     }
-    const uint32_t next = d.queued ? d.queue : d.anchor;
+    const uint32_t next = d.queued ? d.queue : d.anchor == UINT32_MAX ? d.anchor : anchors_[d.anchor].slot;
     at = next == UINT32_MAX ? next : t.order[next];
     if (at != UINT32_MAX && t.parts[at].ts >= l.ts) break;
   }

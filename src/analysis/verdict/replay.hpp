@@ -43,7 +43,7 @@ class Replay {
   /// A part, in the order of the instances: a replay goes through them one after another.
   struct Slot {
     uint32_t queue = UINT32_MAX;   // slot of its stream whose end it queued behind
-    uint32_t anchor = UINT32_MAX;  // slot after which computation for it went on; none: the rank's first event
+    uint32_t anchor = UINT32_MAX;  // where computation for it went on; none: the rank's first event
     float gap_ns = 0;
     uint32_t process : 29 = 0;  // index in processes_
     uint32_t queued : 1 = 0;    // as it was, it had to wait in the queue
@@ -55,16 +55,29 @@ class Replay {
     double early_ns = 0;        // so much less it would take if it had worked like the others of its group
     double transfer_ns = 0;     // after the last came; where nobody waits, from its own start
   };
+  /// Computation went on after an operation, in the order of time for each rank.
+  struct Anchor {
+    uint32_t slot = 0;
+    int64_t at = 0;             // reference clock
+    bool bound = false;         // it is known when computation had come so far,
+    double work_ns = 0;         // after the anchor before or, of the first, the rank's first event,
+    double late_ns = 0;         // of that, the host was late
+    double own_ns = 0;          // of that, it did what no other rank does
+    uint32_t process : 31 = 0;  // index in processes_
+    uint32_t first : 1 = 0;
+  };
   struct Process {
     int64_t process;
     double begin_ns, tail_ns;  // its first event, since the start of the job; its work after the last collective
   };
   void addProcess(int64_t process, std::pair<size_t, size_t> range);
   void compareWithPeers();
+  void addAnchors(int64_t process, std::pair<size_t, size_t> range);
 
   const JobData& job_;
   std::vector<uint32_t> slot_of_;  // by part
   std::vector<Slot> slots_;
+  std::vector<Anchor> anchors_;
   std::vector<Process> processes_;           // those with parts
   std::map<int64_t, int64_t> first_, last_;  // by process: reference clock
 };

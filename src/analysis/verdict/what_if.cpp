@@ -77,6 +77,16 @@ std::map<int32_t, double> sharedOut(const JobData& job, bool without) {
   return out;
 }
 
+/// What a replay that is far from the job says of it is not known.
+void forget(JobData& job, CriticalPath& path, std::vector<Blame>& blame, std::vector<LinkEvidence>& links) {
+  path.what_if.clear();
+  for (Blame& b : blame) b.saved_pct = kUnknown;
+  for (LinkEvidence& l : links) l.result.saved_pct = kUnknown;
+  if (job.mixed) job.mixed->balanced_pct = job.mixed->without_pct = kUnknown;
+  job.hidden_ranks.clear();
+  job.hidden_links.clear();
+}
+
 }  // namespace
 
 std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>& evidence, std::vector<Blame>& blame,
@@ -171,7 +181,7 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
   Change hidden;
   hidden.all_transfers = 0;
   ask("all communication were hidden", hidden);
-  if (std::abs(path.replay_error_pct) > kMostReplayErrorPct) path.what_if.clear();
+  if (std::abs(path.replay_error_pct) > kMostReplayErrorPct) forget(job, path, blame, links);
   return path;
 }
 

@@ -104,16 +104,6 @@ Job::Job(const JobConfig& config) : config_(config) {
   }
 }
 
-/// What every microbatch exchanges: received, reduced over the tensor group, sent.
-void Job::layOut(Random& random) {
-  for (int k = 0; k < segments(); ++k) {
-    const auto bytes = static_cast<int64_t>(1 + random.next() % 16) << 18;
-    collectives_.push_back({"recv", Group::pipe, bytes, kSendRecvKernel, k});
-    collectives_.push_back({"all_reduce", Group::node, bytes, 1, k});
-    collectives_.push_back({"send", Group::pipe, bytes, kSendRecvKernel, k});
-  }
-}
-
 /// What every layer exchanges, in the order in which all ranks call it.
 void Job::shard(Random& random, int operations) {
   layers_ = std::clamp(operations / 40, 2, 16);
@@ -133,23 +123,12 @@ void Job::shard(Random& random, int operations) {
 
 /// Of a microbatch or a layer, forward or backward.
 std::pair<size_t, size_t> Job::segmentOps(int segment) const {
-  const int each = config_.sharded ? layers_ : config_.microbatches;
+  const int each = config_.sharded ? layers_ : config_.microbatches * config_.chunks;
   const auto m = static_cast<size_t>(each);
-  const bool backward = segment >= each;
-  const size_t begin = backward ? backward_op_ : 0, count = (backward ? optimizer_op_ : backward_op_) - begin;
+  const bool back = segment >= each;
+  const size_t begin = back ? backward_op_ : 0, count = (back ? optimizer_op_ : backward_op_) - begin;
   const size_t i = static_cast<size_t>(segment) % m;
   return {begin + count * i / m, begin + count * (i + 1) / m};
-}
-
-std::vector<int> Job::segmentOrder(int stage) const {
-  const int count = config_.microbatches,
-            ahead = config_.in_turn ? std::min(config_.pipeline - 1 - stage, count) : count;
-  std::vector<int> order;
-  for (int i = 0; i < count + ahead; ++i) {
-    if (i < count) order.push_back(i);
-    if (i >= ahead) order.push_back(count + i - ahead);
-  }
-  return order;
 }
 
 GroupPlace Job::place(int rank, Group group) const {
@@ -195,18 +174,6 @@ int Job::member(Group group, int id, int i) const {
     default:
       return i * per_stage + id;
   }
-}
-
-int Job::peerOf(int rank, const CollectiveModel& model) const {
-  const bool forward = model.segment < config_.microbatches;
-  return stageOf(rank) + (forward == model.sends() ? 1 : -1);
-}
-
-bool Job::takesPart(int rank, const CollectiveModel& model) const {
-  if (!config_.laidOut()) return true;
-  if (!model.pair()) return model.group == Group::world || place(rank, model.group).size > 1;
-  const int peer = peerOf(rank, model);
-  return peer >= 0 && peer < config_.pipeline;
 }
 
 double Job::slowdownOf(int rank, int step) const {
@@ -259,30 +226,6 @@ void Job::settleGroup(int step, size_t k, int id, std::vector<RankState>& states
   }
 }
 
-/// What a stage receives in a segment, and the sends it comes from.
-void Job::settleTransfers(int step, int segment, int stage, std::vector<RankState>& states,
-                          std::vector<CollectiveTime>& times) const {
-  const size_t per_rank = collectives_.size(), receive = segmentModel(segment, 0), send = segmentModel(segment, 2);
-  const int per_stage = config_.ranks / config_.pipeline;
-  for (int r = stage * per_stage; r < (stage + 1) * per_stage; ++r) {
-    if (!takesPart(r, collectives_[receive])) continue;
-    const int from = member(Group::pipe, place(r, Group::pipe).id, peerOf(r, collectives_[receive]));
-    Random random(config_.seed ^ static_cast<uint64_t>(step) << 20 ^ receive << 8 ^ static_cast<uint64_t>(r) << 44 ^
-                  0x5e2d);
-    CollectiveTime& a = times[static_cast<size_t>(from) * per_rank + send];
-    CollectiveTime& b = times[static_cast<size_t>(r) * per_rank + receive];
-    int64_t& sent = states[static_cast<size_t>(from)].comm[queueOf(collectives_[send])];
-    int64_t& received = states[static_cast<size_t>(r)].comm[queueOf(collectives_[receive])];
-    a.start = std::max(a.ready, sent + 700);
-    b.start = std::max(b.ready, received + 700);
-    const double gbps = bandwidth(std::min(from, r), std::max(from, r), false);
-    const auto bytes = static_cast<double>(collectives_[receive].bytes);
-    const int64_t end = std::max(a.start, b.start) + static_cast<int64_t>((8000 + bytes / gbps) * random.noise());
-    sent = a.end = end + static_cast<int64_t>(random.next() % 2000);
-    received = b.end = end + static_cast<int64_t>(random.next() % 2000);
-  }
-}
-
 Status checkLayout(const JobConfig& c) {
   const int tensor = std::max(1, c.tensor);
   if (c.pipeline < 1 || c.tensor < 0 || c.microbatches < 1 || c.microbatches > 64)
@@ -292,8 +235,12 @@ Status checkLayout(const JobConfig& c) {
     return Status::invalid(std::to_string(c.ranks) + " ranks cannot be " + std::to_string(c.pipeline) +
                            " stages of tensor groups of " + std::to_string(tensor) +
                            ": their product must divide the number of ranks");
-  if (c.in_turn && (c.pipeline < 2 || c.tensor > 0))
-    return Status::invalid("1F1B is a schedule of pipeline stages, simulated without tensor groups");
+  if (c.in_turn && c.pipeline < 2) return Status::invalid("1F1B is a schedule of pipeline stages: give at least two");
+  // With two stages each would send microbatches of both passes to the other, in no order that they agree on.
+  if (c.chunks < 1 || (c.chunks > 1 && (!c.in_turn || c.pipeline < 3 || c.microbatches % c.pipeline != 0)))
+    return Status::invalid(
+        "several chunks on a stage are a schedule of 1F1B with at least three stages, whose number divides that of the "
+        "microbatches");
   if (c.sharded && c.laidOut())
     return Status::invalid("sharded parameters are simulated without pipeline stages and tensor groups");
   if (c.stages_only && c.ranks != c.pipeline * tensor)

@@ -6,7 +6,8 @@
 // With pipeline or tensor groups (JobConfig::pipeline, tensor) the ranks are laid out as stages × data × tensor: every
 // microbatch is received from the stage before, computed, reduced over the tensor group and sent on; all forward passes
 // come first, then all backward passes (or both in turn: JobConfig::in_turn), then the gradients over the data-parallel
-// group.
+// group. With several chunks (JobConfig::chunks) every stage has that many parts of the model, and a microbatch goes
+// round all stages once for each: the interleaved schedule of Megatron.
 //
 // With sharded parameters (JobConfig::sharded) every layer is gathered before it is used, forward and backward, while
 // the layer before computes; in the backward pass its gradients are reduced and scattered. Gathering and scattering use
@@ -79,7 +80,8 @@ struct JobConfig {
   /// Stages that exchange nothing but microbatches: no gradients, no collective of all ranks. One rank, or one tensor
   /// group, a stage.
   bool stages_only = false;
-  bool in_turn = false;  ///< 1F1B: a stage runs backward passes between its forward passes; without tensor groups
+  bool in_turn = false;  ///< 1F1B: a stage runs backward passes between its forward passes
+  int chunks = 1;        ///< of the model on every stage, run in turn; the stages must divide the microbatches
   bool sharded = false;  ///< parameters, layer by layer; without pipeline and tensor groups
   Faults faults = {};
 
@@ -170,7 +172,7 @@ struct GroupPlace {
 /// Where a rank stands between steps. Times are ns of the reference clock since the job began.
 struct RankState {
   int64_t host = 0, compute = 0, copy = 0;
-  int64_t comm[5] = {};  // by stream
+  int64_t comm[6] = {};  // by stream
   int64_t correlation = 1;
 };
 
@@ -250,9 +252,8 @@ class Job {
   /// How many operations a group has in a step.
   int64_t perStep(Group group) const { return per_step_[static_cast<size_t>(group)]; }
   /// Each communicator counts its own operations, and each pair what one sends to the other.
-  int64_t numberOf(const CollectiveModel& model, int64_t step) const {
-    return model.pair() ? step * config_.microbatches + model.segment % config_.microbatches
-                        : step * perStep(model.group) + model.index;
+  int64_t numberOf(int rank, const CollectiveModel& model, int64_t step) const {
+    return model.pair() ? pairNumber(rank, model, step) : step * perStep(model.group) + model.index;
   }
   /// As NCCL counts: each function of a communicator by itself. Sends and receives have none.
   static int64_t ncclNumberOf(const CollectiveModel& model, int64_t step) {
@@ -261,11 +262,13 @@ class Job {
   bool takesPart(int rank, const CollectiveModel& model) const;
   /// Of a send or receive: the other stage.
   int peerOf(int rank, const CollectiveModel& model) const;
+  /// Of a receive: the segment in which the other stage sends it. Another one where the microbatch goes round.
+  int sentIn(int rank, int segment) const;
   int streamOf(const CollectiveModel& model) const {
     // Sends and receives of both directions must not wait for each other when both go on at the same time.
-    if (model.pair() && config_.in_turn) return 1 + 2 * model.sends() + (model.segment >= config_.microbatches);
+    if (model.pair() && config_.in_turn) return 1 + 2 * model.sends() + backward(model.segment);
     if (model.group == Group::world) return model.segment >= 0 && model.op[0] == 'r' ? 1 : 0;  // layers: two streams
-    return model.segment < 0 ? 0 : model.pair() ? 1 : 2;
+    return model.segment < 0 ? 0 : model.pair() ? 1 : config_.in_turn ? 5 : 2;
   }
   /// What runs one after the other: a stream, and all that a communicator does.
   int queueOf(const CollectiveModel& model) const { return model.group == Group::world ? 0 : streamOf(model); }
@@ -276,7 +279,9 @@ class Job {
     return rank == 0 && f.checkpoint_every > 0 && step % f.checkpoint_every == f.checkpoint_every - 1;
   }
   void setCheckpointMs(double ms) { config_.faults.checkpoint_ms = ms; }
-  int segments() const { return config_.laidOut() ? 2 * config_.microbatches : 0; }
+  /// A microbatch in one pass through one chunk: forward those of the first chunk first, backward those of the last.
+  int segments() const { return config_.laidOut() ? 2 * config_.microbatches * config_.chunks : 0; }
+  bool backward(int segment) const { return 2 * segment >= segments(); }
   /// The segments of a stage in the order in which it runs them.
   std::vector<int> segmentOrder(int stage) const;
   /// Of sharded parameters: the layers forward, then backward.
@@ -322,6 +327,11 @@ class Job {
  private:
   double slowdownOf(int rank, int step) const;
   void layOut(Random& random);
+  /// Which of the chunks of all stages a segment of this stage is, in the order of its pass.
+  int turnOf(int stage, int segment) const;
+  int64_t pairNumber(int rank, const CollectiveModel& model, int64_t step) const;
+  void simulateSegments(int step, std::vector<RankState>& states, std::vector<CollectiveTime>& times,
+                        const Run& run) const;
   void shard(Random& random, int operations);
   void simulateSegment(int segment, int stage, int step, std::vector<RankState>& states,
                        std::vector<CollectiveTime>& times, const Run& run) const;

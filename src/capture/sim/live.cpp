@@ -20,7 +20,7 @@ using trace::EventType;
 
 namespace {
 
-constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next four
+constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next five
 constexpr uint32_t kHostLane = 1, kContext = 1;
 constexpr auto kPeriod = std::chrono::milliseconds(2);
 constexpr double kSavedPerNs = 0.3;  // bytes of a checkpoint: a good disk
@@ -296,7 +296,7 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
     ring::OperationRecord o{.pair = model.pair(),
                             .function = rank.ring->intern(functionOf(model)),
                             .comm = commHash(model.group, place.id),
-                            .sequence = static_cast<uint64_t>(job_.numberOf(model, step)),
+                            .sequence = static_cast<uint64_t>(job_.numberOf(rank.rank, model, step)),
                             .elements = static_cast<uint64_t>(model.bytes / 2),
                             .rank = place.rank,
                             .ranks = static_cast<uint32_t>(place.size),

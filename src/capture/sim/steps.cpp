@@ -11,24 +11,7 @@ void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<Col
   const int ranks = config_.ranks;
   const size_t last = collectives_.size() - 1;
   if (config_.laidOut()) {
-    // A stage runs its next segment once the stage it receives from has run it. One at a time: what a stream transfers
-    // is settled in the order of the calls.
-    std::vector<std::vector<int>> orders;
-    for (int stage = 0; stage < config_.pipeline; ++stage) orders.push_back(segmentOrder(stage));
-    std::vector<size_t> next(orders.size());
-    std::vector<std::vector<bool>> ran(orders.size(), std::vector<bool>(static_cast<size_t>(segments())));
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (int stage = 0; stage < config_.pipeline; ++stage) {
-        const auto i = static_cast<size_t>(stage);
-        if (next[i] == orders[i].size()) continue;
-        const int k = orders[i][next[i]], from = stage + (k < config_.microbatches ? -1 : 1);
-        if (from >= 0 && from < config_.pipeline && !ran[static_cast<size_t>(from)][static_cast<size_t>(k)]) continue;
-        simulateSegment(k, stage, step, states, times, run);
-        ran[i][static_cast<size_t>(k)] = moved = true;
-        ++next[i];
-      }
-    }
+    simulateSegments(step, states, times, run);
     settle(step, static_cast<size_t>(3 * segments()), last, states, times);
   } else if (config_.sharded) {
     for (int phase = 0; phase < phases(); ++phase) {
@@ -55,24 +38,6 @@ void Job::simulateStep(int step, std::vector<RankState>& states, std::vector<Col
   settle(step, last, last + 1, states, times);
   run(2, 0, ranks,
       [&](int r, RankState& s, CollectiveTime* t, Random&, const Sink& sink) { endPart(r, step, s, t, sink); });
-}
-
-void Job::simulateSegment(int k, int stage, int step, std::vector<RankState>& states,
-                          std::vector<CollectiveTime>& times, const Run& run) const {
-  const int per_stage = config_.ranks / config_.pipeline, tensor = std::max(1, config_.tensor);
-  auto forStage = [&](const RankPart& part) { run(0, stage * per_stage, (stage + 1) * per_stage, part); };
-  forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
-    receivePart(k, r, step, s, t, random, sink);
-  });
-  settleTransfers(step, k, stage, states, times);
-  forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
-    segmentPart(k, r, step, s, t, random, sink);
-  });
-  for (int id = stage * per_stage / tensor; id < (stage + 1) * per_stage / tensor; ++id)
-    settleGroup(step, segmentModel(k, 1), id, states, times);
-  forStage([&](int r, RankState& s, CollectiveTime* t, Random& random, const Sink& sink) {
-    sendPart(k, r, s, t, random, sink);
-  });
 }
 
 void Job::replayStep(int rank, int step, RankState& state, const CollectiveTime* settled, const Sink& sink) const {
@@ -153,12 +118,12 @@ void Job::segmentPart(int segment, int rank, int step, RankState& s, CollectiveT
                       const Sink& sink) const {
   const size_t receive = segmentModel(segment, 0), tensor = segmentModel(segment, 1);
   if (takesPart(rank, collectives_[receive])) s.compute = std::max(s.compute, times[receive].end);
-  const bool backward = segment >= config_.microbatches;
+  const bool back = backward(segment);
   const int64_t begin = s.host;
   const auto [first, last] = segmentOps(segment);
-  runOps(first, last, rank, step, backward, s, times, random, sink);
-  sink(SimEvent{trace::EventType::annotation, backward ? kBackward : kForward, begin, s.host, trace::kNull,
-                trace::kNull, false, false});
+  runOps(first, last, rank, step, back, s, times, random, sink);
+  sink(SimEvent{trace::EventType::annotation, back ? kBackward : kForward, begin, s.host, trace::kNull, trace::kNull,
+                false, false});
   if (takesPart(rank, collectives_[tensor])) launchComm(tensor, s, times, random, sink);
 }
 

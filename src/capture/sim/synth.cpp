@@ -176,7 +176,7 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
         c.dur = clock.toRaw(t.end) - c.ts;
         c.op = s.ops[k];
         c.comm = s.comms[static_cast<size_t>(model.group)][static_cast<size_t>(place.id)];
-        c.seq = job.numberOf(model, step);
+        c.seq = job.numberOf(r, model, step);
         if (model.pair())
           c.peer = job.peerOf(r, model);
         else

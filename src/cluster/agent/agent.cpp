@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -33,8 +34,33 @@ Result<std::string> keptWord(const std::string& path, const std::string& fresh) 
   Result<OutputFile> out = OutputFile::create(path);
   if (!out) return out.status();
   TS_TRY(out->write(fresh + "\n"));
-  TS_TRY(out->commit());
+  TS_TRY(out->commitDurably());
   return fresh;
+}
+
+/// Who an agent is: random, in a file of its folder that also says of which machine and which file it is. A folder that
+/// was copied belongs to another agent, which is `copied`.
+Result<std::string> identity(const std::string& path, bool& copied) {
+  auto place = [](int fd) {
+    struct stat st {};
+    ::fstat(fd, &st);
+    const std::string machine = access::machineId();
+    return (machine.empty() ? "-" : machine) + " " + std::to_string(st.st_ino);
+  };
+  std::ifstream in(path);
+  std::string id, machine, file, here;
+  copied = false;
+  if (in >> id) {
+    if (Result<File> open = File::openRead(path); open) here = place(open->fd());
+    if (in >> machine >> file) copied = machine + " " + file != here;
+    if (!copied && !file.empty()) return id;
+  }
+  if (id.empty() || copied) id = access::randomHex(16);
+  Result<OutputFile> out = OutputFile::create(path);
+  if (!out) return out.status();
+  TS_TRY(out->write(id + " " + place(out->file().fd()) + "\n"));
+  TS_TRY(out->commitDurably());
+  return id;
 }
 
 constexpr auto kDeliverAtMost = std::chrono::seconds(30);
@@ -64,14 +90,11 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
  private:
   grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
                       pb::InviteResponse* response) override {
-    std::string token;
-    const auto& metadata = context->client_metadata();
-    if (auto it = metadata.find("authorization"); it != metadata.end())
-      token = std::string(it->second.data(), it->second.size()).substr(std::min<size_t>(7, it->second.size()));
+    const access::Peer peer = peerOf(context->peer());
     access::Role role;
-    if (Status s = guard_.admit(peerHost(context->peer()), token, access::Role::kOperator, role); !s) return toGrpc(s);
+    if (Status s = guard_.admit(peer, tokenOf(*context), access::Role::kOperator, role, "Invite"); !s) return toGrpc(s);
     std::string host = request->master_host();
-    if (host.empty()) host = peerHost(context->peer());
+    if (host.empty()) host = peer.host;
     const std::string text = access::Address{host, static_cast<uint16_t>(request->master_port())}.text();
     Result<access::Address> address = access::parseAddress(text, kMasterPort);
     guard_.audit(context->peer(), role, "invite", text.substr(0, 256), address.status());
@@ -87,7 +110,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
     Result<OutputFile> out = OutputFile::create(folder_ + "/master-address");
     if (!out) return out.status();
     TS_TRY(out->write(address + "\n"));
-    return out->commit();
+    return out->commitDurably();
   }
 
   std::string folder_, node_;
@@ -195,17 +218,17 @@ Status AgentServer::start(AgentOptions options) {
     options.master = master->text();
   }
   folder_ = options.data_dir + "/agent";
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) return Status::io("cannot create " + folder_ + ": " + error.message());
+  TS_TRY(makePrivateFolder(folder_));
   const std::string lock = folder_ + "/agent.lock";
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_ < 0) return errnoStatus("create", lock);
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
     return Status::invalid("another agent is using " + options.data_dir + ": give this one its own --data-dir");
   TS_TRY(guard_.open(options.security, folder_ + "/audit.log"));
-  Result<std::string> agent_id = keptWord(folder_ + "/id", access::randomHex(16));
+  bool copied;
+  Result<std::string> agent_id = identity(folder_ + "/id", copied);
   if (!agent_id) return agent_id.status();
+  if (copied) ::unlink((folder_ + "/name").c_str());  // that of the other one
   if (!options.node_id.empty()) {
     TS_TRY(access::checkName("node", options.node_id));
     node_ = options.node_id;
@@ -238,6 +261,7 @@ Status AgentServer::start(AgentOptions options) {
   info.hostname = capture::hostName();
   info.agent_id = *agent_id;
   info.boot_id = access::kernelBootId();
+  info.machine_id = access::machineId();
   info.version = TRACESMITH_VERSION;
   info.simulated = options.sim_gpus > 0;
   hardware::Places places = hardware::Places::fromEnvironment();
@@ -263,6 +287,7 @@ Status AgentServer::start(AgentOptions options) {
   Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
   if (!server) return server.status();
   server_ = std::move(*server);
+  guard_.setPort(port_);
   live_ = std::make_unique<LiveReporter>(places.node, options.ring_folder, latest_);
   link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_);
   if (options.master.empty()) {

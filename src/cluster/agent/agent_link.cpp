@@ -1,5 +1,4 @@
 #include "cluster/agent/agent_link.hpp"
-#include "cluster/agent/node_hardware.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -196,6 +195,7 @@ Status MasterLink::talk(const std::string& address) {
   });
   const auto period = std::chrono::milliseconds(std::clamp<uint32_t>(answer.heartbeat_interval_ms(), 50, 60000));
   auto next_heartbeat = Clock::now();
+  model::SpoolMark told;  // of what the spool has let go
   Status status;
   while (!stop_ && !call.ended) {
     if (Clock::now() >= next_heartbeat) {
@@ -214,6 +214,12 @@ Status MasterLink::talk(const std::string& address) {
       call.context.TryCancel();
       status = Status::io("the master at " + address + " has gone silent");
       break;
+    }
+    if (const model::SpoolMark removed = spool_.removed(); removed != told) {
+      pb::AgentMessage message;
+      toMessage(removed, *message.mutable_removed());
+      if (!stream->Write(message)) break;
+      told = removed;
     }
     bool sent = false;
     if (spool_.inFlight() < kMostInFlight && steady() >= call.not_before) {

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
-#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <vector>
 
 #include "access/names.hpp"
+#include "cluster/wire/damage.hpp"
 #include "cluster/wire/segment.hpp"
+#include "model/travel_lines.hpp"
 
 namespace tracesmith::cluster {
 
@@ -19,6 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kReadBytes = 1u << 20;
+constexpr const char* kRemovedFile = "/removed";
 constexpr size_t kLeastPiece = 4096;  // a file header and a block header fit in any case
 
 /// Time first, so that names sort as they were made.
@@ -40,8 +44,7 @@ std::string newEpoch(const std::string& after) {
 
 Result<std::unique_ptr<Spool>> Spool::open(const std::string& folder) {
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return Status::io("cannot create " + folder + ": " + error.message());
+  TS_TRY(makePrivateFolder(folder));
   std::unique_ptr<Spool> spool(new Spool());
   spool->folder_ = folder;
   std::vector<std::string> files;
@@ -54,59 +57,60 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::string& folder) {
     last = epoch;
     TS_TRY(spool->recover(file, epoch, number));
   }
-  spool->epoch_ = newEpoch(last);
+  std::ifstream removed(folder + kRemovedFile);
+  model::fromLines(std::string((std::istreambuf_iterator<char>(removed)), {}), spool->removed_);
+  if (!parseSegmentFile(segmentFile(spool->removed_.epoch, spool->removed_.segment), epoch, number))
+    spool->removed_ = {};  // there was none, or half of a line
+  spool->epoch_ = newEpoch(std::max(last, spool->removed_.epoch));
   return spool;
 }
 
-/// Finds the last checkpoint, cuts what comes after it and closes the file.
+/// Finds the last checkpoint, cuts what comes after it and closes the file. Damage before it stays where it is: what
+/// follows is sound, and next() says what is lost.
 Status Spool::recover(const std::string& file, const std::string& epoch, uint32_t number) {
   const std::string path = folder_ + "/" + file;
-  Segment segment{epoch, number, 0, 0, 0, true};
+  Segment segment;
+  segment.epoch = epoch;
+  segment.number = number;
+  segment.closed = true;
   uint64_t safe = 0, next_sequence = 0;
   bool closed = false;
   {
     Result<File> in = File::openRead(path);
     if (!in) return in.status();
+    Result<uint64_t> size = in->size();
+    if (!size) return size.status();
     std::string bytes;
-    uint64_t base = 0;  // of `bytes` in the file
     size_t at = 0, want = kReadBytes;
-    bool header = true;
-    for (;;) {
-      if (header || bytes.size() - at < sizeof(trace::BlockHeader) || want > bytes.size() - at) {
+    for (uint64_t base = 0;;) {  // of `bytes` in the file
+      const bool all = base + bytes.size() >= *size;
+      if (!all && want > bytes.size() - at) {
         base += at;
         size_t got;
-        bytes.resize(std::max(want, kReadBytes));
+        bytes.resize(std::min<uint64_t>(std::max(want, kReadBytes), *size - base));
         TS_TRY(in->readAt(base, bytes.data(), bytes.size(), got));
         bytes.resize(got);
         at = 0;
       }
-      if (header) {
-        Result<size_t> size = trace::fileHeaderAt(bytes);
-        if (!size) break;
-        at = *size;
-        header = false;
-        want = 0;
+      if (base + at == 0) at = std::min(bytes.size(), sizeof(trace::FileHeader));
+      const Stretch s = stretchAt(std::string_view(bytes).substr(at), true);
+      if (s.size == 0 && base + at >= *size) break;
+      if (s.open || s.size == 0) {
+        if (base + bytes.size() >= *size) break;  // torn
+        want = 2 * std::max(want, bytes.size() - at);
         continue;
       }
-      Result<trace::BlockBytes> block = trace::blockAt(std::string_view(bytes).substr(at), true);
-      if (!block) {
-        trace::BlockHeader h{};
-        if (bytes.size() - at >= sizeof h) std::memcpy(&h, bytes.data() + at, sizeof h);
-        if (block.status().code() == Code::kExhausted && h.block_size > want && !trace::headerProblem(h)) {
-          want = h.block_size;  // read it whole
-          continue;
-        }
-        break;
-      }
-      want = 0;
-      at += block->header.block_size;
-      if (isCheckpoint(*block)) {
-        Result<Checkpoint> c = decodeCheckpoint(*block);
-        if (!c) break;
+      want = kLeastPiece;
+      at += s.size;
+      if (!s.sound) continue;
+      next_sequence = s.block.header.sequence + 1;
+      if (isCheckpoint(s.block)) {
+        Result<Checkpoint> c = decodeCheckpoint(s.block);
+        if (!c) continue;
         recovered_ = std::move(*c);
+        segment.covered_ns = recovered_.covered_ns;
         safe = base + at;
-        next_sequence = block->header.sequence + 1;
-      } else if (block->header.table == trace::kEndTable) {
+      } else if (s.block.header.table == trace::kEndTable) {
         closed = true;
         safe = base + at;
       }
@@ -134,7 +138,9 @@ std::string Spool::path(const Segment& segment) const {
 }
 
 Status Spool::beginSegment() {
-  Segment segment{epoch_, next_segment_, 0, 0, 0, false};
+  Segment segment;
+  segment.epoch = epoch_;
+  segment.number = next_segment_;
   trace::WriterOptions options;
   options.memory_bytes = 16u << 20;
   Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(path(segment), options);
@@ -150,6 +156,7 @@ Status Spool::checkpoint(const Checkpoint& checkpoint) {
   TS_TRY(writer_->commit(encodeCheckpoint(checkpoint)));
   std::lock_guard lock(mutex_);
   segments_.back().size = writer_->bytesWritten();
+  segments_.back().covered_ns = std::max(segments_.back().covered_ns, checkpoint.covered_ns);
   removeDone();
   woken_ = true;
   changed_.notify_all();
@@ -185,36 +192,38 @@ Result<bool> Spool::next(size_t most, Piece& piece) {
   uint64_t left;
   {
     std::lock_guard lock(mutex_);
-    auto it = std::find_if(segments_.begin(), segments_.end(), [](const Segment& s) { return s.sent < s.size; });
-    if (it == segments_.end()) return false;
-    piece.epoch = it->epoch;
-    piece.segment = it->number;
-    piece.offset = it->sent;
+    auto it = std::find_if(segments_.begin(), segments_.end(), [](const Segment& s) { return !s.known && !s.asked; });
+    if (it != segments_.end()) {
+      it->asked = true;
+      piece = {it->epoch, it->number, 0, {}};
+      return true;
+    }
+    it = std::find_if(segments_.begin(), segments_.end(), [](const Segment& s) { return !s.known || s.sent < s.size; });
+    if (it == segments_.end() || !it->known) return false;  // they go in order
+    piece = {it->epoch, it->number, it->sent, {}};
     left = it->size - it->sent;
     file = path(*it);
   }
   Result<File> in = File::openRead(file);
   if (!in) return in.status();
   // Whole blocks: as many as fit, at least one.
-  size_t got;
-  piece.data.resize(std::min<uint64_t>(left, std::max(most, kLeastPiece)));
-  TS_TRY(in->readAt(piece.offset, piece.data.data(), piece.data.size(), got));
-  size_t whole = piece.offset == 0 ? sizeof(trace::FileHeader) : 0;
-  for (;;) {
-    trace::BlockHeader h;
-    if (piece.data.size() < whole + sizeof h) break;
-    std::memcpy(&h, piece.data.data() + whole, sizeof h);
-    if (trace::headerProblem(h))
-      return Status::corrupt(file + " is damaged at offset " + std::to_string(piece.offset + whole));
-    if (whole + h.block_size > piece.data.size()) {
-      if (whole > sizeof(trace::FileHeader) || whole + h.block_size > left) break;
-      piece.data.resize(whole + h.block_size);  // one block larger than a piece
-      TS_TRY(in->readAt(piece.offset, piece.data.data(), piece.data.size(), got));
+  const size_t header = piece.offset == 0 ? sizeof(trace::FileHeader) : 0;
+  std::string& data = piece.data;
+  size_t got, whole = header;
+  for (size_t want = std::max(most, kLeastPiece); whole == header; want *= 2) {
+    data.resize(std::min<uint64_t>(left, want));
+    TS_TRY(in->readAt(piece.offset, data.data(), data.size(), got));
+    if (got < data.size()) return Status::io(file + " was cut while the agent ran");
+    if (header > 0 && !trace::fileHeaderAt(data)) data.replace(0, header, trace::newFileHeader());
+    while (whole < data.size()) {
+      const Stretch s = stretchAt(std::string_view(data).substr(whole), true);
+      if (s.open && data.size() < left) break;  // goes on behind what was read
+      if (!s.sound) data.replace(whole, s.size, damagedBlock(std::string_view(data).substr(whole, s.size), s.rows));
+      whole += s.size;
     }
-    whole += h.block_size;
+    if (data.size() == left) break;
   }
-  piece.data.resize(whole);
-  if (whole == 0) return Status::corrupt(file + " is damaged at offset " + std::to_string(piece.offset));
+  data.resize(whole);
   std::lock_guard lock(mutex_);
   for (Segment& s : segments_)
     if (s.epoch == piece.epoch && s.number == piece.segment) s.sent = piece.offset + whole;
@@ -237,22 +246,29 @@ void Spool::acknowledge(const std::string& epoch, uint32_t number, uint64_t size
   std::lock_guard lock(mutex_);
   for (Segment& s : segments_) {
     if (s.epoch != epoch || s.number != number) continue;
-    if (restart)
+    if (restart) {
+      s.known = true;
       s.sent = std::min(size, s.size);  // there, but not yet safe
-    else
+      s.acknowledged = std::min(s.acknowledged, s.sent);
+    } else {
       s.acknowledged = std::max(s.acknowledged, std::min(size, s.size));
-    s.sent = std::max(s.sent, s.acknowledged);
+      s.sent = std::max(s.sent, s.acknowledged);
+    }
   }
   removeDone();
   woken_ = true;
   changed_.notify_all();
 }
 
-/// The last segment with a checkpoint stays: the next run goes on from it.
+/// The last segment with a checkpoint stays: the next run goes on from it. Under mutex_.
 void Spool::removeDone() {
   while (!held_ && segments_.size() > 1 && segments_[1].size > 0) {
     const Segment& s = segments_.front();
-    if (!s.closed || s.acknowledged < s.size) return;
+    if (!s.closed || !s.known || s.acknowledged < s.size) return;
+    removed_ = {s.epoch, s.number, s.size, s.covered_ns};
+    if (Result<OutputFile> out = OutputFile::create(folder_ + kRemovedFile);
+        out && out->write(model::toLines(removed_)))
+      (void)out->commit();  // a full disk: there will be room now
     ::unlink(path(s).c_str());
     segments_.pop_front();
   }
@@ -274,8 +290,16 @@ std::vector<std::pair<std::string, uint64_t>> Spool::files() const {
 
 void Spool::rewind() {
   std::lock_guard lock(mutex_);
-  for (Segment& s : segments_) s.sent = s.acknowledged;
+  for (Segment& s : segments_) {
+    s.sent = s.acknowledged;
+    s.asked = s.known = false;
+  }
   woken_ = true;
+}
+
+model::SpoolMark Spool::removed() const {
+  std::lock_guard lock(mutex_);
+  return removed_;
 }
 
 uint64_t Spool::unacknowledged() const {

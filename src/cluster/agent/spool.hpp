@@ -4,7 +4,8 @@
 //
 // A segment is a whole trace by itself (its own strings, its own description of node and clock) and ends with a
 // checkpoint at every moment somebody else may see. Its bytes go to the master as they are. A segment is removed when
-// the master has all of it and a later one has a checkpoint.
+// the master has all of it and a later one has a checkpoint. The file spool/removed has the last one that was removed:
+// a master that does not know it was restored from an older state.
 #pragma once
 
 #include <condition_variable>
@@ -18,6 +19,7 @@
 
 #include "base/file.hpp"
 #include "cluster/wire/checkpoint.hpp"
+#include "model/travel.hpp"
 #include "tracesmith/trace/writer.hpp"
 
 namespace tracesmith::cluster {
@@ -47,17 +49,21 @@ class Spool {
     std::string epoch;
     uint32_t segment = 0;
     uint64_t offset = 0;
-    std::string data;
+    std::string data;  ///< empty: asks how much of the segment the master has
   };
   /// The next whole blocks to send, up to about `most` bytes; false if there are none. Moves the place to send from.
+  /// Damaged ones are replaced by a block that says so: see wire/damage.hpp.
   Result<bool> next(size_t most, Piece& piece);
   /// Waits until there may be something to send.
   void wait(int timeout_ms);
   void wake();
-  /// The master has this much of a segment, safely. With `restart`: it has this much and wants what follows.
+  /// The master has this much of a segment, safely. With `restart`: it has this much, safe or not, and wants what
+  /// follows. That may be less than it has acknowledged, if it was restored from a backup.
   void acknowledge(const std::string& epoch, uint32_t segment, uint64_t size, bool restart);
-  /// Sends from the last acknowledged place again: after a new connection.
+  /// After a new connection: asks what the master has of each segment before it sends what follows.
   void rewind();
+  /// The last segment that was removed, of this run or an earlier one; its epoch is empty if there was none.
+  model::SpoolMark removed() const;
 
   /// While it is held nothing is removed, though a master has it.
   void hold(bool held);
@@ -74,6 +80,8 @@ class Spool {
     uint64_t size = 0;  // up to the last checkpoint, or all of it when closed
     uint64_t sent = 0, acknowledged = 0;
     bool closed = false;
+    int64_t covered_ns = 0;            // of its last checkpoint
+    bool asked = false, known = true;  // what the master has of it
   };
   Spool() = default;
   Status recover(const std::string& file, const std::string& epoch, uint32_t number);
@@ -88,6 +96,7 @@ class Spool {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<Segment> segments_;  // oldest first
+  model::SpoolMark removed_;
   bool woken_ = false, held_ = false;
 };
 

@@ -22,25 +22,24 @@ namespace {
 
 constexpr auto kSyncPeriod = std::chrono::milliseconds(20);  // pieces that come within it are made durable together
 constexpr auto kHousePeriod = std::chrono::milliseconds(500);
+constexpr auto kReferencePeriod = std::chrono::seconds(2);
 
 }  // namespace
 
 Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   std::unique_ptr<Master> master(new Master());
   master->options_ = options;
-  std::error_code error;
-  fs::create_directories(options.data_dir, error);
-  if (error) return Status::io("cannot create " + options.data_dir + ": " + error.message());
+  TS_TRY(makePrivateFolder(options.data_dir));
   const std::string lock = options.data_dir + "/master.lock";
   master->lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (master->lock_ < 0) return errnoStatus("create", lock);
   if (::flock(master->lock_, LOCK_EX | LOCK_NB) != 0)
     return Status::invalid("another master is using " + options.data_dir + ": give this one its own --data-dir");
-  TS_TRY(master->openReference());
   Result<std::unique_ptr<Store>> store = Store::open(options.data_dir);
   if (!store) return store.status();
   master->store_ = std::move(*store);
   TS_TRY(master->sessions_.open(options.data_dir));
+  TS_TRY(master->openReference());
   master->loadNodes();
   master->watch_ = std::make_unique<LiveWatch>([m = master.get()] { return m->referenceNow(); },
                                                int64_t{options.timeout_ms} * 1'000'000);
@@ -62,17 +61,40 @@ Master::~Master() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-/// A master that is restarted goes on with the same clock; after a boot there is a new one.
+/// A master that is restarted goes on with the same clock; after a boot there is a new one. It never goes back behind
+/// what is stored, though the machine's clock may have been set back: two sessions would have the same time, and the
+/// data of one would pass for that of the other.
 Status Master::openReference() {
-  const std::string path = options_.data_dir + "/reference", boot = access::kernelBootId();
-  std::ifstream in(path);
+  std::ifstream in(referenceFile());
   std::string was;
-  if (in >> was >> anchor_ns_ && was == boot) return {};
-  anchor_ns_ = unixClock() - rawClock();
-  Result<OutputFile> out = OutputFile::create(path);
+  int64_t last = 0;
+  const bool known = static_cast<bool>(in >> was >> anchor_ns_);
+  if (in >> last; !in) last = 0;
+  for (const std::string& node : store_->nodes()) last = std::max(last, store_->coveredUntil(node));
+  for (const SessionRecord& s : sessions_.all()) {
+    last = std::max(last, s.start_ns);
+    for (const model::Pause& p : s.pauses) last = std::max(last, p.to_ns);
+  }
+  const bool same = known && was == access::kernelBootId();
+  if (!same) anchor_ns_ = unixClock() - rawClock();
+  if (referenceNow() <= last) {
+    std::fprintf(stderr,
+                 "tracesmith: the clock of this machine is %.1f s behind what the master has stored; times of sessions "
+                 "go on from there\n",
+                 static_cast<double>(last - referenceNow()) / 1e9);
+    anchor_ns_ = last + 1 - rawClock();
+  }
+  return writeReference();
+}
+
+std::string Master::referenceFile() const { return options_.data_dir + "/reference"; }
+
+/// With the time it is, for a master that finds itself on another boot.
+Status Master::writeReference() const {
+  Result<OutputFile> out = OutputFile::create(referenceFile());
   if (!out) return out.status();
-  TS_TRY(out->write(boot + " " + std::to_string(anchor_ns_) + "\n"));
-  TS_TRY(out->file().sync());
+  TS_TRY(out->write(access::kernelBootId() + " " + std::to_string(anchor_ns_) + " " + std::to_string(referenceNow()) +
+                    "\n"));
   return out->commit();
 }
 
@@ -80,7 +102,7 @@ int64_t Master::referenceNow() const { return rawClock() + anchor_ns_; }
 
 Status Master::take(const std::string& node, const std::string& epoch, uint32_t segment, uint64_t offset,
                     std::string_view data) {
-  Result<Store::Taken> taken = store_->append(node, epoch, segment, offset, data);
+  Result<Store::Taken> taken = store_->append(node, epoch, segment, offset, data, referenceNow());
   if (taken && !taken->expected) events_.grown(node, taken->path, offset, taken->size, taken->events);
   std::shared_ptr<AgentLink> link;
   std::lock_guard lock(mutex_);
@@ -116,17 +138,15 @@ void Master::syncLoop() {
     if (dirty_) {
       dirty_ = false;
       lock.unlock();
-      Result<std::vector<Store::Durable>> durable = store_->sync();
+      std::vector<Store::Durable> durable;
+      const Status synced = store_->sync(durable);
       lock.lock();
-      if (!durable) {
-        problem_ = durable.status().message();
-        dirty_ = true;
-      } else {
-        for (const Store::Durable& d : *durable)
-          if (auto it = nodes_.find(d.node); it != nodes_.end() && it->second.link)
-            it->second.link->sendAck(d.epoch, d.number, d.size, false, {});
-      }
-      if (!stop_) changed_.wait_for(lock, kSyncPeriod, [&] { return stop_; });
+      sync_problem_ = synced.message();
+      for (const Store::Durable& d : durable)
+        if (auto it = nodes_.find(d.node); it != nodes_.end() && it->second.link)
+          it->second.link->sendAck(d.epoch, d.number, d.size, false, {});
+      changed_.wait_for(lock, synced ? kSyncPeriod : kHousePeriod, [&] { return stop_; });
+      if (!synced) dirty_ = true;
     }
     if (Clock::now() - house >= kHousePeriod) {
       house = Clock::now();
@@ -137,10 +157,39 @@ void Master::syncLoop() {
   }
 }
 
+/// What a full disk did not take.
+void Master::writeUnwritten() {
+  Status status = sessions_.writeUnwritten();
+  std::set<std::string> nodes;
+  {
+    std::lock_guard lock(mutex_);
+    nodes = unwritten_;
+  }
+  for (const std::string& name : nodes) {
+    NodeRegistration info;
+    {
+      std::lock_guard lock(mutex_);
+      unwritten_.erase(name);
+      auto it = nodes_.find(name);
+      if (it == nodes_.end()) continue;
+      info = it->second.info;
+    }
+    if (Status saved = saveNode(info); !saved) {
+      status = saved;
+      std::lock_guard lock(mutex_);
+      unwritten_.insert(name);
+    }
+  }
+  if (Clock::now() - reference_written_ >= kReferencePeriod && writeReference()) reference_written_ = Clock::now();
+  std::lock_guard lock(mutex_);
+  write_problem_ = status.message();
+}
+
 /// Ends sessions whose time has come, notes which are complete, removes what retention lets go.
 void Master::keepHouse() {
   const int64_t now = referenceNow();
   bool changed = false;
+  writeUnwritten();
   for (const SessionRecord& s : sessions_.all()) {
     if (!s.complete && s.end_ns != 0 && s.end_ns < now) {
       const bool complete = std::all_of(s.nodes.begin(), s.nodes.end(), [&](const std::string& node) {

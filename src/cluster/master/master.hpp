@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,8 +38,8 @@ class Master {
   static Result<std::unique_ptr<Master>> open(const MasterOptions& options);
   ~Master();
 
-  /// The reference clock: Unix time as it was when this master was first started on this boot, going on with the raw
-  /// clock, so that it is never set.
+  /// The reference clock: Unix time as it was when this master was first started on this boot, or the last time that
+  /// is stored if that is later, going on with the raw clock, so that it is never set.
   int64_t referenceNow() const;
 
   /// Fails if the name belongs to another agent that is alive.
@@ -51,6 +52,9 @@ class Master {
   /// A piece of a node's spool; acknowledged over its link once it is durable.
   Status take(const std::string& node, const std::string& epoch, uint32_t segment, uint64_t offset,
               std::string_view data);
+
+  /// A node's agent has removed what it had up to here.
+  void agentRemoved(const std::string& node, const SpoolMark& mark);
 
   Result<SessionInfo> start(const StartOptions& options);
   Result<std::vector<SessionInfo>> stop(const std::string& name);
@@ -78,12 +82,17 @@ class Master {
   };
   Master() = default;
   Status openReference();
+  std::string referenceFile() const;
+  Status writeReference() const;
+  void writeUnwritten();
   void sendCaptures();
   void syncLoop();
   void keepHouse();
   SessionRecord everything() const;
+  std::vector<SessionLoss> lossesOf(const SessionRecord& session, const std::vector<SessionNode>& nodes) const;
   SessionInfo describe(const SessionRecord& session);
   bool healthy(const Node& node) const;
+  bool lately(const Node& node) const;
   Status saveNode(const NodeRegistration& info) const;
   void loadNodes();
 
@@ -94,11 +103,13 @@ class Master {
   Sessions sessions_;
   EventStream events_;
   std::unique_ptr<LiveWatch> watch_;
+  std::chrono::steady_clock::time_point reference_written_{};  // of the thread
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<std::string, Node> nodes_;
-  std::string problem_;
+  std::string problem_, sync_problem_, write_problem_;  // of taking pieces, of making them durable, of other files
+  std::set<std::string> unwritten_;                     // nodes whose description is not on disk
   bool dirty_ = false, stop_ = false;
   std::thread syncer_;
 };

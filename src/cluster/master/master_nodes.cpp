@@ -30,12 +30,11 @@ uint64_t residentBytes() {
 
 Status Master::saveNode(const NodeRegistration& info) const {
   const std::string folder = options_.data_dir + "/nodes/" + info.node;
-  std::error_code error;
-  fs::create_directories(folder, error);
+  TS_TRY(makePrivateFolder(folder));
   Result<OutputFile> out = OutputFile::create(folder + "/node");
   if (!out) return out.status();
   TS_TRY(out->write(model::toLines(info)));
-  return out->commit();
+  return out->commitDurably();
 }
 
 void Master::loadNodes() {
@@ -57,26 +56,43 @@ bool Master::healthy(const Node& node) const {
   return node.known && Clock::now() - node.heard <= std::chrono::milliseconds(options_.timeout_ms);
 }
 
+/// Its agent was heard so short a time ago that it must still run.
+bool Master::lately(const Node& node) const {
+  return node.known && Clock::now() - node.heard <= 2 * std::chrono::milliseconds(options_.heartbeat_ms);
+}
+
 Status Master::registerNode(const NodeRegistration& info) {
   TS_TRY(access::checkName("node", info.node));
-  for (const std::string* text : {&info.hostname, &info.agent_id, &info.boot_id, &info.version, &info.address})
+  for (const std::string* text :
+       {&info.hostname, &info.agent_id, &info.boot_id, &info.machine_id, &info.version, &info.address})
     if (text->size() > 256 || text->find('\n') != std::string::npos)
       return Status::invalid("invalid description of a node");
   if (info.gpus.size() > 1024) return Status::invalid("a node has at most 1024 GPUs");
   {
     std::lock_guard lock(mutex_);
     Node& node = nodes_[info.node];
-    if (!node.info.agent_id.empty() && node.info.agent_id != info.agent_id && node.link)
+    const bool there = node.link != nullptr && lately(node);
+    if (!node.info.agent_id.empty() && node.info.agent_id != info.agent_id && (node.link || lately(node)))
       return Status::invalid("node " + info.node + " is already connected: give this agent another --node-id");
+    // One machine is not booted twice at a time: the other one has a copy of this agent's data folder.
+    if (there && node.info.agent_id == info.agent_id &&
+        (node.info.boot_id != info.boot_id || node.info.machine_id != info.machine_id))
+      return Status::invalid("node " + info.node + " is already connected from " + node.info.hostname +
+                             ", with a copy of this agent's data folder: give this agent its own --data-dir and "
+                             "another --node-id");
     node.info = info;
     node.known = true;
     node.heard = Clock::now();
   }
-  // A session that records takes in nodes that come later.
+  // A session that records takes in nodes that come later. A full disk keeps nobody out: it is written later.
   for (const SessionRecord& s : sessions_.all())
     if (s.end_ns == 0 && std::find(s.nodes.begin(), s.nodes.end(), info.node) == s.nodes.end())
-      TS_TRY(sessions_.change(s.id, [&](SessionRecord& r) { r.nodes.push_back(info.node); }));
-  return saveNode(info);
+      (void)sessions_.change(s.id, [&](SessionRecord& r) { r.nodes.push_back(info.node); });
+  if (!saveNode(info)) {
+    std::lock_guard lock(mutex_);
+    unwritten_.insert(info.node);
+  }
+  return {};
 }
 
 Status Master::removeNode(const std::string& name) {
@@ -115,6 +131,14 @@ void Master::unlink(const std::string& name, const AgentLink* link) {
   if (it != nodes_.end() && it->second.link.get() == link) it->second.link.reset();
 }
 
+void Master::agentRemoved(const std::string& name, const SpoolMark& mark) {
+  std::string epoch;
+  uint32_t number;
+  if (!parseSegmentFile(segmentFile(mark.epoch, mark.segment), epoch, number)) return;
+  if (const std::optional<NodeLoss> loss = store_->agentRemoved(name, mark))
+    std::fprintf(stderr, "tracesmith: %s\n", text(name, *loss).c_str());
+}
+
 ClusterStatus Master::status() {
   ClusterStatus status;
   status.now_ns = referenceNow();
@@ -123,7 +147,8 @@ ClusterStatus Master::status() {
   const auto now = Clock::now();
   {
     std::lock_guard lock(mutex_);
-    status.problem = problem_;
+    for (const std::string* problem : {&problem_, &sync_problem_, &write_problem_})
+      if (status.problem.empty()) status.problem = *problem;
     for (const auto& [name, node] : nodes_) {
       NodeStatus n = node.last;
       static_cast<NodeDescription&>(n) = node.info;

@@ -65,7 +65,7 @@ SessionInfo Master::describe(const SessionRecord& s) {
   SessionInfo info;
   static_cast<SessionCore&>(info) = s;
   const bool ended = s.end_ns != 0 && s.end_ns < referenceNow();
-  bool all = true, unhealthy = false;
+  bool all = true, coming = false;
   for (const std::string& name : s.nodes) {
     SessionNode node;
     node.node = name;
@@ -77,13 +77,13 @@ SessionInfo Master::describe(const SessionRecord& s) {
       node.healthy = it != nodes_.end() && healthy(it->second);
     }
     all &= node.complete;
-    unhealthy |= !node.complete && !node.healthy;
+    coming |= !node.complete && node.healthy;
     for (const SegmentInfo& segment : store_->segments(name))
       if (touches(s, segment)) info.bytes += segment.size;
     info.nodes.push_back(std::move(node));
   }
   using enum model::SessionState;
-  info.state = !ended ? recording : all ? complete : unhealthy ? incomplete : collecting;
+  info.state = !ended ? recording : all ? complete : coming ? collecting : incomplete;
   return info;
 }
 
@@ -103,11 +103,20 @@ SessionRecord Master::everything() const {
   return all;
 }
 
+/// What was acknowledged once and is gone.
+std::vector<SessionLoss> Master::lossesOf(const SessionRecord& s, const std::vector<SessionNode>& nodes) const {
+  std::vector<SessionLoss> all;
+  for (const SessionNode& node : nodes)
+    for (const NodeLoss& l : store_->losses(node.node))
+      if (l.covered_ns >= s.start_ns && (s.end_ns == 0 || l.from_ns < s.end_ns))
+        all.push_back({node.node, "gone at the master", std::nullopt, text(node.node, l)});
+  return all;
+}
+
 Status Master::fetch(const std::string& name_or_id, const TraceSink& sink, const std::vector<std::string>& nodes) {
   Result<SessionRecord> session = name_or_id.empty() ? everything() : sessions_.find(name_or_id);
   if (!session) return session.status();
   std::vector<SegmentInfo> segments;
-  std::vector<std::string> missing;
   std::vector<SessionNode> taking_part = describe(*session).nodes;
   for (const std::string& wanted : nodes)
     if (std::ranges::none_of(taking_part, [&](const SessionNode& n) { return n.node == wanted; }))
@@ -117,10 +126,14 @@ Status Master::fetch(const std::string& name_or_id, const TraceSink& sink, const
   for (const SessionNode& node : taking_part) {
     std::vector<SegmentInfo> more = store_->segments(node.node);
     segments.insert(segments.end(), more.begin(), more.end());
-    // Of a session that records nothing is missing yet.
-    if (!node.complete && session->end_ns != 0 && !name_or_id.empty()) missing.push_back(node.node);
   }
-  return mergeSession(*session, segments, missing, sink);
+  std::vector<SessionLoss> losses = lossesOf(*session, taking_part);
+  if (!name_or_id.empty() && session->end_ns != 0)  // of a session that records nothing is missing yet
+    for (const SessionNode& node : taking_part)
+      if (!node.complete)
+        losses.push_back({node.node, "not delivered", std::nullopt,
+                          "the node had not sent all of its data when this trace was made"});
+  return mergeSession(*session, segments, losses, sink);
 }
 
 Status Master::fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink) {
@@ -131,7 +144,7 @@ Status Master::fetchMore(const std::string& id, GrowingSession& growing, const T
     std::vector<SegmentInfo> more = store_->segments(node.node);
     segments.insert(segments.end(), more.begin(), more.end());
   }
-  return growing.more(*session, segments, sink);
+  return growing.more(*session, segments, lossesOf(*session, describe(*session).nodes), sink);
 }
 
 }  // namespace tracesmith::cluster

@@ -96,6 +96,8 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     } else if (incoming_.has_chunk()) {
       const pb::SpoolChunk& chunk = incoming_.chunk();
       status = master_.take(node_, chunk.epoch(), chunk.segment(), chunk.offset(), chunk.data());
+    } else if (incoming_.has_removed()) {
+      master_.agentRemoved(node_, fromMessage(incoming_.removed()));
     } else if (incoming_.has_live()) {
       master_.watch().take(node_, takeReport(incoming_.live()));
     }

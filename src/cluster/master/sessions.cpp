@@ -15,8 +15,7 @@ namespace fs = std::filesystem;
 Status Sessions::open(const std::string& folder) {
   folder_ = folder + "/sessions";
   std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) return Status::io("cannot create " + folder_ + ": " + error.message());
+  TS_TRY(makePrivateFolder(folder_));
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
     if (entry.path().has_extension()) continue;  // a half-written one
     Result<SessionRecord> session = read(entry.path());
@@ -40,8 +39,7 @@ Status Sessions::write(const SessionRecord& s) const {
   Result<OutputFile> out = OutputFile::create(folder_ + "/" + s.id);
   if (!out) return out.status();
   TS_TRY(out->write(model::toLines(s)));
-  TS_TRY(out->file().sync());
-  return out->commit();
+  return out->commitDurably();
 }
 
 Result<SessionRecord> Sessions::start(const StartOptions& options, int64_t start_ns, int64_t end_ns,
@@ -72,7 +70,7 @@ Result<std::vector<SessionRecord>> Sessions::stop(const std::string& name, int64
   for (auto& [id, s] : sessions_) {
     if (!name.empty() && s.name != name && s.id != name) continue;
     known = true;
-    if (s.end_ns != 0) continue;
+    if (s.end_ns != 0 && s.end_ns <= end_ns) continue;
     SessionRecord changed = s;
     changed.end_ns = end_ns;
     TS_TRY(write(changed));
@@ -92,12 +90,18 @@ Result<SessionRecord> Sessions::resume(const std::string& name_or_id, int64_t no
   std::lock_guard lock(mutex_);
   SessionRecord& s = sessions_[found->id];
   SessionRecord changed = s;
-  changed.pauses.push_back({s.end_ns, now_ns});
+  if (s.end_ns < now_ns) changed.pauses.push_back({s.end_ns, now_ns});
   changed.end_ns = 0;
   changed.complete = false;
   TS_TRY(write(changed));
   s = changed;
   return s;
+}
+
+Status Sessions::writeUnwritten() {
+  std::lock_guard lock(mutex_);
+  for (auto it = unwritten_.begin(); it != unwritten_.end(); it = unwritten_.erase(it)) TS_TRY(write(sessions_[*it]));
+  return {};
 }
 
 Result<SessionRecord> Sessions::find(const std::string& name_or_id) const {

@@ -116,6 +116,11 @@ class RpcClient final : public Client {
     pb::CollectTraceRequest request;
     request.set_session(name_or_id);
     for (const std::string& node : nodes) request.add_node_ids(node);
+    {
+      std::lock_guard lock(mutex_);
+      if (cancelled_) return Status::io("the fetch was cancelled");
+      streaming_ = &context;
+    }
     auto reader = stub_->CollectTrace(&context, request);
     pb::TraceChunk chunk;
     bool last = false;
@@ -129,6 +134,10 @@ class RpcClient final : public Client {
       last = chunk.is_last();
     }
     const grpc::Status status = reader->Finish();
+    {
+      std::lock_guard lock(mutex_);
+      streaming_ = nullptr;
+    }
     TS_TRY(writing);
     TS_TRY(fromGrpc(status, what_));
     if (!last) return Status::io("the master closed the connection in the middle of the trace");
@@ -146,7 +155,7 @@ class RpcClient final : public Client {
     {
       std::lock_guard lock(mutex_);
       if (cancelled_) return {};
-      following_ = &context;
+      streaming_ = &context;
     }
     auto reader = stub_->StreamEvents(&context, request);
     reader->WaitForInitialMetadata();
@@ -157,7 +166,7 @@ class RpcClient final : public Client {
     if (ended) context.TryCancel();
     const grpc::Status status = reader->Finish();
     std::lock_guard lock(mutex_);
-    following_ = nullptr;
+    streaming_ = nullptr;
     if (ended || cancelled_) return {};
     return status.ok() ? Status::io("the master ended the stream of events") : fromGrpc(status, what_);
   }
@@ -165,7 +174,7 @@ class RpcClient final : public Client {
   void cancel() override {
     std::lock_guard lock(mutex_);
     cancelled_ = true;
-    if (following_) following_->TryCancel();
+    if (streaming_) streaming_->TryCancel();
   }
 
  private:
@@ -177,8 +186,8 @@ class RpcClient final : public Client {
     return fromGrpc((stub_.get()->*method)(&context, request, &response), what_);
   }
 
-  std::mutex mutex_;  // guards following_ and cancelled_
-  grpc::ClientContext* following_ = nullptr;
+  std::mutex mutex_;  // guards streaming_ and cancelled_
+  grpc::ClientContext* streaming_ = nullptr;
   bool cancelled_ = false;
   std::string what_, token_;
   std::unique_ptr<pb::ClusterService::Stub> stub_;

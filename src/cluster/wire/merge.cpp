@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
 #include "base/file.hpp"
 #include "cluster/wire/checkpoint.hpp"
+#include "cluster/wire/damage.hpp"
 #include "sync/exchange.hpp"
 #include "trace/batch.hpp"
 #include "trace/clocks.hpp"
@@ -38,10 +40,14 @@ class Merge {
     streams_ = before.streams_;
     seen_ = std::move(before.seen_);
     taken_ = std::move(before.taken_);
+    told_ = std::move(before.told_);
+    clocks_ = std::move(before.clocks_);
   }
 
-  Status begin(const std::vector<std::string>& missing);
+  Status begin();
   Status add(const SegmentInfo& segment);
+  /// These, and what add() found.
+  Status tell(const std::vector<SessionLoss>& losses);
   Status end() { return write(std::string(endBlock(0)), 0, 0); }
 
  private:
@@ -50,6 +56,8 @@ class Merge {
   bool belongs(int64_t start, int64_t end) const;
   Status copyRows(const Reader& reader, const Block& block, uint32_t stream);
   Status write(std::string block, uint32_t stream, uint64_t events);
+  void damaged(const SegmentInfo& segment, size_t offset, size_t bytes, uint64_t rows);
+  Status gone(const SegmentInfo& segment, const Status& status);
 
   const SessionRecord& session_;
   const TraceSink& sink_;
@@ -62,6 +70,9 @@ class Merge {
     size_t bytes = 0;
   };
   std::map<std::string, Taken> taken_;  // of segments, by path
+  std::vector<SessionLoss> found_;      // since the last tell()
+  std::set<SessionLoss> told_;
+  trace::Clocks clocks_;  // of the segments before, by node
   Encoder encoder_{1};
 };
 
@@ -71,7 +82,7 @@ Status Merge::write(std::string block, uint32_t stream, uint64_t events) {
 }
 
 /// The file's header and what only the session itself knows.
-Status Merge::begin(const std::vector<std::string>& missing) {
+Status Merge::begin() {
   WriterOptions options;
   options.created_ns = session_.start_ns;
   bool header = true;
@@ -97,15 +108,47 @@ Status Merge::begin(const std::vector<std::string>& missing) {
     loss.detail = out->text("older data was removed because of --max-age or --max-bytes");
     TS_TRY(out->append(loss));
   }
-  for (const std::string& node : missing) {
-    LossRow loss;
-    loss.node = (*writer)->string(node);
-    loss.cause = (*writer)->string("not delivered");
-    loss.detail = out->text("the node had not sent all of its data when this trace was made");
-    TS_TRY(out->append(loss));
+  TS_TRY(out->flush());
+  return (*writer)->flushStrings();
+}
+
+/// Of a stream of its own: its names are in nobody else's numbering. Each loss is told once.
+Status Merge::tell(const std::vector<SessionLoss>& losses) {
+  for (const SessionLoss& loss : losses)
+    if (told_.insert(loss).second) found_.push_back(loss);
+  if (found_.empty()) return {};
+  bool header = true;
+  const uint32_t stream = streams_++;
+  Result<std::unique_ptr<Writer>> writer = Writer::create(
+      [&](std::string_view bytes) {
+        return std::exchange(header, false) ? Status() : write(std::string(bytes), stream, 0);
+      },
+      {});
+  if (!writer) return writer.status();
+  auto out = (*writer)->appender();
+  for (const SessionLoss& loss : std::exchange(found_, {})) {
+    LossRow row;
+    row.node = (*writer)->string(loss.node);
+    row.cause = (*writer)->string(loss.cause);
+    if (loss.count) row.count = static_cast<int64_t>(*loss.count);
+    row.detail = out->text(loss.detail);
+    TS_TRY(out->append(row));
   }
   TS_TRY(out->flush());
   return (*writer)->flushStrings();
+}
+
+void Merge::damaged(const SegmentInfo& segment, size_t offset, size_t bytes, uint64_t rows) {
+  found_.push_back({segment.node, "damaged", rows > 0 ? std::optional(rows) : std::nullopt,
+                    std::to_string(bytes) + " bytes at offset " + std::to_string(offset) + " of " +
+                        segmentFile(segment.epoch, segment.number) + " cannot be read"});
+}
+
+/// Retention may remove a segment after it was listed; other problems are the caller's.
+Status Merge::gone(const SegmentInfo& segment, const Status& status) {
+  if (status.code() != Code::kNotFound) return status;
+  found_.push_back({segment.node, "retention", segment.rows, "removed while this trace was made"});
+  return {};
 }
 
 bool Merge::belongs(int64_t start, int64_t end) const {
@@ -179,10 +222,17 @@ Status Merge::copyRows(const Reader& reader, const Block& block, uint32_t stream
 Status Merge::add(const SegmentInfo& segment) {
   if (auto it = taken_.find(segment.path); it != taken_.end() && it->second.bytes >= segment.size) return {};
   Result<std::unique_ptr<Reader>> reader = Reader::open(segment.path);
-  if (!reader) return reader.status();
+  if (!reader) return gone(segment, reader.status());
   Result<trace::Clocks> clocks = trace::readClocks(**reader);
   if (!clocks) return clocks.status();
-  trace::ClockTable& clock = (*clocks)[segment.node];
+  // A segment is of one node and has its clock. Where that is damaged, the one of the segment before is close enough.
+  trace::ClockTable clock = clockOf(*clocks, segment.node);
+  if (clock.empty() && clocks->size() == 1) clock = clocks->begin()->second;
+  trace::ClockTable& last_clock = clocks_[segment.node];
+  if (clock.empty())
+    clock = last_clock;
+  else
+    last_clock = clock;
   clock.preferLater();  // where the session is cut
   // From the start to the end, without the pauses.
   spans_.clear();
@@ -199,7 +249,7 @@ Status Merge::add(const SegmentInfo& segment) {
     return {};
 
   Result<File> file = File::openRead(segment.path);
-  if (!file) return file.status();
+  if (!file) return gone(segment, file.status());
   const size_t size = std::min(segment.size, (*reader)->fileSize());
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file->fd(), 0);
   if (memory == MAP_FAILED) return errnoStatus("map", segment.path);
@@ -212,9 +262,15 @@ Status Merge::add(const SegmentInfo& segment) {
   auto known = (*reader)->blocks().begin();
   const auto last = (*reader)->blocks().end();
   for (size_t& at = taken.bytes; at < size;) {
-    Result<BlockBytes> block = blockAt(bytes.substr(at));
-    if (!block) return Status::corrupt(segment.path + " is damaged at offset " + std::to_string(at));
+    const Stretch found = stretchAt(bytes.substr(at), true);
+    if (!found.sound) {
+      damaged(segment, at, found.size, found.rows);
+      at += found.size;
+      continue;
+    }
+    const BlockBytes* block = &found.block;
     const BlockHeader& h = block->header;
+    if (isDamaged(*block)) damaged(segment, at, h.block_size, h.rows);
     while (known != last && known->offset < at) ++known;
     if (h.table == kStringsTable) {
       TS_TRY(write(std::string(block->bytes), stream, 0));
@@ -248,7 +304,7 @@ GrowingSession::GrowingSession() : impl_(std::make_unique<Impl>()) {}
 GrowingSession::~GrowingSession() = default;
 
 Status GrowingSession::more(const SessionRecord& session, const std::vector<SegmentInfo>& segments,
-                            const TraceSink& sink) {
+                            const std::vector<SessionLoss>& losses, const TraceSink& sink) {
   const std::unique_ptr<Merge> before = std::move(impl_->last);
   impl_->session = session;
   impl_->sink = sink;
@@ -257,16 +313,17 @@ Status GrowingSession::more(const SessionRecord& session, const std::vector<Segm
   if (before)
     merge.continueFrom(std::move(*before));
   else
-    TS_TRY(merge.begin({}));
+    TS_TRY(merge.begin());
   for (const SegmentInfo& segment : segments) TS_TRY(merge.add(segment));
-  return {};
+  return merge.tell(losses);
 }
 
 Status mergeSession(const SessionRecord& session, const std::vector<SegmentInfo>& segments,
-                    const std::vector<std::string>& missing, const TraceSink& sink) {
+                    const std::vector<SessionLoss>& losses, const TraceSink& sink) {
   Merge merge(session, sink);
-  TS_TRY(merge.begin(missing));
+  TS_TRY(merge.begin());
   for (const SegmentInfo& segment : segments) TS_TRY(merge.add(segment));
+  TS_TRY(merge.tell(losses));
   return merge.end();
 }
 

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,9 +20,18 @@ using model::SessionRecord;
 /// Takes bytes of the trace, in order; `events` says how many rows of `events` are in them.
 using TraceSink = std::function<Status(std::string_view bytes, uint64_t events)>;
 
-/// `missing`: nodes whose data is not all here; each gets a row in `losses`.
+/// A row for `losses`.
+struct SessionLoss {
+  std::string node, cause;
+  std::optional<uint64_t> count;  ///< rows; none: not known
+  std::string detail;
+  auto operator<=>(const SessionLoss&) const = default;
+};
+
+/// `losses`: what is known to be missing. What is found damaged or gone meanwhile is a row in `losses` too, and does
+/// not keep the rest from being merged.
 Status mergeSession(const SessionRecord& session, const std::vector<SegmentInfo>& segments,
-                    const std::vector<std::string>& missing, const TraceSink& sink);
+                    const std::vector<SessionLoss>& losses, const TraceSink& sink);
 
 /// The same of a session that still records, and grows: every call gives what has come since the one before. No end
 /// mark is written.
@@ -28,7 +39,8 @@ class GrowingSession {
  public:
   GrowingSession();
   ~GrowingSession();
-  Status more(const SessionRecord& session, const std::vector<SegmentInfo>& segments, const TraceSink& sink);
+  Status more(const SessionRecord& session, const std::vector<SegmentInfo>& segments,
+              const std::vector<SessionLoss>& losses, const TraceSink& sink);
 
  private:
   class Impl;

@@ -16,7 +16,8 @@ bool parseSegmentFile(const std::string& file, std::string& epoch, uint32_t& num
 struct SegmentInfo {
   std::string node, epoch, path;
   uint32_t number = 0;
-  uint64_t size = 0;                                  ///< whole blocks
+  uint64_t size = 0;                                  ///< whole blocks, and damage between them
+  uint64_t intact = 0;                                ///< up to the first damage: an agent that has it sends it again
   uint64_t durable = 0;                               ///< of them, what survives a power cut and is acknowledged
   int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  ///< times of its rows, raw clock of the node
   int64_t first_covered_ns = 0, covered_ns = 0;       ///< of its first and last checkpoint, reference clock

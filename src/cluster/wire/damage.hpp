@@ -1,0 +1,29 @@
+// Damage in a segment, found where blocks are read again: by an agent that sends them, by a master that stores them, by
+// whoever merges them. Nothing is cut because of it. Reading goes on with the next sound block.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "trace/block_bytes.hpp"
+
+namespace tracesmith::cluster {
+
+/// What is at the front of some bytes of a segment: a sound block, or a stretch of damage up to the next sound block.
+struct Stretch {
+  trace::BlockBytes block;  ///< if it is sound
+  size_t size = 0;          ///< of the block or the stretch; 0: there are no bytes
+  uint64_t rows = 0;        ///< of a block of which only columns are damaged; 0: not known
+  bool sound = false;
+  bool open = false;  ///< damage up to the end of the bytes: more bytes may show that it is a block
+};
+/// `bytes` begins where a block should, `deep`: columns are checked too.
+Stretch stretchAt(std::string_view bytes, bool deep);
+
+/// A block that takes the place of damaged bytes and holds what is left of them: of a table no trace has. A stretch
+/// begins and ends with a block, so it is never smaller than a block's header.
+std::string damagedBlock(std::string_view bytes, uint64_t rows);
+bool isDamaged(const trace::BlockBytes& block);
+
+}  // namespace tracesmith::cluster
