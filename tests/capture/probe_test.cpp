@@ -36,7 +36,7 @@ class ProbeTest : public ::testing::Test {
  protected:
   /// The command line of a fake CUDA program under `tracesmith run`.
   Commands underRun(const Commands& commands, const Commands& flags = {}) const {
-    Commands argv = {TRACESMITH_BIN, "run", "-o", trace()};
+    Commands argv = {TRACESMITH_BIN, "run", "--force", "-o", trace()};
     argv.insert(argv.end(), flags.begin(), flags.end());
     argv.insert(argv.end(), {"--", kBuild + "/bin/tests/fake_cuda"});
     argv.insert(argv.end(), commands.begin(), commands.end());
@@ -534,7 +534,8 @@ TEST_F(ProbeTest, ARingLeavesTheJobMostOfTheRoomThereIs) {
 TEST_F(ProbeTest, NoRoomForARingIsSaidAndDoesNoHarm) {
   // Under a limit on the size of files no ring can be made.
   const std::string command = "ulimit -f 64; exec " + kBuild + "/bin/tests/fake_cuda 'kernels 3' 'print fine' 'exit 5'";
-  const Output o = test::runWith(environment(), {TRACESMITH_BIN, "run", "-o", trace(), "--", "sh", "-c", command});
+  const Output o =
+      test::runWith(environment(), {TRACESMITH_BIN, "run", "--force", "-o", trace(), "--", "sh", "-c", command});
   EXPECT_EQ(o.rc, 5) << o.err;
   EXPECT_EQ(o.out, "fine\n");
   EXPECT_TRUE(has(o.err, "File too large")) << o.err;
