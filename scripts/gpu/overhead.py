@@ -100,7 +100,7 @@ class Process:
         environment = dict(os.environ)
         recorder, *settings = recorder.split("@")
         environment.update(s.split("=", 1) for s in settings)
-        record = [args.tracesmith, "run", "-o", os.path.join(folder, "trace.sbt")]
+        record = [args.tracesmith, "run", "--force", "-o", os.path.join(folder, "trace.sbt")]
         if recorder in ("light", "default"):
             command = record + ["--mode", recorder, "--"] + command
         elif recorder == "watch":  # one window in a turn, and as many of the steps in it as the default of 2 in 100 has

@@ -383,7 +383,7 @@ void addRun(Command& app) {
           return Status::invalid(
               "--budget compares steps with and without records: give a --window K/N with N of at "
               "least K + 3");
-        return {};
+        return checkOutput(o->output, {}, o->force);
       },
       [o] { return run(*o); });
 }

@@ -55,6 +55,7 @@ TEST_F(OutputTest, NoCommandWritesOverItsInput) {
 
 TEST_F(OutputTest, ARecordingIsReplacedOnlyByForce) {
   const std::string why = trace_ + " is a recording that is already there";
+  refused({"run", "-o", trace_, "--", "true"}, why);
   refused({"record", "--all", "--last", "1", "-o", trace_}, why);
   refused({"import", json_, "-o", trace_}, why);
   refused({"synth", "-o", trace_, "--events", "10"}, why);
