@@ -17,14 +17,14 @@ class SmallRoom : public ::testing::Test {
   Output runIn(const std::string& size, const std::string& script) const {
     const std::string build = TRACESMITH_BUILD_DIR;
     std::filesystem::create_directory(dir_ / "rings");
-    return test::runWith({{"TRACESMITH_DIR", dir_ / "rings"},
-                          {"TRACESMITH_CUPTI", build + "/lib/tests/libcupti.so.13"},
-                          {"FAKE", build + "/bin/tests/fake_cuda"},
-                          {"D", dir_.path()}},
-                         {"unshare", "-rm", "sh", "-c",
-                          "mount -t tmpfs -o mode=700,size=" + size +
-                              " none \"$TRACESMITH_DIR\" || exit 77; exec \"$@\"",
-                          "sh", TRACESMITH_BIN, "run", "-o", dir_ / "t.sbt", "--", "sh", "-c", script});
+    return test::runWith(
+        {{"TRACESMITH_DIR", dir_ / "rings"},
+         {"TRACESMITH_CUPTI", build + "/lib/tests/libcupti.so.13"},
+         {"FAKE", build + "/bin/tests/fake_cuda"},
+         {"D", dir_.path()}},
+        {"unshare", "-rm", "sh", "-c",
+         "mount -t tmpfs -o mode=700,size=" + size + " none \"$TRACESMITH_DIR\" || exit 77; exec \"$@\"", "sh",
+         TRACESMITH_BIN, "run", "-o", dir_ / "t.sbt", "--", "sh", "-c", script});
   }
   size_t kernels() const { return test::rows(dir_ / "t.sbt", "events", "type", "kernel").size(); }
   static bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

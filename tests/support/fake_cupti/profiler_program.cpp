@@ -7,7 +7,6 @@
 #include <cstring>
 #include <thread>
 
-#include "capture/probe/nccl_abi.hpp"
 #include "cuda.hpp"
 #include "tracesmith/cluster/multi_gpu_profiler.hpp"
 #include "tracesmith/cluster/nccl_tracker.hpp"
@@ -16,35 +15,67 @@ using namespace tracesmith;
 
 namespace {
 
+// Version 4 of NCCL's profiler interface, as its header has it; our own declarations are not used, so that a mistake in
+// them shows.
+using Init = int (*)(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank,
+                     void (*log)(int, unsigned long, const char*, int, const char*, ...));
+struct Plugin {
+  const char* name;
+  Init init;
+  int (*startEvent)(void* context, void** handle, void* descriptor);
+  int (*stopEvent)(void* handle);
+  int (*recordEventState)(void* handle, int state, void* args);
+  int (*finalize)(void* context);
+};
+struct Descriptor {
+  uint8_t type;
+  void* parent;
+  int rank;
+  struct {
+    uint64_t seqNumber;
+    const char* func;
+    const void* sendBuff;
+    void* recvBuff;
+    size_t count;
+    int root;
+    const char* datatype;
+    uint8_t nChannels, nWarps;
+    const char* algo;
+    const char* proto;
+  } coll;
+  char rest[128];  // of the union
+};
+constexpr uint8_t kColl = 1 << 1;
+
 /// NCCL's side: tells the plugin that the environment names of its operations.
 class Nccl {
  public:
   Nccl() {
     void* library = ::dlopen(std::getenv("NCCL_PROFILER_PLUGIN"), RTLD_NOW | RTLD_LOCAL);
-    plugin_ = library ? static_cast<nccl::Plugin*>(::dlsym(library, "ncclProfiler_v4")) : nullptr;
+    plugin_ = library ? static_cast<Plugin*>(::dlsym(library, "ncclProfiler_v4")) : nullptr;
     if (!plugin_) std::exit(90);
     int mask = 0;
-    reinterpret_cast<nccl::InitV4>(plugin_->init)(&context_, &mask, "world", 77, 1, 4, 2, nullptr);
+    plugin_->init(&context_, &mask, "world", 77, 1, 4, 2, nullptr);
   }
   void collective(const char* function, size_t count) {
-    nccl::Descriptor d{};
-    d.type = nccl::kColl;
+    Descriptor d{};
+    d.type = kColl;
     d.rank = 2;
-    d.coll.sequence = sequence_++;
-    d.coll.function = function;
+    d.coll.seqNumber = sequence_++;
+    d.coll.func = function;
     d.coll.count = count;
     d.coll.root = -1;
     d.coll.datatype = "ncclFloat32";
-    d.coll.channels = 8;
+    d.coll.nChannels = 8;
     d.coll.algo = "RING";
     d.coll.proto = "LL";
     void* handle = nullptr;
-    plugin_->start_event(context_, &handle, &d);
-    plugin_->stop_event(handle);
+    plugin_->startEvent(context_, &handle, &d);
+    plugin_->stopEvent(handle);
   }
 
  private:
-  nccl::Plugin* plugin_ = nullptr;
+  Plugin* plugin_ = nullptr;
   void* context_ = nullptr;
   uint64_t sequence_ = 0;
 };

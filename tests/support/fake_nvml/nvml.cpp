@@ -6,10 +6,10 @@
 #include <mutex>
 #include <thread>
 
+#include "abi.hpp"
 #include "description.hpp"
-#include "hardware/nvidia/nvml_abi.hpp"
 
-using namespace tracesmith::nvml;
+using namespace fake_nvml;
 
 namespace {
 
