@@ -39,6 +39,10 @@ void layOut(sim::JobConfig& job, bool links, bool all, sim::Random& random) {
     job.tensor = job.ranks / job.pipeline;
     if (job.tensor == 1) job.tensor = 0;
     job.in_turn = job.tensor == 0;
+    if (job.in_turn && job.pipeline <= 8 && random.next() % 2) {
+      job.chunks = 2;
+      job.microbatches = 8;
+    }
     if (job.in_turn) return;
     if (job.tensor <= job.gpus_per_node && job.gpus_per_node % job.tensor == 0) return;
     job.stages_only = false;
@@ -49,7 +53,8 @@ void layOut(sim::JobConfig& job, bool links, bool all, sim::Random& random) {
   job.microbatches = 4 << random.next() % 2;
   while (job.tensor > job.gpus_per_node) job.tensor /= 2;
   while (job.pipeline * std::max(1, job.tensor) * 2 > job.ranks) job.pipeline /= 2;  // at least two of every stage
-  job.in_turn = job.pipeline > 1 && job.tensor == 0 && !links && random.next() % 2;
+  job.in_turn = job.pipeline > 1 && !links && random.next() % 2;
+  if (job.in_turn && job.pipeline > 2 && job.microbatches % job.pipeline == 0 && random.next() % 2) job.chunks = 2;
 }
 
 double stepMs(const sim::JobConfig& config) {
@@ -240,9 +245,10 @@ int main(int argc, char** argv) {
     costs_right += saved > kCostKnown && cost_right;
     if (saved > kCostKnown && (verbose || !cost_right))
       std::printf("%s %3d  %s%s%s: cost %.1f %%, truth %.1f %%\n", cost_right ? "ok   " : "COST ", k, c.kind.c_str(),
-                  c.job.pipeline > 1 ? c.job.in_turn ? ", 1F1B" : ", pipeline"
-                  : c.job.sharded    ? ", sharded"
-                                     : "",
+                  c.job.chunks > 1     ? ", interleaved"
+                  : c.job.pipeline > 1 ? c.job.in_turn ? ", 1F1B" : ", pipeline"
+                  : c.job.sharded      ? ", sharded"
+                                       : "",
                   c.job.stages_only ? ", stages only" : "", v.cost_pct, saved);
     if (verbose || !right)
       std::printf(

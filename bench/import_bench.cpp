@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
     }
   }
   const double size_mb = static_cast<double>(std::filesystem::file_size(trace)) / 1e6;
-  const std::vector<std::string> import = {TRACESMITH_BIN, "import", trace, "-o", base + ".sbt"};
+  const std::vector<std::string> import = {TRACESMITH_BIN, "import", trace, "--force", "-o", base + ".sbt"};
   const std::vector<std::string> python = {"python3", "-c", "import json,sys; json.load(open(sys.argv[1]))", trace};
   std::vector<double> one_core, all_cores, cpu, python_speed, ratios, cpu_ratios;
   double peak_mb = 0, python_peak_mb = 0;

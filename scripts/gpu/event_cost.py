@@ -29,7 +29,7 @@ def run(args, job, recorder, trace):
     flags = RECORDERS[recorder]
     command = [sys.executable, os.path.join(HERE, "jobs", job + ".py"), "--steps", str(args.steps), "--mark"]
     if flags:
-        command = [args.tracesmith, "run", "-o", trace, "--no-telemetry"] + flags + ["--"] + command
+        command = [args.tracesmith, "run", "--force", "-o", trace, "--no-telemetry"] + flags + ["--"] + command
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=args.limit)
         return json.loads(done.stdout.strip().splitlines()[-1])["median_step_ms"]

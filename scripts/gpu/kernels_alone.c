@@ -3,6 +3,7 @@
      kernels         records of kernels; without this word CUPTI is there and records nothing
      runtime, driver records of the calls that launch, by CUPTI's filter
      callbacks       the same calls by callbacks, two clock readings each
+     late=S          records of kernels from S seconds after CUDA's start on, when contexts exist
      off=N           nothing more after N buffers of records: what stays when recording has ended
      detach=N        the same, and CUPTI is taken out of the process (cuptiFinalize)
    KERNELS_ALONE_CUPTI is the path of libcupti where the loader does not find it. */
@@ -24,7 +25,7 @@ static const uint32_t kRuntimeCalls[] = {211, 214, 430, 431, 41, 51, 0}, kDriver
 static void *free_buffers[kMost], *cupti;
 static int free_count;
 static atomic_int completed_count;
-static int off_after, detach;
+static int on_after, off_after, detach;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local uint64_t entered, slots[64];
 static _Thread_local unsigned slot;
@@ -82,6 +83,12 @@ static void subscribe(void) {
   for (const uint32_t* c = kDriverCalls; *c; ++c) on(1, handle, kDriver, *c);
 }
 
+static void* turnOn(void* unused) {
+  sleep((unsigned)on_after);
+  ((int (*)(int))function("cuptiActivityEnable"))(kConcurrentKernel);
+  return unused;
+}
+
 static void* turnOff(void* unused) {
   int (*disable)(int) = (int (*)(int))function("cuptiActivityDisable");
   int (*flush)(uint32_t) = (int (*)(uint32_t))function("cuptiActivityFlushAll");
@@ -105,9 +112,11 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
   int (*callbacks)(void*, void*) = (int (*)(void*, void*))function("cuptiActivityRegisterCallbacks");
   int (*enable)(int) = (int (*)(int))function("cuptiActivityEnable");
   if (!callbacks || !enable || callbacks((void*)requested, (void*)completed)) return fprintf(stderr, "kernels_alone: CUPTI does not record\n"), 1;
+  pthread_t thread;
   char what[256];
   snprintf(what, sizeof what, "%s", given ? given : "kernels");
   for (char* word = strtok(what, ","); word; word = strtok(NULL, ",")) {
+    if (!strncmp(word, "late=", 5)) on_after = atoi(word + 5), pthread_create(&thread, NULL, turnOn, NULL);
     if (!strcmp(word, "kernels")) enable(kConcurrentKernel);
     if (!strcmp(word, "runtime")) chooseCalls("cuptiActivityEnableRuntimeApi", kRuntimeCalls, 1);
     if (!strcmp(word, "driver")) chooseCalls("cuptiActivityEnableDriverApi", kDriverCalls, 1);
@@ -115,7 +124,6 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
     if (!strncmp(word, "off=", 4) || !strncmp(word, "detach=", 7)) {
       detach = *word == 'd';
       off_after = atoi(strchr(word, '=') + 1);
-      pthread_t thread;
       pthread_create(&thread, NULL, turnOff, NULL);
     }
   }

@@ -2,8 +2,8 @@
 
 Every recorder has a process of its own, and one process has none. They all start, and then take turns: in a round each runs the same number of steps, one
 process after the other, in an order that changes from round to round, while the others sleep. A cost is the ratio to the untouched process in the same
-round; the table has the median over all turns, how far it may be off (95 %, as the notches of a box plot), and the middle half of the turns. Because two equal processes can differ for as long as they live, the processes
-are started anew a few times (--sets) or are several (--copies), and "never touched, again" is a second untouched process: what it "costs" is the noise.
+round; the table has the median, how far it may be off (95 %), and the middle half of the turns. Because two equal processes can differ for as long as they live,
+the processes are started anew a few times (--sets) or are several (--copies), and "never touched, again" is a second untouched process: what it "costs" is the noise.
 OUT/overhead.md has the table after every round.
 """
 import argparse
@@ -32,6 +32,8 @@ RECORDERS = {
     "kernels+runtime+driver+off=20": "CUPTI's kernel and launch records, turned off again",
     "kernels+callbacks+off=20": "CUPTI's kernel records and callbacks at launches, turned off again",
     "kernels+detach=20": "CUPTI's kernel records, turned off and detached",
+    "cupti+late=15+off=20": "CUPTI's kernel records, turned on in mid-job and off again",
+    "cupti+late=15+detach=20": "CUPTI's kernel records, turned on in mid-job, off again and detached",
     "light": "`run --mode light`",
     "default": "`run` (default)",
     "watch": "`run --mode watch --window 1/50`",
@@ -42,6 +44,7 @@ RECORDERS = {
 }
 DEFAULT_RECORDERS = [BASE, "again", "kernels", "light", "default", "watch", "nsys", "torch"]
 OF_CUPTI = ("cupti", "kernels")  # by kernels_alone.c
+STUDENT = {4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26, 11: 2.23, 12: 2.2}  # 95 %, by how many values there are
 SIZES = {"small": "launch-bound", "large": "GPU-bound"}
 LARGE_RECORDERS = [BASE, "again", "kernels", "default", "watch", "nsys"]
 FIGURES = [("median_ms", "median step", "ms"), ("mean_ms", "mean step", "ms"), ("cpu_ms", "CPU a step", "ms"), ("tree_cpu_ms", "CPU a step, with the recorder's processes", "ms")]
@@ -95,7 +98,9 @@ class Process:
         self.log = open(os.path.join(folder, "log"), "w")
         command = args.job.split() + ["measure", folder] + (["torch.profiler"] if recorder == "torch" else [])
         environment = dict(os.environ)
-        record = [args.tracesmith, "run", "-o", os.path.join(folder, "trace.sbt")]
+        recorder, *settings = recorder.split("@")
+        environment.update(s.split("=", 1) for s in settings)
+        record = [args.tracesmith, "run", "--force", "-o", os.path.join(folder, "trace.sbt")]
         if recorder in ("light", "default"):
             command = record + ["--mode", recorder, "--"] + command
         elif recorder == "watch":  # one window in a turn, and as many of the steps in it as the default of 2 in 100 has
@@ -196,7 +201,7 @@ def one_set(args, number, rounds, told):
                 rounds.append((size, collections.defaultdict(list)))
                 for p in order:
                     if figures := p.turn(size, steps, args.limit):
-                        rounds[-1][1][p.recorder].append(figures)
+                        rounds[-1][1][p.recorder].append(dict(figures, process=p.folder))
                 told()
             for p in order * (count > 0):
                 p.turn(f"drop-{size}", 0, args.limit)
@@ -211,9 +216,16 @@ def one_set(args, number, rounds, told):
 
 
 def shown(values, digits, sign=""):
-    low, high = quartiles(values)
-    error = 1.57 * (high - low) / len(values) ** 0.5
-    return f"{statistics.median(values):{sign}.{digits}f} ± {error:.{digits}f} ({low:{sign}.{digits}f} … {high:{sign}.{digits}f})"
+    """values: of each process. The middle of the processes' medians; how far it may be off (95 %), by how the processes differ where there are four of them
+    or more, else by how their turns differ; and the middle half of all turns."""
+    medians, turns = [statistics.median(v) for v in values.values()], [t for v in values.values() for t in v]
+    low, high = quartiles(turns)
+    if len(medians) >= 4:
+        error = STUDENT[min(len(medians), 12)] * statistics.stdev(medians) / len(medians) ** 0.5
+        middle = statistics.mean(medians)
+    else:
+        error, middle = 1.57 * (high - low) / len(turns) ** 0.5, statistics.median(turns)
+    return f"{middle:{sign}.{digits}f} ± {error:.{digits}f} ({low:{sign}.{digits}f} … {high:{sign}.{digits}f})"
 
 
 def quartiles(values):
@@ -229,19 +241,20 @@ def table(rounds, size):
     if not rounds:
         return ""
     lines = [f"| {SIZES[size]} | turns | " + " | ".join(name for _, name, _ in FIGURES) + " |", "|---" * (2 + len(FIGURES)) + "|"]
-    for recorder, name in RECORDERS.items():
+    seen = sorted({r for found in rounds for r in found}, key=lambda r: (list(RECORDERS).index(r.split("@")[0]), r))
+    for recorder in seen:
+        name = " ".join([RECORDERS[recorder.split("@")[0]], *recorder.split("@")[1:]])
         turns = sum(len(r.get(recorder, [])) for r in rounds)
         cells = []
         for key, _, unit in FIGURES:
-            costs, values = [], []
+            costs = collections.defaultdict(list)
             for r in rounds:
-                base = statistics.mean(f[key] for f in r[BASE])
-                values += [f[key] for f in r[BASE]]
-                costs += [100 * (f[key] / base - 1) for f in r.get(recorder, []) if f.get(key) and base > 0]
-            if recorder == BASE:
-                cells.append(f"{shown(values, 2)} {unit}")
-            else:
-                cells.append(f"{shown(costs, 1, '+')} %" if costs else "–")
+                if known := [f[key] for f in r[BASE] if f.get(key)]:
+                    base = 1 if recorder == BASE else statistics.mean(known)
+                    for f in r.get(recorder, []):
+                        if f.get(key):
+                            costs[f["process"]].append(f[key] if recorder == BASE else 100 * (f[key] / base - 1))
+            cells.append("–" if not costs else f"{shown(costs, 2)} {unit}" if recorder == BASE else f"{shown(costs, 1, '+')} %")
         lines += [f"| {name} | {turns} | " + " | ".join(cells) + " |"] * (turns > 0)
     return "\n".join(lines) + "\n"
 
@@ -258,7 +271,7 @@ def main():
     parser.add_argument("--sets", type=int, default=3, help="how often all processes are started anew")
     parser.add_argument("--rounds", type=int, default=8, help="rounds of the launch-bound step in a set")
     parser.add_argument("--large-rounds", type=int, default=3, help="rounds of the GPU-bound step in a set")
-    parser.add_argument("--recorders", default=",".join(DEFAULT_RECORDERS), help="which, separated by commas; all: " + " ".join(RECORDERS))
+    parser.add_argument("--recorders", default=",".join(DEFAULT_RECORDERS), help="which, separated by commas; NAME@VARIABLE=VALUE: with that environment; all: " + " ".join(RECORDERS))
     parser.add_argument("--copies", type=int, default=1, help="processes of each recorder in a set")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--large-steps", type=int, default=20)
@@ -271,7 +284,7 @@ def main():
     parser.add_argument("--keep", action="store_true", help="keep traces and logs")
     args = parser.parse_args()
     args.recorders = [r for r in args.recorders.split(",") if r]
-    unknown = set(args.recorders) - set(RECORDERS)
+    unknown = {r.split("@")[0] for r in args.recorders} - set(RECORDERS)
     if unknown:
         parser.error(f"unknown recorder: {', '.join(sorted(unknown))}")
     if BASE not in args.recorders:

@@ -3,6 +3,7 @@
 steps N           N training steps, each in an NVTX range
 torch-profiler    5 steps under torch.profiler (prints what it saw), then 5 more after it
 graph             100 replays of a captured CUDA graph
+windows N         N marked steps, each with a replay of a graph, while a second thread launches kernels all the time: for watch mode, whose windows come and go
 measure FOLDER [torch.profiler]
                   for scripts/gpu/overhead.py: imports, says that it is ready (FOLDER/ready), and for each line "SIZE STEPS" in FOLDER/go runs and times
                   that many steps; FOLDER/turn-N.json has the times of the N-th line. "drop-SIZE 0" frees the model, "end 0" ends
@@ -13,6 +14,7 @@ import json
 import os
 import statistics
 import sys
+import threading
 import time
 
 import torch
@@ -147,6 +149,29 @@ def main():
             job.step()
             torch.cuda.nvtx.range_pop()
         torch.cuda.synchronize()
+    elif what == "windows":
+        x, y, graph, running = torch.randn(256, 256, device="cuda"), torch.zeros(64, device="cuda"), torch.cuda.CUDAGraph(), [True]
+        with torch.cuda.graph(graph):
+            torch.tanh(x @ x)
+
+        def launch():
+            with torch.cuda.stream(torch.cuda.Stream()):
+                while running:
+                    for _ in range(50):
+                        y.add_(1)
+                    torch.cuda.current_stream().synchronize()
+
+        other = threading.Thread(target=launch)
+        other.start()
+        for i in range(int(sys.argv[2])):
+            torch.cuda.nvtx.range_push(f"step {i}")
+            job.step()
+            graph.replay()
+            torch.cuda.synchronize()
+            torch.cuda.nvtx.range_pop()
+        running.clear()
+        other.join()
+        print(f"{sys.argv[2]} steps, {int(y[0]) // 50} turns of the other thread", flush=True)
     elif what == "graph":
         x = torch.randn(256, 256, device="cuda")
         graph = torch.cuda.CUDAGraph()
@@ -160,4 +185,5 @@ def main():
         print("graph replayed", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,7 @@
 #include "access/guard.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -34,6 +35,18 @@ std::string timeText() {
   return text;
 }
 
+/// Without tokens: who asks, by what the kernel knows of the connection.
+Status checkUser(const Peer& peer, uint16_t port) {
+  const std::optional<uid_t> user = ownerOf(peer, port);
+  if (!user)
+    return Status::unauthenticated(
+        "cannot tell which user of this machine asks, and the server has no tokens: start it with --token-file");
+  if (*user == 0 || *user == ::geteuid()) return {};
+  return Status::unauthenticated("without tokens, only user " + std::to_string(::geteuid()) +
+                                 ", who runs this server, may use it (you are user " + std::to_string(*user) +
+                                 "): it needs --token-file");
+}
+
 }  // namespace
 
 Status checkPrivate(const std::string& file) {
@@ -53,6 +66,13 @@ Status checkListen(const std::string& host, const SecurityOptions& security) {
   return Status::invalid(
       "listening on " + host +
       " is reachable from other machines: give --token-file, or --tls-ca to require client certificates");
+}
+
+std::string clearTokenWarning(const std::string& host, const SecurityOptions& s) {
+  const bool tls = !s.tls_cert.empty() || !s.tls_ca.empty();
+  if (s.token_file.empty() || tls || isLoopback(host)) return {};
+  return "the token and all data travel unencrypted between " + host +
+         " and other machines, and whoever listens in can use the token: add TLS (tracesmith cluster certs)";
 }
 
 Result<std::vector<TokenEntry>> readTokens(const std::string& file) {
@@ -97,6 +117,7 @@ Status Guard::open(const SecurityOptions& security, const std::string& audit_fil
   if (!audit) return audit.status();
   audit_ = std::move(*audit);
   open_ = security.token_file.empty();
+  certificates_ = !security.tls_ca.empty();
   if (open_) return {};
   Result<std::vector<TokenEntry>> entries = readTokens(security.token_file);
   if (!entries) return entries.status();
@@ -104,35 +125,46 @@ Status Guard::open(const SecurityOptions& security, const std::string& audit_fil
   return {};
 }
 
-Status Guard::admit(const std::string& peer, const std::string& token, Role needed, Role& role) {
-  role = Role::kAdmin;
-  if (open_) return {};
+Status Guard::identify(const Peer& peer, const std::string& token, Role needed, Role& role) {
   role = Role::kNone;
-  std::lock_guard lock(mutex_);
-  if (shutOutLocked(peer)) return Status::busy("too many wrong tokens from your address: try again in half a minute");
+  if (open_) {
+    if (!certificates_) TS_TRY(checkUser(peer, port_));
+    role = Role::kAdmin;
+    return {};
+  }
   for (const TokenEntry& e : entries_)
     if (same(e.token, token)) role = std::max(role, e.role);
   if (role >= needed && role != Role::kNone) return {};
   if (role != Role::kNone)
     return Status::forbidden(std::string("your token has the role ") + roleName(role) + "; this needs " +
                              roleName(needed));
-  if (failures_.size() >= kMostPeers) failures_.clear();
-  Failures& f = failures_[peer];
-  if (f.count++ == 0) f.since = std::chrono::steady_clock::now();
-  return Status::unauthenticated(token.empty() ? "a token is required: give --token-file" : "unknown token");
-}
-
-bool Guard::shutOutLocked(const std::string& peer) {
-  auto it = failures_.find(peer);
-  if (it == failures_.end()) return false;
-  if (std::chrono::steady_clock::now() - it->second.since <= kFailureWindow) return it->second.count >= kMostFailures;
-  failures_.erase(it);
-  return false;
-}
-
-bool Guard::shutOut(const std::string& peer) {
+  if (token.empty()) return Status::unauthenticated("a token is required: give --token-file");
   std::lock_guard lock(mutex_);
-  return shutOutLocked(peer);
+  if (++failuresLocked(peer.host).guesses > kMostFailures)
+    return Status::busy("too many wrong tokens from your address: try again in half a minute");
+  return Status::unauthenticated("unknown token");
+}
+
+Status Guard::admit(const Peer& peer, const std::string& token, Role needed, Role& role, const std::string& call) {
+  const Status status = identify(peer, token, needed, role);
+  if (!status) refused(peer, role, call, status);
+  return status;
+}
+
+Guard::Failures& Guard::failuresLocked(const std::string& host) {
+  const auto now = std::chrono::steady_clock::now();
+  if (failures_.size() >= kMostPeers && !failures_.contains(host)) failures_.clear();
+  Failures& f = failures_[host];
+  if (now - f.since > kFailureWindow) f = {0, 0, now};
+  return f;
+}
+
+void Guard::refused(const Peer& peer, Role role, const std::string& call, const Status& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (++failuresLocked(peer.host).refusals > kMostFailures) return;
+  }
+  audit(peer.name, role, "refused", call.substr(0, 256), why);
 }
 
 void Guard::audit(const std::string& peer, Role role, const std::string& action, const std::string& what,

@@ -1,5 +1,9 @@
 #include "access/names.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <strings.h>
+
 #include <algorithm>
 #include <fstream>
 #include <random>
@@ -55,7 +59,16 @@ Result<Address> parseAddress(std::string_view text, uint16_t default_port) {
   return address;
 }
 
-bool isLoopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+bool isLoopback(std::string_view text) {
+  const std::string host(text);
+  if (host.find('\0') != host.npos) return false;
+  if (::strcasecmp(host.c_str(), "localhost") == 0) return true;
+  in_addr v4;
+  if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  in6_addr v6;
+  if (::inet_pton(AF_INET6, host.c_str(), &v6) != 1) return false;
+  return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+}
 
 std::string randomHex(size_t digits) {
   std::random_device random;

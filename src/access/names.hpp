@@ -19,7 +19,7 @@ struct Address {
 };
 /// "node1:50051", "node1" (with the default port), "[::1]:50051".
 Result<Address> parseAddress(std::string_view text, uint16_t default_port);
-/// 127.0.0.0/8, ::1, localhost.
+/// localhost, or an address in 127.0.0.0/8 or ::1; a name that only begins like one is not.
 bool isLoopback(std::string_view host);
 
 /// `digits` random hexadecimal digits.

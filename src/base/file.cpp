@@ -10,6 +10,20 @@
 #include <cstring>
 
 namespace tracesmith {
+namespace {
+
+/// Traces hold command lines and names: nobody else reads them unless their owner says so.
+constexpr mode_t kPrivate = 0600, kPrivateFolder = 0700;
+
+std::string folderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// The name of an open file that may have none of its own.
+std::string pathOf(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+
+}  // namespace
 
 Status errnoStatus(std::string_view what, const std::string& path) {
   int error = errno;
@@ -40,7 +54,7 @@ Result<File> File::openRead(const std::string& path) {
 Result<File> File::create(const std::string& path) {
   File file;
   file.path_ = path;
-  file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kPrivate);
   if (file.fd_ < 0) return errnoStatus("create", path);
   return file;
 }
@@ -48,7 +62,7 @@ Result<File> File::create(const std::string& path) {
 Result<File> File::openAppend(const std::string& path) {
   File file;
   file.path_ = path;
-  file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kPrivate);
   if (file.fd_ < 0) return errnoStatus("open", path);
   return file;
 }
@@ -57,7 +71,7 @@ Result<File> File::inMemory() {
   File file;
   file.fd_ = ::memfd_create("tracesmith", MFD_CLOEXEC);
   if (file.fd_ < 0) return errnoStatus("create", "a file in memory");
-  file.path_ = "/proc/self/fd/" + std::to_string(file.fd_);
+  file.path_ = pathOf(file.fd_);
   return file;
 }
 
@@ -122,28 +136,62 @@ Status File::close() {
   return {};
 }
 
+Result<File> File::createWithoutName(const std::string& path) {
+  File file;
+  file.path_ = path;
+  file.fd_ = ::open(folderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kPrivate);
+  if (file.fd_ < 0) return errnoStatus("create", path);
+  if (::access(pathOf(file.fd_).c_str(), F_OK) != 0) return errnoStatus("create", path);  // it could get no name later
+  return file;
+}
+
+Status makePrivateFolder(const std::string& path) {
+  struct stat st;
+  if (::stat(path.c_str(), &st) != 0) {
+    const std::string above = folderOf(path);
+    if (errno == ENOENT && ::stat(above.c_str(), &st) != 0) TS_TRY(makePrivateFolder(above));
+    if (::mkdir(path.c_str(), kPrivateFolder) != 0 && errno != EEXIST) return errnoStatus("create", path);
+    return {};
+  }
+  if (!S_ISDIR(st.st_mode)) return Status::invalid(path + " is not a folder");
+  const bool open = (st.st_mode & 0777 & ~kPrivateFolder) != 0 && st.st_uid == ::geteuid();
+  if (open && ::chmod(path.c_str(), kPrivateFolder) != 0) return errnoStatus("change the mode of", path);
+  return {};
+}
+
 OutputFile::~OutputFile() {
-  if (file_.isOpen() && !work_path_.empty()) ::unlink(work_path_.c_str());
+  if (file_.isOpen() && !work_path_.empty() && !nameless_) ::unlink(work_path_.c_str());
 }
 
 Result<OutputFile> OutputFile::create(const std::string& path) {
   OutputFile out;
   out.path_ = path;
   struct stat st;
-  bool special = ::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode);
+  const bool exists = ::stat(path.c_str(), &st) == 0, special = exists && !S_ISREG(st.st_mode);
   if (special && S_ISDIR(st.st_mode)) return Status::invalid(path + " is a folder");
-  std::string target = special ? path : path + ".part" + std::to_string(::getpid());
-  Result<File> file = File::create(target);
+  Result<File> file = special ? File::create(path) : File::createWithoutName(path);
+  out.nameless_ = !special && file;
+  // Some file systems know no files without names.
+  if (!special && !file) file = File::create(out.partPath());
   if (!file) return errnoStatus("create", path);
   out.file_ = std::move(*file);
-  if (!special) out.work_path_ = target;
+  if (!special) out.work_path_ = out.nameless_ ? pathOf(out.file_.fd()) : out.file_.path();
+  // Its owner has said who may read it.
+  if (exists && !special && st.st_uid == ::geteuid()) (void)::fchmod(out.file_.fd(), st.st_mode & 0777);
   return out;
 }
 
+std::string OutputFile::partPath() const { return path_ + ".part" + std::to_string(::getpid()); }
+
 Status OutputFile::commit() {
   if (work_path_.empty()) return file_.close();
-  std::string work = std::move(work_path_);
+  const std::string work = partPath();
   work_path_.clear();
+  if (nameless_) {
+    ::unlink(work.c_str());
+    if (::linkat(AT_FDCWD, pathOf(file_.fd()).c_str(), AT_FDCWD, work.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      return errnoStatus("create", path_);
+  }
   Status closed = file_.close();
   if (closed && ::rename(work.c_str(), path_.c_str()) != 0) closed = errnoStatus("create", path_);
   if (!closed) ::unlink(work.c_str());

@@ -19,10 +19,12 @@ class File {
   ~File();
 
   static Result<File> openRead(const std::string& path);
-  /// Creates or truncates.
+  /// Creates or truncates. What is created only its owner may read, whatever the umask.
   static Result<File> create(const std::string& path);
   /// Writes go to the end; created if it is not there.
   static Result<File> openAppend(const std::string& path);
+  /// Where `path` would be, but without a name: gone with its descriptor. Not every file system has such files.
+  static Result<File> createWithoutName(const std::string& path);
   /// Without a name and on no disk; its path leads to it as long as it is open.
   static Result<File> inMemory();
   /// The standard output of this process, wherever it leads.
@@ -48,7 +50,11 @@ class File {
   std::string path_;
 };
 
-/// An output that is either whole or absent: written beside its final name, renamed by commit(), removed otherwise.
+/// A folder, with those above it that are missing, that only its owner may enter, whatever the umask.
+Status makePrivateFolder(const std::string& path);
+
+/// An output that is either whole or absent, also when the process is killed: without a name (where the file system
+/// has no such files, beside its final name) until commit(). What it replaces passes on its mode.
 /// A path that exists and is no regular file (a pipe, /dev/stdout) is written directly.
 class OutputFile {
  public:
@@ -60,7 +66,7 @@ class OutputFile {
   static Result<OutputFile> create(const std::string& path);
 
   File& file() { return file_; }
-  /// Where the bytes are now; the final path after commit().
+  /// A path that leads to the bytes until commit(); empty: the path itself.
   const std::string& workPath() const { return work_path_; }
   Status write(std::string_view data) { return file_.write(data); }
   Status commit();
@@ -68,9 +74,11 @@ class OutputFile {
   Status commitDurably();
 
  private:
+  std::string partPath() const;
   File file_;
   std::string path_;
   std::string work_path_;  // empty: nothing to remove
+  bool nameless_ = false;
 };
 
 /// Appends through a buffer; flush() before the end, or the rest is lost.

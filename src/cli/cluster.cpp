@@ -3,6 +3,7 @@
 
 #include <ctime>
 
+#include "access/names.hpp"
 #include "base/text.hpp"
 #include "cli/libraries.hpp"
 #include "cluster/api.hpp"
@@ -33,6 +34,8 @@ void ClientCommand::add(Command& command) {
 Result<std::unique_ptr<cluster::Client>> ClientCommand::connect() const {
   Result<cluster::Library*> library = loadCluster();
   if (!library) return library.status();
+  if (const Result<access::Address> master = access::parseAddress(client.master, cluster::kMasterPort))
+    warn(access::clearTokenWarning(master->host, client.security));
   return (*library)->connect(client);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "access/names.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/libraries.hpp"
@@ -31,9 +32,10 @@ Result<std::unique_ptr<server::Server>> startPage(Web& web, cluster::Server& mas
 }
 
 /// Prints where it listens and waits for SIGINT or SIGTERM.
-int serve(const char* what, const std::string& listen, bool json, Web* web,
+int serve(const char* what, const std::string& listen, const access::SecurityOptions& security, bool json, Web* web,
           const std::function<Result<std::unique_ptr<cluster::Server>>(cluster::Library&)>& start) {
   StopSignals signals;
+  warn(access::clearTokenWarning(listen, security));
   Result<cluster::Library*> library = loadCluster();
   if (!library) return fail(library.status());
   Result<std::unique_ptr<cluster::Server>> server = start(**library);
@@ -95,7 +97,7 @@ void addClusterServers(Command& cluster) {
         .type("SECONDS");
     command
         .option("--fault", o->sim_faults, "Faults of the simulated job, as for `tracesmith synth`: slow-gpu=3:1.2, …")
-        .type("FAULT...");
+        .type("FAULT");
     command.option("--freq", o->freq_ms, "Default interval of telemetry, in milliseconds")
         .type("MS")
         .showDefault()
@@ -126,11 +128,17 @@ void addClusterServers(Command& cluster) {
         .showDefault();
     addSecurity(command, o->security, true);
     command.flag("--json", *json, "Print the addresses as JSON");
-    command.footer("Example:  tracesmith cluster agent --master head:50051 --data-dir /var/lib/tracesmith");
+    command.footer(
+        "Without --token-file and --tls-ca, only the user who runs the agent (and root) may send it to another master."
+        "\n\nExample:  tracesmith cluster agent --master head:50051 --token-file tokens --data-dir "
+        "/var/lib/tracesmith");
     command.run([o, json, clock] {
       if (clock->source == "ntp") o->clock = {sync::Source::Kind::ntp, clock->ntp_server};
       if (clock->source == "ptp") o->clock = {sync::Source::Kind::ptp, clock->ptp_interface};
-      return serve("agent", o->listen, *json, nullptr, [&](cluster::Library& l) { return l.startAgent(*o); });
+      if (const Result<access::Address> master = access::parseAddress(o->master, cluster::kMasterPort))
+        warn(access::clearTokenWarning(master->host, o->security));
+      return serve("agent", o->listen, o->security, *json, nullptr,
+                   [&](cluster::Library& l) { return l.startAgent(*o); });
     });
   }
   auto o = std::make_shared<cluster::MasterOptions>();
@@ -174,13 +182,15 @@ void addClusterServers(Command& cluster) {
   addSecurity(command, o->security, true);
   command.flag("--json", *json, "Print the addresses as JSON");
   command.footer(
-      "Example:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith");
+      "Without --token-file and --tls-ca, only the user who runs the master (and root) may use it, on this machine."
+      "\n\nExample:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith");
   command.run([o, json, web, http] {
     web->options.listen = o->listen;
     web->options.data_dir = o->data_dir;
     web->options.security = o->security;
     web->asked = http.given();
-    return serve("master", o->listen, *json, web.get(), [&](cluster::Library& l) { return l.startMaster(*o); });
+    return serve("master", o->listen, o->security, *json, web.get(),
+                 [&](cluster::Library& l) { return l.startMaster(*o); });
   });
 }
 

@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
+#include "cli/output.hpp"
 #include "model/travel_json.hpp"
 #include "trace/export/frames.hpp"
 
@@ -39,7 +40,7 @@ struct Options : ClientCommand {
   cluster::StartOptions start;
   std::string output, name, id, keep_bytes;
   double wait_s = 30;
-  bool list = false;
+  bool list = false, force = false;
 };
 
 void print(const SessionInfo& s) {
@@ -251,12 +252,13 @@ void addClusterSessions(Command& cluster) {
     command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver their data")
         .type("SECONDS")
         .showDefault();
+    addForce(command, o->force);
     command.footer("Example:  tracesmith cluster record -o job.sbt -d 10 --last 30");
     command.run(
         [o = o]() -> Status {
           if (o->start.duration_s == 0 && o->start.last_s == 0)
             return Status::invalid("give --duration SECONDS, --last SECONDS, or both");
-          return {};
+          return checkOutput(o->output, {}, o->force);
         },
         [o = o] { return record(*o); });
   }
@@ -275,6 +277,8 @@ void addClusterSessions(Command& cluster) {
     command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver their data")
         .type("SECONDS")
         .showDefault();
+    addForce(command, o->force);
+    command.run([o = o] { return checkOutput(o->output, {}, o->force); }, [o = o] { return stop(*o); });
     command.footer("Example:  tracesmith cluster stop --name epoch-1 -o epoch-1.json");
   }
   {
@@ -286,6 +290,7 @@ void addClusterSessions(Command& cluster) {
   command.option("--name", o->name, "Session to resume or export, by name").type("NAME");
   command.option("--id,--session-id", o->id, "Session to resume or export, by id").type("ID");
   command.option("--export", o->output, "Export the trace (.sbt) or frames (.json) instead of resuming").type("FILE");
+  addForce(command, o->force);
   command.footer(
       "Without --export, the session resumes recording.\n\nExample:  tracesmith cluster recover --name epoch-1 "
       "--export epoch-1.sbt");
@@ -293,7 +298,7 @@ void addClusterSessions(Command& cluster) {
       [o = o]() -> Status {
         if (o->list + !o->name.empty() + !o->id.empty() != 1)
           return Status::invalid("give one of --list, --name NAME or --id ID");
-        return {};
+        return checkOutput(o->output, {}, o->force);
       },
       [o = o] { return recover(*o); });
 }

@@ -7,6 +7,7 @@
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/output.hpp"
 #include "model/kernel_collective.hpp"
 
 namespace tracesmith::cli {
@@ -17,7 +18,7 @@ struct Options {
   std::string output;
   int64_t rank = -1;
   std::string rules;
-  bool json = false;
+  bool json = false, force = false;
 };
 
 std::string ranksText(const std::set<int64_t>& ranks) {
@@ -100,7 +101,7 @@ void addImport(Command& app) {
   Command command =
       app.command("import", "Convert Kineto or Chrome JSON (also .gz) or older SBT files to one SBT trace");
   auto options = std::make_shared<Options>();
-  command.positional("paths", options->import.paths, "Trace files, or folders of them, one file per rank")
+  command.positional("PATH", options->import.paths, "Trace files, or folders of them, one file per rank")
       .required()
       .type("PATH");
   command.option("-o,--output", options->output, "Trace to write").required().type("FILE.sbt");
@@ -110,8 +111,16 @@ void addImport(Command& app) {
       .option("--comm-rules", options->rules,
               "Additional rules for what is communication, and for what the events of a category are")
       .type("FILE");
+  addForce(command, options->force);
   command.flag("--json", options->json, "Print the summary as JSON");
-  command.run([options] { return run(*options); });
+  command.footer(
+      "Rank, world size and host are taken from the files where they have them. What a file has and a trace cannot "
+      "keep\n"
+      "is counted in the table losses.\n\n"
+      "Examples:  tracesmith import -o job.sbt rank0.json.gz rank1.json.gz\n"
+      "           tracesmith import -o job.sbt traces/ && tracesmith analyze job.sbt");
+  command.run([options] { return checkOutput(options->output, options->import.paths, options->force); },
+              [options] { return run(*options); });
 }
 
 }  // namespace tracesmith::cli

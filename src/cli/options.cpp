@@ -1,8 +1,13 @@
 // The one file that knows CLI11.
 #include "cli/options.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <type_traits>
 
 #include "cli/command_text.hpp"
@@ -51,9 +56,7 @@ Check range(double from, double to) {
 }
 Check positive() { return above(0, false, " is not a number above 0"); }
 Check nonNegative() { return above(0, true, " is not a number from 0"); }
-Check oneOf(std::initializer_list<const char*> words) {
-  return Check(CLI::IsMember(std::vector<std::string>(words.begin(), words.end())));
-}
+Check oneOf(const std::vector<std::string>& words) { return Check(CLI::IsMember(words)); }
 
 Option Option::type(const char* name) { return Option(option_->type_name(name)); }
 Option Option::required() { return Option(option_->required()); }
@@ -117,11 +120,31 @@ Program::Program(const char* name, const char* summary, const char* version)
 }
 Program::~Program() = default;
 
+namespace {
+
+/// A file that is opened while 0, 1 or 2 is closed would get that number, and with it what is printed.
+void keepStandardNumbers() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(fd, F_GETFD) < 0) (void)!::open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+/// What could not be printed (a full disk, a pipe nobody reads) is a failure.
+int checkPrinted(int code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+  std::fprintf(stderr, "tracesmith: cannot write to standard output%s%s\n", errno ? ": " : "",
+               errno ? std::strerror(errno) : "");
+  return code == 0 ? 1 : code;
+}
+
+}  // namespace
+
 int Program::run(int argc, char** argv) {
+  keepStandardNumbers();
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app_->exit(error);
+    if (error.get_exit_code() == 0) return checkPrinted(app_->exit(error));
     const CLI::App* command = app_.get();
     std::string path = app_->get_name();
     while (!command->get_subcommands().empty()) {
@@ -131,7 +154,7 @@ int Program::run(int argc, char** argv) {
     std::fprintf(stderr, "tracesmith: %s (see %s --help)\n", messageOf(error, *command).c_str(), path.c_str());
     return 2;
   }
-  return chosen_();
+  return checkPrinted(chosen_());
 }
 
 namespace {

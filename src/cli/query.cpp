@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/libraries.hpp"
+#include "cli/output.hpp"
 #include "query/engine.hpp"
 
 namespace tracesmith::cli {
@@ -153,6 +154,10 @@ int runQuery(QueryArgs args) {
   const bool prompt = !asked && ::isatty(STDIN_FILENO);
   if (format == Format::kParquet && args.out.empty())
     return fail(Status::invalid("--format parquet needs a file: -o OUT.parquet"));
+  std::vector<std::string> read = {args.sql_file};
+  for (const std::string& input : args.inputs)
+    if (!std::filesystem::is_directory(input)) read.push_back(input);  // of a folder, traces are read, which are safe
+  if (Status s = checkOutput(args.out, read); !s) return fail(s);
   if (prompt && !args.out.empty()) return fail(Status::invalid("-o needs an SQL statement"));
   if (!prompt && sql.empty())
     if (Status s = readAll(args.sql_file.empty() ? "-" : args.sql_file, sql); !s) return fail(s);
@@ -196,7 +201,7 @@ void addQuery(Command& app) {
   auto args = std::make_shared<QueryArgs>();
   Command command = app.command("query", "Run SQL (DuckDB's dialect) over one or more traces");
   command
-      .positional("inputs", args->inputs,
+      .positional("INPUT", args->inputs,
                   "Traces, then the SQL as the last word; without SQL, a prompt or statements from standard input")
       .required()
       .type("FILE... [SQL]");
@@ -219,8 +224,9 @@ void addQuery(Command& app) {
       "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Statements can only "
       "read.\nBandwidth of a collective: algbw_gbps(op, bytes, group_size, dur), busbw_gbps(op, bytes, group_size, "
       "dur).\nWhether a kernel communicates, by its name: is_communication(name).\n\n"
-      "Example:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
-      "LIMIT 10\"");
+      "Examples:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
+      "LIMIT 10\"\n"
+      "           tracesmith query job.sbt --format csv -o steps.csv \"SELECT * FROM steps\"");
   command.run([args] { return runQuery(*args); });
 }
 

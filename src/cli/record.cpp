@@ -15,6 +15,7 @@
 #include "capture/collect/collector.hpp"
 #include "capture/collect/in_flight.hpp"
 #include "cli/commands.hpp"
+#include "cli/output.hpp"
 #include "cli/recording.hpp"
 #include "cli/run_summary.hpp"
 
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::string output, keep;
   int64_t pid = 0;
-  bool all = false, json = false, in_flight = false;
+  bool all = false, json = false, in_flight = false, force = false;
   double last_s = 0, duration_s = 0;
 };
 
@@ -52,7 +53,7 @@ int inFlight(const Options& o) {
   bool simulated = false;
   for (const std::string& path : rings(*base)) {
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
-    if (!reader || (!o.all && (*reader)->header().pid != o.pid) || !(*reader)->alive()) continue;
+    if (!reader || (!o.all && (*reader)->shownPid() != o.pid) || !(*reader)->alive()) continue;
     simulated |= (*reader)->header().simulated != 0;
     followed.push_back(std::move(*reader));
   }
@@ -107,7 +108,7 @@ int record(const Options& o) {
   const uint64_t begin = rawClock();  // whoever sees us attached may rely on it that what comes now is recorded
   for (const std::string& path : rings(*base)) {
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
-    if (!reader || (!o.all && (*reader)->header().pid != o.pid) || !(*reader)->alive()) continue;
+    if (!reader || (!o.all && (*reader)->shownPid() != o.pid) || !(*reader)->alive()) continue;
     if (o.duration_s > 0 && (*reader)->attachedReader()) {
       ++busy;  // `tracesmith run` reads it: a second reader would take its records
       continue;
@@ -160,6 +161,7 @@ void addRecord(Command& app) {
       .check(positive());
   command.option("-d,--duration", o->duration_s, "Save the next SECONDS").type("SECONDS").check(positive());
   Recording::addKeep(command, o->keep);
+  addForce(command, o->force);
   command.flag("--in-flight", o->in_flight,
                "Print the NCCL operations in flight and their age, instead of writing a trace");
   command.flag("--json", o->json, "Print the summary, or the operations, as JSON");
@@ -175,7 +177,7 @@ void addRecord(Command& app) {
         if (o->in_flight != o->output.empty())
           return Status::invalid(o->in_flight ? "--in-flight writes no trace" : "-o FILE.sbt is required");
         if (o->all == (o->pid != 0)) return Status::invalid("give either --pid PID or --all");
-        return {};
+        return checkOutput(o->output, {}, o->force);
       },
       [o] { return o->in_flight ? inFlight(*o) : record(*o); });
 }

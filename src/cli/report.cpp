@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
+#include "cli/output.hpp"
 #include "cli/report_pictures.hpp"
 
 namespace tracesmith::cli {
@@ -242,7 +243,7 @@ int run(Options o) {
 void addReport(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("report", "Write the analysis as one self-contained HTML page");
-  command.positional("file", o->file, "Trace to analyze").required().type("FILE.sbt");
+  command.positional("FILE", o->file, "Trace to analyze").required().type("FILE.sbt");
   command.option("-o,--output", o->output, "Page to write").required().type("FILE.html");
   command.option("--comm-rules", o->analyze.comm_rules, "Additional rules for which kernels are communication")
       .type("FILE");
@@ -250,7 +251,7 @@ void addReport(Command& app) {
   command.flag("--json", o->json, "Print a summary as JSON");
   command.flag("--strict", o->strict, "Exit with 1 if a block of the trace is damaged");
   command.footer("The page works offline and has no scripts.\n\nExample:  tracesmith report job.sbt -o report.html");
-  command.run([o] { return run(*o); });
+  command.run([o] { return checkOutput(o->output, {o->file}); }, [o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

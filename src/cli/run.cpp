@@ -1,5 +1,7 @@
 // tracesmith run: a command and all its children under the probe, one trace.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,10 +20,13 @@
 
 #include "base/clock.hpp"
 #include "base/count.hpp"
+#include "base/file.hpp"
 #include "base/library.hpp"
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
+#include "capture/ring/identity.hpp"
 #include "cli/commands.hpp"
+#include "cli/output.hpp"
 #include "cli/recording.hpp"
 #include "cli/run_summary.hpp"
 #include "hardware/node/recorder.hpp"
@@ -35,7 +40,7 @@ constexpr auto kPeriod = std::chrono::milliseconds(20);
 
 struct Options {
   std::string output, mode, window, budget, nccl_times, keep;  // mode: "" until it is chosen
-  bool proxy = false, graph_nodes = false, per_step = false, no_telemetry = false, json = false;
+  bool proxy = false, graph_nodes = false, per_step = false, no_telemetry = false, json = false, force = false;
   int flight_s = 0;
   std::vector<std::string> command;
 };
@@ -44,6 +49,7 @@ struct Options {
 /// after it.
 class Child {
  public:
+  /// Returns when the command runs, or could not be run: then exitCode() says why, as a shell has it.
   Status start(const std::vector<std::string>& arguments);
   bool running();
   /// As a shell has it: 128 + n after signal n.
@@ -79,19 +85,28 @@ Status Child::start(const std::vector<std::string>& arguments) {
     ::sigaction(n, nullptr, &was[n]);
     if (was[n].sa_handler != SIG_IGN) ::sigaction(n, &forwarded, nullptr);  // nohup
   }
+  int started[2];  // closed by a successful exec; else it carries why not
+  if (::pipe2(started, O_CLOEXEC) != 0) started[0] = started[1] = -1;
   const pid_t pid = ::fork();
   if (pid == 0) {
     for (int n : {SIGINT, SIGQUIT, SIGCHLD, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaction(n, &was[n], nullptr);
     ::sigprocmask(SIG_SETMASK, &old, nullptr);
     ::execvp(argv[0], argv.data());
     const int error = errno;
-    std::fprintf(stderr, "tracesmith: cannot run %s: %s\n", argv[0], std::strerror(error));
+    (void)!::write(started[1], &error, sizeof error);
     ::_exit(error == ENOENT ? 127 : 126);
   }
   child_ = std::max(pid, 0);
-  const int error = errno;
+  int error = pid < 0 ? errno : 0;
+  ::close(started[1]);
+  if (pid > 0 && ::read(started[0], &error, sizeof error) == sizeof error) {
+    ::waitpid(pid, &status_, 0);
+    child_ = 0;
+  }
+  ::close(started[0]);
   ::sigprocmask(SIG_SETMASK, &old, nullptr);
-  return pid < 0 ? Status::io(std::string("cannot fork: ") + std::strerror(error)) : Status();
+  if (pid < 0) return Status::io(std::string("cannot fork: ") + std::strerror(error));
+  return error ? Status::io("cannot run " + arguments[0] + ": " + std::strerror(error)) : Status();
 }
 
 bool Child::running() {
@@ -104,38 +119,61 @@ bool Child::running() {
 class RingFolder {
  public:
   ~RingFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
+    if (!path_.empty()) remove(path_);
+    if (lock_ >= 0) ::close(lock_);
   }
   Status create();
   const std::string& path() const { return path_; }
 
  private:
+  Status makeFolder(const std::string& base);
+  static void remove(const std::string& path);
   static void removeOld(const std::string& base);
   std::string path_;
+  static constexpr const char* kLock = "lock";
+  int lock_ = -1;  // on a file in the folder: a `run` in another PID namespace sees that this one is there
 };
+
+void RingFolder::remove(const std::string& path) {
+  std::error_code ignored;
+  if (const std::string spare = ring::spareOf(path); !spare.empty()) fs::remove_all(spare, ignored);
+  fs::remove_all(path, ignored);
+}
 
 /// What a `run` that was killed left behind: it keeps memory. Rings somebody still writes to stay.
 void RingFolder::removeOld(const std::string& base) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(base, ignored)) {
     const std::string name = entry.path().filename();
-    const pid_t pid = name.starts_with("run-") ? std::atoi(name.c_str() + 4) : 0;
-    if (pid <= 0 || (pid != ::getpid() && (::kill(pid, 0) == 0 || errno != ESRCH))) continue;
-    bool alive = false;
+    if (!name.starts_with("run-")) continue;
+    const int lock = ::open((entry.path() / kLock).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    bool alive = lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0;
+    if (lock >= 0) ::close(lock);
     for (const std::string& path : ring::findRings(entry.path()))
       if (auto ring = ring::RingReader::open(path)) alive |= (*ring)->alive();
-    if (!alive) fs::remove_all(entry.path(), ignored);
+    if (!alive) remove(entry.path());
   }
 }
 
 Status RingFolder::create() {
   Result<std::string> base = ring::ringFolder();
   if (!base) return base.status();
-  removeOld(*base);
-  const std::string path = *base + "/run-" + std::to_string(::getpid());
-  if (::mkdir(path.c_str(), 0700) != 0) return Status::io("cannot create " + path + ": " + std::strerror(errno));
+  // One `run` at a time: between making a folder and locking it, the folder would look like one that was left behind.
+  const int turn = ::open(base->c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (turn >= 0) (void)::flock(turn, LOCK_EX);
+  Status made = makeFolder(*base);
+  if (turn >= 0) ::close(turn);
+  return made;
+}
+
+Status RingFolder::makeFolder(const std::string& base) {
+  removeOld(base);
+  // Another PID namespace may have the same number.
+  std::string path = base + "/run-" + std::to_string(::getpid()) + "-XXXXXX";
+  if (!::mkdtemp(path.data())) return Status::io("cannot create " + path + ": " + std::strerror(errno));
   path_ = path;
+  lock_ = ::open((fs::path(path) / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ >= 0) (void)::flock(lock_, LOCK_EX | LOCK_NB);
   return {};
 }
 
@@ -197,7 +235,8 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
   if (!o.window.empty()) set("TRACESMITH_WINDOW", o.window);
   if (!o.budget.empty()) set("TRACESMITH_BUDGET_PPM", std::to_string(static_cast<int>(*budgetOf(o.budget) * 1e4)));
   if (!o.nccl_times.empty()) set("TRACESMITH_NCCL_TIMES", o.nccl_times);
-  set("TRACESMITH_READER", o.flight_s > 0 ? "0" : std::to_string(::getpid()));
+  set("TRACESMITH_READER",
+      o.flight_s > 0 ? "0" : std::to_string(::getpid()) + ":" + std::to_string(ring::pidNamespace()));
   if (o.flight_s > 0) set("TRACESMITH_RING_MB", std::to_string(std::max(32, o.flight_s * 8)));
   if (o.proxy) set("TRACESMITH_PROXY", "1");
   if (o.graph_nodes) set("TRACESMITH_GRAPH_NODES", "1");
@@ -221,12 +260,12 @@ void tellFailures(const std::string& folder) {
   }
 }
 
-/// Runs the command as if we were not there.
-int runUnrecorded(const Options& o) {
-  Child command;
-  if (Status s = command.start(o.command); !s) return fail(s);
-  while (command.running()) std::this_thread::sleep_for(kPeriod);
-  return command.exitCode();
+/// Whether the trace can be written, before there is a command: a wrong name is a mistake to mend.
+Status checkWritable(const std::string& output) {
+  std::error_code ignored;
+  if (fs::is_directory(output, ignored)) return Status::invalid(output + " is a folder");
+  const std::string target = fs::exists(output, ignored) ? output : fs::absolute(output).parent_path().string();
+  return ::access(target.c_str(), W_OK) == 0 ? Status() : errnoStatus("create", output);
 }
 
 int run(Options o) {
@@ -235,18 +274,20 @@ int run(Options o) {
   if (!probe) return fail(Status::notFound("recording needs " + probe.status().message()));
   RingFolder folder;
   if (Status s = folder.create(); !s) return fail(s);
-  if (o.output.empty()) o.output = fs::path(o.command[0]).filename().string() + ".sbt";
-  Result<Recording> recording = Recording::create(o.output, o.keep);
-  if (!recording) {
-    (void)fail(recording.status());
-    // A wrong name is a mistake to mend; a full disk must not cost the command its run.
-    if (::access(o.output.c_str(), W_OK) != 0 || fs::is_directory(o.output)) return 1;
-    warn("the command runs without being recorded");
-    return runUnrecorded(o);
-  }
+  if (o.output.empty()) o.output = freeName(fs::path(o.command[0]).filename().string());
+  if (Status s = checkWritable(o.output); !s) return fail(s);
   setEnvironment(o, *probe, folder.path());
   Child command;
-  if (Status s = command.start(o.command); !s) return fail(s);
+  if (Status s = command.start(o.command); !s) return (void)fail(s), std::max(1, command.exitCode());
+  // Only now: a command that cannot be run leaves no trace, and destroys none.
+  Result<Recording> recording = Recording::create(o.output, o.keep);
+  if (!recording) {
+    // A full disk must not cost the command its run.
+    (void)fail(recording.status());
+    warn("the command runs without being recorded");
+    while (command.running()) std::this_thread::sleep_for(kPeriod);
+    return command.exitCode();
+  }
 
   const bool flight = o.flight_s > 0;
   capture::Collector collector(recording->writer(), capture::hostName());
@@ -302,8 +343,11 @@ int run(Options o) {
 
 void addRun(Command& app) {
   auto o = std::make_shared<Options>();
-  Command command = app.command("run", "Run a command and record all its GPU kernels, copies and collectives");
-  command.option("-o,--output", o->output, "Trace to write (default: the command's name with .sbt)").type("FILE.sbt");
+  Command command = app.command("run", "Run a command and record its GPU kernels, copies and collectives");
+  command
+      .option("-o,--output", o->output,
+              "Trace to write (default: the command's name with .sbt, and a number if that is taken)")
+      .type("FILE.sbt");
   command
       .option("--mode", o->mode,
               "What to record. light: kernels, copies, collectives; default: also launch calls, NVTX and the host's "
@@ -317,16 +361,18 @@ void addRun(Command& app) {
               "no steps are marked: for that part of every minute")
       .type("K/N");
   command
-      .option("--budget", o->budget,
-              "In watch mode: how much longer the job may take for being watched. The probe compares steps with and "
-              "without records, and doubles N until it keeps to it")
+      .option(
+          "--budget", o->budget,
+          "In watch mode: how much longer the job may take because it is watched, such as 1%. The probe compares steps "
+          "with and without records, and doubles N until the cost is within the budget")
       .type("PERCENT");
   Recording::addKeep(command, o->keep);
+  addForce(command, o->force);
   command
       .option(
           "--nccl-times", o->nccl_times,
           "In watch mode, between windows. launch: when NCCL's operations were launched; events: also when they ran "
-          "on the GPU, by CUDA events, which take 5 to 8 µs of host time an operation (default: launch)")
+          "on the GPU, by CUDA events, which cost 5 to 8 µs of host time per operation (default: launch)")
       .check(oneOf({"launch", "events"}));
   command.flag("--proxy", o->proxy, "Also record NCCL's network transfers (proxy operations)");
   command.flag("--graph-nodes", o->graph_nodes,
@@ -344,11 +390,12 @@ void addRun(Command& app) {
   command.flag("--no-telemetry", o->no_telemetry,
                "Do not record power, clocks, temperatures, memory and load of this machine (table metrics)");
   command.flag("--json", o->json, "Print the summary (on standard error) as JSON");
-  command.positional("command", o->command, "Command to run, after --").required().type("CMD...");
+  command.positional("COMMAND", o->command, "Command to run, after --").required().type("CMD");
   command.positionalsLast();
   command.footer(
       "The command runs unchanged: input, output, signals and exit code pass through. If the probe fails, only "
-      "the\nrecording stops.\n\nExample:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py");
+      "the\nrecording stops.\n\nExamples:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py\n"
+      "           tracesmith run --mode watch --budget 1% --keep summary -o weeks.sbt -- torchrun train.py");
   command.run(
       [o]() -> Status {
         if (!o->window.empty() && !windowOf(o->window))
@@ -362,7 +409,7 @@ void addRun(Command& app) {
           return Status::invalid(
               "--budget compares steps with and without records: give a --window K/N with N of at "
               "least K + 3");
-        return {};
+        return checkOutput(o->output, {}, o->force);
       },
       [o] { return run(*o); });
 }

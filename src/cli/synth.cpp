@@ -14,6 +14,8 @@
 #include "capture/sim/live.hpp"
 #include "capture/sim/rows.hpp"
 #include "cli/commands.hpp"
+#include "cli/output.hpp"
+#include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -24,7 +26,7 @@ struct Options {
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   bool json = false;
   std::vector<std::string> faults;
-  bool live = false;
+  bool live = false, force = false;
   sim::LiveConfig run;
 };
 
@@ -144,7 +146,7 @@ void addSynth(Command& app) {
               "slower model), heavy-stage=STAGE[:FACTOR] (larger layers, with --pipeline), slow-link=NODE[:FACTOR], "
               "late=RANK[:MS] (slow data loader), jitter=PERCENT, hang=RANK[:STEP] (with --live), "
               "checkpoint=STEPS[:MS] (rank 0 saves while all wait), from=STEP (when the faults start), none")
-      .type("FAULT...");
+      .type("FAULT");
   command.flag("--live", o->live,
                "Run the job in real time instead, each rank with a ring like a real process under the probe");
   command.option("--steps", o->run.steps, "Live: number of steps; 0 runs until stopped").showDefault();
@@ -162,14 +164,15 @@ void addSynth(Command& app) {
   command.option("--speed", o->run.speed, "Live: simulated seconds per second; 0 runs as fast as the rings are read")
       .showDefault()
       .check(nonNegative());
+  addForce(command, o->force);
   command.flag("--json", o->json, "Print the summary as JSON");
   command.footer(
       "A data-parallel job: steps of forward, backward and optimizer; kernels with about 3,000 names in a "
       "Zipf\ndistribution, their launches, copies, and collectives that end together on all ranks. Without --fault, "
       "one rank\nbecomes slow halfway and one node has slow links. Each node has its own clock. The true values are in "
-      "the tables\nmetadata and clocks.\n\nExample:  tracesmith synth -o job.sbt --events 1000000 --ranks 32 --seed 7 "
-      "--fault slow-gpu=5:1.2\n          tracesmith run -o live.sbt -- tracesmith synth --live --ranks 8 --steps 100 "
-      "--fault slow-gpu=3\n          tracesmith synth -o pp.sbt --ranks 32 --pipeline 4 --tensor 2 --fault "
+      "the tables\nmetadata and clocks.\n\nExamples:  tracesmith synth -o job.sbt --events 1000000 --ranks 32 --seed 7 "
+      "--fault slow-gpu=5:1.2\n           tracesmith run -o live.sbt -- tracesmith synth --live --ranks 8 --steps 100 "
+      "--fault slow-gpu=3\n           tracesmith synth -o pp.sbt --ranks 32 --pipeline 4 --tensor 2 --fault "
       "slow-gpu=9:1.1");
   command.run(
       [o]() -> Status {
@@ -178,6 +181,10 @@ void addSynth(Command& app) {
         if (o->live) o->job.faults.clocks = false;
         for (const std::string& fault : o->faults)
           if (Status s = sim::addFault(o->job.faults, fault); !s) return s;
+        // What was simulated can be simulated again.
+        Result<std::unique_ptr<trace::Reader>> there = trace::Reader::open(o->output);
+        if (!there || !trace::isSimulated(**there))
+          if (Status s = checkOutput(o->output, {}, o->force); !s) return s;
         return sim::checkLayout(o->job);
       },
       [o] { return o->live ? live(*o) : synth(*o); });

@@ -42,7 +42,7 @@ class RealBadInput : public ::testing::TestWithParam<Real> {};
 TEST_P(RealBadInput, SaysWhatItCannotKnow) {
   if (test::sharedDir().empty()) GTEST_SKIP() << "the real traces are not here";
   test::TempDir dir;
-  std::vector<std::string> args = {"import"};
+  std::vector<std::string> args = {"import", "--force"};
   for (const std::string& f : GetParam().files) args.push_back(test::sharedDir() + "/traces/" + f);
   args.insert(args.end(), {"-o", dir / "t.sbt"});
   const test::Output imported = test::tracesmith(args);
@@ -70,9 +70,10 @@ INSTANTIATE_TEST_SUITE_P(Traces, RealBadInput,
 TEST(BadInput, HostsAloneSayNothingAboutWaiting) {
   if (test::sharedDir().empty()) GTEST_SKIP() << "the real traces are not here";
   test::TempDir dir;
-  ASSERT_EQ(
-      test::tracesmith({"import", test::sharedDir() + "/traces/corner-cases/no-gpu.json.gz", "-o", dir / "t.sbt"}).rc,
-      0);
+  ASSERT_EQ(test::tracesmith(
+                {"import", "--force", test::sharedDir() + "/traces/corner-cases/no-gpu.json.gz", "-o", dir / "t.sbt"})
+                .rc,
+            0);
   EXPECT_NE(analyzed(dir / "t.sbt").verdict.text.find("the host computes for"), std::string::npos);
 }
 

@@ -76,7 +76,7 @@ TEST(HiddenMarks, OfTorchProfiles) {
   for (const char* file : {"v100-nanosecond", "v100-resnet50-old-schema"}) {
     SCOPED_TRACE(file);
     test::TempDir dir;
-    const test::Output o = test::tracesmith({"import", "-o", dir / "t.sbt", from + file + ".json.gz"});
+    const test::Output o = test::tracesmith({"import", "--force", "-o", dir / "t.sbt", from + file + ".json.gz"});
     ASSERT_EQ(o.rc, 0) << o.err;
     expectSameSteps(dir / "t.sbt", "optimizer", 1);
   }

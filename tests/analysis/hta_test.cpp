@@ -56,7 +56,7 @@ struct Known {
 class RealTrace : public ::testing::TestWithParam<Known> {};
 
 Analysis analyzed(const std::vector<std::string>& files, test::TempDir& dir) {
-  std::vector<std::string> args = {"import"};
+  std::vector<std::string> args = {"import", "--force"};
   for (const std::string& f : files) args.push_back(test::sharedDir() + "/traces/" + f);
   args.insert(args.end(), {"-o", dir / "t.sbt"});
   const test::Output imported = test::tracesmith(args);
@@ -155,8 +155,10 @@ TEST(Hta, TwoOf128RanksBlameNobody) {
 
 Result<HtaPath> pathOf(const std::string& file, const HtaPathOptions& options) {
   test::TempDir dir;
-  EXPECT_EQ(test::tracesmith({"import", test::sharedDir() + "/traces/critical-path/" + file, "-o", dir / "t.sbt"}).rc,
-            0);
+  EXPECT_EQ(
+      test::tracesmith({"import", "--force", test::sharedDir() + "/traces/critical-path/" + file, "-o", dir / "t.sbt"})
+          .rc,
+      0);
   auto reader = trace::Reader::open(dir / "t.sbt");
   EXPECT_TRUE(reader);
   return htaCriticalPath(**reader, options);

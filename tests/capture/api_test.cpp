@@ -25,7 +25,7 @@ const std::string kProbe = TRACESMITH_BUILD_DIR "/lib/libtracesmith_probe.so";
 class Annotations : public ::testing::Test {
  protected:
   Output run(const std::vector<std::string>& command, const std::vector<std::string>& flags = {}) {
-    std::vector<std::string> argv = {TRACESMITH_BIN, "run", "-o", trace()};
+    std::vector<std::string> argv = {TRACESMITH_BIN, "run", "--force", "-o", trace()};
     argv.insert(argv.end(), flags.begin(), flags.end());
     argv.push_back("--");
     argv.insert(argv.end(), command.begin(), command.end());

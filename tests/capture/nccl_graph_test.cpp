@@ -2,21 +2,11 @@
 // the same on all ranks.
 #include <gtest/gtest.h>
 
-#include "support/child.hpp"
-#include "support/process.hpp"
-#include "support/table.hpp"
+#include "capture/under_run.hpp"
 #include "tracesmith/trace/schema.hpp"
 
 namespace tracesmith {
 namespace {
-
-using test::losses;
-using test::Output;
-using test::Row;
-using test::rows;
-using test::TempDir;
-
-const std::string kBuild = TRACESMITH_BUILD_DIR;
 
 class GraphTest : public ::testing::Test {
  protected:
@@ -24,7 +14,7 @@ class GraphTest : public ::testing::Test {
     std::string script;
     for (int rank = 0; rank < ranks; ++rank)
       script += "RANK=" + std::to_string(rank) + " " + kBuild + "/bin/tests/fake_nccl " + scenario + " & ";
-    std::vector<std::string> argv = {TRACESMITH_BIN, "run", "-o", trace()};
+    std::vector<std::string> argv = {TRACESMITH_BIN, "run", "--force", "-o", trace()};
     argv.insert(argv.end(), flags.begin(), flags.end());
     argv.insert(argv.end(),
                 {"--", "/bin/sh", "-c", script + "for i in $(seq " + std::to_string(ranks) + "); do wait; done"});

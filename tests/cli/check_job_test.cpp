@@ -59,6 +59,8 @@ TEST_F(CheckJob, RefusesWhatIsNot) {
   out = check("truth['fault_rank'] = 1");
   EXPECT_NE(out.find("**WRONG RANK**"), std::string::npos) << out;
   EXPECT_NE(out.find("a wrong rank at 70 % or more: 1"), std::string::npos) << out;
+  out = check("truth['loop_s'] = 1e-3");
+  EXPECT_NE(out.find("truth 0."), std::string::npos) << "nearly all steps were without the fault\n" << out;
   out = check("", "5");
   EXPECT_NE(out.find("truth 5.0 %"), std::string::npos) << "a cost that is far off\n" << out;
 }

@@ -76,7 +76,7 @@ TEST(Import, SeveralFilesAndADuplicateRank) {
   EXPECT_EQ(test::table(dir / "out.sbt", "events").size(), 2u);
   // The output may lie in the folder: the next import passes it over.
   for (int i = 0; i < 2; ++i) {
-    o = tracesmith({"import", dir / "job", "-o", dir / "job/all.sbt"});
+    o = tracesmith({"import", dir / "job", "-o", dir / "job/all.sbt", "--force"});
     EXPECT_EQ(o.rc, 0) << o.err;
   }
   EXPECT_EQ(test::table(dir / "job/all.sbt", "events").size(), 2u);

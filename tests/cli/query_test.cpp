@@ -45,7 +45,7 @@ TEST_F(QueryTest, TakesSqlFromAFileOrStandardInput) {
 }
 
 TEST_F(QueryTest, PutsTimesOnTheReferenceClock) {
-  ASSERT_EQ(tracesmith({"synth", "-o", trace_, "--events", "50000", "--ranks", "16", "--seed", "3"}).rc, 0);
+  ASSERT_EQ(tracesmith({"synth", "--force", "-o", trace_, "--events", "50000", "--ranks", "16", "--seed", "3"}).rc, 0);
   // A collective ends everywhere within microseconds, on raw clocks that are more than a second apart.
   Output out = tracesmith({"query", trace_,
                            "SELECT max(raw) > 100000000, max(spread) < 50000, count(*) > 5 FROM (SELECT max(ts_end) - "

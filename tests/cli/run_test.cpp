@@ -33,7 +33,7 @@ const std::string kOther = kBuild + "/lib/tests/libfake_other_profiler.so";
 class RunTest : public ::testing::Test {
  protected:
   Command underRun(const Command& command, const Command& flags = {}) const {
-    Command argv = {TRACESMITH_BIN, "run", "-o", trace()};
+    Command argv = {TRACESMITH_BIN, "run", "--force", "-o", trace()};
     argv.insert(argv.end(), flags.begin(), flags.end());
     argv.push_back("--");
     argv.insert(argv.end(), command.begin(), command.end());
@@ -51,7 +51,7 @@ class RunTest : public ::testing::Test {
     return run({"sh", "-c", script}, {}, more);
   }
   Output record(const Command& arguments) const {
-    Command argv = {TRACESMITH_BIN, "record", "-o", dir_ / "r.sbt"};
+    Command argv = {TRACESMITH_BIN, "record", "--force", "-o", dir_ / "r.sbt"};
     argv.insert(argv.end(), arguments.begin(), arguments.end());
     return test::runWith(environment(), argv);
   }
@@ -175,9 +175,9 @@ TEST_F(RunTest, TheCommandStartsAsItWouldWithoutUs) {
     EXPECT_EQ(under.rc, 0) << under.err;
     EXPECT_EQ(under.out, plain.out) << before;
   }
-  const Output ignored = test::runWith(
-      environment(),
-      {"sh", "-c", "trap '' CHLD; exec " + std::string(TRACESMITH_BIN) + " run -o " + trace() + " -- sh -c 'exit 3'"});
+  const Output ignored = test::runWith(environment(), {"sh", "-c",
+                                                       "trap '' CHLD; exec " + std::string(TRACESMITH_BIN) +
+                                                           " run --force -o " + trace() + " -- sh -c 'exit 3'"});
   EXPECT_EQ(ignored.rc, 3) << "where ended children are nobody's business";
 }
 

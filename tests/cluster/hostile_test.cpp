@@ -38,7 +38,7 @@ class Hostile : public ClusterFixture {
     EXPECT_TRUE(master_->running());
     EXPECT_TRUE(agent_->running());
     ASSERT_TRUE(connected(1));
-    const Output o = command({"record", "-o", dir_ / "r.sbt", "-d", "0.2"});
+    const Output o = command({"record", "--force", "-o", dir_ / "r.sbt", "-d", "0.2"});
     EXPECT_EQ(o.rc, 0) << o.err;
     EXPECT_TRUE(has(o.out, "complete")) << o.out << o.err;
   }

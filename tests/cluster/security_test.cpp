@@ -1,9 +1,12 @@
 // Closed by default: who may come in, what they may do. What happens to those who speak garbage: hostile_test.cpp.
+#include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 #include "cluster/cluster_fixture.hpp"
+#include "tracesmith_cluster.grpc.pb.h"
 
 namespace tracesmith::cluster {
 namespace {
@@ -62,10 +65,11 @@ TEST_F(Security, RolesSayWhatATokenMayDo) {
 
   for (int i = 0; i < 12; ++i) refused({"status"}, wrong);
   EXPECT_TRUE(has(refused({"status"}, wrong), "too many wrong tokens"));
+  EXPECT_EQ(refused({"status"}, viewer), "") << "who has a token does not pay for who guesses at its address";
   const std::string audit = test::readFile(dir_ / "m/master/audit.log");
   EXPECT_TRUE(has(audit, "\"role\":\"operator\",\"action\":\"start\",\"what\":\"s\",\"ok\":true")) << audit;
   EXPECT_TRUE(has(audit, "\"role\":\"admin\",\"action\":\"add-node\",\"what\":\"127.0.0.1:1\",\"ok\":false")) << audit;
-  EXPECT_TRUE(has(audit, "\"role\":\"viewer\",\"action\":\"refused\",\"what\":\"operator\",\"ok\":false")) << audit;
+  EXPECT_TRUE(has(audit, "\"role\":\"viewer\",\"action\":\"refused\",\"what\":\"StartCapture\",\"ok\":false")) << audit;
   EXPECT_TRUE(has(audit, "\"role\":\"none\",\"action\":\"refused\"")) << audit;
   EXPECT_FALSE(has(audit, "token-0123")) << "secrets are not written down";
   EXPECT_LE(std::count(audit.begin(), audit.end(), '\n'), 40) << "a guesser does not fill the disk";
@@ -79,6 +83,86 @@ TEST_F(Security, TwoAgentsCannotBeOneNode) {
   auto b = agent("same");
   EXPECT_TRUE(eventually([&] { return has(b->err(), "is already connected: give this agent another --node-id"); }))
       << b->err();
+}
+
+/// What another user of this machine gets, whose calls bring no token.
+TEST_F(Security, WithoutTokensOnlyTheSameUserIsTrusted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  startMaster();
+  auto node = agent("mine");
+  ASSERT_TRUE(connected(1));
+  const std::string out = node->out(), theirs = "127.0.0.1:" + std::to_string(freePort());
+  const std::string mine =
+      "127.0.0.1:" + out.substr(out.rfind(':') + 1, out.find_last_of("0123456789") - out.rfind(':'));
+  auto context = [] {
+    auto c = std::make_unique<grpc::ClientContext>();
+    c->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    c->set_wait_for_ready(true);
+    return c;
+  };
+  auto stub = [](const std::string& to) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return ClusterService::NewStub(grpc::CreateCustomChannel(to, grpc::InsecureChannelCredentials(), arguments));
+  };
+  InviteRequest invite;
+  invite.set_master_host("127.0.0.1");
+  invite.set_master_port(static_cast<uint32_t>(std::stoi(theirs.substr(10))));
+  InviteResponse invited;
+  StopCaptureResponse stopped;
+  TraceEvent event;
+  MasterMessage message;
+  ASSERT_EQ(::seteuid(65534), 0);
+  const grpc::Status taken = stub(mine)->Invite(context().get(), invite, &invited);
+  const grpc::Status stop = stub(address())->StopCapture(context().get(), StopCaptureRequest(), &stopped);
+  auto follower = stub(address());
+  auto following = context(), linking = context();
+  auto events = follower->StreamEvents(following.get(), StreamEventsRequest());
+  while (events->Read(&event)) {
+  }
+  const grpc::Status followed = events->Finish();
+  linking->AddMetadata("tracesmith-node", "mine");
+  auto link = follower->Link(linking.get());
+  while (link->Read(&message)) {
+  }
+  const grpc::Status linked = link->Finish();
+  ASSERT_EQ(::seteuid(0), 0);
+  for (const grpc::Status& s : {taken, stop, followed, linked}) {
+    EXPECT_EQ(s.error_code(), grpc::StatusCode::UNAUTHENTICATED) << s.error_message();
+    EXPECT_TRUE(has(s.error_message(), "you are user 65534")) << s.error_message();
+  }
+  EXPECT_FALSE(test::exists(dir_ / "a-mine/agent/master-address"));
+  const std::string audit = test::readFile(dir_ / "m/master/audit.log");
+  for (const char* call : {"StopCapture", "StreamEvents", "Link"})
+    EXPECT_TRUE(has(audit, "\"action\":\"refused\",\"what\":\"" + std::string(call) + "\"")) << call << audit;
+  EXPECT_TRUE(has(test::readFile(dir_ / "a-mine/agent/audit.log"), "\"what\":\"Invite\""));
+  // The same user is.
+  EXPECT_TRUE(stub(mine)->Invite(context().get(), invite, &invited).ok());
+  EXPECT_TRUE(has(test::readFile(dir_ / "a-mine/agent/master-address"), theirs));
+}
+
+TEST_F(Security, ATokenThatTravelsUnencryptedIsWarnedOf) {
+  const std::string tokens = secret("tokens", "admin-token-0123456\n");
+  startMaster({"--listen", "0.0.0.0", "--token-file", tokens});
+  EXPECT_TRUE(has(master_->err(), "travel unencrypted between 0.0.0.0")) << master_->err();
+  const Output o = test::tracesmith({"cluster", "status", "--master", "head.example.invalid", "--token-file", tokens});
+  EXPECT_TRUE(has(o.err, "travel unencrypted between head.example.invalid")) << o.err;
+  EXPECT_FALSE(has(command({"status"}, {"--token-file", tokens}).err, "unencrypted"));
+}
+
+/// Traces hold command lines and names: they are their owner's, whatever the umask.
+TEST_F(Security, WhatIsStoredIsItsOwnersAlone) {
+  const mode_t before = ::umask(0);
+  http_port_ = "-1";
+  startMaster();
+  auto node = agent("alpha", {"--sim", "1"});
+  ASSERT_TRUE(connected(1));
+  const Output recorded = command({"record", "-o", dir_ / "r.sbt", "-d", "0.2"});
+  ::umask(before);
+  ASSERT_EQ(recorded.rc, 0) << recorded.err;
+  const Output open = test::run({"find", dir_ / "m", dir_ / "a-alpha", dir_ / "r.sbt", "-perm", "/077"});
+  EXPECT_EQ(open.out, "");
+  EXPECT_TRUE(has(test::run({"find", dir_ / "m", "-type", "f", "-path", "*/nodes/alpha/*"}).out, "alpha/"));
 }
 
 }  // namespace

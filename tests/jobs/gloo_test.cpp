@@ -36,7 +36,7 @@ class Gloo : public ::testing::Test {
     std::istringstream truth(o.out);
     std::string word;
     ASSERT_TRUE(truth >> word >> calls_ >> word >> clean_ms_ >> word >> faulty_ms_) << o.out;
-    std::vector<std::string> import = {"import", "-o", dir_ / "job.sbt"};
+    std::vector<std::string> import = {"import", "--force", "-o", dir_ / "job.sbt"};
     for (int r = 0; r < kRanks; ++r) import.push_back(dir_ / ("rank" + std::to_string(r) + ".json"));
     const test::Output imported = test::tracesmith(import);
     ASSERT_EQ(imported.rc, 0) << imported.err;

@@ -32,8 +32,11 @@ TEST_F(Access, TokensHaveRoles) {
   const std::string audit = test::readFile(dir_ / "m/master/audit.log");
   EXPECT_TRUE(has(audit, "\"peer\":\"http:127.0.0.1\"") && has(audit, "\"action\":\"start\"")) << audit;
 
+  EXPECT_TRUE(has(audit, "\"action\":\"refused\",\"what\":\"GET /api/v1/info\",\"ok\":false")) << audit;
+  EXPECT_TRUE(has(audit, "\"role\":\"viewer\",\"action\":\"refused\",\"what\":\"POST /api/v1/sessions\"")) << audit;
+
   // EventSource cannot send a header; everything else must.
-  Connection page(http_);
+  RawConnection page(http_);
   page.send("GET /api/v1/events?token=viewer-token-0123456 HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_TRUE(has(page.readUntil("event: status"), "event: status"));
   EXPECT_EQ(get(http_, "/api/v1/info?token=viewer-token-0123456").status, 401);
@@ -45,12 +48,31 @@ TEST_F(Access, WhoGuessesIsSlowedDown) {
   for (int i = 0; i < 12; ++i) last = get(http_, "/api/v1/info", bearer("wrong-token-0123456" + std::to_string(i)));
   EXPECT_EQ(last.status, 429);
   EXPECT_TRUE(last.body.starts_with(error("too_many"))) << last.body;
-  EXPECT_EQ(get(http_, "/api/v1/info", bearer("viewer-token-0123456")).status, 429);  // from the same address
+  // Who is at the same address and has a token does not pay for it, and neither does who has none yet.
+  EXPECT_EQ(get(http_, "/api/v1/info", bearer("viewer-token-0123456")).status, 200);
+  EXPECT_EQ(get(http_, "/api/v1/info").status, 401);
+}
+
+TEST_F(Access, WithoutTokensOnlyTheSameUserMayAsk) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  serveMaster();
+  ASSERT_EQ(::seteuid(65534), 0);
+  const Reply r = get(http_, "/api/v1/info");
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(r.status, 401);
+  EXPECT_TRUE(r.has("you are user 65534")) << r.body;
+  EXPECT_EQ(get(http_, "/api/v1/info").status, 200);
+  const std::string audit = test::readFile(dir_ / "m/master/audit.log");
+  EXPECT_TRUE(has(audit, "\"action\":\"refused\",\"what\":\"GET /api/v1/info\"")) << audit;
 }
 
 TEST_F(Access, PagesOfOtherSitesMayNotAsk) {
   serveMaster({"--http-origin", "https://grafana.example"});
-  EXPECT_EQ(get(http_, "/api/v1/info", "Host: evil.example\r\n").status, 403);  // a name that leads here
+  for (const char* host : {"evil.example", "127.0.0.1.evil.example", "127.evil.example:80", "localhost.evil.example",
+                           "[::1]evil.example", "[::1].evil.example:80", "127.0.0.1:80:80", "evil@127.0.0.1", ""})
+    EXPECT_EQ(get(http_, "/api/v1/info", "Host: " + std::string(host) + "\r\n").status, 403) << host;  // leads here
+  for (const char* host : {"127.0.0.1", "127.8.9.10:80", "LocalHost:1", "[::1]", "[::1]:8091", "[::ffff:127.0.0.1]:1"})
+    EXPECT_EQ(get(http_, "/api/v1/info", "Host: " + std::string(host) + "\r\n").status, 200) << host;
   EXPECT_EQ(get(http_, "/api/v1/info", "Origin: https://evil.example\r\n").status, 403);
   EXPECT_EQ(ask(http_, "POST", "/profiling/start", "{}", "Origin: https://evil.example\r\n").status, 403);
   EXPECT_TRUE(get(http_, "/api/v1/sessions").has("\"sessions\":[]"));
@@ -122,22 +144,64 @@ TEST_F(Access, GarbageAndSlowClientsDoNotStopIt) {
            "POST /api/v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n{}",
            std::string("POST /api/v1/query HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
            std::string("GET /api/v1/info HTTP/1.1\r\nHost: localhost\r\nRange: bytes=5-1\r\n\r\n")}) {
-    Connection c(http_);
+    RawConnection c(http_);
     (void)c.send(bytes);
     ASSERT_EQ(get(http_, "/api/v1/health").status, 200);
   }
   // A drip of header lines ends after ten seconds, however regular it is; meanwhile others are served.
-  Connection slow(http_);
+  RawConnection slow(http_);
   ASSERT_TRUE(slow.send("GET / HTTP/1.1\r\nHost: localhost\r\n"));
   const bool ended = eventually([&] { return get(http_, "/api/v1/health").status == 200 && !slow.send("X-A: b\r\n"); });
   EXPECT_TRUE(ended);
   std::string many = "GET / HTTP/1.1\r\nHost: localhost\r\n";
   for (int i = 0; i < 300000; ++i) many += "X-A: b\r\n";  // more than a request may have
-  Connection huge(http_);
+  RawConnection huge(http_);
   (void)huge.send(many);
   EXPECT_EQ(huge.readAll().find("HTTP/1.1 200"), std::string::npos);
   EXPECT_EQ(get(http_, "/api/v1/health").status, 200);
   EXPECT_TRUE(master_->running());
+}
+
+/// What a proxy in front of us could read otherwise than we do: where a request ends.
+TEST_F(Access, NoRequestHidesInAnother) {
+  serveMaster();
+  const std::string inner = "GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                    begin = " HTTP/1.1\r\nHost: localhost\r\n";
+  const std::string length = "Content-Length: " + std::to_string(inner.size()) + "\r\n";
+  const std::string post = "POST /api/v1/sessions" + begin, ask = "GET /api/v1/info" + begin;
+  const std::vector<std::pair<std::string, int>> heads = {
+      {ask + length, 400},
+      {ask + "Transfer-Encoding: chunked\r\n", 411},
+      {post + "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", 411},
+      {post + "Content-Length: 0\r\n" + length, 400},
+      {post + length + length, 400},
+      {post + "Content-Length: %30\r\n", 400},
+      {post + "Content-Length: +0\r\n", 400},
+      {post + "Content-Length : 0\r\n", 400},
+      {post + "Content-Length: 0\r\n Content-Length: 9\r\n", 400},
+      {post + "Content-Length: 0\r\nX: y\n" + length, 400},
+      {ask + "Host: 127.0.0.1\r\n", 400},
+      {post + "Content-Encoding: gzip\r\n" + length, 415},
+  };
+  for (const auto& [head, status] : heads) {
+    RawConnection c(http_);
+    ASSERT_TRUE(c.send(head + "\r\n" + inner));
+    const std::string all = c.readAll();
+    EXPECT_EQ(parseReply(all).status, status) << head;
+    EXPECT_EQ(all.find("HTTP/1.1 ", 1), std::string::npos) << head << all;  // one answer
+  }
+  EXPECT_EQ(server::ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"s\"}").status, 201);
+}
+
+TEST_F(Access, SilentConnectionsMakeRoomForOthers) {
+  serveMaster();
+  std::vector<std::unique_ptr<RawConnection>> silent;
+  for (int i = 0; i < 600; ++i) {
+    silent.push_back(std::make_unique<RawConnection>(http_));
+    ASSERT_TRUE(silent.back()->open()) << i;
+    if (i % 2) (void)silent.back()->send("GET / HTTP/1.1\r\n");
+  }
+  EXPECT_EQ(get(http_, "/api/v1/health").status, 200);
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ TEST_F(ClusterApi, SessionsStartAndStop) {
     return n.has("\"stored_events\":") && !n.has("\"stored_events\":0,");
   }));
   // As `curl -X POST` asks: without a body, and without saying so.
-  Connection plain(http_);
+  RawConnection plain(http_);
   ASSERT_TRUE(plain.send("POST /api/v1/sessions/" + id + "/stop HTTP/1.1\r\nHost: localhost\r\n\r\n"));
   EXPECT_TRUE(plain.readUntil("}").starts_with("HTTP/1.1 200 "));
   ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/sessions").has("\"state\":\"complete\""); }));
@@ -167,9 +167,9 @@ TEST_F(ClusterApi, NamesAndBodiesAreChecked) {
 
 TEST_F(ClusterApi, FiftyPagesListenAtOnce) {
   serveMaster();
-  std::vector<std::unique_ptr<Connection>> pages;
+  std::vector<std::unique_ptr<RawConnection>> pages;
   for (int i = 0; i < 50; ++i) {
-    pages.push_back(std::make_unique<Connection>(http_));
+    pages.push_back(std::make_unique<RawConnection>(http_));
     ASSERT_TRUE(pages.back()->send("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"));
   }
   for (auto& page : pages) {

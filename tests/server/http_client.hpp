@@ -19,19 +19,19 @@ struct Reply {
   bool has(const std::string& part) const { return body.find(part) != std::string::npos; }
 };
 
-/// A connection to a server on this machine.
-class Connection {
+/// A connection to a server on this machine. The server has a class Connection, which this program links too.
+class RawConnection {
  public:
-  explicit Connection(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit RawConnection(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     open_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   }
-  ~Connection() { ::close(fd_); }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  ~RawConnection() { ::close(fd_); }
+  RawConnection(const RawConnection&) = delete;
+  RawConnection& operator=(const RawConnection&) = delete;
 
   bool open() const { return open_; }
   bool send(const std::string& bytes) {
@@ -94,7 +94,7 @@ inline Reply parseReply(const std::string& text) {
 /// `headers`: lines that end in \r\n.
 inline Reply ask(uint16_t port, const std::string& method, const std::string& path, const std::string& body = "",
                  const std::string& headers = "") {
-  Connection c(port);
+  RawConnection c(port);
   std::string text = method + " " + path + " HTTP/1.1\r\nConnection: close\r\n";
   if (headers.find("Host:") == std::string::npos) text += "Host: localhost\r\n";
   if (method == "POST")

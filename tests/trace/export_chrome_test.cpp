@@ -96,7 +96,7 @@ TEST(ExportChrome, HostileNamesComeBack) {
   TempDir dir;
   writeSampleTrace(dir / "t.sbt");
   exportTo(dir / "t.sbt", dir / "t.json", {"--rank", "0"});
-  ASSERT_EQ(tracesmith({"import", dir / "t.json", "-o", dir / "again.sbt"}).rc, 0);
+  ASSERT_EQ(tracesmith({"import", "--force", dir / "t.json", "-o", dir / "again.sbt"}).rc, 0);
   std::multiset<std::string> names;
   for (const Row& row : table(dir / "again.sbt", "events")) names.insert(at(row, "name"));
   size_t whole = 0;
@@ -109,9 +109,9 @@ TEST(ExportChrome, ImportsToTheSameRows) {
   writeSampleTrace(dir / "t.sbt", {.hostile = false});
   for (const char* rank : {"0", "1"}) {
     exportTo(dir / "t.sbt", dir / "a.json", {"--rank", rank});
-    ASSERT_EQ(tracesmith({"import", dir / "a.json", "-o", dir / "a.sbt"}).rc, 0);
+    ASSERT_EQ(tracesmith({"import", "--force", dir / "a.json", "-o", dir / "a.sbt"}).rc, 0);
     exportTo(dir / "a.sbt", dir / "b.json");
-    ASSERT_EQ(tracesmith({"import", dir / "b.json", "-o", dir / "b.sbt"}).rc, 0);
+    ASSERT_EQ(tracesmith({"import", "--force", dir / "b.json", "-o", dir / "b.sbt"}).rc, 0);
     for (const char* name : {"events", "collectives", "steps", "counters", "flows", "devices", "threads", "groups"})
       EXPECT_EQ(rowsOf(dir / "a.sbt", name), rowsOf(dir / "b.sbt", name)) << name;
   }
@@ -136,9 +136,9 @@ TEST(ExportChrome, RealTracesComeBack) {
   for (const char* name :
        {"traces/h100-bert-small.json.gz", "traces/mi250-toy.json.gz",
         "traces/critical-path/event-sync-multi-stream.json.gz", "traces/two-of-128-ranks/sampled_rank-0.json.gz"}) {
-    ASSERT_EQ(tracesmith({"import", shared + "/" + name, "-o", dir / "a.sbt"}).rc, 0) << name;
+    ASSERT_EQ(tracesmith({"import", "--force", shared + "/" + name, "-o", dir / "a.sbt"}).rc, 0) << name;
     exportTo(dir / "a.sbt", dir / "a.json");
-    ASSERT_EQ(tracesmith({"import", dir / "a.json", "-o", dir / "b.sbt"}).rc, 0) << name;
+    ASSERT_EQ(tracesmith({"import", "--force", dir / "a.json", "-o", dir / "b.sbt"}).rc, 0) << name;
     for (const char* t : {"events", "collectives", "steps", "counters", "devices", "threads", "groups"})
       EXPECT_TRUE(rowsOf(dir / "a.sbt", t) == rowsOf(dir / "b.sbt", t)) << name << " " << t;
   }

@@ -61,6 +61,7 @@ Trend trendOfOne(const std::vector<double>& values, double noise) {
       squares += (v[i] - mean) * (v[i] - mean);
       ++counted;
     }
+  out.steps = counted;
   out.spread = counted > 1 ? std::sqrt(squares / static_cast<double>(counted - 1)) / noise : 1;
   return out;
 }
@@ -92,7 +93,22 @@ Trend ownPast(std::vector<double> values, bool ratio) {
 
 }  // namespace
 
-std::vector<Trend> trendsOf(const Series& series, bool ratio, const std::vector<uint32_t>& groups) {
+namespace {
+
+/// How far the others of a group lie from the middle of it, all along. `levels`: the median of each row. One other says
+/// nothing: it is as far below as the row is above.
+double scatterOf(const std::vector<size_t>& group, size_t left_out, const std::vector<double>& levels) {
+  if (group.size() < 3) return 0;
+  std::vector<double> away;
+  for (size_t r : group)
+    if (r != left_out) away.push_back(std::abs(levels[r]));
+  return 1.4826 * median(std::move(away));
+}
+
+}  // namespace
+
+std::vector<Trend> trendsOf(const Series& series, bool ratio, const std::vector<uint32_t>& groups,
+                            double least_scatter) {
   const size_t rows = series.rows.size(), columns = rows ? series.rows[0].size() : 0;
   std::map<uint32_t, std::vector<size_t>> members;
   for (size_t r = 0; r < rows; ++r) members[groups.empty() ? 0 : groups[r]].push_back(r);
@@ -110,10 +126,19 @@ std::vector<Trend> trendsOf(const Series& series, bool ratio, const std::vector<
       }
     }
   const double noise = noiseOf(excess);
+  std::vector<double> levels;
+  for (const std::vector<double>& row : excess) levels.push_back(median(row));
   std::vector<Trend> out;
   for (size_t r = 0; r < rows; ++r) {
-    const bool alone = members.size() > 1 && members[groups[r]].size() == 1;
-    out.push_back(alone ? ownPast(series.rows[r], ratio) : trendOfOne(excess[r], noise));
+    const std::vector<size_t>& own = members[groups.empty() ? 0 : groups[r]];
+    const bool alone = members.size() > 1 && own.size() == 1;
+    Trend t = alone ? ownPast(series.rows[r], ratio) : trendOfOne(excess[r], noise);
+    if (!alone && !std::isnan(least_scatter) && t.steps > 0) {
+      const double by_step = noise * std::max(1.0, t.spread) / std::sqrt(static_cast<double>(t.steps));
+      t.sureness =
+          std::min(t.sureness, t.excess / std::hypot(by_step, std::max(least_scatter, scatterOf(own, r, levels))));
+    }
+    out.push_back(t);
   }
   return out;
 }

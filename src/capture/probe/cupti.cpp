@@ -31,11 +31,14 @@ bool g_clock_set = false;                           // CUPTI uses ours
 std::atomic<bool> g_aside{false};                   // another profiler has the activity API
 std::atomic<uint64_t> g_return_ns{0};               // when to take it back; 0: not while the other profiler is active
 constexpr uint64_t kReturnAfterNs = 2'000'000'000;  // the other profiler may still fetch its last buffers
-// Guards the next three, which our thread and the thread of a starting profiler use. Taken before g_drain_mutex.
+// Guards the next four, which our thread and the thread of a starting profiler use. Taken before g_drain_mutex.
 pthread_mutex_t g_kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool g_enabled = false;
 uint64_t g_disabled_ns = 0;
 Mode g_enabled_mode = Mode::light;
+// Whether CUPTI may time graphs as a whole: it has to see each of them made. Turned on later, it crashes the job in the
+// next launch of a graph that was there before (CUDA 13.0); then each of a graph's kernels is recorded instead.
+bool g_graphs_whole = true;
 pthread_mutex_t g_drain_mutex =
     PTHREAD_MUTEX_INITIALIZER;  // guards the GPU's lane, which our thread and the exit handler use
 // Held while CUPTI hands over buffers: at exit, the buffers that our thread fetched must have arrived.
@@ -76,7 +79,7 @@ void setKinds(Mode mode, bool on) {
   set(kMemcpy);
   set(kMemcpy2);
   set(kMemset);
-  if (!wantsGraphNodes()) set(kGraphTrace);
+  if (g_graphs_whole && !wantsGraphNodes()) set(kGraphTrace);
   if ((mode == Mode::standard || mode == Mode::watch) && !setApis(on)) set(kRuntime);
   if (mode == Mode::full) {
     set(kSynchronization);  // costs as much as all other kinds together; in other modes the calls show the waits
@@ -108,6 +111,7 @@ void disable(RingWriter& r) {
   if (!g_enabled) return;
   const uint64_t last = ring::nowNs();
   setKinds(g_enabled_mode, false);
+  g_graphs_whole = false;
   g_enabled = false;
   g_disabled_ns = ring::nowNs();
   windowChanged(r, false);
@@ -252,7 +256,10 @@ void startCuda(RingWriter& r) {
   flushAtExit();  // before libcupti's own destructors, which were registered when it was loaded
   pthread_mutex_lock(&g_kinds_mutex);
   follow(r);
-  if (!g_enabled) tell(r, {.off = true, .start = ring::nowNs()});
+  if (!g_enabled) {
+    g_graphs_whole = false;
+    tell(r, {.off = true, .start = ring::nowNs()});
+  }
   pthread_mutex_unlock(&g_kinds_mutex);
   sigset_t all, old;
   sigfillset(&all);
@@ -283,6 +290,7 @@ void forgetCuda() {
   g_running = false;
   g_enabled = false;
   g_aside = false;
+  g_graphs_whole = true;
   pthread_mutex_init(&g_kinds_mutex, nullptr);
   pthread_mutex_init(&g_drain_mutex, nullptr);
   pthread_mutex_init(&g_flush_mutex, nullptr);

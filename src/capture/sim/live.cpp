@@ -20,7 +20,7 @@ using trace::EventType;
 
 namespace {
 
-constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next four
+constexpr uint32_t kComputeStream = 7, kCopyStream = 14, kCommStream = 24;  // and the next five
 constexpr uint32_t kHostLane = 1, kContext = 1;
 constexpr auto kPeriod = std::chrono::milliseconds(2);
 constexpr double kSavedPerNs = 0.3;  // bytes of a checkpoint: a good disk

@@ -90,14 +90,11 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
  private:
   grpc::Status Invite(grpc::ServerContext* context, const pb::InviteRequest* request,
                       pb::InviteResponse* response) override {
-    std::string token;
-    const auto& metadata = context->client_metadata();
-    if (auto it = metadata.find("authorization"); it != metadata.end())
-      token = std::string(it->second.data(), it->second.size()).substr(std::min<size_t>(7, it->second.size()));
+    const access::Peer peer = peerOf(context->peer());
     access::Role role;
-    if (Status s = guard_.admit(peerHost(context->peer()), token, access::Role::kOperator, role); !s) return toGrpc(s);
+    if (Status s = guard_.admit(peer, tokenOf(*context), access::Role::kOperator, role, "Invite"); !s) return toGrpc(s);
     std::string host = request->master_host();
-    if (host.empty()) host = peerHost(context->peer());
+    if (host.empty()) host = peer.host;
     const std::string text = access::Address{host, static_cast<uint16_t>(request->master_port())}.text();
     Result<access::Address> address = access::parseAddress(text, kMasterPort);
     guard_.audit(context->peer(), role, "invite", text.substr(0, 256), address.status());
@@ -221,9 +218,7 @@ Status AgentServer::start(AgentOptions options) {
     options.master = master->text();
   }
   folder_ = options.data_dir + "/agent";
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) return Status::io("cannot create " + folder_ + ": " + error.message());
+  TS_TRY(makePrivateFolder(folder_));
   const std::string lock = folder_ + "/agent.lock";
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_ < 0) return errnoStatus("create", lock);
@@ -292,6 +287,7 @@ Status AgentServer::start(AgentOptions options) {
   Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
   if (!server) return server.status();
   server_ = std::move(*server);
+  guard_.setPort(port_);
   live_ = std::make_unique<LiveReporter>(places.node, options.ring_folder, latest_);
   link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_);
   if (options.master.empty()) {

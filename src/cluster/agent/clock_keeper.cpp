@@ -82,13 +82,13 @@ std::pair<std::string, int64_t> ClockKeeper::reference() const {
 Status ClockKeeper::askSource(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   Result<sync::Comparison> told = sync::ask(source_);
-  if (told && told->bound_ns < 0) told = Status::invalid("the clock of " + source_.name + " is not synchronised");
+  if (told && !told->bound_ns) told = Status::invalid("the clock of " + source_.name + " is not synchronised");
   lock.lock();
   problem_ = told.status().message();
   if (!told) return told.status();
   // As the exchange that would say the same: sent and received `bound` before and after.
   const int64_t reference = told->raw_ns + told->offset_ns;
-  fit_.add({told->raw_ns - told->bound_ns, reference, reference, told->raw_ns + told->bound_ns});
+  fit_.add({told->raw_ns - *told->bound_ns, reference, reference, told->raw_ns + *told->bound_ns});
   return {};
 }
 

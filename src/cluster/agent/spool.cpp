@@ -44,8 +44,7 @@ std::string newEpoch(const std::string& after) {
 
 Result<std::unique_ptr<Spool>> Spool::open(const std::string& folder) {
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return Status::io("cannot create " + folder + ": " + error.message());
+  TS_TRY(makePrivateFolder(folder));
   std::unique_ptr<Spool> spool(new Spool());
   spool->folder_ = folder;
   std::vector<std::string> files;

@@ -31,9 +31,7 @@ constexpr int64_t kMostStep = 30 * 86400 * 1'000'000'000LL;  // ns: nobody was a
 Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   std::unique_ptr<Master> master(new Master());
   master->options_ = options;
-  std::error_code error;
-  fs::create_directories(options.data_dir, error);
-  if (error) return Status::io("cannot create " + options.data_dir + ": " + error.message());
+  TS_TRY(makePrivateFolder(options.data_dir));
   const std::string lock = options.data_dir + "/master.lock";
   master->lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (master->lock_ < 0) return errnoStatus("create", lock);

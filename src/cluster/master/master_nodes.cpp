@@ -31,8 +31,7 @@ uint64_t residentBytes() {
 Status Master::saveNode(const NodeRegistration& info) const {
   std::lock_guard lock(files_mutex_);
   const std::string folder = options_.data_dir + "/nodes/" + info.node;
-  std::error_code error;
-  fs::create_directories(folder, error);
+  TS_TRY(makePrivateFolder(folder));
   Result<OutputFile> out = OutputFile::create(folder + "/node");
   if (!out) return out.status();
   TS_TRY(out->write(model::toLines(info)));

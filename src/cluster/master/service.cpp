@@ -29,6 +29,7 @@ class MasterServer final : public Server {
         startServer(service_->calls(), options.listen, port_, options.security);
     if (!server) return server.status();
     server_ = std::move(*server);
+    guard_.setPort(port_);
     // The same number as the service: one port to open. Without it clocks are compared over the service itself.
     Result<std::unique_ptr<sync::ExchangeServer>> exchange = sync::ExchangeServer::start(
         options.listen, port_, service_->syncKey(), [m = master_.get()] { return m->referenceNow(); });

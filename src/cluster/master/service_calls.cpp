@@ -15,18 +15,6 @@ constexpr int kInviteSeconds = 5;
 constexpr size_t kFetchBytes = 1u << 20;
 constexpr int kMostFetches = 16;  // of traces at a time
 
-/// Who calls, by the address without its port and the token, and whether they may.
-template <typename Context>
-Status admit(access::Guard& guard, const Context& context, access::Role needed, access::Role& role) {
-  std::string token;
-  const auto& metadata = context.client_metadata();
-  if (auto it = metadata.find("authorization"); it != metadata.end()) {
-    const std::string_view value(it->second.data(), it->second.size());
-    if (value.starts_with("Bearer ")) token = value.substr(7);
-  }
-  return guard.admit(peerHost(context.peer()), token, needed, role);
-}
-
 using Callbacks = pb::ClusterService::WithCallbackMethod_StreamEvents<
     pb::ClusterService::WithCallbackMethod_Link<pb::ClusterService::Service>>;
 
@@ -48,7 +36,7 @@ class Service final : public Callbacks, public MasterService {
   LinkStream* Link(grpc::CallbackServerContext* context) override {
     std::string node;
     access::Role role;
-    const Status admitted = admit(guard_, *context, access::Role::kOperator, role);
+    const Status admitted = admit(*context, access::Role::kOperator, role, "Link");
     if (auto it = context->client_metadata().find(kNodeKey); it != context->client_metadata().end())
       node = std::string(it->second.data(), it->second.size());
     return serveLink(master_, node, toGrpc(admitted));
@@ -57,9 +45,9 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status RegisterNode(grpc::ServerContext* context, const pb::RegisterNodeRequest* request,
                             pb::RegisterNodeResponse* response) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role, "RegisterNode"); !s.ok()) return s;
     NodeRegistration info = fromMessage(*request);
-    info.address = access::Address{peerHost(context->peer()), static_cast<uint16_t>(request->port())}.text();
+    info.address = access::Address{peerOf(context->peer()).host, static_cast<uint16_t>(request->port())}.text();
     const Status status = master_.registerNode(info);
     if (status) master_.notBefore(request->reference_id(), request->reference_now_ns(), info.node);
     guard_.audit(context->peer(), role, "register", info.node.substr(0, 64), status);
@@ -76,7 +64,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status Heartbeat(grpc::ServerContext* context, const pb::HeartbeatRequest* request,
                          pb::HeartbeatResponse* response) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role, "Heartbeat"); !s.ok()) return s;
     master_.heartbeat(fromMessage(request->state()));
     for (const CaptureSpan& span : master_.captures()) toMessage(span, *response->add_captures());
     return grpc::Status::OK;
@@ -85,7 +73,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status StartCapture(grpc::ServerContext* context, const pb::StartCaptureRequest* request,
                             pb::StartCaptureResponse* response) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role, "StartCapture"); !s.ok()) return s;
     const StartOptions options = fromMessage(*request);
     Result<SessionInfo> session = master_.start(options);
     guard_.audit(context->peer(), role, "start", session ? session->name : options.name, session.status());
@@ -95,7 +83,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status StopCapture(grpc::ServerContext* context, const pb::StopCaptureRequest* request,
                            pb::StopCaptureResponse* response) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role, "StopCapture"); !s.ok()) return s;
     Result<std::vector<SessionInfo>> stopped = master_.stop(request->name());
     guard_.audit(context->peer(), role, "stop", request->name(), stopped.status());
     if (!stopped) return toGrpc(stopped.status());
@@ -106,7 +94,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status ResumeCapture(grpc::ServerContext* context, const pb::ResumeCaptureRequest* request,
                              pb::StartCaptureResponse* response) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kOperator, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role, "ResumeCapture"); !s.ok()) return s;
     const std::string name = request->id().empty() ? request->name() : request->id();
     Result<SessionInfo> session = master_.resume(name);
     guard_.audit(context->peer(), role, "resume", name, session.status());
@@ -116,7 +104,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status ListSessions(grpc::ServerContext* context, const pb::ListSessionsRequest*,
                             pb::ListSessionsResponse* response) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role, "ListSessions"); !s.ok()) return s;
     for (const SessionInfo& session : master_.sessions()) toMessage(session, *response->add_sessions());
     return grpc::Status::OK;
   }
@@ -124,7 +112,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status CollectTrace(grpc::ServerContext* context, const pb::CollectTraceRequest* request,
                             grpc::ServerWriter<pb::TraceChunk>* writer) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role, "CollectTrace"); !s.ok()) return s;
     // Each holds a thread for as long as its client likes.
     const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --fetching_; });
     if (++fetching_ > kMostFetches) return toGrpc(Status::busy("too many traces are being fetched: try again later"));
@@ -149,14 +137,15 @@ class Service final : public Callbacks, public MasterService {
 
   EventsStream* StreamEvents(grpc::CallbackServerContext* context, const pb::StreamEventsRequest* request) override {
     access::Role role;
-    return serveEvents(master_.events(), *request, toGrpc(admit(guard_, *context, access::Role::kViewer, role)));
+    return serveEvents(master_.events(), *request,
+                       toGrpc(admit(*context, access::Role::kViewer, role, "StreamEvents")));
   }
 
   grpc::Status SyncTime(grpc::ServerContext* context, const pb::SyncTimeRequest* request,
                         pb::SyncTimeResponse* response) override {
     response->set_t2(master_.referenceNow());
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role, "SyncTime"); !s.ok()) return s;
     response->set_t1(request->t1());
     response->set_t3(master_.referenceNow());
     return grpc::Status::OK;
@@ -165,7 +154,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status GetStatus(grpc::ServerContext* context, const pb::GetStatusRequest*,
                          pb::GetStatusResponse* response) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role, "GetStatus"); !s.ok()) return s;
     toMessage(master_.status(), *response);
     return grpc::Status::OK;
   }
@@ -173,7 +162,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status GetLive(grpc::ServerContext* context, const pb::GetLiveRequest*,
                        pb::GetLiveResponse* response) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role, "GetLive"); !s.ok()) return s;
     toMessage(master_.watch().live(), *response);
     return grpc::Status::OK;
   }
@@ -181,7 +170,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status GetHang(grpc::ServerContext* context, const pb::GetHangRequest*,
                        pb::GetHangResponse* response) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kViewer, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role, "GetHang"); !s.ok()) return s;
     toMessage(master_.watch().hang(), *response);
     return grpc::Status::OK;
   }
@@ -189,7 +178,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status AddNode(grpc::ServerContext* context, const pb::AddNodeRequest* request,
                        pb::AddNodeResponse* response) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kAdmin, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kAdmin, role, "AddNode"); !s.ok()) return s;
     Result<std::string> node = invite(request->address());
     guard_.audit(context->peer(), role, "add-node", request->address().substr(0, 256), node.status());
     if (!node) return toGrpc(node.status());
@@ -200,7 +189,7 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status RemoveNode(grpc::ServerContext* context, const pb::RemoveNodeRequest* request,
                           pb::RemoveNodeResponse*) override {
     access::Role role;
-    if (grpc::Status s = allow(*context, access::Role::kAdmin, role); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, access::Role::kAdmin, role, "RemoveNode"); !s.ok()) return s;
     const Status status = master_.removeNode(request->node_id());
     guard_.audit(context->peer(), role, "remove-node", request->node_id().substr(0, 64), status);
     return toGrpc(status);
@@ -233,11 +222,12 @@ class Service final : public Callbacks, public MasterService {
     return grpc::Status::OK;
   }
 
-  grpc::Status allow(grpc::ServerContext& context, access::Role needed, access::Role& role) {
-    const Status status = admit(guard_, context, needed, role);
-    if (!status && !guard_.shutOut(peerHost(context.peer())))
-      guard_.audit(context.peer(), role, "refused", access::roleName(needed), status);
-    return toGrpc(status);
+  Status admit(const grpc::ServerContextBase& context, access::Role needed, access::Role& role, const char* call) {
+    return guard_.admit(peerOf(context.peer()), tokenOf(context), needed, role, call);
+  }
+  grpc::Status allow(const grpc::ServerContextBase& context, access::Role needed, access::Role& role,
+                     const char* call) {
+    return toGrpc(admit(context, needed, role, call));
   }
 
   Master& master_;

@@ -15,8 +15,7 @@ namespace fs = std::filesystem;
 Status Sessions::open(const std::string& folder) {
   folder_ = folder + "/sessions";
   std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) return Status::io("cannot create " + folder_ + ": " + error.message());
+  TS_TRY(makePrivateFolder(folder_));
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
     if (entry.path().has_extension()) continue;  // a half-written one
     Result<SessionRecord> session = read(entry.path());

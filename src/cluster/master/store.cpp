@@ -11,8 +11,6 @@
 
 namespace tracesmith::cluster {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr size_t kManyFiles = 8;  // from here on one syncfs is cheaper than a sync of each
@@ -33,9 +31,7 @@ Result<Store::Node*> Store::findOrMake(const std::string& name) {
   if (auto it = nodes_.find(name); it != nodes_.end()) return it->second.get();
   auto node = std::make_unique<Node>();
   node->folder = folder_ + "/" + name;
-  std::error_code error;
-  fs::create_directories(node->folder, error);
-  if (error) return Status::io("cannot create " + node->folder + ": " + error.message());
+  TS_TRY(makePrivateFolder(node->folder));
   TS_TRY(syncFolder(folder_));
   return nodes_.emplace(name, std::move(node)).first->second.get();
 }

@@ -44,8 +44,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder, SyncFile s
   store->sync_file_ = std::move(sync_file);
   store->folder_ = folder + "/nodes";
   std::error_code error;
-  fs::create_directories(store->folder_, error);
-  if (error) return Status::io("cannot create " + store->folder_ + ": " + error.message());
+  TS_TRY(makePrivateFolder(store->folder_));
   for (const auto& entry : fs::directory_iterator(store->folder_, error)) {
     const std::string name = entry.path().filename();
     if (!entry.is_directory() || !access::checkName("node", name)) continue;

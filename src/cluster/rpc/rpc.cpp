@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "access/guard.hpp"
+#include "base/text.hpp"
 #include "cluster/rpc/certs.hpp"
 
 namespace tracesmith::cluster {
@@ -161,13 +162,25 @@ Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const 
   return server;
 }
 
-std::string peerHost(const std::string& peer) {
-  const size_t first = peer.find(':'), last = peer.rfind(':');
+access::Peer peerOf(const std::string& text) {
+  access::Peer peer{text, text, 0};
+  const size_t first = text.find(':'), last = text.rfind(':');
   if (first == std::string::npos || last <= first) return peer;
-  std::string host = peer.substr(first + 1, last - first - 1);
+  std::string host = text.substr(first + 1, last - first - 1);
   if (host.starts_with("%5B")) host = host.substr(3, host.size() - 6);
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
-  return host;
+  peer.host = host;
+  int64_t port = 0;
+  if (parseInt(text.substr(last + 1), port) && port > 0 && port < 65536) peer.port = static_cast<uint16_t>(port);
+  return peer;
+}
+
+std::string tokenOf(const grpc::ServerContextBase& context) {
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find("authorization");
+  if (it == metadata.end()) return {};
+  const std::string_view value(it->second.data(), it->second.size());
+  return value.starts_with("Bearer ") ? std::string(value.substr(7)) : std::string();
 }
 
 }  // namespace tracesmith::cluster

@@ -29,7 +29,9 @@ Status fromGrpc(const grpc::Status& status, const std::string& what);
 /// Starts a server on host:port; `port` becomes the one it got.
 Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const std::string& host, uint16_t& port,
                                                   const access::SecurityOptions& security);
-/// "127.0.0.1" of "ipv4:127.0.0.1:1234".
-std::string peerHost(const std::string& peer);
+/// Who "ipv4:127.0.0.1:1234" is.
+access::Peer peerOf(const std::string& text);
+/// The token a call brought; empty: none.
+std::string tokenOf(const grpc::ServerContextBase& context);
 
 }  // namespace tracesmith::cluster

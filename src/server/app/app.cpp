@@ -25,10 +25,10 @@ bool matches(std::string_view pattern, std::string_view path, std::map<std::stri
   return pattern.empty() && path.empty();
 }
 
-/// "host", "host:80", "[::1]:80" without the port.
-std::string_view hostOf(std::string_view text) {
-  if (text.starts_with('[')) return text.substr(1, std::min(text.find(']'), text.size()) - 1);
-  return text.substr(0, text.rfind(':') == std::string_view::npos ? text.size() : text.rfind(':'));
+/// Whether a Host header ("host", "host:80", "[::1]:80") names this machine.
+bool namesLoopback(std::string_view host) {
+  const Result<access::Address> address = access::parseAddress(host, 80);
+  return address && access::isLoopback(address->host);
 }
 
 std::string value(const std::map<std::string, std::string>& headers, const char* key) {
@@ -70,18 +70,24 @@ Result<std::unique_ptr<App>> App::open(const Options& options, cluster::Server* 
 
 App::~App() = default;
 
+Answer App::refuse(const Request& r, const std::string& why) {
+  const Status status = Status::forbidden(why);
+  guard_.refused(r.peer, access::Role::kNone, r.method + " " + r.path, status);
+  return Answer::error(status);
+}
+
 /// A page of another site may reach a server on this machine, by its name or by one that leads here.
-bool App::admitOrigin(Request& r, const std::map<std::string, std::string>& headers, Answer& answer) const {
+bool App::admitOrigin(Request& r, const std::map<std::string, std::string>& headers, Answer& answer) {
   const std::string host = value(headers, "host"), origin = value(headers, "origin");
-  if (!guarded_ && !access::isLoopback(hostOf(host))) {
-    answer = Answer::error(403, "without tokens, this server only answers requests to localhost and 127.0.0.1");
+  if (!guarded_ && !namesLoopback(host)) {
+    answer = refuse(r, "without tokens, this server only answers requests to localhost and 127.0.0.1");
     return false;
   }
   const bool own = origin.empty() || origin == "http://" + host || origin == "https://" + host;
   const bool allowed = std::find(options_.origins.begin(), options_.origins.end(), origin) != options_.origins.end();
   if (allowed) r.origin = origin;
   if (!allowed && !own) {
-    answer = Answer::error(403, "pages from " + origin.substr(0, 256) + " may not use this server");
+    answer = refuse(r, "pages from " + origin.substr(0, 256) + " may not use this server");
     return false;
   }
   if (!allowed || r.method != "OPTIONS") return true;
@@ -99,11 +105,12 @@ bool App::admitRole(Request& r, const std::map<std::string, std::string>& header
     token = token.substr(7);
   else
     token = r.path == "/api/v1/events" ? r.get("token") : "";
-  const Status status = guard_.admit(r.peer, token, route.role, r.role);
+  const Status status = guard_.admit(r.peer, token, route.role, r.role, r.method + " " + r.path);
   if (status) return true;
   answer = Answer::error(status);
   if (r.role != access::Role::kNone) return false;
-  if (token.empty()) answer = Answer::error(answer.status, "a token is required: Authorization: Bearer TOKEN");
+  if (token.empty() && guarded_)
+    answer = Answer::error(answer.status, "a token is required: Authorization: Bearer TOKEN");
   answer.headers.emplace_back("WWW-Authenticate", "Bearer");
   return false;
 }

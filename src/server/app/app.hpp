@@ -21,10 +21,12 @@ class App {
 
   bool admit(Request& request, const std::map<std::string, std::string>& headers, Answer& answer);
   Answer handle(const Request& request);
+  void setPort(uint16_t port) { guard_.setPort(port); }
 
  private:
   App() = default;
-  bool admitOrigin(Request& request, const std::map<std::string, std::string>& headers, Answer& answer) const;
+  bool admitOrigin(Request& request, const std::map<std::string, std::string>& headers, Answer& answer);
+  Answer refuse(const Request& request, const std::string& why);
   bool admitRole(Request& request, const std::map<std::string, std::string>& headers, const Route& route,
                  Answer& answer);
 

@@ -22,6 +22,7 @@ class ServerImpl final : public Server {
     if (!app) return app.status();
     app_ = std::move(*app);
     listener_ = std::move(*listener);
+    app_->setPort(listener_->port());
     listener_->serve(
         [a = app_.get()](Request& r, const auto& headers, Answer& answer) { return a->admit(r, headers, answer); },
         [a = app_.get()](const Request& r) { return a->handle(r); });

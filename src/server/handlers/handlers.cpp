@@ -24,7 +24,7 @@ TracePtr traceOf(Traces& traces, const std::string& id, Answer& instead) {
 
 Answer audited(const Sources& sources, const Request& r, const char* action, const std::string& what,
                const Status& status, Answer answer) {
-  sources.guard.audit("http:" + r.peer, r.role, action, what.substr(0, 64), status);
+  sources.guard.audit(r.peer.name, r.role, action, what.substr(0, 64), status);
   sources.cluster->changed();
   return answer;
 }

@@ -103,6 +103,8 @@ bool Connection::waitForRequest(std::chrono::milliseconds idle) {
   if (!(ssl_ && ::SSL_pending(ssl_) > 0) && !wait(POLLIN, Clock::now() + idle)) return false;
   deadline_ = Clock::now() + kRequestTime;
   left_ = kHeaderBytes + kBodyBytes;
+  head_.clear();
+  in_head_ = true;
   return true;
 }
 
@@ -119,7 +121,12 @@ ssize_t Connection::read(char* data, size_t size) {
     if (!wait(POLLIN, deadline_)) return -1;
     n = ::recv(socket_, data, size, 0);
   }
-  if (n > 0) left_ -= static_cast<size_t>(n);
+  if (n <= 0) return n;
+  left_ -= static_cast<size_t>(n);
+  if (in_head_) {
+    head_.append(data, static_cast<size_t>(n));  // the library reads it byte by byte
+    in_head_ = !head_.ends_with("\r\n\r\n");
+  }
   return n;
 }
 

@@ -35,6 +35,9 @@ class Connection final : public httplib::Stream {
   /// Waits for the first byte of a request; then the time for it runs.
   bool waitForRequest(std::chrono::milliseconds idle);
 
+  /// The head of the current request, as it came.
+  const std::string& head() const { return head_; }
+
   bool is_readable() const override;
   bool is_writable() const override;
   ssize_t read(char* data, size_t size) override;
@@ -53,6 +56,8 @@ class Connection final : public httplib::Stream {
   SSL* ssl_ = nullptr;
   Clock::time_point deadline_{};
   size_t left_ = 0;  // bytes the request may still have
+  std::string head_;
+  bool in_head_ = false;
 };
 
 }  // namespace tracesmith::server

@@ -3,13 +3,17 @@
 #include <httplib.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "server/http/connection.hpp"
+#include "server/http/head.hpp"
 #include "server/http/limits.hpp"
 
 namespace tracesmith::server {
@@ -18,18 +22,22 @@ namespace {
 /// Of the connection this thread serves.
 thread_local bool t_refuse = false;  // there are too many
 thread_local bool t_close = false;   // what follows on it cannot be trusted
+thread_local const Connection* t_connection = nullptr;
 
 constexpr const char* kKeptEncoding = "X-Tracesmith-Accept-Encoding";
 
-/// A thread for each connection, made when needed. The one too many is refused on the thread that accepts.
+/// A thread for each connection, made when needed. For the one too many, the connection that has been silent longest
+/// gives up its place; where none is silent, it is refused on the thread that accepts.
 class Threads final : public httplib::TaskQueue {
  public:
+  explicit Threads(std::function<bool()> make_room) : make_room_(std::move(make_room)) {}
   void enqueue(std::function<void()> work) override {
     {
       std::lock_guard lock(mutex_);
-      if (waiting_.size() < idle_ || threads_.size() < kConnections) {
+      const bool room = waiting_.size() < idle_ || threads_.size() < kConnections;
+      if (room || (waiting_.size() < idle_ + kConnections / 2 && make_room_())) {
         waiting_.push_back(std::move(work));
-        if (waiting_.size() > idle_) threads_.emplace_back([this] { loop(); });
+        if (waiting_.size() > idle_ && threads_.size() < kConnections) threads_.emplace_back([this] { loop(); });
         some_.notify_one();
         return;
       }
@@ -63,6 +71,7 @@ class Threads final : public httplib::TaskQueue {
     }
   }
 
+  const std::function<bool()> make_room_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable some_;
   std::deque<std::function<void()>> waiting_;
@@ -74,7 +83,7 @@ class Threads final : public httplib::TaskQueue {
 class HttpServer final : public httplib::Server {
  public:
   explicit HttpServer(std::unique_ptr<Tls> tls) : tls_(std::move(tls)) {
-    new_task_queue = [] { return new Threads(); };
+    new_task_queue = [this] { return new Threads([this] { return endSilent(); }); };
     set_keep_alive_max_count(100'000);
     set_keep_alive_timeout(std::chrono::seconds(kIdleTime).count());  // only said to clients
     // Not SO_REUSEPORT, the library's default: two servers would share a port without knowing.
@@ -109,16 +118,20 @@ class HttpServer final : public httplib::Server {
     set_pre_routing_handler([this](const httplib::Request& in, httplib::Response& out) {
       Request request = read(in);
       Answer answer;
+      if (const HeadProblem problem = checkHead(t_connection->head()); problem.status != 0) {
+        t_close = true;
+        fill(Answer::error(problem.status, problem.text), out);
+        return httplib::Server::HandlerResponse::Handled;
+      }
       std::map<std::string, std::string> headers;
       for (const auto& [key, value] : in.headers) headers.emplace(lower(key), value);
       const bool go_on = admit_(request, headers, answer);
-      const bool has_body = headers.contains("content-length") || headers.contains("transfer-encoding");
-      if (go_on && request.method == "POST" && has_body) {
+      if (go_on && request.method == "POST" && headers.contains("content-length")) {
         admitted_ = std::move(request);
         return httplib::Server::HandlerResponse::Unhandled;
       }
       if (go_on)
-        answer = handle_(request);
+        answer = answerTo(request);
       else if (request.method == "POST")
         t_close = true;  // its body is not read
       fill(std::move(answer), out);
@@ -126,7 +139,7 @@ class HttpServer final : public httplib::Server {
     });
     Post("[\\s\\S]*", [this](const httplib::Request& in, httplib::Response& out) {
       admitted_.body = in.body;
-      fill(handle_(admitted_), out);
+      fill(answerTo(admitted_), out);
     });
   }
 
@@ -138,6 +151,31 @@ class HttpServer final : public httplib::Server {
   }
 
  private:
+  Answer answerTo(const Request& request) {
+    noteSilence(t_connection->socket(), false);
+    return handle_(request);
+  }
+
+  /// From its beginning until a request is whole, and again after each answer, a connection says nothing.
+  void noteSilence(socket_t socket, bool begins) {
+    std::lock_guard lock(mutex_);
+    if (begins)
+      silent_.emplace(socket, std::chrono::steady_clock::now());
+    else
+      silent_.erase(socket);
+  }
+
+  /// Ends the connection that has been silent longest; false: none is.
+  bool endSilent() {
+    std::lock_guard lock(mutex_);
+    const auto oldest = std::min_element(silent_.begin(), silent_.end(),
+                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (oldest == silent_.end()) return false;
+    ::shutdown(oldest->first, SHUT_RDWR);
+    silent_.erase(oldest);
+    return true;
+  }
+
   static std::string lower(std::string text) {
     for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     return text;
@@ -147,7 +185,7 @@ class HttpServer final : public httplib::Server {
     Request r;
     r.method = in.method == "HEAD" ? "GET" : in.method;
     r.path = in.path;
-    r.peer = in.remote_addr;
+    r.peer = {"http:" + in.remote_addr, in.remote_addr, static_cast<uint16_t>(in.remote_port)};
     r.accept = in.get_header_value("Accept");
     r.gzip = in.get_header_value(kKeptEncoding).find("gzip") != std::string::npos;
     for (const auto& [key, value] : in.params) r.query[key] = value;
@@ -175,6 +213,8 @@ class HttpServer final : public httplib::Server {
     }
     {
       Connection connection(socket);
+      t_connection = &connection;
+      if (!t_refuse) noteSilence(socket, true);
       if (t_refuse) {
         const std::string body = Answer::error(503, "too many connections: try again later").body;
         const std::string busy =
@@ -193,12 +233,14 @@ class HttpServer final : public httplib::Server {
             r.ranges.clear();
           };
           if (!process_request(connection, false, closed, prepare)) break;
+          noteSilence(socket, true);
         }
       }
     }
     {
       std::lock_guard lock(mutex_);
       sockets_.erase(socket);
+      silent_.erase(socket);
     }
     ::shutdown(socket, SHUT_RDWR);
     ::close(socket);
@@ -212,6 +254,7 @@ class HttpServer final : public httplib::Server {
 
   std::mutex mutex_;  // guards what follows
   std::set<socket_t> sockets_;
+  std::map<socket_t, std::chrono::steady_clock::time_point> silent_;
   bool stopping_ = false;
 };
 

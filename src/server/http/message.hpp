@@ -15,7 +15,8 @@
 namespace tracesmith::server {
 
 struct Request {
-  std::string method, path, body, peer, accept;
+  std::string method, path, body, accept;
+  access::Peer peer;
   std::map<std::string, std::string> query;  ///< the last of several counts
   std::map<std::string, std::string> names;  ///< what stood for {id} in the path
   access::Role role = access::Role::kNone;

@@ -82,8 +82,7 @@ Status Traces::prepare() {
   }
   std::error_code error;
   fs::remove_all(folder_, error);
-  fs::create_directories(folder_, error);
-  return error ? Status::io("cannot create " + folder_ + ": " + error.message()) : Status();
+  return makePrivateFolder(folder_);
 }
 
 Result<TracePtr> Traces::open(const std::string& id, double& progress) {

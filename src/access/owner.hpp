@@ -1,0 +1,23 @@
+// Who sits at the other end of a connection on this machine, as the kernel has it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tracesmith::access {
+
+/// The other end of a TCP connection to us.
+struct Peer {
+  std::string name;   ///< as the audit log calls it
+  std::string host;   ///< a numeric address
+  uint16_t port = 0;  ///< of the other end
+};
+
+/// The user who opened the other end of an established connection to `our_port` (0: not known yet). Nothing if it is
+/// not on this machine, has gone, or cannot be told.
+std::optional<uid_t> ownerOf(const Peer& peer, uint16_t our_port);
+
+}  // namespace tracesmith::access
