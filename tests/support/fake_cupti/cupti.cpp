@@ -38,9 +38,11 @@ std::mutex g_mutex;  // guards everything below
 Requested g_requested;
 Completed g_completed;
 uint64_t (*g_timestamp)();
-std::set<uint32_t> g_kinds, g_runtime_calls, g_driver_calls;
-std::vector<Buffer*> g_buffers;  // of all threads
-bool g_worked, g_graphs_late;    // the GPU had work before graphs were to be timed: the real one crashes then
+std::set<uint32_t>&g_kinds = *new std::set<uint32_t>, &g_runtime_calls = *new std::set<uint32_t>,
+                                                      &g_driver_calls = *new std::set<uint32_t>;
+// Of all threads. Never destroyed: the probe flushes when the process ends, after objects like this one are gone.
+std::vector<Buffer*>& g_buffers = *new std::vector<Buffer*>;
+bool g_worked, g_graphs_late;  // the GPU had work before graphs were to be timed: the real one crashes then
 size_t g_dropped, g_buffers_requested, g_buffers_completed, g_clocks;
 Buffer g_shared;
 thread_local Buffer* t_buffer;
