@@ -103,6 +103,7 @@ class Rank {
     ring::RingHeader& h = ring_->header();
     h.pid = 1000 + rank;
     h.writer_pid = ::getppid();  // a process of few threads: agents look at its CPU time every second
+    h.writer_start = 0;
     h.simulated = 1;
     h.rank = rank;
     h.local_rank = first_gpu;

@@ -97,7 +97,7 @@ int run(Options o) {
 void addAnalyze(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("analyze", "Find the rank or link that made the others wait, and why");
-  command.positional("file", o->file, "Trace to analyze").type("FILE.sbt");
+  command.positional("FILE", o->file, "Trace to analyze").type("FILE.sbt");
   command.flag("--ranks", o->print.ranks, "Also print a line for every rank");
   command.flag("--steps", o->print.steps, "Also print a line for every step");
   command.flag("--comm", o->print.comm, "Also print who sends how much to whom");

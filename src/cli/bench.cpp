@@ -126,10 +126,12 @@ int serve(const Options& o) {
   return s ? 0 : fail(s);
 }
 
-void addCommon(Command& command, Options& o) {
+constexpr const char* kWritten = "Capability record to write (default: tracesmith-data/nodes/<node>.json)";
+
+/// `about`: what the file of the capability record is for.
+void addCommon(Command& command, Options& o, const char* about) {
   addPlaces(command, o.places);
-  command.option("-o,--output", o.output, "Capability record to write (default: tracesmith-data/nodes/<node>.json)")
-      .type("FILE.json");
+  command.option("-o,--output", o.output, about).type("FILE.json");
   command.option("--nodes", o.nodes_yaml, "nodes.yaml whose values override the measured ones").type("FILE.yaml");
   command.flag("--json", o.json, "Print JSON");
 }
@@ -141,7 +143,7 @@ void addBench(Command& app) {
   Command bench = app.command("bench", "Measure what this machine can do: CPU, memory, disk, network, GPUs");
   bench.needsCommand();
   Command hardware = bench.command("hardware", "Measure everything and save it as the node's capability record");
-  addCommon(hardware, *o);
+  addCommon(hardware, *o, kWritten);
   hardware.option("--only", o->only, "Measure only these: cpu, memory, disk, network, gpu, separated by commas")
       .type("LIST");
   hardware.option("--repeat", o->bench.repetitions, "Number of repetitions").showDefault().check(range(1, 1000));
@@ -152,16 +154,21 @@ void addBench(Command& app) {
   hardware.footer("Example:  tracesmith bench hardware --only cpu,gpu");
   hardware.run([o] { return measure(*o, false); });
   Command links = bench.command("links", "Measure copies between GPUs; `tracesmith topo` then shows the results");
-  addCommon(links, *o);
+  addCommon(links, *o, kWritten);
   links.option("--repeat", o->bench.repetitions, "Number of repetitions").showDefault().check(range(1, 1000));
   links.flag("--quick", o->quick, "Faster but less precise");
+  links.footer("Example:  tracesmith bench links && tracesmith topo");
   links.run([o] { return measure(*o, true); });
   Command shown_record = bench.command("show", "Print the node's capability record, with nodes.yaml applied");
-  addCommon(shown_record, *o);
+  addCommon(shown_record, *o, "Capability record to print (default: tracesmith-data/nodes/<node>.json)");
+  shown_record.footer("Example:  tracesmith bench show --nodes nodes.yaml");
   shown_record.run([o] { return show(*o); });
   Command server = bench.command("serve", "Answer another machine's `bench hardware --peer`");
   server.option("--bind", o->bind, "Address to listen on").showDefault();
   server.option("--port", o->port, "Port to listen on; 0 picks a free one").showDefault().check(range(0, 65535));
+  server.footer(
+      "Example:  tracesmith bench serve --bind 0.0.0.0 --port 5201              (on node1)\n"
+      "          tracesmith bench hardware --only network --peer node1:5201     (on node2)");
   server.run([o] { return serve(*o); });
   bench.footer("Examples:  tracesmith bench hardware\n           tracesmith bench links && tracesmith topo");
 }

@@ -35,7 +35,7 @@ void addClusterCerts(Command& cluster) {
   Command command = cluster.command("certs", "Create an authority and certificates for TLS");
   command.option("-o,--output", o->folder, "Folder to write to").required().type("DIR");
   command.option("--host", o->hosts, "Names and addresses of the master and the agents, in addition to localhost")
-      .type("NAME...");
+      .type("NAME");
   command.option("--days", o->days, "Days the certificates are valid")
       .type("DAYS")
       .showDefault()

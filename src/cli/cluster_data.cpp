@@ -56,7 +56,7 @@ void printEvent(const LiveEvent& e, bool json) {
     if (e.lost > 0) w.field("lost", e.lost);
     if (event.type != EventType::Unknown) {
       w.field("node", e.node).key("rank");
-      e.rank < 0 ? w.null() : w.value(e.rank);
+      e.rank ? w.value(*e.rank) : w.null();
       w.field("ts", static_cast<int64_t>(event.timestamp)).field("dur", event.duration);
       w.field("type", eventTypeName(event.type)).field("name", event.name);
       w.field("device", static_cast<int64_t>(event.device_id)).field("stream", static_cast<int64_t>(event.stream_id));
@@ -71,7 +71,7 @@ void printEvent(const LiveEvent& e, bool json) {
   const auto ns = static_cast<int64_t>(event.timestamp);
   std::printf("%s.%09lld %-12s rank %-4s %10s  %-14s %s\n", timeText(ns).c_str(),
               static_cast<long long>(ns % 1'000'000'000), e.node.c_str(),
-              e.rank < 0 ? "?" : std::to_string(e.rank).c_str(), humanNs(static_cast<double>(event.duration)).c_str(),
+              e.rank ? std::to_string(*e.rank).c_str() : "?", humanNs(static_cast<double>(event.duration)).c_str(),
               eventTypeName(event.type), event.name.c_str());
 }
 
@@ -141,10 +141,10 @@ void addClusterData(Command& cluster) {
     auto o = std::make_shared<Tail>();
     Command command = cluster.command("tail", "Show events of recording sessions as the nodes send them");
     o->add(command);
-    command.option("--node", o->filter.nodes, "Only events of these nodes").type("NAME...");
-    command.option("--rank", o->filter.ranks, "Only events of these ranks").type("N...").commas();
+    command.option("--node", o->filter.nodes, "Only events of these nodes").type("NAME");
+    command.option("--rank", o->filter.ranks, "Only events of these ranks").type("N").commas();
     command.option("--type", o->filter.types, "Only events of these types: kernel, memcpy, runtime, …, collective")
-        .type("TYPE...")
+        .type("TYPE")
         .commas();
     command.option("-n,--count", o->count, "Stop after N events").type("N");
     command.footer(

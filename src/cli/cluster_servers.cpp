@@ -97,7 +97,7 @@ void addClusterServers(Command& cluster) {
         .type("SECONDS");
     command
         .option("--fault", o->sim_faults, "Faults of the simulated job, as for `tracesmith synth`: slow-gpu=3:1.2, …")
-        .type("FAULT...");
+        .type("FAULT");
     command.option("--freq", o->freq_ms, "Default interval of telemetry, in milliseconds")
         .type("MS")
         .showDefault()

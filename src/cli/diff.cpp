@@ -62,13 +62,13 @@ std::string text(const Diff& d) {
   }
   if (table.size() > 1)
     out += (d.per_step ? "\nKernels, per step and rank\n" : "\nKernels, per rank\n") + alignTable(table, "  ");
-  const bool device = !(d.gpu.added.empty() && d.gpu.deleted.empty());
-  if (device || !d.cpu.added.empty() || !d.cpu.deleted.empty()) {
+  const bool device = !(d.ops.gpu.added.empty() && d.ops.gpu.deleted.empty());
+  if (device || !d.ops.cpu.added.empty() || !d.ops.cpu.deleted.empty()) {
     out += "\nIn one step of one rank\n";
-    listNames("new on the GPU:", d.gpu.added, out);
-    listNames("gone from the GPU:", d.gpu.deleted, out);
-    listNames("new on the host:", d.cpu.added, out);
-    listNames("gone from the host:", d.cpu.deleted, out);
+    listNames("new on the GPU:", d.ops.gpu.added, out);
+    listNames("gone from the GPU:", d.ops.gpu.deleted, out);
+    listNames("new on the host:", d.ops.cpu.added, out);
+    listNames("gone from the host:", d.ops.cpu.deleted, out);
   }
   return out;
 }
@@ -91,8 +91,8 @@ int run(const Options& o) {
 void addDiff(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("diff", "Show what changed between two traces");
-  command.positional("before", o->a, "Trace to compare against").required().type("A.sbt");
-  command.positional("after", o->b, "Trace to compare").required().type("B.sbt");
+  command.positional("BEFORE", o->a, "Trace to compare with").required().type("FILE.sbt");
+  command.positional("AFTER", o->b, "Trace in which to look for changes").required().type("FILE.sbt");
   command.option("--rank", o->diff.rank, "Rank whose events are compared by name (default: the first)");
   command.option("--step", o->diff.step, "Step in which they are compared (default: the first)");
   command.option("--comm-rules", o->diff.comm_rules, "Additional rules for which kernels are communication")
@@ -100,7 +100,11 @@ void addDiff(Command& app) {
   command.option("--threads", o->diff.threads, "Number of threads; 0 uses all cores").check(range(0, 256));
   command.flag("--json", o->json, "Print everything as JSON (docs/analysis.md)");
   command.flag("--strict", o->strict, "Exit with 1 if a block of a trace is damaged");
-  command.footer("Example:  tracesmith diff yesterday.sbt today.sbt");
+  command.footer(
+      "Compares how long a step takes, where its time goes and which kernels and operators run, and says which of the\n"
+      "changes are more than chance. It also lists in what the jobs differ: ranks, GPUs, driver and software.\n\n"
+      "Examples:  tracesmith diff yesterday.sbt today.sbt\n"
+      "           tracesmith diff --json yesterday.sbt today.sbt | jq '.parts[] | select(.significant)'");
   command.run([o] { return run(*o); });
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "analysis/summary/summarize.hpp"
 #include "base/count.hpp"
@@ -21,7 +22,26 @@
 namespace tracesmith::cli {
 namespace {
 
-enum class Format { kPerfetto, kChrome, kCsv, kJson, kParquet };
+/// Written by the SQL library; all others by this program.
+constexpr trace::ExportFormat kParquet{"parquet", ".parquet", "one table", nullptr, nullptr};
+
+std::vector<trace::ExportFormat> allFormats() {
+  std::vector<trace::ExportFormat> all(trace::exportFormats().begin(), trace::exportFormats().end());
+  all.push_back(kParquet);
+  return all;
+}
+
+/// "a, b or c", of those that are wanted.
+template <typename Wanted>
+std::string namesOf(Wanted wanted, const char* last) {
+  std::vector<std::string> names;
+  for (const trace::ExportFormat& f : allFormats())
+    if (wanted(f)) names.emplace_back(f.name);
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : std::string(" ") + last + " ") + names[i];
+  return text;
+}
 
 struct Options {
   std::string file, out, format, table, keep;
@@ -29,39 +49,10 @@ struct Options {
   SelectionOptions selection;
 };
 
-std::optional<Format> formatOf(const Options& o) {
-  static const std::pair<const char*, Format> kNames[] = {{"perfetto", Format::kPerfetto},
-                                                          {"chrome", Format::kChrome},
-                                                          {"csv", Format::kCsv},
-                                                          {"json", Format::kJson},
-                                                          {"parquet", Format::kParquet}};
-  static const std::pair<const char*, Format> kEndings[] = {
-      {".pftrace", Format::kPerfetto}, {".perfetto-trace", Format::kPerfetto},
-      {".json", Format::kChrome},      {".csv", Format::kCsv},
-      {".jsonl", Format::kJson},       {".ndjson", Format::kJson},
-      {".parquet", Format::kParquet}};
-  for (auto [name, format] : kNames)
-    if (o.format == name) return format;
-  if (!o.format.empty()) return std::nullopt;
-  for (auto [ending, format] : kEndings)
-    if (o.out.ends_with(ending)) return format;
+std::optional<trace::ExportFormat> formatOf(const Options& o) {
+  for (const trace::ExportFormat& f : allFormats())
+    if (o.format.empty() ? trace::hasEnding(o.out, f.endings) : o.format == f.name) return f;
   return std::nullopt;
-}
-
-bool hasAllTables(Format format) { return format == Format::kPerfetto || format == Format::kChrome; }
-
-/// Everything but parquet: through this program's own exporters.
-Status write(trace::Export& e, Format format, const trace::TableInfo& table) {
-  switch (format) {
-    case Format::kPerfetto:
-      return trace::exportPerfetto(e);
-    case Format::kChrome:
-      return trace::exportChrome(e);
-    case Format::kJson:
-      return trace::exportJsonLines(e, table);
-    default:
-      return trace::exportCsv(e, table);
-  }
 }
 
 /// Tells what was written.
@@ -94,8 +85,8 @@ int exportParquet(const Options& o, const trace::Selection& selection, const tra
 }
 
 /// Writes the output; nothing is left of it if that fails, or if parts of the trace could not be read and that matters.
-int exportTo(const Options& o, const trace::Reader& reader, const trace::Selection& selection, Format format,
-             const trace::TableInfo& table) {
+int exportTo(const Options& o, const trace::Reader& reader, const trace::Selection& selection,
+             const trace::ExportFormat& format, const trace::TableInfo& table) {
   const bool standard = o.out == "-";
   OutputFile output;
   Result<File> file = standard ? File::standardOutput() : Result<File>(File());
@@ -110,7 +101,7 @@ int exportTo(const Options& o, const trace::Reader& reader, const trace::Selecti
   {
     Progress progress("exporting");
     trace::Export e{reader, selection, writer, progress};
-    Status status = write(e, format, table);
+    Status status = format.whole ? format.whole(e) : format.table(e, table);
     if (status.ok()) status = writer.flush();
     if (!status) return fail(status);
     rows = e.rows;
@@ -120,7 +111,8 @@ int exportTo(const Options& o, const trace::Reader& reader, const trace::Selecti
   if (Status s = standard ? file->close() : output.commit(); !s) return fail(s);
   if (left_out > 0) warn(humanCount(left_out) + " rows before time 0 were left out: this format cannot represent them");
   if (standard) return 0;
-  report(o.out, humanCount(rows) + " rows, ", format == Format::kPerfetto ? "; open it at ui.perfetto.dev" : "");
+  report(o.out, humanCount(rows) + " rows, ",
+         format.whole == trace::exportPerfetto ? "; open it at ui.perfetto.dev" : "");
   return 0;
 }
 
@@ -148,13 +140,14 @@ int exportSummary(const Options& o) {
 
 int run(const Options& o) {
   if (!o.keep.empty()) return exportSummary(o);
-  std::optional<Format> format = formatOf(o);
+  const std::optional<trace::ExportFormat> format = formatOf(o);
   if (!format)
-    return usage("export", "'" + o.out + "' has no known ending: add --format perfetto, chrome, csv, json or parquet");
-  if (*format == Format::kParquet && o.out == "-")
-    return usage("export", "parquet cannot be written to standard output: give a file");
-  if (!o.table.empty() && hasAllTables(*format))
-    return usage("export", "--table works only with csv, json and parquet");
+    return usage("export", "'" + o.out + "' has no known ending: add --format " +
+                               namesOf([](const auto&) { return true; }, "or"));
+  const bool parquet = !format->whole && !format->table;
+  if (parquet && o.out == "-") return usage("export", "parquet cannot be written to standard output: give a file");
+  if (!o.table.empty() && format->whole)
+    return usage("export", "--table works only with " + namesOf([](const auto& f) { return !f.whole; }, "and"));
   const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
   if (!table) return usage("export", unknownTable(o.table));
   if (Status s = checkOutput(o.out, {o.file}, o.force); !s) return usage("export", s.message());
@@ -164,23 +157,40 @@ int run(const Options& o) {
   // Other tools know one clock only; tables keep the clocks of their nodes.
   Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(**reader);
   if (!clock) return fail(clock.status());
-  Result<trace::Selection> selection = o.selection.resolve(**reader, hasAllTables(*format) ? clock->get() : nullptr);
+  Result<trace::Selection> selection = o.selection.resolve(**reader, format->whole ? clock->get() : nullptr);
   if (!selection) return usage("export", selection.status().message());
-  if (*format == Format::kParquet) return exportParquet(o, *selection, *table);
+  if (parquet) return exportParquet(o, *selection, *table);
   return exportTo(o, **reader, *selection, *format, *table);
 }
 
 }  // namespace
 
 void addExport(Command& app) {
+  std::vector<std::string> names;
+  std::string formats = "Formats:\n";
+  for (const trace::ExportFormat& f : allFormats()) {
+    names.emplace_back(f.name);
+    std::string line = std::string("  ") + f.name;
+    line.resize(12, ' ');
+    line += f.endings;
+    line.resize(38, ' ');
+    formats += line + "  ";
+    for (const char c : std::string_view(f.about))
+      formats += c == '\n' ? "\n" + std::string(40, ' ') : std::string(1, c);
+    formats += "\n";
+  }
   auto o = std::make_shared<Options>();
   Command command = app.command("export", "Write a trace in the format of another tool");
   command.positional("FILE", o->file, "Trace to read").required().type("FILE.sbt");
   command.option("-o,--output", o->out, "File to write; - means standard output").required().type("OUT");
   command.option("--format", o->format, "Format to write (default: by the ending of OUT)")
       .type("FORMAT")
-      .check(oneOf({"perfetto", "chrome", "csv", "json", "parquet"}));
-  command.option("--table", o->table, "Table to write as csv, json or parquet (default: events)").type("TABLE");
+      .check(oneOf(names));
+  command
+      .option(
+          "--table", o->table,
+          ("Table to write as " + namesOf([](const auto& f) { return !f.whole; }, "or") + " (default: events)").c_str())
+      .type("TABLE");
   command
       .option("--keep", o->keep,
               "Write a trace (OUT.sbt) that keeps less: 'summary' keeps for each rank and step where the time went and "
@@ -190,18 +200,14 @@ void addExport(Command& app) {
   o->selection.add(command);
   addForce(command, o->force);
   command.flag("--strict", o->strict, "Write nothing and exit with 1 if a part of the trace cannot be read");
-  command.footer(
-      "Formats:\n  perfetto  .pftrace .perfetto-trace  for ui.perfetto.dev: nodes, ranks, threads, GPUs and streams as "
-      "a tree,\n                                      arrows from launches to kernels, counters, steps, collectives, "
-      "losses\n  chrome    .json                     Chrome trace as Kineto writes it, for chrome://tracing, HTA and "
-      "others\n  csv       .csv                      one table, RFC 4180; NULL is an empty field, an empty string is "
-      "\"\"\n  json      .jsonl .ndjson            one table, a JSON object on each line\n  parquet   .parquet         "
-      "         one table\nPerfetto and Chrome have one clock: if the trace has clock models for its nodes, times are "
-      "converted to the\nreference clock. Tables keep the raw clock of each node (see the table clocks).\n\nTimes are "
-      "exact to the ns in all formats. OUT is written completely or not at all. Damaged blocks are left out\nwith a "
-      "warning. `tracesmith info --schema` lists tables and columns.\n\nExamples:  tracesmith export job.sbt -o "
-      "job.pftrace --rank 0,1 --from 2s --to 2.5s\n           tracesmith export job.sbt -o - --format csv --table "
-      "collectives | head");
+  formats +=
+      "\nPerfetto and Chrome have one clock: if the trace has clock models for its nodes, times are converted to the\n"
+      "reference clock. Tables keep the raw clock of each node (see the table clocks).\n\n"
+      "Times are exact to the ns in all formats. OUT is written completely or not at all. Damaged blocks are left out\n"
+      "with a warning. `tracesmith info --schema` lists tables and columns.\n\n"
+      "Examples:  tracesmith export job.sbt -o job.pftrace --rank 0,1 --from 2s --to 2.5s\n"
+      "           tracesmith export job.sbt -o - --format csv --table collectives | head";
+  command.footer(formats.c_str());
   command.run([o] { return run(*o); });
 }
 

@@ -101,7 +101,7 @@ void addImport(Command& app) {
   Command command =
       app.command("import", "Convert Kineto or Chrome JSON (also .gz) or older SBT files to one SBT trace");
   auto options = std::make_shared<Options>();
-  command.positional("paths", options->import.paths, "Trace files, or folders of them, one file per rank")
+  command.positional("PATH", options->import.paths, "Trace files, or folders of them, one file per rank")
       .required()
       .type("PATH");
   command.option("-o,--output", options->output, "Trace to write").required().type("FILE.sbt");
@@ -113,6 +113,12 @@ void addImport(Command& app) {
       .type("FILE");
   addForce(command, options->force);
   command.flag("--json", options->json, "Print the summary as JSON");
+  command.footer(
+      "Rank, world size and host are taken from the files where they have them. What a file has and a trace cannot "
+      "keep\n"
+      "is counted in the table losses.\n\n"
+      "Examples:  tracesmith import -o job.sbt rank0.json.gz rank1.json.gz\n"
+      "           tracesmith import -o job.sbt traces/ && tracesmith analyze job.sbt");
   command.run([options] { return checkOutput(options->output, options->import.paths, options->force); },
               [options] { return run(*options); });
 }

@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/info_summary.hpp"
 #include "cli/outcome.hpp"
+#include "trace/sql_columns.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -14,38 +15,6 @@ struct Options {
   std::string file;
   bool json = false, schema = false, columns = false, full = false, verify = false, strict = false;
 };
-
-const char* sqlType(trace::Kind kind) {
-  switch (kind) {
-    case trace::Kind::Int32:
-      return "INTEGER";
-    case trace::Kind::Real:
-      return "DOUBLE";
-    case trace::Kind::Type:
-      return "ENUM";
-    case trace::Kind::Str:
-    case trace::Kind::Text:
-      return "VARCHAR";
-    default:
-      return "BIGINT";
-  }
-}
-
-/// Calls visit(name, SQL type, doc) for the columns as queries and exports show them.
-template <typename Visit>
-void forEachColumn(const trace::TableInfo& table, Visit visit) {
-  for (const trace::ColumnInfo& c : table.columns) {
-    if (c.kind != trace::Kind::Launch) {
-      visit(c.name, sqlType(c.kind), c.doc);
-      continue;
-    }
-    static constexpr const char* kDocs[trace::kLaunchFields] = {
-        "blocks of a kernel's grid in x", "blocks in y",         "blocks in z",
-        "threads of a block in x",        "threads in y",        "threads in z",
-        "registers of a thread",          "static shared bytes", "dynamic shared bytes"};
-    for (int i = 0; i < trace::kLaunchFields; ++i) visit(trace::kLaunchFieldNames[i], "INTEGER", kDocs[i]);
-  }
-}
 
 int run(const Options& o) {
   if (o.schema) {
@@ -73,7 +42,7 @@ void printSchema() {
     std::printf("%s%s: %s\n", first ? "" : "\n", t.name, t.doc);
     first = false;
     std::vector<std::vector<std::string>> rows;
-    forEachColumn(t, [&](const char* name, const char* type, const char* doc) { rows.push_back({name, type, doc}); });
+    for (const trace::SqlColumn& c : trace::sqlColumns(t)) rows.push_back({c.name, c.type, c.doc});
     std::printf("%s", alignTable(rows, "  ").c_str());
   }
 }
@@ -84,9 +53,8 @@ void printSchemaJson() {
   w.beginArray();
   for (const trace::TableInfo& t : trace::tables()) {
     w.beginObject().field("table", t.name).field("doc", t.doc).key("columns").beginArray();
-    forEachColumn(t, [&](const char* name, const char* type, const char* doc) {
-      w.beginObject().field("name", name).field("type", type).field("doc", doc).endObject();
-    });
+    for (const trace::SqlColumn& c : trace::sqlColumns(t))
+      w.beginObject().field("name", c.name).field("type", c.type).field("doc", c.doc).endObject();
     w.endArray().endObject();
   }
   w.endArray();
@@ -105,17 +73,18 @@ void addInfo(Command& app) {
   command.flag("--schema", o->schema, "Print all tables and columns with their meaning (no FILE needed)");
   command.flag("--json", o->json, "Print JSON");
   command.footer(
-      "Reads block headers and small tables only (of traces below 2 million events, all), so it is fast on traces of "
-      "any size. Sizes are those of "
-      "the\ncompressed blocks. A trace that is still being written, or whose writer was killed, is read as far as it "
-      "goes.\n\nJSON: one object with file, bytes, closed, unfinished_bytes, trace_id, created_ns, start_ns, end_ns, "
-      "recorded_ns,\nsources, tables [name, rows, bytes, blocks, columns], other_bytes, host_rows, device_rows, "
-      "events_by_type, ranks,\nnodes, devices, first_step, last_step, job [steps, steps_by, job_us, startup_us, "
-      "step_us], collectives [op, comm, count, bytes], clocks, "
-      "collectors [cost of\ncollecting telemetry], losses [cause, count, rows, detail], damage [offset, bytes, what], "
-      "verified, unknown_blocks, unknown_columns. null means unknown, or\nnot counted because it would take long (see "
-      "--full).\n\nExamples:  tracesmith info job.sbt\n           tracesmith info job.sbt --json | jq '.losses'\n      "
-      "     tracesmith info job.sbt --verify --strict && echo all of it can be read");
+      "Reads block headers and small tables only (of traces below 2 million events, all), so it is fast on traces of\n"
+      "any size. Sizes are those of the compressed blocks. A trace that is still being written, or whose writer was\n"
+      "killed, is read as far as it goes.\n\n"
+      "JSON: one object with file, bytes, closed, unfinished_bytes, trace_id, created_ns, start_ns, end_ns,\n"
+      "recorded_ns, simulated, sources, tables [name, rows, bytes, blocks, columns], other_bytes, host_rows,\n"
+      "device_rows, events_by_type, ranks, nodes, devices, first_step, last_step, job [steps, steps_by, job_us,\n"
+      "startup_us, step_us], collectives [op, comm, count, bytes], clocks, watch, collectors [cost of collecting\n"
+      "telemetry], losses [cause, count, rows, detail], damage [offset, bytes, what], verified, unknown_blocks,\n"
+      "unknown_columns. null means unknown, or not counted because it would take long (see --full).\n\n"
+      "Examples:  tracesmith info job.sbt\n"
+      "           tracesmith info job.sbt --json | jq '.losses'\n"
+      "           tracesmith info job.sbt --verify --strict && echo all of it can be read");
   command.run([o] { return run(*o); });
 }
 

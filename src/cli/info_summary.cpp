@@ -6,6 +6,7 @@
 #include <set>
 
 #include "analysis/verdict/job_time.hpp"
+#include "base/natural_order.hpp"
 #include "sync/recording_span.hpp"
 #include "trace/layout.hpp"
 #include "trace/rows.hpp"
@@ -16,27 +17,6 @@ namespace {
 using namespace trace;
 
 constexpr uint64_t kQuick = 2'000'000;  // rows whose small columns decode in well under 0.1 s
-
-/// node2 before node10.
-struct Natural {
-  bool operator()(const std::string& a, const std::string& b) const {
-    size_t i = 0, j = 0;
-    auto digit = [](char c) { return c >= '0' && c <= '9'; };
-    while (i < a.size() && j < b.size()) {
-      if (!digit(a[i]) || !digit(b[j])) {
-        if (a[i] != b[j]) return a[i] < b[j];
-        ++i, ++j;
-        continue;
-      }
-      size_t i0 = i, j0 = j;
-      while (i < a.size() && digit(a[i])) ++i;
-      while (j < b.size() && digit(b[j])) ++j;
-      if (i - i0 != j - j0) return i - i0 < j - j0;
-      if (int order = a.compare(i0, i - i0, b, j0, j - j0); order != 0) return order < 0;
-    }
-    return a.size() - i < b.size() - j;
-  }
-};
 
 void widen(std::optional<int64_t>& low, std::optional<int64_t>& high, const Block& block, const char* column) {
   int c = block.table->find(column);
@@ -80,7 +60,7 @@ void addBlocks(const Reader& reader, Summary& s) {
 /// and what lies between the zones of the rest is taken to be there.
 Status addPlaces(const Reader& reader, Summary& s) {
   std::set<int64_t> ranks;
-  std::set<std::string, Natural> nodes;
+  std::set<std::string, NaturalOrder> nodes;
   BlockDecoder decoder(reader);
   ColumnData data;
   uint64_t budget = kQuick;
@@ -134,7 +114,7 @@ Status addSmallTables(const Reader& reader, Summary& s) {
             {std::string(r.text(devices::node)), std::string(r.text(devices::name)), r.slot(devices::device)});
         return Status();
       }));
-  std::map<std::string, Summary::Clock, Natural> clocks;
+  std::map<std::string, Summary::Clock, NaturalOrder> clocks;
   TS_TRY(forEachRow(reader, tableOf<ClockRow>(), {}, {}, [&](const Row& r) {
     Summary::Clock& c = clocks[std::string(r.text(clocks::node))];
     c.node = r.text(clocks::node);

@@ -56,9 +56,7 @@ Check range(double from, double to) {
 }
 Check positive() { return above(0, false, " is not a number above 0"); }
 Check nonNegative() { return above(0, true, " is not a number from 0"); }
-Check oneOf(std::initializer_list<const char*> words) {
-  return Check(CLI::IsMember(std::vector<std::string>(words.begin(), words.end())));
-}
+Check oneOf(const std::vector<std::string>& words) { return Check(CLI::IsMember(words)); }
 
 Option Option::type(const char* name) { return Option(option_->type_name(name)); }
 Option Option::required() { return Option(option_->required()); }

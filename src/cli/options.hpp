@@ -36,7 +36,7 @@ Check range(uint64_t from, uint64_t to);
 Check range(double from, double to);
 Check positive();
 Check nonNegative();
-Check oneOf(std::initializer_list<const char*> words);
+Check oneOf(const std::vector<std::string>& words);
 
 /// An option that was declared. A handle: copies mean the same option.
 class Option {

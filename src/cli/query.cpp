@@ -201,7 +201,7 @@ void addQuery(Command& app) {
   auto args = std::make_shared<QueryArgs>();
   Command command = app.command("query", "Run SQL (DuckDB's dialect) over one or more traces");
   command
-      .positional("inputs", args->inputs,
+      .positional("INPUT", args->inputs,
                   "Traces, then the SQL as the last word; without SQL, a prompt or statements from standard input")
       .required()
       .type("FILE... [SQL]");
@@ -224,8 +224,9 @@ void addQuery(Command& app) {
       "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Statements can only "
       "read.\nBandwidth of a collective: algbw_gbps(op, bytes, group_size, dur), busbw_gbps(op, bytes, group_size, "
       "dur).\nWhether a kernel communicates, by its name: is_communication(name).\n\n"
-      "Example:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
-      "LIMIT 10\"");
+      "Examples:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
+      "LIMIT 10\"\n"
+      "           tracesmith query job.sbt --format csv -o steps.csv \"SELECT * FROM steps\"");
   command.run([args] { return runQuery(*args); });
 }
 

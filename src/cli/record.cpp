@@ -53,7 +53,7 @@ int inFlight(const Options& o) {
   bool simulated = false;
   for (const std::string& path : rings(*base)) {
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
-    if (!reader || (!o.all && (*reader)->header().pid != o.pid) || !(*reader)->alive()) continue;
+    if (!reader || (!o.all && (*reader)->shownPid() != o.pid) || !(*reader)->alive()) continue;
     simulated |= (*reader)->header().simulated != 0;
     followed.push_back(std::move(*reader));
   }
@@ -108,7 +108,7 @@ int record(const Options& o) {
   const uint64_t begin = rawClock();  // whoever sees us attached may rely on it that what comes now is recorded
   for (const std::string& path : rings(*base)) {
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
-    if (!reader || (!o.all && (*reader)->header().pid != o.pid) || !(*reader)->alive()) continue;
+    if (!reader || (!o.all && (*reader)->shownPid() != o.pid) || !(*reader)->alive()) continue;
     if (o.duration_s > 0 && (*reader)->attachedReader()) {
       ++busy;  // `tracesmith run` reads it: a second reader would take its records
       continue;

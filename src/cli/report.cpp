@@ -243,7 +243,7 @@ int run(Options o) {
 void addReport(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("report", "Write the analysis as one self-contained HTML page");
-  command.positional("file", o->file, "Trace to analyze").required().type("FILE.sbt");
+  command.positional("FILE", o->file, "Trace to analyze").required().type("FILE.sbt");
   command.option("-o,--output", o->output, "Page to write").required().type("FILE.html");
   command.option("--comm-rules", o->analyze.comm_rules, "Additional rules for which kernels are communication")
       .type("FILE");

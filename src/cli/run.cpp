@@ -1,6 +1,7 @@
 // tracesmith run: a command and all its children under the probe, one trace.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@
 #include "base/library.hpp"
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
+#include "capture/ring/identity.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/recording.hpp"
@@ -117,38 +119,61 @@ bool Child::running() {
 class RingFolder {
  public:
   ~RingFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
+    if (!path_.empty()) remove(path_);
+    if (lock_ >= 0) ::close(lock_);
   }
   Status create();
   const std::string& path() const { return path_; }
 
  private:
+  Status makeFolder(const std::string& base);
+  static void remove(const std::string& path);
   static void removeOld(const std::string& base);
   std::string path_;
+  static constexpr const char* kLock = "lock";
+  int lock_ = -1;  // on a file in the folder: a `run` in another PID namespace sees that this one is there
 };
+
+void RingFolder::remove(const std::string& path) {
+  std::error_code ignored;
+  if (const std::string spare = ring::spareOf(path); !spare.empty()) fs::remove_all(spare, ignored);
+  fs::remove_all(path, ignored);
+}
 
 /// What a `run` that was killed left behind: it keeps memory. Rings somebody still writes to stay.
 void RingFolder::removeOld(const std::string& base) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(base, ignored)) {
     const std::string name = entry.path().filename();
-    const pid_t pid = name.starts_with("run-") ? std::atoi(name.c_str() + 4) : 0;
-    if (pid <= 0 || (pid != ::getpid() && (::kill(pid, 0) == 0 || errno != ESRCH))) continue;
-    bool alive = false;
+    if (!name.starts_with("run-")) continue;
+    const int lock = ::open((entry.path() / kLock).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    bool alive = lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0;
+    if (lock >= 0) ::close(lock);
     for (const std::string& path : ring::findRings(entry.path()))
       if (auto ring = ring::RingReader::open(path)) alive |= (*ring)->alive();
-    if (!alive) fs::remove_all(entry.path(), ignored);
+    if (!alive) remove(entry.path());
   }
 }
 
 Status RingFolder::create() {
   Result<std::string> base = ring::ringFolder();
   if (!base) return base.status();
-  removeOld(*base);
-  const std::string path = *base + "/run-" + std::to_string(::getpid());
-  if (::mkdir(path.c_str(), 0700) != 0) return Status::io("cannot create " + path + ": " + std::strerror(errno));
+  // One `run` at a time: between making a folder and locking it, the folder would look like one that was left behind.
+  const int turn = ::open(base->c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (turn >= 0) (void)::flock(turn, LOCK_EX);
+  Status made = makeFolder(*base);
+  if (turn >= 0) ::close(turn);
+  return made;
+}
+
+Status RingFolder::makeFolder(const std::string& base) {
+  removeOld(base);
+  // Another PID namespace may have the same number.
+  std::string path = base + "/run-" + std::to_string(::getpid()) + "-XXXXXX";
+  if (!::mkdtemp(path.data())) return Status::io("cannot create " + path + ": " + std::strerror(errno));
   path_ = path;
+  lock_ = ::open((fs::path(path) / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ >= 0) (void)::flock(lock_, LOCK_EX | LOCK_NB);
   return {};
 }
 
@@ -210,7 +235,8 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
   if (!o.window.empty()) set("TRACESMITH_WINDOW", o.window);
   if (!o.budget.empty()) set("TRACESMITH_BUDGET_PPM", std::to_string(static_cast<int>(*budgetOf(o.budget) * 1e4)));
   if (!o.nccl_times.empty()) set("TRACESMITH_NCCL_TIMES", o.nccl_times);
-  set("TRACESMITH_READER", o.flight_s > 0 ? "0" : std::to_string(::getpid()));
+  set("TRACESMITH_READER",
+      o.flight_s > 0 ? "0" : std::to_string(::getpid()) + ":" + std::to_string(ring::pidNamespace()));
   if (o.flight_s > 0) set("TRACESMITH_RING_MB", std::to_string(std::max(32, o.flight_s * 8)));
   if (o.proxy) set("TRACESMITH_PROXY", "1");
   if (o.graph_nodes) set("TRACESMITH_GRAPH_NODES", "1");
@@ -317,7 +343,7 @@ int run(Options o) {
 
 void addRun(Command& app) {
   auto o = std::make_shared<Options>();
-  Command command = app.command("run", "Run a command and record all its GPU kernels, copies and collectives");
+  Command command = app.command("run", "Run a command and record its GPU kernels, copies and collectives");
   command
       .option("-o,--output", o->output,
               "Trace to write (default: the command's name with .sbt, and a number if that is taken)")
@@ -335,9 +361,10 @@ void addRun(Command& app) {
               "no steps are marked: for that part of every minute")
       .type("K/N");
   command
-      .option("--budget", o->budget,
-              "In watch mode: how much longer the job may take for being watched. The probe compares steps with and "
-              "without records, and doubles N until it keeps to it")
+      .option(
+          "--budget", o->budget,
+          "In watch mode: how much longer the job may take because it is watched, such as 1%. The probe compares steps "
+          "with and without records, and doubles N until the cost is within the budget")
       .type("PERCENT");
   Recording::addKeep(command, o->keep);
   addForce(command, o->force);
@@ -345,7 +372,7 @@ void addRun(Command& app) {
       .option(
           "--nccl-times", o->nccl_times,
           "In watch mode, between windows. launch: when NCCL's operations were launched; events: also when they ran "
-          "on the GPU, by CUDA events, which take 5 to 8 µs of host time an operation (default: launch)")
+          "on the GPU, by CUDA events, which cost 5 to 8 µs of host time per operation (default: launch)")
       .check(oneOf({"launch", "events"}));
   command.flag("--proxy", o->proxy, "Also record NCCL's network transfers (proxy operations)");
   command.flag("--graph-nodes", o->graph_nodes,
@@ -363,11 +390,12 @@ void addRun(Command& app) {
   command.flag("--no-telemetry", o->no_telemetry,
                "Do not record power, clocks, temperatures, memory and load of this machine (table metrics)");
   command.flag("--json", o->json, "Print the summary (on standard error) as JSON");
-  command.positional("command", o->command, "Command to run, after --").required().type("CMD...");
+  command.positional("COMMAND", o->command, "Command to run, after --").required().type("CMD");
   command.positionalsLast();
   command.footer(
       "The command runs unchanged: input, output, signals and exit code pass through. If the probe fails, only "
-      "the\nrecording stops.\n\nExample:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py");
+      "the\nrecording stops.\n\nExamples:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py\n"
+      "           tracesmith run --mode watch --budget 1% --keep summary -o weeks.sbt -- torchrun train.py");
   command.run(
       [o]() -> Status {
         if (!o->window.empty() && !windowOf(o->window))

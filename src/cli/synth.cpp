@@ -146,7 +146,7 @@ void addSynth(Command& app) {
               "slower model), heavy-stage=STAGE[:FACTOR] (larger layers, with --pipeline), slow-link=NODE[:FACTOR], "
               "late=RANK[:MS] (slow data loader), jitter=PERCENT, hang=RANK[:STEP] (with --live), "
               "checkpoint=STEPS[:MS] (rank 0 saves while all wait), from=STEP (when the faults start), none")
-      .type("FAULT...");
+      .type("FAULT");
   command.flag("--live", o->live,
                "Run the job in real time instead, each rank with a ring like a real process under the probe");
   command.option("--steps", o->run.steps, "Live: number of steps; 0 runs until stopped").showDefault();
@@ -170,9 +170,9 @@ void addSynth(Command& app) {
       "A data-parallel job: steps of forward, backward and optimizer; kernels with about 3,000 names in a "
       "Zipf\ndistribution, their launches, copies, and collectives that end together on all ranks. Without --fault, "
       "one rank\nbecomes slow halfway and one node has slow links. Each node has its own clock. The true values are in "
-      "the tables\nmetadata and clocks.\n\nExample:  tracesmith synth -o job.sbt --events 1000000 --ranks 32 --seed 7 "
-      "--fault slow-gpu=5:1.2\n          tracesmith run -o live.sbt -- tracesmith synth --live --ranks 8 --steps 100 "
-      "--fault slow-gpu=3\n          tracesmith synth -o pp.sbt --ranks 32 --pipeline 4 --tensor 2 --fault "
+      "the tables\nmetadata and clocks.\n\nExamples:  tracesmith synth -o job.sbt --events 1000000 --ranks 32 --seed 7 "
+      "--fault slow-gpu=5:1.2\n           tracesmith run -o live.sbt -- tracesmith synth --live --ranks 8 --steps 100 "
+      "--fault slow-gpu=3\n           tracesmith synth -o pp.sbt --ranks 32 --pipeline 4 --tensor 2 --fault "
       "slow-gpu=9:1.1");
   command.run(
       [o]() -> Status {

@@ -162,8 +162,8 @@ void addTop(Command& app) {
   command.flag("--once", o->once, "Print once and exit; the default if the output is not a terminal");
   command.flag("--json", o->json, "Print the latest values once, as JSON");
   command.footer(
-      "Keys: q quits; m, g, p, r, u sort the processes; arrows scroll. NO_COLOR=1 turns colours off.\n\nExample:  "
-      "tracesmith top\n          tracesmith top --json | jq '.processes'");
+      "Keys: q quits; m, g, p, r, u sort the processes; arrows scroll. NO_COLOR=1 turns colours off.\n\nExamples:  "
+      "tracesmith top\n           tracesmith top --json | jq '.processes'");
   command.run([o] { return run(*o); });
 }
 

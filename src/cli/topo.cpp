@@ -27,10 +27,12 @@ int printPath(const cluster::GPUTopology& topology, const Options& o) {
   if (path.empty())
     return fail(Status::notFound("no path of known speed from GPU " + std::to_string(o.path[0]) + " to GPU " +
                                  std::to_string(o.path[1])));
+  const std::optional<double> width = topology.getPathBandwidth(o.path[0], o.path[1]);
   const std::optional<double> seconds = topology.estimateTransferTime(o.path[0], o.path[1], o.bytes);
   std::string text;
   for (uint32_t g : path) text += (text.empty() ? "GPU " : " -> GPU ") + std::to_string(g);
-  std::printf("%s: %.1f GB/s", text.c_str(), topology.getPathBandwidth(o.path[0], o.path[1]));
+  std::printf("%s", text.c_str());
+  if (width) std::printf(": %.1f GB/s", *width);
   if (seconds) std::printf(", %s in about %s", humanBytes(o.bytes).c_str(), humanNs(*seconds * 1e9).c_str());
   std::printf("\n");
   return 0;

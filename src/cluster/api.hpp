@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "access/guard.hpp"
+#include "base/file.hpp"
 #include "model/travel.hpp"
 #include "sync/clock_fit.hpp"
 #include "sync/sources.hpp"
@@ -80,7 +82,7 @@ struct EventFilter {
 /// An event soon after it was recorded. Its timestamp is Unix ns of the master.
 struct LiveEvent {
   std::string node;
-  int64_t rank = -1;             ///< −1: not known
+  std::optional<int64_t> rank;   ///< absent: not known
   uint64_t lost = 0;             ///< that were asked for and did not get here, since the event before
   tracesmith::TraceEvent event;  ///< of type Unknown: there is none, only a loss
 };
@@ -117,10 +119,23 @@ class Client {
   virtual Result<HangStatus> hang() = 0;
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
-  /// The session as one trace, whole or absent; with an empty name all that is stored. `progress` gets the bytes so
-  /// far. Of these nodes alone; empty: of all.
-  virtual Status fetch(const std::string& name_or_id, const std::string& path,
-                       const std::function<void(uint64_t)>& progress, const std::vector<std::string>& nodes = {}) = 0;
+  /// The session as one trace; with an empty name all that is stored. `sink` gets its bytes in order; they are all of
+  /// it only if this succeeds. Of these nodes alone; empty: of all.
+  virtual Status fetchTo(const std::function<Status(std::string_view)>& sink, const std::string& name_or_id,
+                         const std::vector<std::string>& nodes = {}) = 0;
+  /// The same into a file, which is whole or absent. `progress` gets the bytes so far.
+  Status fetch(const std::string& name_or_id, const std::string& path, const std::function<void(uint64_t)>& progress) {
+    Result<OutputFile> out = OutputFile::create(path);
+    if (!out) return out.status();
+    uint64_t bytes = 0;
+    auto write = [&](std::string_view data) -> Status {
+      TS_TRY(out->write(data));
+      if (progress) progress(bytes += data.size());
+      return {};
+    };
+    TS_TRY(fetchTo(write, name_or_id));
+    return out->commit();
+  }
   /// A copy that grows, at a new file; nullptr: only a client in the master's process has it.
   virtual std::unique_ptr<SessionCopy> copy(const std::string& id, const std::string& path) {
     (void)id, (void)path;

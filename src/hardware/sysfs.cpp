@@ -9,28 +9,12 @@
 #include <charconv>
 #include <filesystem>
 
+#include "base/natural_order.hpp"
+
 namespace tracesmith::hardware {
 namespace {
 
 constexpr size_t kMost = 1 << 16;
-
-/// Order in which numbers count as numbers.
-bool natural(const std::string& a, const std::string& b) {
-  size_t i = 0, j = 0;
-  auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  while (i < a.size() && j < b.size()) {
-    if (!digit(a[i]) || !digit(b[j])) {
-      if (a[i] != b[j]) return a[i] < b[j];
-      ++i, ++j;
-      continue;
-    }
-    uint64_t x = 0, y = 0;
-    while (i < a.size() && digit(a[i])) x = x * 10 + static_cast<uint64_t>(a[i++] - '0');
-    while (j < b.size() && digit(b[j])) y = y * 10 + static_cast<uint64_t>(b[j++] - '0');
-    if (x != y) return x < y;
-  }
-  return a.size() - i < b.size() - j;
-}
 
 }  // namespace
 
@@ -68,7 +52,7 @@ std::vector<std::string> listFolder(const std::string& path) {
   std::error_code ignored;
   for (std::filesystem::directory_iterator i(path, ignored), end; i != end; i.increment(ignored))
     names.push_back(i->path().filename());
-  std::sort(names.begin(), names.end(), natural);
+  std::sort(names.begin(), names.end(), NaturalOrder());
   return names;
 }
 

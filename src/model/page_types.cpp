@@ -47,6 +47,8 @@ const char* typeNamed(std::string_view kind) {
   if (kind == "Notes") return "string[]";
   if (kind == "Flag") return "boolean";
   if (kind == "Id" || kind == "Real") return "number | null";
+  if (kind == "Counts") return "number[][]";
+  if (kind == "Reals") return "(number | null)[][]";
   if (kind == "Ids") return "(number | null)[]";
   if (kind == "Why") return "Cause";
   if (kind == "MaybeWhy") return "Cause | null";
@@ -58,6 +60,7 @@ void printAnalysis() {
 #define STRUCT(Name, doc) std::printf("/** %s */\nexport interface %s {\n", doc, #Name);
 #define FIELD(Struct, Kind, name, doc) field(#name, typeNamed(#Kind), doc);
 #define FIELD_AS(Struct, Kind, name, json, doc) field(json, typeNamed(#Kind), doc);
+#define PART(Struct, Other, name, doc) field(#name, #Other, doc);
 #define PARTS(Struct, Other, name, doc) field(#name, #Other "[]", doc);
 #define END_STRUCT(Name) std::printf("}\n\n");
 #include "tracesmith/model/verdict.def"

@@ -118,7 +118,7 @@ Comparison askSystem() {
   timex state{};
   const int kernel = ::adjtimex(&state);
   const bool kept = kernel != TIME_ERROR && !(state.status & STA_UNSYNC);
-  c.bound_ns = kept ? state.maxerror * 1000 + (after - before) / 2 : -1;
+  if (kept) c.bound_ns = state.maxerror * 1000 + (after - before) / 2;
   return c;
 }
 
@@ -140,13 +140,12 @@ Result<Comparison> askPtp(const std::string& name) {
   // The kernel's clock id of an open descriptor.
   const auto id = static_cast<clockid_t>((~static_cast<unsigned>(ptp.fd) << 3) | 3);
   Comparison best;
-  best.bound_ns = INT64_MAX;
   for (int i = 0; i < 16; ++i) {
     timespec t;
     const int64_t before = rawClock();
     if (::clock_gettime(id, &t) != 0) return errnoStatus("read", device);
     const int64_t after = rawClock();
-    if (after - before >= 2 * best.bound_ns) continue;
+    if (best.bound_ns && after - before >= 2 * *best.bound_ns) continue;
     best.raw_ns = before + (after - before) / 2;
     best.offset_ns = static_cast<int64_t>(t.tv_sec) * kS + t.tv_nsec - best.raw_ns;
     best.bound_ns = (after - before) / 2 + 1;

@@ -1,6 +1,7 @@
 // Other clocks this machine can be compared with: an NTP server, chrony or the kernel, a PTP hardware clock.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "sync/clock_fit.hpp"
@@ -10,9 +11,9 @@ namespace tracesmith::sync {
 
 /// One measured relation: reference − raw clock.
 struct Comparison {
-  int64_t raw_ns = 0;     ///< when, raw clock
-  int64_t offset_ns = 0;  ///< reference − raw
-  int64_t bound_ns = 0;   ///< the error is at most this; −1: not known
+  int64_t raw_ns = 0;               ///< when, raw clock
+  int64_t offset_ns = 0;            ///< reference − raw
+  std::optional<int64_t> bound_ns;  ///< the error is at most this; absent: not known
   int64_t round_trip_ns = 0;
 };
 
@@ -21,7 +22,7 @@ struct Comparison {
 Result<Comparison> askNtp(const std::string& server, int questions = 4, int timeout_ms = 1000);
 
 /// The system clock, with the error the kernel states (adjtimex), which chrony and ntpd keep up to date.
-/// bound −1: nobody keeps the clock right.
+/// Without a bound: nobody keeps the clock right.
 Comparison askSystem();
 
 /// The system clock, with the error chronyd computes for it, asked over loopback. Fails if chronyd does not run here,

@@ -8,6 +8,27 @@ namespace {
 
 using namespace trace;
 
+struct Member {
+  int rank, of;
+};
+
+/// A rank's part in the all-reduce of that number: they are called every 100 ms after `start`.
+void addAllReduce(WrittenTrace& trace, int64_t start, int64_t node, Member member, int seq, bool ended) {
+  CollectiveRow c;
+  c.ts_enqueue = start + int64_t{seq} * 100'000'000;
+  if (ended) {
+    c.ts = c.ts_enqueue + 10'000;
+    c.dur = 50'000;
+  }
+  c.op = trace.string("all_reduce");
+  c.comm = trace.string("world");
+  c.node = node;
+  c.rank = c.group_rank = member.rank;
+  c.group_size = member.of;
+  c.seq = seq;
+  trace.add(c);
+}
+
 /// Two ranks on nodes whose clocks are hours apart, an all-reduce every 100 ms for 5 s. Of number `first`, which ran
 /// when recording began, rank 0 has no row and rank 1 no times; `last` is the number of the last one.
 Analysis job(int first, int last) {
@@ -24,19 +45,7 @@ Analysis job(int first, int last) {
     trace.add(clock);
     for (int seq = first; seq <= last; ++seq) {
       if (rank == 0 && seq == first) continue;
-      CollectiveRow c;
-      c.ts_enqueue = boot + int64_t{seq} * 100'000'000;
-      if (seq > first) {
-        c.ts = c.ts_enqueue + 10'000;
-        c.dur = 50'000;
-      }
-      c.op = trace.string("all_reduce");
-      c.comm = trace.string("world");
-      c.node = node;
-      c.rank = c.group_rank = rank;
-      c.group_size = 2;
-      c.seq = seq;
-      trace.add(c);
+      addAllReduce(trace, boot, node, {rank, 2}, seq, seq > first);
     }
     trace.recordedUntil(boot + 10'000'000'000, node);
   }
@@ -59,19 +68,7 @@ Analysis stuckTogether(int64_t waited_ns) {
   const int64_t node = trace.string("node0");
   for (int rank = 0; rank < 4; ++rank)
     for (int seq = 0; seq <= 20; ++seq) {
-      CollectiveRow c;
-      c.ts_enqueue = int64_t{seq} * 100'000'000;
-      if (seq < 20) {
-        c.ts = c.ts_enqueue + 10'000;
-        c.dur = 50'000;
-      }
-      c.op = trace.string("all_reduce");
-      c.comm = trace.string("world");
-      c.node = node;
-      c.rank = c.group_rank = rank;
-      c.group_size = 4;
-      c.seq = seq;
-      trace.add(c);
+      addAllReduce(trace, 0, node, {rank, 4}, seq, seq < 20);
     }
   trace.recordedUntil(2'000'000'000 + waited_ns, node);
   return trace.analyzed();

@@ -1,4 +1,5 @@
 // Rings and folders that others have tampered with are refused, or lead nowhere outside the file.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -86,6 +87,36 @@ TEST_F(HostileRing, DoesNotLeadOutsideTheFile) {
   const size_t strings = good_.size() - kSmall.strings_bytes;
   expectSurvived(strings + 8, ~0u);  // the length of the first string
   expectSurvived(strings + 8, kSmall.strings_bytes);
+}
+
+TEST_F(HostileRing, HasNoLongNames) {
+  const uint32_t length = kMaxString + 1;
+  std::string bytes = good_;
+  std::memcpy(bytes.data() + good_.size() - kSmall.strings_bytes + 8, &length, sizeof length);
+  test::writeFile(path(), bytes);
+  EXPECT_EQ(open()->string(8), "");
+}
+
+TEST_F(HostileRing, WithALeaseKeepsNobodyWaiting) {
+  int told[2];
+  ASSERT_EQ(::pipe(told), 0);
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    ::signal(SIGIO, SIG_IGN);  // asked to give it back, it does not
+    const int fd = ::open(path().c_str(), O_RDWR);
+    (void)!::write(told[1], ::fcntl(fd, F_SETLEASE, F_WRLCK) == 0 ? "y" : "n", 1);
+    for (;;) ::pause();
+  }
+  children_.insert(owner);
+  char leased = 0;
+  ASSERT_EQ(::read(told[0], &leased, 1), 1);
+  ::close(told[0]);
+  ::close(told[1]);
+  if (leased != 'y') GTEST_SKIP() << "no leases on this file system";
+  EXPECT_FALSE(RingReader::open(path())) << "it has waited until the kernel broke the lease";
+  ::kill(owner, SIGKILL);
+  end(owner);
+  EXPECT_TRUE(RingReader::open(path()));
 }
 
 TEST_F(HostileRing, IsRefusedWhenItIsNoFile) {

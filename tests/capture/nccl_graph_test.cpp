@@ -2,21 +2,11 @@
 // the same on all ranks.
 #include <gtest/gtest.h>
 
-#include "support/child.hpp"
-#include "support/process.hpp"
-#include "support/table.hpp"
+#include "capture/under_run.hpp"
 #include "tracesmith/trace/schema.hpp"
 
 namespace tracesmith {
 namespace {
-
-using test::losses;
-using test::Output;
-using test::Row;
-using test::rows;
-using test::TempDir;
-
-const std::string kBuild = TRACESMITH_BUILD_DIR;
 
 class GraphTest : public ::testing::Test {
  protected:

@@ -75,31 +75,55 @@ TEST_F(BadDays, WhatAnAgentHasRemovedIsMissingInTheTraceOfARestoredMaster) {
 }
 
 /// The machine was booted, and its clock is an hour behind: what is stored lies in the future.
-TEST_F(BadDays, AMasterWhoseClockWasSetBackDoesNotTakeOldDataForNew) {
-  fs::create_directories(dir_ / "m/master");
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  boot >> id;
-  timespec unix_time, raw;
-  ::clock_gettime(CLOCK_REALTIME, &unix_time);
-  ::clock_gettime(CLOCK_MONOTONIC_RAW, &raw);
-  const int64_t anchor = (unix_time.tv_sec - raw.tv_sec + 3600) * 1'000'000'000;
-  test::writeFile(dir_ / "m/master/reference", id + " " + std::to_string(anchor) + "\n");
-  startMaster();
-  auto a = agent("alpha");
-  ASSERT_TRUE(connected(1));
+class ClockSetBack : public BadDays {
+ protected:
+  void SetUp() override {
+    fs::create_directories(dir_ / "m/master");
+    std::ifstream boot("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    boot >> id;
+    timespec unix_time, raw;
+    ::clock_gettime(CLOCK_REALTIME, &unix_time);
+    ::clock_gettime(CLOCK_MONOTONIC_RAW, &raw);
+    const int64_t anchor = (unix_time.tv_sec - raw.tv_sec + 3600) * 1'000'000'000;
+    test::writeFile(reference(), id + " " + std::to_string(anchor) + "\n");
+    startMaster();
+    agent_ = agent("alpha");
+    ASSERT_TRUE(connected(1));
+  }
+  std::string reference() const { return dir_ / "m/master/reference"; }
+  void bootMaster() {
+    kill(master_);
+    const std::string was = test::readFile(reference());
+    test::writeFile(reference(), "another-boot" + was.substr(was.find(' ')));
+    startMaster();
+    EXPECT_TRUE(has(master_->err(), "behind what the master has stored")) << master_->err();
+    ASSERT_TRUE(connected(1));
+  }
+  std::unique_ptr<Child> agent_;
+};
+
+TEST_F(ClockSetBack, AMasterDoesNotTakeOldDataForNew) {
   begin("before");
   ASSERT_EQ(job(1000, 1000000)->wait().rc, 0);
   expectAllOnce(finish("before"), 1000);
-  kill(master_);
-  test::writeFile(dir_ / "m/master/reference", "another-boot " + std::to_string(anchor) + "\n");
-  startMaster();
-  EXPECT_TRUE(has(master_->err(), "behind what the master has stored")) << master_->err();
-  ASSERT_TRUE(connected(1));
+  bootMaster();
   begin("after");
   ASSERT_EQ(job(2000, 1000000)->wait().rc, 0);
   const std::string trace = finish("after");
   expectAllOnce(trace, 2000);
+  EXPECT_TRUE(test::losses(trace).empty());
+}
+
+TEST_F(ClockSetBack, WhatNodesRecordedMeanwhileBelongsToTheSession) {
+  begin("all");
+  auto j = job(60000, 30000);
+  ASSERT_TRUE(eventually([&] { return nodeField("records") > 1000; }));
+  master_->signal(SIGSTOP);  // it is away for a while, and the job goes on
+  ASSERT_EQ(j->wait().rc, 0);
+  bootMaster();
+  const std::string trace = finish("all");
+  expectAllOnce(trace, 60000);
   EXPECT_TRUE(test::losses(trace).empty());
 }
 

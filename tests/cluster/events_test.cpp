@@ -12,6 +12,7 @@
 #include "support/small_job.hpp"
 #include "tracesmith/cluster/cluster_master.hpp"
 #include "tracesmith/trace/reader.hpp"
+#include "tracesmith/trace/writer.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -87,6 +88,25 @@ TEST_F(Events, ATailShowsWhatTheTraceHas) {
   for (std::string line; std::getline(lines, line);) EXPECT_TRUE(has(line, "\"rank\":0") && has(line, "NCCL")) << line;
   all.signal(SIGINT);
   EXPECT_EQ(all.wait().rc, 0);
+}
+
+TEST_F(Events, AnEventOfNoRankSaysNone) {
+  const std::string path = dir_ / "marks.sbt";
+  auto writer = trace::Writer::create(path, {});
+  ASSERT_TRUE(writer) << writer.status().message();
+  trace::EventRow row;
+  row.ts = 1;
+  row.type = static_cast<int64_t>(trace::EventType::marker);
+  ASSERT_TRUE((*writer)->appender()->append(row));
+  ASSERT_TRUE((*writer)->close());
+  EventStream stream;
+  auto all = stream.subscribe({}, [] {});
+  ASSERT_TRUE(all);
+  stream.grown("node0", path, 0, std::filesystem::file_size(path), 1);
+  LiveEvent e;
+  ASSERT_TRUE(eventually([&] { return (*all)->take(e); }));
+  EXPECT_EQ(e.event.type, EventType::Marker);
+  EXPECT_FALSE(e.rank.has_value());
 }
 
 TEST_F(Events, ASubscriberThatDoesNotReadLosesAndIsToldHowMany) {

@@ -2,9 +2,11 @@
 #include "cluster/agent/live_rings.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/clock.hpp"
 #include "capture/ring/writer.hpp"
+#include "support/pid_namespace.hpp"
 #include "support/process.hpp"
 
 namespace tracesmith::cluster {
@@ -40,6 +42,55 @@ TEST(LiveRings, BetweenWindowsEventsTellThatAnOperationHasEnded) {
   EXPECT_EQ(report.in_flight[0].seq, 2u);
   EXPECT_EQ(report.comms[0].ops.at(0).completed, 1u);
   ring->unmap();
+}
+
+TEST(LiveRings, ARingWithManyCommunicatorsMakesASmallReport) {
+  test::TempDir dir;
+  alignas(ring::RingWriter) char memory[sizeof(ring::RingWriter)];
+  const ring::RingOptions options{.lane0_records = 64, .lane_records = 1 << 17, .lanes = 2, .strings_bytes = 1 << 20};
+  ring::RingWriter* ring = ring::RingWriter::create((dir / "1.ring").c_str(), options, memory);
+  ring->header().state = ring::State::alive;
+  const uint32_t lane = ring->addLane(1);
+  const uint32_t name = ring->intern(std::string(4000, 'x').c_str()), function = ring->intern("AllReduce");
+  for (uint32_t i = 0; i < 1 << 16; ++i) {
+    ring->writeLane(lane, encode(ring::CommRecord{.hash = i, .name = name, .rank = 0, .ranks = 2}));
+    ring->writeLane(lane, encode(ring::OperationRecord{.function = function, .start = i, .comm = i, .sequence = 0}));
+  }
+  const std::vector<analysis::live::ProcessReport> all = RingWatch(dir.path(), "node").report();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_LE(all[0].comms.size(), 256u);
+  EXPECT_LE(all[0].in_flight.size(), 256u);
+  EXPECT_GE(all[0].left_out, (1u << 16) - 256);
+  ring->unmap();
+}
+
+TEST(LiveRings, AJobInAContainerIsToldAndItsRingStaysUntilItEnds) {
+  test::TempDir dir;
+  const std::string path = dir / "1.ring";
+  std::optional<test::NamespacedProcess> job = test::NamespacedProcess::start([&](const auto& ready) {
+    ring::RingWriter* ring =
+        ring::RingWriter::create(path.c_str(), {.lane0_records = 64, .lane_records = 64, .lanes = 2});
+    if (!ring) ::_exit(1);
+    ring->header().state = ring::State::alive;
+    ready();
+  });
+  if (!job) GTEST_SKIP() << "no PID namespaces here";
+  RingFolders folders(dir.path(), {});
+  auto removeForgotten = [&] {
+    folders.removeForgotten(1, 0);
+    folders.removeForgotten(2, 0);
+  };
+  removeForgotten();
+  EXPECT_TRUE(test::exists(path));
+  RingFollower follower(std::move(*ring::RingReader::open(path)));
+  (void)follower.report(rawClock());
+  const analysis::live::ProcessReport report = follower.report(rawClock());
+  EXPECT_EQ(report.state, model::ProcessState::running);
+  EXPECT_TRUE(report.cpu_share) << "of the process itself, not of the one that has its number here";
+  job->kill();
+  EXPECT_EQ(follower.report(rawClock()).state, model::ProcessState::dead);
+  removeForgotten();
+  EXPECT_FALSE(test::exists(path));
 }
 
 }  // namespace

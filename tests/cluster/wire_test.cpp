@@ -55,6 +55,13 @@ TEST(Wire, EveryFieldComesBack) {
 #include "model/travel.def"
 }
 
+TEST(Wire, AnEventOfNoRankHasNone) {
+  pb::TraceEvent message;
+  toMessage(LiveEvent{}, message);
+  EXPECT_FALSE(message.has_rank());
+  EXPECT_FALSE(fromMessage(message).rank.has_value());
+}
+
 TEST(Wire, ListsAndTextsAreBounded) {
   pb::LiveReport message;
   for (int i = 0; i < 2000; ++i) message.add_gpus()->set_name(std::string(10'000, 'x'));

@@ -13,6 +13,7 @@
 namespace tracesmith::hardware {
 namespace {
 
+using cluster::GPULink;
 using cluster::GPULinkType;
 using cluster::GPUTopology;
 
@@ -51,7 +52,7 @@ TEST_F(Topology, FindsNvSwitchByTheRemoteEndsOfLinks) {
   EXPECT_TRUE(t.getTopology().has_nvswitch);
   EXPECT_EQ(t.getLinkType(0, 7), GPULinkType::NVSwitch);
   EXPECT_EQ(t.getLink(2, 5)->link_count, 18u);
-  EXPECT_NEAR(t.getBandwidth(0, 7), 18 * 26.562, 0.01);  // as read, not as the generation promises
+  EXPECT_NEAR(t.getBandwidth(0, 7).value(), 18 * 26.562, 0.01);  // as read, not as the generation promises
   EXPECT_FALSE(t.getLink(0, 7)->measured_bandwidth.has_value());
   EXPECT_TRUE(t.canAccessPeer(0, 7));
 }
@@ -94,7 +95,7 @@ TEST_F(Topology, GoesAroundWhereThereIsNoDirectLink) {
   EXPECT_EQ(t.getLinkType(0, 7), GPULinkType::PCIe);
   EXPECT_EQ(t.getLinkType(0, 4), GPULinkType::NVLink2);
   EXPECT_EQ(t.getOptimalPath(0, 7), (std::vector<uint32_t>{0, 4, 7}));  // two links each, better than 0-3-7
-  EXPECT_NEAR(t.getPathBandwidth(0, 7), 2 * 25.781, 0.01);
+  EXPECT_NEAR(t.getPathBandwidth(0, 7).value(), 2 * 25.781, 0.01);
   EXPECT_EQ(t.getOptimalPath(0, 1), (std::vector<uint32_t>{0, 3, 2, 1}));  // two links all the way; direct is one
   EXPECT_EQ(t.getOptimalPath(3, 3), (std::vector<uint32_t>{3}));
   EXPECT_TRUE(t.getOptimalPath(0, 8).empty());
@@ -107,15 +108,29 @@ TEST_F(Topology, OverPcieGoesTheHostWithoutPeerAccess) {
   EXPECT_FALSE(t.canAccessPeer(0, 1));
   EXPECT_EQ(t.getLinkType(0, 3), GPULinkType::PCIe);
   EXPECT_EQ(t.getOptimalPath(0, 3), (std::vector<uint32_t>{0, 3}));
-  EXPECT_NEAR(t.getBandwidth(0, 1), 16 * 1.9692, 0.01);
-  EXPECT_NEAR(t.getBandwidth(0, 3), 8 * 1.9692, 0.01);  // the narrower slot
+  EXPECT_NEAR(t.getBandwidth(0, 1).value(), 16 * 1.9692, 0.01);
+  EXPECT_NEAR(t.getBandwidth(0, 3).value(), 8 * 1.9692, 0.01);  // the narrower slot
+}
+
+TEST_F(Topology, ASpeedThatNobodyToldIsNotZero) {
+  Inventory of = machine("a100-mesh");
+  of.gpus[0].links[0].speed_mbps = kUnknown;
+  const GPUTopology t(of);
+  const GPULink* link = nullptr;
+  for (uint32_t other = 1; other < 4 && !(link && !link->bandwidth_gbps); ++other) link = t.getLink(0, other);
+  ASSERT_TRUE(link);
+  EXPECT_FALSE(link->bandwidth_gbps.has_value());
+  EXPECT_FALSE(t.getBandwidth(link->gpu_a, link->gpu_b).has_value());
+  EXPECT_NE(t.toGraphviz().find("NV4, unknown"), std::string::npos) << t.toGraphviz();
+  EXPECT_NE(t.toSVG().find("speed unknown"), std::string::npos);
+  EXPECT_FALSE(t.getPathBandwidth(0, 9).has_value());
 }
 
 TEST_F(Topology, TakesWhatWasMeasured) {
   GPUTopology t = topology("a100-mesh");
   t.setMeasured({{{0, 1}, 92.5}, {{1, 0}, 91.0}});
   EXPECT_DOUBLE_EQ(t.getLink(0, 1)->measured_bandwidth.value(), 91.0);  // the slower direction
-  EXPECT_DOUBLE_EQ(t.getBandwidth(1, 0), 91.0);
+  EXPECT_DOUBLE_EQ(t.getBandwidth(1, 0).value(), 91.0);
   EXPECT_FALSE(t.getLink(0, 2)->measured_bandwidth.has_value());
 }
 

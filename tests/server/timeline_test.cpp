@@ -64,9 +64,9 @@ TEST_F(TimelineTest, EveryRowIsOnOneTrack) {
   auto t = open();
   std::map<TrackKind, uint64_t> events;
   for (const TrackIndex& track : t->index().tracks) events[track.key.kind] += track.events;
-  EXPECT_EQ(events[TrackKind::kCollectives], test::rows(path_, "collectives").size());
-  EXPECT_EQ(events[TrackKind::kSteps], test::rows(path_, "steps").size());
-  EXPECT_EQ(events[TrackKind::kStream] + events[TrackKind::kThread], test::rows(path_, "events").size());
+  EXPECT_EQ(events[TrackKind::collectives], test::rows(path_, "collectives").size());
+  EXPECT_EQ(events[TrackKind::steps], test::rows(path_, "steps").size());
+  EXPECT_EQ(events[TrackKind::stream] + events[TrackKind::thread], test::rows(path_, "events").size());
   // On one clock: the job is shorter than the difference of the clocks.
   EXPECT_LT(t->index().duration, 3'000'000'000);
 }
@@ -107,7 +107,7 @@ TEST_F(TimelineTest, BucketsAddUpToWhatTheyStandFor) {
     if (s.slices) continue;
     some = true;
     EXPECT_NEAR(static_cast<double>(s.count), static_cast<double>(track.events), 201) << id;  // each bucket rounds
-    if (track.key.kind != TrackKind::kStream) continue;
+    if (track.key.kind != TrackKind::stream) continue;
     double busy = 0;
     for (const BlockSummary& b : t->index().blocks)
       for (const NameStats& n : b.names)

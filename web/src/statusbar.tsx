@@ -82,9 +82,11 @@ function ClusterLosses({ state }: { state: Live }) {
   );
 }
 
+const whose = (l: Loss): string => ("node" in l ? l.node : l.rank === null ? null : `rank ${l.rank}`) ?? "all";
+
 function TraceLosses({ losses }: { losses: Loss[] }) {
   const total = losses.reduce((sum, l) => sum + l.count, 0);
-  const text = losses.map((l) => `${l.node ?? (l.rank != null ? `rank ${l.rank}` : "all")}: ${l.cause} ${count(l.count)}`).join("\n");
+  const text = losses.map((l) => `${whose(l)}: ${l.cause} ${count(l.count)}`).join("\n");
   return (
     <span class={total ? "lost" : ""} title={text || "No records of this trace were lost"}>
       {plural(total, "record")} lost in this trace

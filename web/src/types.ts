@@ -1,8 +1,12 @@
 // The shapes of /api/v1. Times in ns that can pass 2^53 are strings of digits. What travels between processes is declared in
 // src/model of TraceSmith: its types are made from there when the page is built.
 
-import type { Alert, Blame, Breakdown, ClockResult, CriticalPath, HangVerdict, KernelResult, LinkResult, LossResult, MatrixCell, NodeStatus as NodeInfo, SessionInfo as Session, SessionState, StepResult, Verdict } from "./model";
-export type { Alert, Blame, Breakdown, KernelResult, NodeInfo, Session };
+import type { Alert, Blame, Breakdown, ClockResult, CollectiveDetail, CriticalPath, HangVerdict, KernelResult, LinkResult, LossResult, MatrixCell, NodeStatus as NodeInfo, SearchHit, SessionInfo as Session, SessionState, StepResult, TimelineLoss, Verdict } from "./model";
+export type { Alert, Blame, Breakdown, CollectiveDetail, KernelResult, NodeInfo, Session };
+export type { NameSum, SearchAnswer, SearchHit as Hit, TimelineInfo, TimelineStats as Stats, TopologyAnswer as Topology, Track, TypeSum } from "./model";
+
+/** Of the timeline by node, of the analysis by rank. */
+export type Loss = TimelineLoss | LossResult;
 
 export interface Info {
   version: string;
@@ -51,40 +55,6 @@ export interface TraceInfo {
   simulated: boolean;
 }
 
-export interface Loss {
-  node?: string | null;
-  rank?: number | null;
-  cause: string;
-  count: number;
-}
-
-export interface Track {
-  id: number;
-  node: string | null;
-  rank: number | null;
-  device: number | null;
-  stream: number | null;
-  tid: number | string | null;
-  kind: "stream" | "thread" | "collectives" | "steps";
-  name: string;
-  group: string;
-  events: number;
-  depth?: number;
-}
-
-export interface TimelineInfo {
-  id: string;
-  title: string;
-  origin: string;
-  duration_ns: number;
-  simulated: boolean;
-  clock_bound_ns: number | null;
-  losses: Loss[];
-  notes: string[];
-  tracks: Track[];
-  types: string[];
-}
-
 /** [bucket, busy share, count, name, type] */
 export type Bucket = [number, number, number, number, number];
 /** [start, duration, name, type, row id, depth] */
@@ -105,46 +75,9 @@ export interface EventDetail {
   dur: number;
   node: string | null;
   rank: number | null;
-  flow?: { track: number; ts_rel: number; dur: number; name: string; row_id?: string }[] | null;
+  flow?: SearchHit[] | null;
   collective?: CollectiveDetail | null;
   [more: string]: unknown;
-}
-
-export interface CollectiveDetail {
-  op: string;
-  group: string;
-  seq: number | string | null;
-  bytes: number | null;
-  algbw_gbps: number | null;
-  busbw_gbps: number | null;
-  culprit_rank: number | null;
-  arrivals: { rank: number; track: number | null; ts_rel: number; end_rel: number; wait_ns: number | null }[];
-}
-
-export interface StatLine {
-  name: string;
-  type: string;
-  count: number;
-  total_ns: number;
-  mean_ns: number;
-  min_ns: number;
-  max_ns: number;
-}
-
-export interface Stats {
-  span_ns: number;
-  by_name: StatLine[];
-  by_type: StatLine[];
-  busy_share: number | null;
-}
-
-export interface Hit {
-  track: number;
-  ts_rel: number;
-  dur: number;
-  name: string;
-  type: string;
-  row_id: string;
 }
 
 export interface Analysis {
@@ -165,16 +98,6 @@ export interface Analysis {
   critical_path: CriticalPath | null;
   clock: ClockResult[];
   losses: LossResult[];
-}
-
-export interface Topology {
-  nodes: {
-    node: string;
-    gpus: { index: number; name: string }[];
-    simulated: boolean;
-    links: { from: number; to: number; peer_node?: string; kind: string; count: number | null; bandwidth_gbps: number | null; measured: boolean }[];
-    nics: { name: string; kind: string; state: string; speed_mbit: number | null; near: { gpu: number; nearness: string }[] }[];
-  }[];
 }
 
 export interface Schema {

@@ -53,7 +53,8 @@ struct Analysis {
   std::vector<std::string> unknowns;  ///< what the answer cannot know, and why
   std::vector<std::string> notes;     ///< how it knows what the trace does not say
   uint64_t events = 0;
-  int ranks = 0, nodes = 0, world_size = 0;  ///< world_size 0: not known
+  int ranks = 0, nodes = 0;
+  std::optional<int> world_size;  ///< ranks of the job, of which the trace may have some only; absent: not known
   double duration_us = 0;  ///< recorded: from the first to the last that ranks did, as `info` and the page say it
   /// From the start of the first step to the end of the last; all that was recorded where there are no steps. Shares
   /// are of this time.

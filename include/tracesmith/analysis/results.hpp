@@ -32,6 +32,8 @@ struct Int : Kind<int> {};
 struct Count : Kind<uint64_t> {};
 struct I64 : Kind<int64_t> {};
 struct Ids : Kind<std::vector<int64_t>> {};
+struct Counts : Kind<std::vector<std::vector<uint64_t>>> {};
+struct Reals : Kind<std::vector<std::vector<double>>> {};
 struct Sum : Kind<double> {};
 struct Why : Kind<Cause> {};
 struct MaybeWhy : Kind<std::optional<Cause>> {};
@@ -50,6 +52,7 @@ struct About : Kind<VerdictKind> {
 #define STRUCT(Name, doc) struct Name {
 #define FIELD(Struct, Kind, name, doc) kind::Kind::type name = kind::Kind::none();
 #define FIELD_AS(Struct, Kind, name, json, doc) kind::Kind::type name = kind::Kind::none();
+#define PART(Struct, Other, name, doc) Other name;
 #define PARTS(Struct, Other, name, doc) std::vector<Other> name;
 #define END_STRUCT(Name) \
   }                      \

@@ -37,7 +37,7 @@ struct GPULink {
   uint32_t gpu_b = 0;
   GPULinkType type = GPULinkType::None;
   uint32_t link_count = 0;                   ///< parallel links; PCIe: lanes
-  double bandwidth_gbps = 0;                 ///< GB/s in one direction, all links together; 0: not known
+  std::optional<double> bandwidth_gbps;      ///< GB/s in one direction, all links together; absent: not known
   std::optional<double> measured_bandwidth;  ///< GB/s; absent until `tracesmith bench links` measured it
 };
 
@@ -64,15 +64,15 @@ class TRACESMITH_API GPUTopology {
 
   GPUTopologyInfo getTopology() const { return topology_; }
   GPULinkType getLinkType(uint32_t gpu_a, uint32_t gpu_b) const;
-  /// GB/s of the direct connection in one direction, measured if that was done; 0: not known.
-  double getBandwidth(uint32_t gpu_a, uint32_t gpu_b) const;
+  /// GB/s of the direct connection in one direction, measured if that was done; absent: not known.
+  std::optional<double> getBandwidth(uint32_t gpu_a, uint32_t gpu_b) const;
   bool canAccessPeer(uint32_t gpu_a, uint32_t gpu_b) const;
   const GPULink* getLink(uint32_t gpu_a, uint32_t gpu_b) const;
 
   /// The path whose narrowest part is widest; of equal ones the shortest. Both ends included; empty: none.
   std::vector<uint32_t> getOptimalPath(uint32_t src, uint32_t dst) const;
-  /// GB/s of the narrowest part of the optimal path; 0: none.
-  double getPathBandwidth(uint32_t src, uint32_t dst) const;
+  /// GB/s of the narrowest part of the optimal path; absent: no path.
+  std::optional<double> getPathBandwidth(uint32_t src, uint32_t dst) const;
   /// Seconds to copy over the optimal path, pipelined over its parts; absent: no path, or of unknown speed.
   std::optional<double> estimateTransferTime(uint32_t src, uint32_t dst, uint64_t bytes) const;
 

@@ -210,27 +210,4 @@ std::string matrixAscii(const std::vector<std::vector<uint64_t>>& bytes) {
   return out + "      █ " + humanBytes(static_cast<uint64_t>(most)) + ", · nothing\n";
 }
 
-std::string matrixHeatmapJson(const CommMatrix::Cells& c) {
-  uint64_t most = 0;
-  for (const auto& row : c.bytes)
-    for (uint64_t v : row) most = std::max(most, v);
-  std::string out;
-  JsonWriter w(out);
-  w.beginObject().field("world_size", static_cast<uint64_t>(c.world_size)).field("max_bytes", most);
-  auto rows = [&](const char* key, const auto& matrix) {
-    w.key(key).beginArray();
-    for (const auto& row : matrix) {
-      w.beginArray();
-      for (const auto v : row) w.value(v);
-      w.endArray();
-    }
-    w.endArray();
-  };
-  rows("bytes", c.bytes);
-  rows("count", c.count);
-  rows("avg_latency_us", c.avg_latency);
-  w.endObject();
-  return out;
-}
-
 }  // namespace tracesmith::analysis

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
 #include "base/text.hpp"
 #include "tracesmith/analysis/analysis.hpp"
+#include "tracesmith/analysis/comm_matrix.hpp"
+#include "tracesmith/analysis/diff.hpp"
 
 namespace tracesmith::analysis {
 namespace {
@@ -35,6 +38,14 @@ void write(JsonWriter& w, const typename Kind::type& value) {
     w.beginArray();
     for (const auto& item : value) write<std::conditional_t<std::is_same_v<Kind, Ids>, Id, Text>>(w, item);
     w.endArray();
+  } else if constexpr (std::is_same_v<Kind, Counts> || std::is_same_v<Kind, Reals>) {
+    w.beginArray();
+    for (const auto& row : value) {
+      w.beginArray();
+      for (const auto item : row) write<std::conditional_t<std::is_same_v<Kind, Counts>, Count, Exact>>(w, item);
+      w.endArray();
+    }
+    w.endArray();
   } else {
     w.value(value);
   }
@@ -42,10 +53,13 @@ void write(JsonWriter& w, const typename Kind::type& value) {
 
 template <typename List>
 void writeList(JsonWriter& w, const char* key, const List& list);
+template <typename Struct>
+void writeObject(JsonWriter& w, const Struct& s);
 
 #define STRUCT(Name, doc) void writeFields(JsonWriter& w, const Name& s) {
 #define FIELD(Struct, Kind, name, doc) write<kind::Kind>(w.key(#name), s.name);
 #define FIELD_AS(Struct, Kind, name, json, doc) write<kind::Kind>(w.key(json), s.name);
+#define PART(Struct, Other, name, doc) writeObject(w.key(#name), s.name);
 #define PARTS(Struct, Other, name, doc) writeList(w, #name, s.name);
 #define END_STRUCT(Name) }
 #include "tracesmith/model/verdict.def"
@@ -92,7 +106,7 @@ std::string toJson(const Analysis& a, const std::string& file) {
   w.beginObject();
   w.field("file", file).field("simulated", a.simulated).field("events", a.events);
   w.field("ranks", a.ranks).field("nodes", a.nodes);
-  write<Id>(w.key("world_size"), a.world_size > 0 ? a.world_size : kNull);
+  write<Id>(w.key("world_size"), a.world_size ? *a.world_size : kNull);
   write<Real>(w.key("duration_us"), a.duration_us);
   write<Real>(w.key("job_us"), a.job_us);
   write<Real>(w.key("startup_us"), a.startup_us);
@@ -120,6 +134,28 @@ std::string toJson(const Analysis& a, const std::string& file) {
   w.key("not_counted").beginObject();
   w.field("incomplete", a.incomplete).field("inconsistent", a.inconsistent).field("unmatched", a.unmatched);
   w.endObject().endObject();
+  return out;
+}
+
+std::string toJson(const Diff& d, const std::string& a, const std::string& b) {
+  std::string out;
+  JsonWriter w(out);
+  w.beginObject().field("a", a).field("b", b);
+  writeFields(w, d);
+  w.endObject();
+  return out;
+}
+
+std::string matrixHeatmapJson(const CommMatrix::Cells& c) {
+  MatrixHeat heat{c.world_size, 0, c.bytes, c.count, c.avg_latency};
+  for (size_t a = 0; a < c.world_size; ++a)
+    for (size_t b = 0; b < c.world_size; ++b) {
+      heat.max_bytes = std::max(heat.max_bytes, c.bytes[a][b]);
+      if (c.count[a][b] == 0) heat.avg_latency_us[a][b] = kUnknown;
+    }
+  std::string out;
+  JsonWriter w(out);
+  writeObject(w, heat);
   return out;
 }
 

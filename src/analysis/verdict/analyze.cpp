@@ -142,14 +142,13 @@ class Analyzer {
                            out_.losses.push_back({text(row.cause), count, row.rank, std::string(get(losses::detail))});
                            if (row.rank != kNull) job_.lost[row.rank] += count;
                          }));
-    TS_TRY(eachRow<ProcessRow>(reader_, *names_,
-                               {processes::rank, processes::pid, processes::world_size, processes::local_rank},
-                               [&](const ProcessRow& row, auto&&) {
-                                 if (row.world_size != kNull)
-                                   out_.world_size = std::max(out_.world_size, static_cast<int>(row.world_size));
-                                 if (row.rank != kNull && row.local_rank != kNull)
-                                   job_.device_of[row.rank] = row.local_rank;
-                               }));
+    TS_TRY(eachRow<ProcessRow>(
+        reader_, *names_, {processes::rank, processes::pid, processes::world_size, processes::local_rank},
+        [&](const ProcessRow& row, auto&&) {
+          if (row.world_size != kNull)
+            out_.world_size = std::max(out_.world_size.value_or(0), static_cast<int>(row.world_size));
+          if (row.rank != kNull && row.local_rank != kNull) job_.device_of[row.rank] = row.local_rank;
+        }));
     for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
     std::map<std::string, size_t> ranks;
     for (const auto& [process, range] : job_.table.of_process) ++ranks[job_.nodeOf(process)];
@@ -308,8 +307,8 @@ class Analyzer {
 
   void say() {
     auto add = [&](std::string s) { out_.unknowns.push_back(std::move(s)); };
-    if (out_.world_size > out_.ranks && out_.ranks > 0)
-      add(std::to_string(out_.ranks) + " of " + std::to_string(out_.world_size) +
+    if (out_.world_size && *out_.world_size > out_.ranks && out_.ranks > 0)
+      add(std::to_string(out_.ranks) + " of " + std::to_string(*out_.world_size) +
           " ranks are in the trace: the culprit may be one of the missing ranks");
     if (out_.incomplete > 0)
       add(std::to_string(out_.incomplete) + " of " + std::to_string(job_.table.instances.size()) +

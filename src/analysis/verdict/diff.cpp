@@ -152,15 +152,16 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
   if (!after) return after.status();
 
   Diff out;
-  out.rank_a = before->rank;
-  out.rank_b = after->rank;
-  out.step_a = before->step;
-  out.step_b = after->step;
-  out.cpu = setsOf(*before, *after, false);
-  out.gpu = setsOf(*before, *after, true);
+  out.ops.rank_a = before->rank;
+  out.ops.rank_b = after->rank;
+  out.ops.step_a = before->step;
+  out.ops.step_b = after->step;
+  out.ops.cpu = setsOf(*before, *after, false);
+  out.ops.gpu = setsOf(*before, *after, true);
 
   PartValues x = valuesOf(*first), y = valuesOf(*second);
-  const int ranks_a = std::max(first->world_size, first->ranks), ranks_b = std::max(second->world_size, second->ranks);
+  const int ranks_a = std::max(first->world_size.value_or(0), first->ranks);
+  const int ranks_b = std::max(second->world_size.value_or(0), second->ranks);
   const bool same_ranks = ranks_a == ranks_b;
   out.per_step = first->steps.empty() == second->steps.empty();
   if (!out.per_step) x.clear();
@@ -239,72 +240,6 @@ Result<Diff> diff(const Reader& a, const Reader& b, const DiffOptions& options) 
   if (out.per_step && std::min(first->steps.size(), second->steps.size()) < 6)
     out.unknowns.push_back("there are fewer than six steps: changes cannot be distinguished from chance");
   out.verdict = verdictOf(out, first->steps.empty());
-  return out;
-}
-
-std::string toJson(const Diff& d, const std::string& a, const std::string& b) {
-  std::string out;
-  JsonWriter w(out);
-  auto id = [&](const char* key, int64_t v) {
-    w.key(key);
-    v == kNull ? w.null() : w.value(v);
-  };
-  auto real = [&](const char* key, double v) {
-    w.key(key);
-    std::isfinite(v) ? w.value(std::round(v * 1000) / 1000) : w.null();
-  };
-  w.beginObject().field("a", a).field("b", b).field("verdict", d.verdict);
-  real("before_step_us", d.before_step_us);
-  real("after_step_us", d.after_step_us);
-  real("before_startup_us", d.before_startup_us);
-  real("after_startup_us", d.after_startup_us);
-  w.field("per_step", d.per_step);
-  for (const auto& [key, texts] : {std::pair("differs", &d.differs), std::pair("unknowns", &d.unknowns)}) {
-    w.key(key).beginArray();
-    for (const std::string& s : *texts) w.value(s);
-    w.endArray();
-  }
-  w.key("parts").beginArray();
-  for (const DiffPart& p : d.parts) {
-    w.beginObject().field("what", p.what);
-    id("rank", p.rank);
-    real("before_us", p.before_us);
-    real("after_us", p.after_us);
-    real("change_pct", p.change_pct);
-    real("confidence", p.confidence);
-    w.field("significant", p.significant).endObject();
-  }
-  w.endArray().key("names").beginArray();
-  for (const DiffName& n : d.names) {
-    w.beginObject().field("name", n.name).field("device", n.device);
-    real("before_count", n.before_count);
-    real("after_count", n.after_count);
-    real("before_us", n.before_us);
-    real("after_us", n.after_us);
-    w.endObject();
-  }
-  w.endArray().key("ops").beginObject();
-  id("rank_a", d.rank_a);
-  id("rank_b", d.rank_b);
-  id("step_a", d.step_a);
-  id("step_b", d.step_b);
-  auto sets = [&](const char* key, const DiffSets& s) {
-    w.key(key).beginObject();
-    auto list = [&](const char* name, const std::vector<std::string>& names) {
-      w.key(name).beginArray();
-      for (const std::string& n : names) w.value(n);
-      w.endArray();
-    };
-    list("added", s.added);
-    list("deleted", s.deleted);
-    list("increased", s.increased);
-    list("decreased", s.decreased);
-    list("unchanged", s.unchanged);
-    w.endObject();
-  };
-  sets("cpu", d.cpu);
-  sets("gpu", d.gpu);
-  w.endObject().endObject();
   return out;
 }
 

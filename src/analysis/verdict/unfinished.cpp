@@ -79,7 +79,7 @@ int64_t endOf(const Reader& reader, const trace::NameNumbers& names, std::string
 }  // namespace
 
 std::optional<Unfinished> findUnfinished(const Reader& reader, const trace::NameNumbers& names, const JobData& job,
-                                         int world_size) {
+                                         std::optional<int> world_size) {
   const PartTable& table = job.table;
   std::map<Key, Operation> open;
   std::map<Kind, int64_t> ended;  // the last number
@@ -172,7 +172,7 @@ std::optional<Unfinished> findUnfinished(const Reader& reader, const trace::Name
   for (const OpenPart& o : table.open)
     if (o.part.comm == kind.comm) members.insert(o.part.process);
   if (found->group_size == world_size)
-    for (int64_t r = 0; r < world_size; ++r) members.insert(r);
+    for (int64_t r = 0; r < *world_size; ++r) members.insert(r);
   std::set_difference(members.begin(), members.end(), found->ranks.begin(), found->ranks.end(),
                       std::back_inserter(out.missing));
   return out;

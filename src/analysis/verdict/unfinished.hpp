@@ -24,7 +24,7 @@ struct Unfinished {
 /// that all had launched and none left, where nothing has ended since (then nobody is missing). Nothing where the wait
 /// was no longer than waits of this job are. After match() and settle().
 std::optional<Unfinished> findUnfinished(const trace::Reader& reader, const trace::NameNumbers& names,
-                                         const JobData& job, int world_size);
+                                         const JobData& job, std::optional<int> world_size);
 /// The verdict on such a trace; what was found else is not forgotten.
 void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 #include "capture/collect/process.hpp"
 #include "capture/ring/writer.hpp"
 
@@ -172,6 +173,16 @@ size_t Collector::alive() const {
       std::count_if(processes_.begin(), processes_.end(), [](const auto& p) { return p->ring->alive(); }));
 }
 
+/// `pid` is the one in the container; this finds the process from outside.
+static std::string namespaceFacts(const ring::RingReader& ring) {
+  std::string text;
+  JsonWriter w(text);
+  w.beginObject().field("pid_namespace", ring.header().pid_namespace);
+  if (const std::optional<int64_t> pid = ring.process()) w.field("host_pid", *pid);
+  w.endObject();
+  return text;
+}
+
 void Collector::processRow(const Process& p) {
   const ring::RingHeader& h = p.ring->header();
   ProcessRow row;
@@ -185,7 +196,10 @@ void Collector::processRow(const Process& p) {
   row.name = writer_.string(h.simulated ? kSimulated : program.substr(program.rfind('/') + 1));
   row.command = out_->text(command);
   row.ts_start = static_cast<int64_t>(h.start_ns);
-  if (h.simulated) row.args = out_->text("{\"simulated\":true}");
+  if (h.simulated)
+    row.args = out_->text("{\"simulated\":true}");
+  else if (p.ring->inOtherNamespace())
+    row.args = out_->text(namespaceFacts(*p.ring));
   append(row);
   if (h.simulated) {
     DeviceRow device;

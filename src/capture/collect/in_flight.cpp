@@ -69,11 +69,12 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, Entered& e
   if (!reader.wrapped(0)) oldest_gpu = 0;
   NcclJoin join;
   const ring::RingHeader& h = reader.header();
-  const bool stopped = isStopped(h.writer_pid);
+  const int64_t pid = reader.shownPid();
+  const bool stopped = isStopped(reader.process().value_or(0));
   auto add = [&](const ring::OperationRecord& r, uint32_t stream, bool unseen) {
     InFlight f;
     f.node.assign(h.host, ::strnlen(h.host, sizeof h.host));
-    f.pid = h.pid;
+    f.pid = pid;
     f.rank = h.rank.load();
     f.op = model::opNameOf(reader.string(r.function));
     f.comm = ncclCommName(r.comm);
@@ -104,7 +105,7 @@ void look(const ring::RingReader& reader, std::set<Operation>& ended, Entered& e
       join.launch(s.lane, launchOf(r), 0, done);
     } else if (isOperation(r.kind) && r.start >= oldest_gpu) {
       const ring::OperationRecord o = operationOf(r);
-      uint64_t& launched = entered[kindOf(o, model::opNameOf(reader.string(o.function)))][h.pid];
+      uint64_t& launched = entered[kindOf(o, model::opNameOf(reader.string(o.function)))][pid];
       if (o.sequence != ring::kUnknown) launched = std::max(launched, o.sequence + 1);
       join.operation(s.lane, o, 0, done);
     } else if (r.kind == Kind::gpu_on || r.kind == Kind::gpu_off) {

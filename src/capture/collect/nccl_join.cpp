@@ -20,12 +20,15 @@ namespace {
 constexpr size_t kMostWaiting = 4096;          // launches of a stream: NCCL before 2.28 tells of replays of graphs
 constexpr uint64_t kKeepCallsNs = 10'000'000;  // a call may be read this long before the launch around it
 constexpr size_t kMostCalls = 65536;
+// A ring is its user's word. CUDA queues some thousand launches, and CUPTI tells of kernels some seconds later.
+constexpr size_t kMostLaunches = 16384, kMostStreams = 256, kMostNames = 65536;
 
 bool contains(const NcclJoin::Launch& launch, const CallRecord& call) {
   return launch.start <= call.start && call.end <= launch.end && (launch.tid == 0 || launch.tid == call.thread);
 }
 
 bool cached(std::unordered_map<uint32_t, bool>& known, uint32_t id, const std::function<bool()>& ask) {
+  if (known.size() > kMostNames) known.clear();
   auto [it, fresh] = known.try_emplace(id, false);
   if (fresh) it->second = ask();
   return it->second;
@@ -58,9 +61,14 @@ void NcclJoin::launch(uint32_t lane, const LaunchRecord& r, int64_t tid, const D
     return;
   }
   first_launch_ = std::min(first_launch_, r.start);
-  lanes[lane] = {r.stream, r.start, {}, false, false, r.group};
+  const uint32_t id = streams.size() < kMostStreams || streams.contains(r.stream) ? r.stream : 0;
+  lanes[lane] = {id, r.start, {}, false, false, r.group};
   // Lanes are read one after the other.
-  std::deque<Launch>& queue = streams[r.stream].launches;
+  std::deque<Launch>& queue = streams[id].launches;
+  if (queue.size() >= kMostLaunches) {
+    drop(queue.front(), true, done);
+    queue.pop_front();
+  }
   auto at = queue.end();
   while (at != queue.begin() && std::prev(at)->start > r.start) --at;
   const Launch fresh{r.start, r.end, lane, tid, {}, {}, now_, r.copies, {}, 0};
@@ -82,8 +90,9 @@ void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, c
     return graphs.operation(lane, r, tid);
   if (last != lanes.end()) {
     const Operation known{r, tid, false, last->second.group};
-    for (Launch& l : streams[last->second.stream].launches)
-      if (l.lane == lane && l.start == last->second.launch_start) return l.operations.push_back(known);
+    if (auto stream = streams.find(last->second.stream); stream != streams.end())
+      for (Launch& l : stream->second.launches)
+        if (l.lane == lane && l.start == last->second.launch_start) return l.operations.push_back(known);
     if (last->second.kernel) return done(known, &*last->second.kernel);
   }
   // Without a launch before it (NCCL before 2.28) an operation stands for itself.
@@ -180,6 +189,7 @@ bool NcclJoin::joinCall(const CallRecord& call, const Done& done) {
 }
 
 void NcclJoin::call(const CallRecord& r, const Text& text, const Done& done) {
+  if (call_is_.size() > kMostNames) call_is_.clear();
   auto [it, fresh] = call_is_.try_emplace(r.name, Called::other);
   if (fresh) {
     const std::string_view name = text(r.name);

@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "capture/probe/room.hpp"
 #include "capture/probe/watch.hpp"
+#include "capture/ring/spare.hpp"
 
 namespace tracesmith::probe {
 namespace {
@@ -22,7 +23,6 @@ std::atomic<bool> g_failed{false};  // creation failed: do not try again
 std::atomic<bool> g_forked{false};  // child of a fork: stays out until it starts CUDA or NCCL
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 
-constexpr uint32_t kLeastRecords = 1u << 14;  // 1 MB
 constexpr int kMaxDepth = 64;
 struct RangeStack {
   int depth;
@@ -60,7 +60,7 @@ void registerHandlers() {
   flushAtExit();
   pthread_atfork(nullptr, nullptr, [] {
     // The mapping is the parent's: the child must not write to it. Its own ring starts with CUDA or NCCL, if ever.
-    ring::g_ring.store(nullptr);
+    if (RingWriter* parents = ring::g_ring.exchange(nullptr)) parents->unmap();
     ring::forgetThreadLane();
     forgetCuda();
     g_forked.store(true);
@@ -69,58 +69,76 @@ void registerHandlers() {
   });
 }
 
-/// The job's own shared memory (NCCL's, a data loader's) needs the file system too: the ring takes at most a quarter
-/// of what is free. Docker gives 64 MB by default. Returns whether it was made smaller.
-bool fitRoom(const char* folder, ring::RingOptions& options) {
-  struct statvfs fs;
-  if (statvfs(folder, &fs) != 0 || fs.f_frsize == 0) return false;
-  uint64_t room = static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize / 4;
-  if (const char* mb = getenv("TRACESMITH_RING_ROOM_MB"); mb && atoi(mb) > 0)  // as if this much were free
-    room = (static_cast<uint64_t>(atoi(mb)) << 20) / 4;
-  const uint64_t asked = options.lane0_records;
-  auto bytes = [&] { return options.lane0_records * sizeof(Record) + options.strings_bytes; };
-  if (bytes() <= room) return false;
-  options.strings_bytes = 4u << 20;
-  options.lanes = 32;
-  while (bytes() > room && options.lane0_records > kLeastRecords) options.lane0_records /= 2;
-  if (bytes() > room) options.strings_bytes = 1u << 20;
-  return options.lane0_records < asked;
+bool isOurs(const char* folder) {
+  struct stat st;
+  return lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0;
+}
+
+ring::RingOptions usualSize() {
+  ring::RingOptions options;
+  if (const char* mb = getenv("TRACESMITH_RING_MB"); mb && atoi(mb) > 0) {
+    uint64_t records = static_cast<uint64_t>(atoi(mb)) << 14;  // 64 bytes each
+    options.lane0_records = 1024;
+    while (options.lane0_records < records && options.lane0_records < ring::kMaxLaneRecords) options.lane0_records *= 2;
+  }
+  return options;
+}
+
+RingWriter* makeIn(const char* folder, const ring::RingOptions& options) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/%d.%llu.ring", folder, getpid(), static_cast<unsigned long long>(ring::nowNs()));
+  return RingWriter::create(path, options);
+}
+
+constexpr char kLittleRoom[] =
+    "little room for the ring: it is smaller than usual, and records may be lost (Docker: --shm-size, or set "
+    "TRACESMITH_DIR to a folder on another file system)";
+constexpr char kSpareRoom[] =
+    "no room for the ring in TRACESMITH_DIR: it is in /tmp (Docker: --shm-size, or set TRACESMITH_DIR to a folder on "
+    "another file system)";
+
+/// A ring as large as there is room for in the folder, else in the folder's spare, else the smallest.
+RingWriter* makeRing(const char* folder) {
+  const Turn turn(folder);
+  ring::RingOptions options = usualSize();
+  const Room room = fitRoom(folder, options);
+  options.grow = room == Room::enough;  // little room may soon be less
+  RingWriter* r = room == Room::none ? nullptr : makeIn(folder, options);
+  if (r) {
+    if (room == Room::little) note(*r, kLittleRoom);
+    return r;
+  }
+  if (room != Room::none && errno != ENOSPC && errno != EFBIG) return nullptr;
+  char spare[512];
+  if (ring::spareFolder(folder, spare, sizeof spare)) {
+    mkdir(spare, 0700);
+    options = usualSize();
+    if (ring::isGoodSpare(folder, spare) && fitRoom(spare, options) != Room::none && (r = makeIn(spare, options))) {
+      note(*r, kSpareRoom);
+      return r;
+    }
+  }
+  makeSmallest(options);  // better than none
+  options.grow = false;
+  r = makeIn(folder, options);
+  if (r) note(*r, kLittleRoom);
+  return r;
 }
 
 RingWriter* make() {
   const char* folder = getenv("TRACESMITH_DIR");
   if (!folder || !*folder) return nullptr;
   mkdir(folder, 0700);
-  struct stat st;
-  if (lstat(folder, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077)) return nullptr;
-  char path[512];
-  snprintf(path, sizeof path, "%s/%d.%llu.ring", folder, getpid(), static_cast<unsigned long long>(ring::nowNs()));
-  ring::RingOptions options;
-  if (const char* mb = getenv("TRACESMITH_RING_MB"); mb && atoi(mb) > 0) {
-    uint64_t records = static_cast<uint64_t>(atoi(mb)) << 14;  // 64 bytes each
-    options.lane0_records = 1024;
-    while (options.lane0_records < records && options.lane0_records < (1u << 26)) options.lane0_records *= 2;
-  }
-  const bool small = fitRoom(folder, options);
-  RingWriter* r = RingWriter::create(path, options);
-  while (!r && (errno == ENOSPC || errno == EFBIG) &&
-         options.lane0_records > kLeastRecords) {  // a small ring is better than none
-    options.lane0_records = options.lane0_records / 4 < kLeastRecords ? kLeastRecords : options.lane0_records / 4;
-    options.strings_bytes = 1u << 20;
-    options.lanes = 16;
-    r = RingWriter::create(path, options);
-  }
+  if (!isOurs(folder)) return nullptr;
+  RingWriter* r = makeRing(folder);
   if (!r) {
     // Leave an empty file, because there may be no room: its name says who could not record and why.
+    char path[512];
     snprintf(path, sizeof path, "%s/%d.%d.failed", folder, getpid(), errno);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0) close(fd);
     return nullptr;
   }
-  if (small)
-    note(*r,
-         "little room for the ring: it is smaller than usual, and records may be lost (Docker: --shm-size, or set "
-         "TRACESMITH_DIR to a folder on another file system)");
   ring::RingHeader& h = r->header();
   copyCommand(h.command, sizeof h.command);
   gethostname(h.host, sizeof h.host - 1);
@@ -136,6 +154,8 @@ RingWriter* make() {
   // A reader waits for this ring: nothing may be overwritten unread, from the first record on.
   const char* reader = getenv("TRACESMITH_READER");
   h.reader = reader && atoi(reader) > 0 ? static_cast<uint32_t>(atoi(reader)) : 0;
+  const char* colon = reader ? strchr(reader, ':') : nullptr;  // its PID namespace
+  h.reader_namespace = colon ? strtoull(colon + 1, nullptr, 10) : 0;
   readRank(*r);
   pthread_once(&g_once, registerHandlers);
   h.state = ring::State::alive;

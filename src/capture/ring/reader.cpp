@@ -1,8 +1,8 @@
 #include "capture/ring/reader.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,13 +14,26 @@
 #include <filesystem>
 
 #include "base/file.hpp"
+#include "capture/ring/spare.hpp"
 
 namespace tracesmith::ring {
 
-constexpr uint64_t kGiveBack = 1024;  // after so many records their room is given back to the writer
+/// Every reader has a file open, and jobs may have more processes than the usual limit.
+static bool raiseFileLimit() {
+  rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+constexpr uint64_t kChunk = 1u << 16;  // records that are copied at a time
+constexpr uint64_t kGiveBack = 1024;   // after so many records their room is given back to the writer
 
 Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
-  int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  // Its user may hold a lease on it, or it may be a pipe: opening must not wait for anybody.
+  auto attempt = [&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); };
+  int fd = attempt();
+  if (fd < 0 && errno == EMFILE && raiseFileLimit()) fd = attempt();
   if (fd < 0) return errnoStatus("open", path);
   struct stat st;
   if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 4096) {
@@ -29,9 +42,13 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
   }
   const auto bytes = static_cast<size_t>(st.st_size);
   void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  ::close(fd);
-  if (base == MAP_FAILED) return errnoStatus("map", path);
+  if (base == MAP_FAILED) {
+    ::close(fd);
+    return errnoStatus("map", path);
+  }
   std::unique_ptr<RingReader> reader(new RingReader());
+  reader->fd_ = fd;
+  reader->owner_ = st.st_uid;
   reader->path_ = path;
   reader->base_ = static_cast<char*>(base);
   reader->bytes_ = bytes;
@@ -42,20 +59,27 @@ Result<std::unique_ptr<RingReader>> RingReader::open(const std::string& path) {
   std::atomic_thread_fence(std::memory_order_acquire);
   if (h.version != kVersion || h.record_bytes != sizeof(Record))
     return Status::unsupported(path + " was made by another version of the probe");
-  if (h.file_bytes != bytes || h.lanes == 0 || h.lanes > kMaxLanes || h.lanes_offset % alignof(LaneHeader) != 0 ||
-      h.lanes_offset > bytes || h.lanes > (bytes - h.lanes_offset) / sizeof(LaneHeader) || h.strings_offset > bytes ||
-      h.strings_bytes > bytes - h.strings_offset)
+  // Each is read once and kept: its user may change the file at any moment.
+  const uint32_t lanes = *static_cast<const volatile uint32_t*>(&h.lanes);
+  const uint64_t lanes_offset = *static_cast<const volatile uint64_t*>(&h.lanes_offset);
+  const uint64_t strings_offset = *static_cast<const volatile uint64_t*>(&h.strings_offset);
+  const uint64_t strings_bytes = *static_cast<const volatile uint64_t*>(&h.strings_bytes);
+  if (h.file_bytes != bytes || lanes == 0 || lanes > kMaxLanes || lanes_offset % alignof(LaneHeader) != 0 ||
+      lanes_offset > bytes || lanes > (bytes - lanes_offset) / sizeof(LaneHeader) || strings_offset > bytes ||
+      strings_bytes > bytes - strings_offset)
     return Status::corrupt(path + " has an invalid header");
-  reader->lane_count_ = h.lanes;
-  reader->strings_offset_ = h.strings_offset;
-  reader->strings_bytes_ = h.strings_bytes;
-  reader->lanes_ = reinterpret_cast<LaneHeader*>(reader->base_ + h.lanes_offset);
-  for (uint32_t i = 0; i < h.lanes; ++i) {
+  reader->lane_count_ = lanes;
+  reader->strings_offset_ = strings_offset;
+  reader->strings_bytes_ = strings_bytes;
+  reader->lanes_ = reinterpret_cast<LaneHeader*>(reader->base_ + lanes_offset);
+  for (uint32_t i = 0; i < lanes; ++i) {
     const LaneHeader& lane = reader->lanes_[i];
-    if (!std::has_single_bit(lane.records) || lane.offset % 64 != 0 || lane.offset > bytes ||
-        lane.records > (bytes - lane.offset) / sizeof(Record))
+    const LaneShape shape{*static_cast<const volatile uint64_t*>(&lane.offset),
+                          *static_cast<const volatile uint32_t*>(&lane.records)};
+    if (!std::has_single_bit(shape.records) || shape.records > kMaxLaneRecords || shape.offset % 64 != 0 ||
+        shape.offset > bytes || shape.records > (bytes - shape.offset) / sizeof(Record))
       return Status::corrupt(path + " has an invalid lane");
-    reader->shapes_.push_back({lane.offset, lane.records});
+    reader->shapes_.push_back(shape);
   }
   return reader;
 }
@@ -64,36 +88,7 @@ RingReader::~RingReader() {
   if (attached_) detach();
   guard_.reset();
   if (base_) ::munmap(base_, bytes_);
-}
-
-void RingReader::attach() {
-  // A reader that attaches starts with the records that are still whole. A writer that has not seen the reader yet goes
-  // on overwriting for a moment, hence the distance from the oldest record.
-  auto skipOverwritten = [&] {
-    for (uint32_t i = 0; i < lane_count_; ++i) {
-      const uint64_t head = lanes_[i].head.load(std::memory_order_acquire), capacity = shapes_[i].records;
-      const uint64_t first = head > capacity ? head - capacity + std::max<uint64_t>(capacity / 16, 1) : 0;
-      if (lanes_[i].tail.load(std::memory_order_relaxed) < first)
-        lanes_[i].tail.store(first, std::memory_order_release);
-    }
-  };
-  // If the last reader went away without detaching, nothing was overwritten.
-  const bool had_reader = header_->reader.load() != 0;
-  if (!had_reader) skipOverwritten();
-  header_->reader.store(static_cast<uint32_t>(::getpid()));
-  if (!had_reader) skipOverwritten();
-  attached_ = true;
-}
-
-void RingReader::detach() {
-  auto own = static_cast<uint32_t>(::getpid());
-  header_->reader.compare_exchange_strong(own, 0);
-  attached_ = false;
-}
-
-int64_t RingReader::attachedReader() const {
-  const auto pid = static_cast<pid_t>(header_->reader.load());
-  return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM) ? pid : 0;
+  if (fd_ >= 0) ::close(fd_);
 }
 
 size_t RingReader::drain(const std::function<void(uint32_t, const Record&)>& visit) {
@@ -183,23 +178,27 @@ size_t RingReader::follow(Cursors& cursors, const std::function<bool(const Recor
     const auto* records = reinterpret_cast<const Record*>(base_ + shapes_[i].offset);
     const uint64_t head = i == 0 ? gpu_head : lane.head.load(std::memory_order_acquire);
     uint64_t& next = cursors.next[i];
-    const uint64_t first = std::min(head, std::max(next, head > capacity ? head - capacity : 0));
-    copy.clear();
-    for (uint64_t r = first; r != head; ++r) {
-      const Record& record = records[r & (capacity - 1)];
-      if (!want || want(record)) copy.emplace_back(r, record);
+    if (next > head) next = head;  // the head was set back
+    while (next != head) {
+      const uint64_t first = std::min(head, std::max(next, head > capacity ? head - capacity : 0));
+      const uint64_t last = first + std::min(head - first, kChunk);
+      copy.clear();
+      for (uint64_t r = first; r != last; ++r) {
+        const Record& record = records[r & (capacity - 1)];
+        if (!want || want(record)) copy.emplace_back(r, record);
+      }
+      std::atomic_thread_fence(std::memory_order_acquire);
+      // Records that the writer reached while they were copied may be torn, including the one it is writing.
+      const uint64_t after = lane.head.load(std::memory_order_acquire) + 1;
+      const uint64_t safe = std::min(last, std::max(first, after > capacity ? after - capacity : 0));
+      cursors.missed += safe > next ? safe - next : 0;
+      for (const auto& [number, record] : copy) {
+        if (number < safe) continue;
+        visit(i, record);
+        ++count;
+      }
+      next = last;
     }
-    std::atomic_thread_fence(std::memory_order_acquire);
-    // Records that the writer reached while they were copied may be torn, including the one it is writing.
-    const uint64_t after = lane.head.load(std::memory_order_acquire) + 1;
-    const uint64_t safe = std::min(head, std::max(first, after > capacity ? after - capacity : 0));
-    cursors.missed += safe > next ? safe - next : 0;
-    for (const auto& [number, record] : copy) {
-      if (number < safe) continue;
-      visit(i, record);
-      ++count;
-    }
-    next = head;
   }
   return count;
 }
@@ -213,7 +212,8 @@ std::string_view RingReader::string(uint32_t id) const {
   if (id < 8 || id + 4ull > strings_bytes_) return {};
   uint32_t length;
   std::memcpy(&length, base_ + strings_offset_ + id, 4);
-  if (length > strings_bytes_ - id - 4) return {};
+  asm volatile("" : "+r"(length));  // read once
+  if (length > kMaxString || length > strings_bytes_ - id - 4) return {};
   return {base_ + strings_offset_ + id + 4, length};
 }
 
@@ -228,11 +228,6 @@ std::string RingReader::text(const Name& name) const {
     else
       out += c;
   return out;
-}
-
-bool RingReader::alive() const {
-  if (header_->state.load() == State::ended || cut()) return false;
-  return ::kill(static_cast<pid_t>(header_->writer_pid), 0) == 0 || errno == EPERM;
 }
 
 Result<std::string> ringFolder() {
@@ -251,11 +246,17 @@ Result<std::string> ringFolder() {
   return folder;
 }
 
+std::string spareOf(const std::string& folder) {
+  char path[512];
+  return spareFolder(folder.c_str(), path, sizeof path) && isGoodSpare(folder.c_str(), path) ? path : "";
+}
+
 std::vector<std::string> findRings(const std::string& folder) {
   std::vector<std::string> rings;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-    if (entry.path().extension() == ".ring") rings.push_back(entry.path());
+  for (const std::string& place : {folder, spareOf(folder)})
+    for (const auto& entry : std::filesystem::directory_iterator(place, ignored))
+      if (entry.path().extension() == ".ring") rings.push_back(entry.path());
   std::sort(rings.begin(), rings.end());
   return rings;
 }

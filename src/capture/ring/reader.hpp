@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@ class RingReader {
   RingReader& operator=(const RingReader&) = delete;
 
   const std::string& path() const { return path_; }
+  uint32_t owner() const { return owner_; }  ///< user id
   RingHeader& header() { return *header_; }
   const RingHeader& header() const { return *header_; }
 
@@ -69,15 +71,25 @@ class RingReader {
   /// The text of a name, with its numbers.
   std::string text(const Name& name) const;
 
-  /// Whether the process that wrote it still runs.
+  /// Whether the process that wrote it still runs, also if it has a PID namespace of its own (a container).
   bool alive() const;
+  /// Its id in this PID namespace, which is not the one in the header if it has another; nothing if it has ended or
+  /// cannot be known.
+  std::optional<int64_t> process() const;
+  /// The id that people outside know it by: process(), or the header's.
+  int64_t shownPid() const;
+  bool inOtherNamespace() const;
   /// Somebody cut the file short: what it held is gone, and it holds nothing more. See surviveCutRings().
   bool cut() const { return guard_ && guard_->cut(); }
 
  private:
   RingReader() = default;
+  bool lockedByWriter() const;
 
   std::string path_;
+  int fd_ = -1;         // for locks
+  uint32_t owner_ = 0;  // user
+  mutable int64_t process_ = 0;
   char* base_ = nullptr;
   size_t bytes_ = 0;
   std::unique_ptr<GuardedMapping> guard_;
@@ -96,7 +108,9 @@ class RingReader {
 /// Folder for the rings of one user: $TRACESMITH_DIR, else /dev/shm/tracesmith-<uid>, else /tmp/tracesmith-<uid>.
 /// Created 0700.
 Result<std::string> ringFolder();
-/// Rings in a folder.
+/// Folder of the rings that had no room in this one; empty if there is none.
+std::string spareOf(const std::string& folder);
+/// Rings in a folder and in its spare.
 std::vector<std::string> findRings(const std::string& folder);
 
 }  // namespace tracesmith::ring

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -11,6 +12,8 @@
 #include <unistd.h>
 
 #include <new>
+
+#include "capture/ring/identity.hpp"
 
 namespace tracesmith::ring {
 namespace {
@@ -49,6 +52,10 @@ uint64_t hashBytes(const char* s, size_t n) {
   return h ^ (h >> 29);
 }
 
+constexpr uint64_t kStepBytes = 1u << 20;  // of a ring that grows
+constexpr uint64_t kStepRecords = kStepBytes / sizeof(Record);
+constexpr char kNoRoom[] = "the file system of the ring is full: records are lost";
+
 uint64_t roundUp(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 }  // namespace
@@ -72,6 +79,9 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o, void* mem
       (o.lane0_records + static_cast<uint64_t>(o.lanes - 1) * o.lane_records) * sizeof(Record);
   const uint64_t strings_offset = records_offset + records_bytes;
   const uint64_t bytes = strings_offset + o.strings_bytes;
+  const bool grow = o.grow && o.lane0_records > kStepRecords && o.strings_bytes > kStepBytes;
+  const uint64_t gpu_room = grow ? kStepRecords : o.lane0_records;
+  const uint64_t strings_room = grow ? kStepBytes : o.strings_bytes;
   // Beyond the file size limit, the kernel would send a signal that ends the process.
   if (rlimit limit; getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) {
     errno = EFBIG;
@@ -83,8 +93,8 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o, void* mem
   auto room = [&](uint64_t from, uint64_t size) {
     return fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(size)) == 0 || errno == EOPNOTSUPP;
   };
-  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && room(0, records_offset + o.lane0_records * sizeof(Record)) &&
-      room(strings_offset, o.strings_bytes))
+  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && room(0, records_offset + gpu_room * sizeof(Record)) &&
+      room(strings_offset, strings_room))
     base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   void* slots = base == MAP_FAILED ? MAP_FAILED
                                    : mmap(nullptr, o.string_slots * sizeof(uint64_t), PROT_READ | PROT_WRITE,
@@ -97,16 +107,21 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o, void* mem
     errno = error;
     return nullptr;
   }
-  close(fd);
   static char own[sizeof(RingWriter)];  // a forked child builds its own over it
   RingWriter* ring = new (memory ? memory : own) RingWriter();
   strncpy(ring->path_, path, sizeof ring->path_ - 1);
+  // Whoever looks, from whatever PID namespace, sees that this process lives: the mapping keeps the lock until the
+  // process ends, however it ends. It takes no file descriptor of the job.
+  const bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+  close(fd);
   ring->base_ = static_cast<char*>(base);
   ring->header_ = new (base) RingHeader{};
   ring->lanes_ = reinterpret_cast<LaneHeader*>(ring->base_ + lanes_offset);
   ring->strings_ = ring->base_ + strings_offset;
   ring->slots_ = static_cast<std::atomic<uint64_t>*>(slots);
   ring->slot_count_ = o.string_slots;
+  ring->gpu_room_ = grow ? gpu_room : UINT64_MAX;
+  ring->strings_room_ = strings_room;
   uint64_t offset = records_offset;
   for (uint32_t i = 0; i < o.lanes; ++i) {
     LaneHeader* lane = new (ring->lanes_ + i) LaneHeader{};
@@ -129,6 +144,9 @@ RingWriter* RingWriter::create(const char* path, const RingOptions& o, void* mem
   h.strings_head = 8;  // id 0 is "no string"
   h.pid = h.writer_pid = getpid();
   h.parent_pid = getppid();
+  h.pid_namespace = pidNamespace();
+  h.writer_start = processFacts(getpid()).start_ticks;
+  h.locked = locked;
   h.start_ns = nowNs();
   h.start_unix_ns = h.start_ns + static_cast<uint64_t>(unixMinusRaw());
   h.rank = h.world_size = h.local_rank = -1;
@@ -146,18 +164,45 @@ LaneHeader* RingWriter::threadLane() {
   return t_state.lane;
 }
 
-bool RingWriter::makeRoom(const LaneHeader& lane) {
-  const uint64_t size = lane.records * sizeof(Record);
+/// Of whole pages.
+bool RingWriter::makeRoom(uint64_t offset, uint64_t bytes) {
 #ifdef MADV_POPULATE_WRITE
-  if (madvise(base_ + lane.offset, size, MADV_POPULATE_WRITE) == 0) return true;
+  if (madvise(base_ + offset, bytes, MADV_POPULATE_WRITE) == 0) return true;
   if (errno != EINVAL) return false;
 #endif
   int fd = open(path_, O_RDWR | O_CLOEXEC | O_NOFOLLOW);  // a kernel before 5.14
   if (fd < 0) return false;
-  const bool good =
-      fallocate(fd, 0, static_cast<off_t>(lane.offset), static_cast<off_t>(size)) == 0 || errno == EOPNOTSUPP;
+  const bool good = fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0 || errno == EOPNOTSUPP;
   close(fd);
   return good;
+}
+
+bool RingWriter::growGpu() {
+  if (refused_ != 0 && ++refused_ % kAskAgain != 0) return false;
+  const int saved = errno;
+  const bool good = makeRoom(lanes_->offset + gpu_room_ * sizeof(Record), kStepBytes);
+  errno = saved;
+  if (!good) {
+    if (refused_++ == 0) memcpy(header_->note, kNoRoom, sizeof kNoRoom);
+    return false;
+  }
+  refused_ = 0;
+  gpu_room_ += kStepRecords;
+  if (gpu_room_ >= lanes_->records) gpu_room_ = UINT64_MAX;
+  return true;
+}
+
+/// Any number of threads at once: to take the same room twice does no harm.
+bool RingWriter::growStrings(uint64_t to) {
+  const int saved = errno;
+  for (uint64_t room = strings_room_.load(); room < to; room = strings_room_.load()) {
+    const uint64_t more = room + kStepBytes < header_->strings_bytes ? kStepBytes : header_->strings_bytes - room;
+    const bool good = makeRoom(static_cast<uint64_t>(strings_ - base_) + room, more);
+    errno = saved;
+    if (!good) return false;
+    strings_room_.compare_exchange_strong(room, room + more);
+  }
+  return true;
 }
 
 LaneHeader* RingWriter::takeLane(int64_t tid) {
@@ -175,7 +220,7 @@ LaneHeader* RingWriter::takeLane(int64_t tid) {
       continue;
     }
     if (lane.head.load(std::memory_order_relaxed) == 0 &&
-        !makeRoom(lane)) {  // there will be none for other lanes either
+        !makeRoom(lane.offset, lane.records * sizeof(Record))) {  // there will be none for other lanes either
       lane.taken.store(0);
       break;
     }
@@ -240,7 +285,7 @@ Name RingWriter::name(const char* s) {
 }
 
 uint32_t RingWriter::intern(const char* s, size_t length) {
-  if (length > 4096) length = 4096;
+  if (length > kMaxString) length = kMaxString;
   const uint64_t hash = hashBytes(s, length);
   const uint64_t tag = hash >> 32;
   for (uint32_t i = static_cast<uint32_t>(hash), probes = 0; probes < 64; ++i, ++probes) {
@@ -248,7 +293,8 @@ uint32_t RingWriter::intern(const char* s, size_t length) {
     uint64_t seen = slot.load(std::memory_order_acquire);
     if (seen == 0) {
       const uint64_t at = header_->strings_head.fetch_add(roundUp(4 + length, 8), std::memory_order_relaxed);
-      if (at + 4 + length > header_->strings_bytes) {
+      const uint64_t end = at + 4 + length;
+      if (end > header_->strings_bytes || (end > strings_room_.load(std::memory_order_relaxed) && !growStrings(end))) {
         lose(kNoStringRoom);
         return 0;
       }

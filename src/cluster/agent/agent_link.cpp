@@ -132,6 +132,9 @@ Status MasterLink::talk(const std::string& address) {
   }
   toMessage(info, request);
   request.set_port(agent_port_);
+  const auto [reference, reference_ns] = clock_.reference();
+  request.set_reference_id(reference);
+  request.set_reference_now_ns(reference_ns);
   pb::RegisterNodeResponse answer;
   {
     grpc::ClientContext context;
@@ -140,6 +143,7 @@ Status MasterLink::talk(const std::string& address) {
     TS_TRY(fromGrpc(stub->RegisterNode(&context, request, &answer), what));
   }
   if (!answer.success()) return Status::invalid(answer.message());
+  clock_.relateTo(answer.reference_id().substr(0, 64));
   Result<access::Address> host = access::parseAddress(address, kMasterPort);
   if (!host) return host.status();
   auto exchangeOverCalls = [&] {

@@ -18,8 +18,9 @@ constexpr auto kNtpPeriod = std::chrono::seconds(16);  // a public server serves
 constexpr size_t kFastReadings = 4;                    // of NTP, at first
 constexpr auto kSynchronizeAtMost = std::chrono::seconds(10);
 constexpr auto kSavePeriod = std::chrono::seconds(10);
-constexpr size_t kFastExchanges = 128;  // until then bursts follow one another faster
-constexpr double kRestartPpm = 0.5;     // what the drift may have changed by while nobody looked
+constexpr size_t kFastExchanges = 128;   // until then bursts follow one another faster
+constexpr int64_t kSureNs = 10'000'000;  // a bound with which one may correct a master
+constexpr double kRestartPpm = 0.5;      // what the drift may have changed by while nobody looked
 
 }  // namespace
 
@@ -44,10 +45,13 @@ bool ClockKeeper::follow(const std::string& host, uint16_t port, uint64_t key) {
   if (!client) return false;
   std::vector<sync::Exchange> burst = (*client)->burst(kBurst, kTimeoutMs);
   if (burst.empty()) return false;
-  std::lock_guard lock(mutex_);
-  fit_.add(burst);
-  client_ = std::move(*client);
-  changed_.notify_all();
+  {
+    std::lock_guard lock(mutex_);
+    fit_.add(burst);
+    client_ = std::move(*client);
+    changed_.notify_all();
+  }
+  save();  // from now on rows have this clock: the next run goes on with it
   return true;
 }
 
@@ -56,16 +60,35 @@ void ClockKeeper::add(const std::vector<sync::Exchange>& burst) {
   if (exchanges()) fit_.add(burst);
 }
 
+void ClockKeeper::relateTo(const std::string& reference) {
+  std::lock_guard lock(mutex_);
+  if (!exchanges() || reference == reference_) return;
+  if (!reference_.empty()) {
+    fit_ = sync::ClockFit();
+    saved_ = {};
+    client_.reset();
+  }
+  reference_ = reference;
+}
+
+std::pair<std::string, int64_t> ClockKeeper::reference() const {
+  const ClockReport report = now();
+  std::lock_guard lock(mutex_);
+  if (!exchanges() || reference_.empty() || !report.model.valid() || report.model.bound_ns > kSureNs)
+    return {reference_, 0};
+  return {reference_, report.model.at_ns + report.model.offset_ns};
+}
+
 Status ClockKeeper::askSource(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   Result<sync::Comparison> told = sync::ask(source_);
-  if (told && told->bound_ns < 0) told = Status::invalid("the clock of " + source_.name + " is not synchronised");
+  if (told && !told->bound_ns) told = Status::invalid("the clock of " + source_.name + " is not synchronised");
   lock.lock();
   problem_ = told.status().message();
   if (!told) return told.status();
   // As the exchange that would say the same: sent and received `bound` before and after.
   const int64_t reference = told->raw_ns + told->offset_ns;
-  fit_.add({told->raw_ns - told->bound_ns, reference, reference, told->raw_ns + told->bound_ns});
+  fit_.add({told->raw_ns - *told->bound_ns, reference, reference, told->raw_ns + *told->bound_ns});
   return {};
 }
 
@@ -143,10 +166,15 @@ void ClockKeeper::save() const {
   Result<OutputFile> out = OutputFile::create(file_);
   if (!out) return;
   const sync::ClockModel& m = report.model;
-  char text[200];
-  std::snprintf(text, sizeof text, "%s %lld %lld %.9f %lld\n", access::kernelBootId().c_str(),
+  std::string id;
+  {
+    std::lock_guard lock(mutex_);
+    id = reference_;
+  }
+  char text[400];
+  std::snprintf(text, sizeof text, "%s %lld %lld %.9f %lld %.64s\n", access::kernelBootId().c_str(),
                 static_cast<long long>(m.at_ns), static_cast<long long>(m.offset_ns), m.drift_ppm,
-                static_cast<long long>(m.bound_ns));
+                static_cast<long long>(m.bound_ns), id.c_str());
   if (out->write(text)) (void)out->commit();
 }
 
@@ -155,7 +183,10 @@ void ClockKeeper::load() {
   std::string boot;
   sync::ClockModel m;
   m.method = sync::sourceName(source_.kind);
-  if (in >> boot >> m.at_ns >> m.offset_ns >> m.drift_ppm >> m.bound_ns && boot == access::kernelBootId()) saved_ = m;
+  if (in >> boot >> m.at_ns >> m.offset_ns >> m.drift_ppm >> m.bound_ns && boot == access::kernelBootId()) {
+    saved_ = m;
+    in >> reference_;
+  }
 }
 
 }  // namespace tracesmith::cluster

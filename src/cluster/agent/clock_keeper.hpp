@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "model/travel.hpp"
 #include "sync/clock_fit.hpp"
@@ -40,6 +41,11 @@ class ClockKeeper {
   /// Where datagrams do not get through: exchanges made over the connection.
   void add(const std::vector<sync::Exchange>& burst);
 
+  /// The clock that exchanges compare with has this id from now on. What is known of another one counts no more.
+  void relateTo(const std::string& reference);
+  /// Its id, and what it says now, within 10 ms; 0: not known.
+  std::pair<std::string, int64_t> reference() const;
+
   /// Asks once more, at once.
   Status synchronize();
   ClockReport now() const;
@@ -65,6 +71,7 @@ class ClockKeeper {
   std::shared_ptr<sync::ExchangeClient> client_;  // shared: a burst goes on while another is put in its place
   sync::ClockFit fit_;
   sync::ClockModel saved_;  // of the run before
+  std::string reference_;   // id of the clock that both relate to; empty: not known
   std::string problem_;
   uint64_t round_ = 0, done_ = 0;  // of the loop: begun, ended
   Status answer_;                  // of the last that ended

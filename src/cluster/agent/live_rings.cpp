@@ -27,14 +27,14 @@ namespace {
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kLateKernelsNs = 300 * kMs;  // CUPTI hands kernels over every 100 ms
 constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPairs = 8;
-// CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
-constexpr size_t kMostPerStream = 32;
-constexpr uint32_t kGraphStreams = 1u << 30;  // streams as far as graphs are launched on them
-constexpr size_t kMostPeers = 32;             // of a communicator, whose numbers are told
+constexpr size_t kMostPeers = 32, kMostOps = 64;  // of a communicator, whose numbers are told
+// A ring is its user's word, and everybody's reports go the same way: what is kept of one has a limit.
+constexpr size_t kMostComms = 256, kMostProgress = 256, kMostSizes = 1024, kMostStreams = 1024, kMostNames = 65536;
 
 }  // namespace
 
 bool RingFollower::isNccl(uint32_t name) {
+  if (is_nccl_.size() > kMostNames) is_nccl_.clear();
   auto [it, fresh] = is_nccl_.try_emplace(name, false);
   if (fresh) it->second = model::isNcclKernel(ring_->string(name));
   return it->second;
@@ -64,15 +64,32 @@ bool RingFollower::wanted(const Record& r) {
   }
 }
 
+/// Makes room for one more by forgetting what was not used for the longest time.
+template <typename Map>
+static bool makeRoom(Map& map, const typename Map::key_type& key, size_t most) {
+  if (map.size() < most || map.contains(key)) return false;
+  map.erase(std::min_element(map.begin(), map.end(),
+                             [](const auto& a, const auto& b) { return a.second.touched < b.second.touched; }));
+  return true;
+}
+
+RingFollower::Comm& RingFollower::comm(uint64_t hash) {
+  left_out_ += makeRoom(comms_, hash, kMostComms);
+  Comm& c = comms_[hash];
+  c.state.comm = hash;
+  c.touched = ++touched_;
+  return c;
+}
+
 RingFollower::Comm& RingFollower::comm(const OperationRecord& r) {
-  Comm& c = comms_[r.comm];
-  c.state.comm = r.comm;
+  Comm& c = comm(r.comm);
   if (r.rank >= 0) c.state.group_rank = r.rank;
   if (r.ranks) c.state.size = static_cast<int32_t>(r.ranks);
   return c;
 }
 
 OpProgress& RingFollower::progress(Comm& c, const OperationRecord& r) {
+  left_out_ += makeRoom(c.progress, {r.function, r.peer}, kMostProgress);
   Progress& p = c.progress[{r.function, r.peer}];
   if (p.touched == 0) {
     p.state.op = model::opNameOf(ring_->string(r.function));
@@ -83,7 +100,7 @@ OpProgress& RingFollower::progress(Comm& c, const OperationRecord& r) {
 }
 
 /// Of many peers those it last had to do with.
-void RingFollower::addProgress(const Comm& c, CommState& state) {
+void RingFollower::addProgress(const Comm& c, CommState& state, uint64_t& left_out) {
   std::vector<const Progress*> pairs;
   for (const auto& [key, p] : c.progress)
     if (p.state.peer < 0)
@@ -93,6 +110,10 @@ void RingFollower::addProgress(const Comm& c, CommState& state) {
   std::sort(pairs.begin(), pairs.end(), [](const Progress* a, const Progress* b) { return a->touched > b->touched; });
   if (pairs.size() > kMostPeers) pairs.resize(kMostPeers);
   for (const Progress* p : pairs) state.ops.push_back(p->state);
+  if (state.ops.size() > kMostOps) {
+    left_out += state.ops.size() - kMostOps;
+    state.ops.resize(kMostOps);
+  }
 }
 
 void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kernel) {
@@ -102,6 +123,10 @@ void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kerne
     if (r.captured || r.sequence == ring::kUnknown || (r.start >= join_.gpu_on_ns && r.start < join_.gpu_off_ns))
       return;
     if (r.launch != 0 && times_.of(r)) return timed(r);
+    if (unseen_.size() >= kMostComms && !unseen_.contains(r.comm)) {
+      ++left_out_;
+      return;
+    }
     std::deque<OperationRecord>& last = unseen_[r.comm];
     last.push_back(r);
     if (last.size() > kMostPerStream) last.pop_front();
@@ -114,6 +139,10 @@ void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kerne
   if (again_ || kernel->end <= kernel->start || (r.pair && (r.peer < 0 || o.mixed))) return;
   const int64_t bytes = model::messageBytes(model::opKind(p.op), nccl::bytesOf(r), c.state.size);
   const auto ns = static_cast<int64_t>(kernel->end - kernel->start);
+  if (c.transfers.size() >= kMostSizes && !c.transfers.contains({p.op, bytes, r.peer})) {
+    ++left_out_;
+    return;
+  }
   Transfers& t = c.transfers[{p.op, bytes, r.peer}];
   t.op = p.op;
   t.bytes = bytes;
@@ -147,12 +176,11 @@ void RingFollower::take(uint32_t lane, const Record& r) {
     case Kind::step:
       return takeStep(stepOf(r));
     case Kind::comm: {
-      const ring::CommRecord comm = commOf(r);
-      Comm& c = comms_[comm.hash];
-      c.state.comm = comm.hash;
-      c.state.name = ring_->string(comm.name);
-      c.state.group_rank = comm.rank;
-      c.state.size = comm.ranks;
+      const ring::CommRecord record = commOf(r);
+      Comm& c = comm(record.hash);
+      c.state.name = ring_->string(record.name);
+      c.state.group_rank = record.rank;
+      c.state.size = record.ranks;
       return;
     }
     case Kind::gpu_on:
@@ -190,8 +218,10 @@ void RingFollower::take(uint32_t lane, const Record& r) {
     default: {  // a kernel of NCCL
       join_.kernel(
           kernelOf(r), rawClock(), [this](uint32_t id) { return ring_->string(id); }, done);
-      uint64_t& end = stream_end_[r.stream];
-      end = std::max(end, r.end);
+      if (stream_end_.size() < kMostStreams || stream_end_.contains(r.stream)) {
+        uint64_t& end = stream_end_[r.stream];
+        end = std::max(end, r.end);
+      }
       if (again_) return;
       longest_wait_ns_ = std::max(longest_wait_ns_, static_cast<int64_t>(r.end - r.start));
       for (auto s = steps_.rbegin(); s != steps_.rend(); ++s)
@@ -200,85 +230,6 @@ void RingFollower::take(uint32_t lane, const Record& r) {
           break;
         }
     }
-  }
-}
-
-InFlight RingFollower::inFlight(uint64_t now, const OperationRecord& r, const CommState* state) const {
-  InFlight f;
-  f.op = model::opNameOf(ring_->string(r.function));
-  f.comm = r.comm;
-  f.seq = r.sequence;
-  f.peer = r.peer;
-  f.bytes = model::messageBytes(model::opKind(f.op), nccl::bytesOf(r), state ? state->size : -1);
-  f.age_ns = static_cast<int64_t>(now > r.start ? now - r.start : 0);
-  return f;
-}
-
-/// Operations launched while the GPU was not recorded, as far as was read.
-template <typename Each>
-void RingFollower::eachUnrecorded(const Each& each) const {
-  for (const auto& [stream, state] : join_.streams)
-    for (const NcclJoin::Launch& launch : state.launches)
-      if (!join_.recorded(launch))
-        for (const NcclJoin::Operation& o : launch.operations)
-          if (!o.record.captured && o.record.sequence != ring::kUnknown) each(o.record);
-}
-
-/// Those whose end nobody sees: on which streams is not told, so each communicator has one.
-void RingFollower::addUnseen(uint64_t now, ProcessReport& report) const {
-  uint32_t stream = UINT32_MAX;
-  auto unseen = unseen_;
-  eachUnrecorded([&](const OperationRecord& r) {
-    if (r.launch != 0 && times_.of(r)) return;
-    unseen[r.comm].push_back(r);
-    if (unseen[r.comm].size() > kMostPerStream) unseen[r.comm].pop_front();
-  });
-  for (const auto& [comm, last] : unseen) {
-    const auto state = std::find_if(report.comms.begin(), report.comms.end(),
-                                    [comm = comm](const CommState& c) { return c.comm == comm; });
-    uint32_t before = 0;
-    for (const OperationRecord& r : last) {
-      InFlight f = inFlight(now, r, state == report.comms.end() ? nullptr : &*state);
-      f.stream = stream;
-      f.before = before++;
-      f.wait_ns = f.before == 0 ? f.age_ns : 0;
-      f.unseen = true;
-      report.in_flight.push_back(std::move(f));
-    }
-    --stream;
-  }
-}
-
-void RingFollower::addInFlight(uint64_t now, ProcessReport& report) const {
-  addUnseen(now, report);
-  auto add = [&](const OperationRecord& r, uint32_t stream, uint32_t before, size_t& told) {
-    CommState* state = nullptr;
-    for (CommState& c : report.comms)
-      if (c.comm == r.comm) state = &c;
-    if (state) ++state->in_flight;
-    if (++told > kMostPerStream) return;
-    InFlight f = inFlight(now, r, state);
-    f.stream = stream;
-    f.before = before;
-    auto last = stream_end_.find(stream);
-    const uint64_t since = std::max(r.start, last == stream_end_.end() ? 0 : last->second);
-    f.wait_ns = before == 0 ? static_cast<int64_t>(now > since ? now - since : 0) : 0;
-    report.in_flight.push_back(std::move(f));
-  };
-  for (const auto& [stream, state_of] : join_.streams) {
-    uint32_t before = 0;
-    size_t told = 0;
-    for (const NcclJoin::Launch* launch : join_.inFlight(state_of, stream)) {
-      if (launch->operations.empty()) continue;
-      for (const NcclJoin::Operation& o : launch->operations) add(o.record, stream, before, told);
-      ++before;
-    }
-  }
-  // Of the operations of a graph that has not ended the first are waited for; a graph goes by a stream of its own.
-  std::map<uint32_t, std::pair<uint32_t, size_t>> told;
-  for (const auto& f : join_.replaysInFlight([this](uint32_t id) { return ring_->string(id); })) {
-    auto& [before, count] = told[f.stream];
-    add(f.operation->record, kGraphStreams | f.stream, before++, count);
   }
 }
 
@@ -321,11 +272,12 @@ void RingFollower::addProcess(uint64_t now, ProcessReport& p) {
     p.state = h.state.load() == ring::State::ended ? ProcessState::ended : ProcessState::dead;
     return;
   }
-  const std::optional<ProcessStat> stat = readStat(h.writer_pid);
+  const std::optional<int64_t> pid = ring_->process();
+  const std::optional<ProcessStat> stat = pid ? readStat(*pid) : std::nullopt;
   if (!stat) return;
   if (stat->stopped) p.state = ProcessState::stopped;
   // One process plays many simulated ones: what their CPU does nobody knows, what they write the simulation says.
-  const std::optional<uint64_t> io = p.simulated ? h.simulated_io_bytes.load() : readIo(h.writer_pid);
+  const std::optional<uint64_t> io = p.simulated ? h.simulated_io_bytes.load() : readIo(*pid);
   if (cpu_at_ns_ != 0 && now > cpu_at_ns_) {
     const auto ns = static_cast<double>(now - cpu_at_ns_);
     if (!p.simulated && stat->cpu_ns >= cpu_ns_) p.cpu_share = static_cast<double>(stat->cpu_ns - cpu_ns_) / ns;
@@ -363,6 +315,7 @@ ProcessReport RingFollower::report(uint64_t now) {
     p.quiet_ns = static_cast<int64_t>(now > since ? now - since : 0);
   p.longest_wait_ns = longest_wait_ns_;
   p.missed = missed_;
+  p.left_out = left_out_;
   addProcess(now, p);
   if (step_start_ != 0) {
     p.step = step_;
@@ -379,7 +332,7 @@ ProcessReport RingFollower::report(uint64_t now) {
   if (p.steps.size() > kMostSteps) p.steps.erase(p.steps.begin(), p.steps.end() - kMostSteps);
   for (auto& [hash, c] : comms_) {
     CommState& state = p.comms.emplace_back(c.state);
-    addProgress(c, state);
+    addProgress(c, state, p.left_out);
     // The largest ones: the same on all ranks, and what they take says most about the links.
     std::vector<Transfers> all;
     for (auto& [key, transfers] : c.transfers) all.push_back(std::move(transfers));

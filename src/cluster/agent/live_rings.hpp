@@ -35,6 +35,7 @@ class RingFollower {
   };
   struct Comm {
     analysis::live::CommState state;
+    uint64_t touched = 0;
     std::map<std::pair<uint32_t, int32_t>, Progress> progress;  // by operation (its string) and peer
     // By operation, size and peer.
     std::map<std::tuple<std::string, int64_t, int32_t>, analysis::live::Transfers> transfers;
@@ -60,14 +61,18 @@ class RingFollower {
   void addUnseen(uint64_t now_ns, analysis::live::ProcessReport& report) const;
   void addInFlight(uint64_t now_ns, analysis::live::ProcessReport& report) const;
   void addProcess(uint64_t now_ns, analysis::live::ProcessReport& report);
+  Comm& comm(uint64_t hash);
   Comm& comm(const ring::OperationRecord& operation);
   analysis::live::OpProgress& progress(Comm& comm, const ring::OperationRecord& operation);
-  static void addProgress(const Comm& comm, analysis::live::CommState& state);
+  static void addProgress(const Comm& comm, analysis::live::CommState& state, uint64_t& left_out);
+  // CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
+  static constexpr size_t kMostPerStream = 32;
 
   std::unique_ptr<ring::RingReader> ring_;
   ring::Cursors cursors_;
   bool first_ = true, again_ = false;
   uint64_t missed_ = 0, touched_ = 0;
+  uint64_t left_out_ = 0;  // communicators, peers and sizes that there was no room for
   uint64_t activity_ = 0, oldest_gpu_ns_ = 0, last_work_ns_ = 0;
   int64_t longest_wait_ns_ = 0;
   uint64_t cpu_ns_ = 0, io_bytes_ = 0, cpu_at_ns_ = 0;  // CPU time and I/O of the process, and when they were read
@@ -81,6 +86,16 @@ class RingFollower {
   int64_t step_ = -1;
   uint64_t step_start_ = 0;  // of the one that runs; 0: none does
 };
+
+/// Operations launched while the GPU was not recorded, as far as was read.
+template <typename Each>
+void RingFollower::eachUnrecorded(const Each& each) const {
+  for (const auto& [stream, state] : join_.streams)
+    for (const capture::NcclJoin::Launch& launch : state.launches)
+      if (!join_.recorded(launch))
+        for (const capture::NcclJoin::Operation& o : launch.operations)
+          if (!o.record.captured && o.record.sequence != ring::kUnknown) each(o.record);
+}
 
 /// All processes under a folder of rings. Not thread safe.
 class RingWatch {

@@ -32,7 +32,7 @@ model::LinkStatus describe(const GPULink& link) {
   l.gpu_b = link.gpu_b;
   l.kind = linkTypeName(link.type);
   l.count = link.link_count;
-  if (link.bandwidth_gbps > 0) l.gbps = link.bandwidth_gbps;
+  l.gbps = link.bandwidth_gbps;
   l.measured_gbps = link.measured_bandwidth;
   return l;
 }

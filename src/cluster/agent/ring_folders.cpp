@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kPrefix = "tracesmith-";
+constexpr size_t kMostRings = 512;  // of one user: each takes files and memory of the agent
 
 }  // namespace
 
@@ -64,7 +65,10 @@ std::vector<std::string> RingFolders::rings() {
       if (uid >= 0 && good(entry.path(), static_cast<uint32_t>(uid))) folders.insert(entry.path());
     }
   std::vector<std::string> found;
+  spares_.clear();
   for (const std::string& folder : folders) {
+    if (std::string spare = ring::spareOf(folder); !spare.empty()) spares_.insert(std::move(spare));
+    const size_t before = found.size();
     std::vector<std::string> more = ring::findRings(folder);
     found.insert(found.end(), more.begin(), more.end());
     for (const auto& entry : fs::directory_iterator(folder, ignored))
@@ -72,6 +76,11 @@ std::vector<std::string> RingFolders::rings() {
         more = ring::findRings(entry.path());
         found.insert(found.end(), more.begin(), more.end());
       }
+    if (found.size() - before > kMostRings) {
+      found.resize(before + kMostRings);
+      if (refused_.insert(folder).second)
+        std::fprintf(stderr, "tracesmith: of the rings in %s the first %zu are read\n", folder.c_str(), kMostRings);
+    }
   }
   return found;
 }
@@ -81,7 +90,7 @@ void RingFolders::remove(const std::string& ring) const {
   const fs::path folder = path.parent_path();
   const std::string name = folder.filename();
   const bool users = name.starts_with(kPrefix) && std::count(roots_.begin(), roots_.end(), folder.parent_path()) > 0;
-  if (folder != own_ && !users) return;
+  if (folder != own_ && !users && !spares_.contains(folder)) return;
   // By the folder itself: what its owner puts in its place meanwhile is not touched.
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return;

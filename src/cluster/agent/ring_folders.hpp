@@ -34,6 +34,7 @@ class RingFolders {
   const std::string own_;
   const std::vector<std::string> roots_;
   std::set<std::string> refused_;              // told
+  std::set<std::string> spares_;               // of the folders, as last seen
   std::map<std::string, int64_t> dead_since_;  // rings of processes that ended: when that was seen first
 };
 

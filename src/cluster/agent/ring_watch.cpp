@@ -14,6 +14,15 @@ constexpr uint64_t kS = 1'000'000'000;
 constexpr uint64_t kForgetDeadNs = 600 * kS;  // how long a process that is gone is told
 constexpr uint64_t kFreshDeadNs = 60 * kS;    // one found dead is told if its probe was alive so recently
 
+// Of all processes of one user, about 50 bytes each. A rank has some hundred.
+constexpr size_t kMostDetails = 32768;
+
+size_t detailsOf(const ProcessReport& p) {
+  size_t n = p.comms.size() + p.in_flight.size();
+  for (const CommState& c : p.comms) n += c.ops.size() + c.transfers.size() + c.name.size() / 64;
+  return n;
+}
+
 }  // namespace
 
 void RingWatch::look(uint64_t now) {
@@ -46,9 +55,17 @@ std::vector<ProcessReport> RingWatch::report() {
   const uint64_t now = rawClock();
   look(now);
   std::vector<ProcessReport> all;
-  for (auto& [path, follower] : rings_)
-    if (follower && (follower->dead_ns == 0 || now - follower->dead_ns < kForgetDeadNs))
-      all.push_back(follower->report(now));
+  std::map<uint32_t, size_t> told;  // by user
+  for (auto& [path, follower] : rings_) {
+    if (!follower || (follower->dead_ns != 0 && now - follower->dead_ns >= kForgetDeadNs)) continue;
+    ProcessReport& p = all.emplace_back(follower->report(now));
+    size_t& details = told[follower->ring().owner()];
+    details += detailsOf(p);
+    if (details <= kMostDetails) continue;
+    p.left_out += p.comms.size() + p.in_flight.size();
+    p.comms.clear();
+    p.in_flight.clear();
+  }
   return all;
 }
 

@@ -188,7 +188,7 @@ void EventStream::deliverTable(Source& source, const TableInfo& table, const Pie
         if (!s->wants(type, rank)) continue;
         if (!made) {
           event.node = piece.node;
-          event.rank = rank;
+          if (rank != kNull) event.rank = rank;
           event.event = toTraceEvent(table, row);
           const auto raw = static_cast<int64_t>(event.event.timestamp);
           event.event.timestamp = static_cast<Timestamp>(source.clock.toReference(raw));

@@ -66,21 +66,10 @@ class LocalClient final : public Client {
     return burst;
   }
 
-  Status fetch(const std::string& name_or_id, const std::string& path, const std::function<void(uint64_t)>& progress,
-               const std::vector<std::string>& nodes) override {
-    Result<OutputFile> out = OutputFile::create(path);
-    if (!out) return out.status();
-    uint64_t bytes = 0;
-    const Status fetched = master_.fetch(
-        name_or_id,
-        [&](std::string_view data, uint64_t) -> Status {
-          TS_TRY(out->write(data));
-          bytes += data.size();
-          if (progress) progress(bytes);
-          return {};
-        },
-        nodes);
-    return fetched ? out->commit() : fetched;
+  Status fetchTo(const std::function<Status(std::string_view)>& sink, const std::string& name_or_id,
+                 const std::vector<std::string>& nodes) override {
+    return master_.fetch(
+        name_or_id, [&](std::string_view data, uint64_t) { return sink(data); }, nodes);
   }
 
   std::unique_ptr<SessionCopy> copy(const std::string& id, const std::string& path) override {

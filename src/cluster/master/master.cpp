@@ -23,6 +23,8 @@ namespace {
 constexpr auto kSyncPeriod = std::chrono::milliseconds(20);  // pieces that come within it are made durable together
 constexpr auto kHousePeriod = std::chrono::milliseconds(500);
 constexpr auto kReferencePeriod = std::chrono::seconds(2);
+constexpr int64_t kSameTime = 20'000'000;                    // ns: what a node may be wrong by, and more
+constexpr int64_t kMostStep = 30 * 86400 * 1'000'000'000LL;  // ns: nobody was away for longer
 
 }  // namespace
 
@@ -67,9 +69,11 @@ Master::~Master() {
 Status Master::openReference() {
   std::ifstream in(referenceFile());
   std::string was;
-  int64_t last = 0;
-  const bool known = static_cast<bool>(in >> was >> anchor_ns_);
+  int64_t anchor = 0, last = 0;
+  const bool known = static_cast<bool>(in >> was >> anchor);
+  anchor_ns_ = anchor;
   if (in >> last; !in) last = 0;
+  if (!(in >> reference_id_)) reference_id_ = access::randomHex(16);
   for (const std::string& node : store_->nodes()) last = std::max(last, store_->coveredUntil(node));
   for (const SessionRecord& s : sessions_.all()) {
     last = std::max(last, s.start_ns);
@@ -91,11 +95,25 @@ std::string Master::referenceFile() const { return options_.data_dir + "/referen
 
 /// With the time it is, for a master that finds itself on another boot.
 Status Master::writeReference() const {
+  std::lock_guard lock(files_mutex_);
   Result<OutputFile> out = OutputFile::create(referenceFile());
   if (!out) return out.status();
   TS_TRY(out->write(access::kernelBootId() + " " + std::to_string(anchor_ns_) + " " + std::to_string(referenceNow()) +
-                    "\n"));
+                    " " + reference_id_ + "\n"));
   return out->commit();
+}
+
+/// A machine whose clock was set back before it booted knows only the last time that was stored. Nodes went on
+/// meanwhile: what they recorded is later than that, and would lie behind the end of a session that is stopped now.
+void Master::notBefore(const std::string& reference_id, int64_t now_ns, const std::string& node) {
+  if (reference_id != reference_id_) return;
+  std::lock_guard lock(mutex_);
+  const int64_t behind = now_ns - referenceNow();
+  if (behind <= kSameTime || behind > kMostStep) return;
+  std::fprintf(stderr, "tracesmith: node %s knows a time %.3f s later: the master's clock goes on from there\n",
+               node.c_str(), static_cast<double>(behind) / 1e9);
+  anchor_ns_ += behind;
+  (void)writeReference();  // a full disk: written later
 }
 
 int64_t Master::referenceNow() const { return rawClock() + anchor_ns_; }

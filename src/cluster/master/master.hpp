@@ -1,6 +1,7 @@
 // The master without its network side: who belongs to the cluster, what is to be recorded, what is stored.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -41,6 +42,10 @@ class Master {
   /// The reference clock: Unix time as it was when this master was first started on this boot, or the last time that
   /// is stored if that is later, going on with the raw clock, so that it is never set.
   int64_t referenceNow() const;
+  /// One for each data folder.
+  const std::string& referenceId() const { return reference_id_; }
+  /// What a node that was compared with this clock before takes it to be: the clock does not go back behind that.
+  void notBefore(const std::string& reference_id, int64_t now_ns, const std::string& node);
 
   /// Fails if the name belongs to another agent that is alive.
   Status registerNode(const NodeRegistration& info);
@@ -99,7 +104,9 @@ class Master {
 
   MasterOptions options_;
   int lock_ = -1;
-  int64_t anchor_ns_ = 0;  // reference − raw clock
+  std::atomic<int64_t> anchor_ns_{0};  // reference − raw clock
+  std::string reference_id_;
+  mutable std::mutex files_mutex_;  // one thread at a time writes the files of clock and nodes
   std::unique_ptr<Store> store_;
   Sessions sessions_;
   EventStream events_;

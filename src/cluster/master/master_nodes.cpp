@@ -29,6 +29,7 @@ uint64_t residentBytes() {
 }  // namespace
 
 Status Master::saveNode(const NodeRegistration& info) const {
+  std::lock_guard lock(files_mutex_);
   const std::string folder = options_.data_dir + "/nodes/" + info.node;
   TS_TRY(makePrivateFolder(folder));
   Result<OutputFile> out = OutputFile::create(folder + "/node");

@@ -49,10 +49,12 @@ class Service final : public Callbacks, public MasterService {
     NodeRegistration info = fromMessage(*request);
     info.address = access::Address{peerOf(context->peer()).host, static_cast<uint16_t>(request->port())}.text();
     const Status status = master_.registerNode(info);
+    if (status) master_.notBefore(request->reference_id(), request->reference_now_ns(), info.node);
     guard_.audit(context->peer(), role, "register", info.node.substr(0, 64), status);
     response->set_success(status.ok());
     response->set_message(status.message());
     response->set_assigned_node_id(info.node);
+    response->set_reference_id(master_.referenceId());
     response->set_sync_port(sync_port_);
     response->set_sync_key(sync_key_);
     response->set_heartbeat_interval_ms(options_.heartbeat_ms);

@@ -117,10 +117,8 @@ class RpcClient final : public Client {
     return burst;
   }
 
-  Status fetch(const std::string& name_or_id, const std::string& path, const std::function<void(uint64_t)>& progress,
-               const std::vector<std::string>& nodes) override {
-    Result<OutputFile> out = OutputFile::create(path);
-    if (!out) return out.status();
+  Status fetchTo(const std::function<Status(std::string_view)>& sink, const std::string& name_or_id,
+                 const std::vector<std::string>& nodes) override {
     grpc::ClientContext context;
     addToken(context, token_);
     pb::CollectTraceRequest request;
@@ -133,18 +131,15 @@ class RpcClient final : public Client {
     }
     auto reader = stub_->CollectTrace(&context, request);
     pb::TraceChunk chunk;
-    uint64_t bytes = 0;
     bool last = false;
     Status writing;
     while (reader->Read(&chunk)) {
-      writing = out->write(chunk.compressed_data());
+      writing = sink(chunk.compressed_data());
       if (!writing) {
         context.TryCancel();
         break;
       }
-      bytes += chunk.compressed_data().size();
       last = chunk.is_last();
-      if (progress) progress(bytes);
     }
     const grpc::Status status = reader->Finish();
     {
@@ -154,7 +149,7 @@ class RpcClient final : public Client {
     TS_TRY(writing);
     TS_TRY(fromGrpc(status, what_));
     if (!last) return Status::io("the master closed the connection in the middle of the trace");
-    return out->commit();
+    return {};
   }
 
   Status follow(const EventFilter& filter, const std::function<void()>& begun,

@@ -42,11 +42,16 @@ struct ClusterMaster::Impl {
     if (!s) (void)note(s.status());
     return s ? *s : ClusterStatus{};
   }
+  /// The last capture, of these nodes alone; empty: of all.
+  Status fetch(File& into, const std::vector<std::string>& nodes = {}) const;
   bool exportTo(const std::string& filename, const std::vector<std::string>& nodes = {}) const;
   TraceRecord collect(const std::vector<std::string>& nodes) const;
-  /// The last capture in a file without a name, which is gone with the reader. Not in memory: a capture may be larger,
-  /// and is read several times.
-  Result<std::unique_ptr<trace::Reader>> open(TraceRecord& record) const;
+  /// Whether all of the last capture is here, and its nodes. Path and events are not filled in.
+  TraceRecord progress(const std::vector<std::string>& nodes) const;
+  /// The last capture in a file without a name: in memory if it is small, else on the disk of `data_dir`.
+  Result<File> scratch() const;
+  /// It, for a reader that goes on when the file is closed.
+  Result<std::unique_ptr<trace::Reader>> open() const;
   void count(const std::vector<SessionInfo>& sessions) const;
   bool exportAs(Status (*format)(trace::Export&), const std::string& filename);
 };

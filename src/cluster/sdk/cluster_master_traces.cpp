@@ -12,14 +12,23 @@
 
 namespace tracesmith::cluster {
 
-TraceRecord ClusterMaster::Impl::collect(const std::vector<std::string>& nodes) const {
+namespace {
+
+/// A capture that is not larger is read from memory.
+constexpr uint64_t kMostInMemory = 256u << 20;
+
+/// Leads to an open file, with or without a name.
+std::string pathOf(const File& file) { return "/proc/self/fd/" + std::to_string(file.fd()); }
+
+}  // namespace
+
+Status ClusterMaster::Impl::fetch(File& into, const std::vector<std::string>& nodes) const {
+  if (!client || session.empty()) return Status::invalid("nothing was captured");
+  return client->fetchTo([&](std::string_view bytes) { return into.write(bytes); }, session, nodes);
+}
+
+TraceRecord ClusterMaster::Impl::progress(const std::vector<std::string>& nodes) const {
   TraceRecord record;
-  const std::string path = config.data_dir + "/collected-" + access::randomHex(8) + ".sbt";
-  if (!exportTo(path, nodes)) return record;
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);
-  if (!note(reader.status())) return record;
-  record.path = path;
-  record.event_count = (*reader)->rows(trace::tableOf<trace::EventRow>());
   record.complete = true;
   for (const SessionInfo& s : status().sessions) {
     if (s.id != session) continue;
@@ -32,19 +41,40 @@ TraceRecord ClusterMaster::Impl::collect(const std::vector<std::string>& nodes) 
   return record;
 }
 
-Result<std::unique_ptr<trace::Reader>> ClusterMaster::Impl::open(TraceRecord& record) const {
-  record = collect({});
-  if (record.path.empty()) return last;
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(record.path);
-  std::remove(record.path.c_str());
-  return reader;
+TraceRecord ClusterMaster::Impl::collect(const std::vector<std::string>& nodes) const {
+  const std::string path = config.data_dir + "/collected-" + access::randomHex(8) + ".sbt";
+  if (!exportTo(path, nodes)) return {};
+  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(path);
+  if (!note(reader.status())) return {};
+  TraceRecord record = progress(nodes);
+  record.path = path;
+  record.event_count = (*reader)->rows(trace::tableOf<trace::EventRow>());
+  return record;
+}
+
+Result<File> ClusterMaster::Impl::scratch() const {
+  uint64_t bytes = 0;
+  for (const SessionInfo& s : status().sessions)
+    if (s.id == session) bytes = s.bytes;
+  const std::string path = config.data_dir + "/reading-" + access::randomHex(8);
+  Result<File> file = bytes <= kMostInMemory ? File::inMemory() : File::create(path);
+  if (!file) return file;
+  if (bytes > kMostInMemory) std::remove(path.c_str());
+  TS_TRY(fetch(*file));
+  return file;
+}
+
+Result<std::unique_ptr<trace::Reader>> ClusterMaster::Impl::open() const {
+  Result<File> file = scratch();
+  if (!file) return file.status();
+  return trace::Reader::open(pathOf(*file));
 }
 
 void ClusterMaster::Impl::count(const std::vector<SessionInfo>& sessions) const {
   const auto ended = std::ranges::find_if(sessions, [&](const SessionInfo& s) { return s.id == session && s.end_ns; });
   if (ended == sessions.end() || counted == session) return;
-  TraceRecord record;
-  Result<std::unique_ptr<trace::Reader>> reader = open(record);
+  const bool complete = progress({}).complete;  // asked first: what comes later may not be in the trace
+  Result<std::unique_ptr<trace::Reader>> reader = open();
   Result<std::map<std::string, NodeAggregator::Statistics>> found = reader ? countCapture(**reader) : reader.status();
   if (!note(found.status())) return;
   counts = std::move(*found);
@@ -53,7 +83,7 @@ void ClusterMaster::Impl::count(const std::vector<SessionInfo>& sessions) const 
     s.end_time = static_cast<Timestamp>(ended->end_ns);
     s.capture_duration_sec = static_cast<double>(ended->end_ns - ended->start_ns) / 1e9;
   }
-  if (record.complete) counted = session;  // else there is more to come
+  if (complete) counted = session;  // else there is more to come
 }
 
 TraceRecord ClusterMaster::collectAllTraces() { return collectTracesFromNodes({}); }
@@ -66,19 +96,17 @@ TraceRecord ClusterMaster::collectTracesFromNodes(const std::vector<std::string>
 ClusterTimeline ClusterMaster::buildClusterTimeline() {
   std::lock_guard lock(impl_->mutex);
   ClusterTimeline timeline;
-  const TraceRecord record = impl_->collect({});
-  if (record.path.empty()) return timeline;
-  const bool opened = timeline.open(record.path);
-  std::remove(record.path.c_str());
-  if (!opened || !timeline.load(impl_->config.max_events_per_node)) (void)impl_->note(timeline.lastStatus());
+  Result<File> file = impl_->scratch();
+  if (!impl_->note(file.status())) return timeline;
+  if (!timeline.open(pathOf(*file)) || !timeline.load(impl_->config.max_events_per_node))
+    (void)impl_->note(timeline.lastStatus());
   return timeline;
 }
 
 CommAnalysis::CommMatrix ClusterMaster::getClusterCommMatrix() const {
   CommAnalysis::CommMatrix cells;
   std::lock_guard lock(impl_->mutex);
-  TraceRecord record;
-  Result<std::unique_ptr<trace::Reader>> reader = impl_->open(record);
+  Result<std::unique_ptr<trace::Reader>> reader = impl_->open();
   Result<analysis::Analysis> result = reader ? analysis::analyze(**reader, {}) : reader.status();
   if (!impl_->note(result.status())) return cells;
   for (const analysis::MatrixCell& c : result->matrix)
@@ -98,10 +126,8 @@ CommAnalysis::CommMatrix ClusterMaster::getClusterCommMatrix() const {
 
 namespace {
 
-Status convert(const std::string& sbt, const std::string& filename, Status (*format)(trace::Export&)) {
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(sbt);
-  if (!reader) return reader.status();
-  Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(**reader);
+Status convert(const trace::Reader& reader, const std::string& filename, Status (*format)(trace::Export&)) {
+  Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(reader);
   if (!clock) return clock.status();
   trace::Selection all;
   all.clock = clock->get();
@@ -109,7 +135,7 @@ Status convert(const std::string& sbt, const std::string& filename, Status (*for
   if (!out) return out.status();
   BufferedWriter writer(out->file());
   Progress progress("exporting");
-  trace::Export e{**reader, all, writer, progress};
+  trace::Export e{reader, all, writer, progress};
   TS_TRY(format(e));
   TS_TRY(writer.flush());
   return out->commit();
@@ -118,17 +144,19 @@ Status convert(const std::string& sbt, const std::string& filename, Status (*for
 }  // namespace
 
 bool ClusterMaster::Impl::exportTo(const std::string& filename, const std::vector<std::string>& nodes) const {
-  if (!client || session.empty()) return note(Status::invalid("nothing was captured"));
-  return note(client->fetch(session, filename, {}, nodes));
+  return note([&]() -> Status {
+    if (!client || session.empty()) return Status::invalid("nothing was captured");
+    Result<OutputFile> out = OutputFile::create(filename);
+    if (!out) return out.status();
+    TS_TRY(fetch(out->file(), nodes));
+    return out->commit();
+  }());
 }
 
 bool ClusterMaster::Impl::exportAs(Status (*format)(trace::Export&), const std::string& filename) {
   std::lock_guard lock(mutex);
-  const std::string sbt = filename + ".sbt.part";
-  if (!exportTo(sbt)) return false;
-  const Status status = convert(sbt, filename, format);
-  std::remove(sbt.c_str());
-  return note(status);
+  Result<std::unique_ptr<trace::Reader>> reader = open();
+  return note(reader ? convert(**reader, filename, format) : reader.status());
 }
 
 bool ClusterMaster::exportToSBT(const std::string& filename) {

@@ -38,7 +38,7 @@ NodeInfo infoOf(const NodeStatus& status) {
   topology.gpu_count = info.gpu_count;
   for (const LinkStatus& l : status.links) {
     const GPULinkType type = linkTypeOf(l.kind);
-    topology.links.push_back({l.gpu_a, l.gpu_b, type, l.count, l.gbps.value_or(0), l.measured_gbps});
+    topology.links.push_back({l.gpu_a, l.gpu_b, type, l.count, l.gbps, l.measured_gbps});
     topology.link_matrix[{l.gpu_a, l.gpu_b}] = topology.link_matrix[{l.gpu_b, l.gpu_a}] = type;
     topology.has_nvswitch |= type == GPULinkType::NVSwitch;
   }

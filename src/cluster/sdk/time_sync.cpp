@@ -69,7 +69,7 @@ struct TimeSync::Impl {
       if (n.node != node) continue;
       if (!n.clock) return Status::invalid("the clock of node " + node + " is not known yet");
       ours->offset_ns -= n.clock->offset_ns;
-      ours->bound_ns += n.clock->bound_ns;
+      if (ours->bound_ns) *ours->bound_ns += n.clock->bound_ns;
       return ours;
     }
     return Status::notFound("the master at " + config.master + " knows no node " + node);
@@ -117,11 +117,11 @@ struct TimeSync::Impl {
     SyncResult result;
     result.offset_ns = measured->offset_ns;
     result.round_trip_ns = measured->round_trip_ns;
-    if (measured->bound_ns >= 0) result.uncertainty_ns = static_cast<double>(measured->bound_ns);
+    if (measured->bound_ns) result.uncertainty_ns = static_cast<double>(*measured->bound_ns);
     result.sync_time = static_cast<Timestamp>(measured->raw_ns);
-    if (measured->bound_ns < 0) return failed(Status::invalid("this machine's clock is not synchronised"), result);
-    if (measured->bound_ns > config.max_acceptable_offset_ns)
-      return failed(Status::invalid("the clock is known only to within " + std::to_string(measured->bound_ns) +
+    if (!measured->bound_ns) return failed(Status::invalid("this machine's clock is not synchronised"), result);
+    if (*measured->bound_ns > config.max_acceptable_offset_ns)
+      return failed(Status::invalid("the clock is known only to within " + std::to_string(*measured->bound_ns) +
                                     " ns, which is more than is acceptable"),
                     result);
     result.success = true;
@@ -132,7 +132,7 @@ struct TimeSync::Impl {
     if (manual) return result;
     model.at_ns = measured->raw_ns;
     model.offset_ns = measured->offset_ns;
-    model.bound_ns = measured->bound_ns;
+    model.bound_ns = *measured->bound_ns;
     model.drift_ppm = config.method == TimeSyncMethod::Custom ? fit.at(measured->raw_ns).drift_ppm : 0;
     return result;
   }

@@ -93,7 +93,7 @@ void toMessage(const LiveEvent& live, pb::TraceEvent& m) {
   m.set_correlation_id(e.correlation_id);
   m.set_duration(e.duration);
   m.set_node_id(live.node);
-  m.set_rank(live.rank);
+  if (live.rank) m.set_rank(*live.rank);
   m.set_thread_id(e.thread_id);
   if (e.memory_params) m.set_bytes(e.memory_params->size_bytes);
   for (const auto& [key, value] : e.metadata) (*m.mutable_metadata())[key] = value;
@@ -104,7 +104,7 @@ LiveEvent fromMessage(const pb::TraceEvent& m) {
   LiveEvent live;
   tracesmith::TraceEvent& e = live.event;
   live.node = m.node_id();
-  live.rank = m.rank();
+  if (m.has_rank()) live.rank = m.rank();
   live.lost = m.lost();
   e.timestamp = m.timestamp();
   e.type = static_cast<EventType>(m.type());

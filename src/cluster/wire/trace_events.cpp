@@ -70,8 +70,7 @@ tracesmith::TraceEvent toTraceEvent(const TableInfo& table, const Row& row) {
 }
 
 int64_t rankOf(const TableInfo& table, const Row& row) {
-  const int64_t rank = row.slot(isEvents(table) ? static_cast<int>(events::rank) : collectives::rank);
-  return rank == kNull ? -1 : rank;
+  return row.slot(isEvents(table) ? static_cast<int>(events::rank) : collectives::rank);
 }
 
 std::string_view nodeOf(const TableInfo& table, const Row& row) {

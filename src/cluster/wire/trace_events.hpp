@@ -12,7 +12,7 @@ namespace tracesmith::cluster {
 std::vector<int> traceEventColumns(const trace::TableInfo& table);
 /// Times are as in the row. A collective is NCCLComplete, or NCCLStart where it was not seen to run.
 tracesmith::TraceEvent toTraceEvent(const trace::TableInfo& table, const trace::Row& row);
-/// −1: not known.
+/// kNull: not known.
 int64_t rankOf(const trace::TableInfo& table, const trace::Row& row);
 std::string_view nodeOf(const trace::TableInfo& table, const trace::Row& row);
 

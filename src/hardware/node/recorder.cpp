@@ -109,7 +109,7 @@ Status appendInventory(Writer& writer, Appender& out, const Inventory& inventory
     row.peer_device = l.gpu_b;
     row.kind = writer.string(cluster::linkTypeName(l.type));
     row.count = l.link_count;
-    if (l.bandwidth_gbps > 0) row.gbps = real(l.bandwidth_gbps);
+    if (l.bandwidth_gbps) row.gbps = real(*l.bandwidth_gbps);
     if (l.measured_bandwidth) row.measured_gbps = real(*l.measured_bandwidth);
     TS_TRY(out.append(row));
   }

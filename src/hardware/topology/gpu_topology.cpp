@@ -33,16 +33,16 @@ GPULinkType nvlinkType(int64_t version) {
 }
 
 /// GB/s of a lane in one direction, after its line code.
-double pcieLane(int64_t generation) {
+std::optional<double> pcieLane(int64_t generation) {
   static constexpr double kLane[] = {0, 0.25, 0.5, 0.9846, 1.9692, 3.9385, 7.5625};
-  return generation >= 1 && generation <= 6 ? kLane[generation] : 0;
+  if (generation < 1 || generation > 6) return std::nullopt;
+  return kLane[generation];
 }
 
 struct Sum {
   uint32_t count = 0;
-  double gbps = 0;
+  std::optional<double> gbps = 0;  // absent: that of one of them is not known
   int64_t version = kUnknown;
-  bool known = true;
 };
 
 template <typename Wanted>
@@ -52,10 +52,9 @@ Sum sumLinks(const Gpu& gpu, Wanted wanted) {
     if (!l.active || !wanted(l)) continue;
     ++sum.count;
     sum.version = l.version;
-    sum.known &= l.speed_mbps != kUnknown;
-    sum.gbps += static_cast<double>(std::max<int64_t>(0, l.speed_mbps)) / 1000;
+    if (l.speed_mbps == kUnknown) sum.gbps.reset();
+    if (sum.gbps) *sum.gbps += static_cast<double>(l.speed_mbps) / 1000;
   }
-  if (!sum.known) sum.gbps = 0;
   return sum;
 }
 
@@ -100,17 +99,14 @@ GPULink directLink(const Gpu& a, const Gpu& b) {
   } else if (sa.count > 0 && sb.count > 0) {
     link.type = GPULinkType::NVSwitch;
     link.link_count = std::min(sa.count, sb.count);
-    link.bandwidth_gbps = std::min(sa.gbps, sb.gbps);
+    if (sa.gbps && sb.gbps) link.bandwidth_gbps = std::min(*sa.gbps, *sb.gbps);
   } else if (!a.pci.empty() && !b.pci.empty()) {
     link.type = GPULinkType::PCIe;
     link.link_count = static_cast<uint32_t>(std::max<int64_t>(0, std::min(a.pcie_lanes, b.pcie_lanes)));
-    link.bandwidth_gbps = pcieLane(std::min(a.pcie_generation, b.pcie_generation)) * link.link_count;
+    const std::optional<double> lane = pcieLane(std::min(a.pcie_generation, b.pcie_generation));
+    if (lane && link.link_count > 0) link.bandwidth_gbps = *lane * link.link_count;
   }
   return link;
-}
-
-double pcieBandwidth(const Gpu& gpu) {
-  return gpu.pcie_lanes == kUnknown ? 0 : pcieLane(gpu.pcie_generation) * static_cast<double>(gpu.pcie_lanes);
 }
 
 GPUTopology::GPUTopology() : inventory_(std::make_shared<hardware::Inventory>()) {}
@@ -159,9 +155,10 @@ GPULinkType GPUTopology::getLinkType(uint32_t a, uint32_t b) const {
   return link ? link->type : GPULinkType::None;
 }
 
-double GPUTopology::getBandwidth(uint32_t a, uint32_t b) const {
+std::optional<double> GPUTopology::getBandwidth(uint32_t a, uint32_t b) const {
   const GPULink* link = getLink(a, b);
-  return link ? link->measured_bandwidth.value_or(link->bandwidth_gbps) : 0;
+  if (!link) return std::nullopt;
+  return link->measured_bandwidth ? link->measured_bandwidth : link->bandwidth_gbps;
 }
 
 bool GPUTopology::canAccessPeer(uint32_t a, uint32_t b) const {
@@ -195,7 +192,7 @@ std::vector<uint32_t> GPUTopology::getOptimalPath(uint32_t src, uint32_t dst) co
     for (auto& [to, b] : best) {
       // Data stays on GPUs that can reach each other's memory; the last step may go over the host.
       if (b.settled || (to != dst && !canAccessPeer(at, to))) continue;
-      const double width = std::min(reached.width, getBandwidth(at, to));
+      const double width = std::min(reached.width, getBandwidth(at, to).value_or(0));
       if (width > b.width || (width == b.width && width > 0 && reached.hops + 1 < b.hops))
         b = {width, reached.hops + 1, at, false};
     }
@@ -206,21 +203,24 @@ std::vector<uint32_t> GPUTopology::getOptimalPath(uint32_t src, uint32_t dst) co
   return path;
 }
 
-double GPUTopology::getPathBandwidth(uint32_t src, uint32_t dst) const {
+std::optional<double> GPUTopology::getPathBandwidth(uint32_t src, uint32_t dst) const {
   const std::vector<uint32_t> path = getOptimalPath(src, dst);
-  double width = path.size() > 1 ? 1e300 : 0;
-  for (size_t i = 0; i + 1 < path.size(); ++i) width = std::min(width, getBandwidth(path[i], path[i + 1]));
+  std::optional<double> width;
+  for (size_t i = 0; i + 1 < path.size(); ++i) {  // the path has only links whose speed is known
+    const double link = getBandwidth(path[i], path[i + 1]).value();
+    width = std::min(width.value_or(link), link);
+  }
   return width;
 }
 
 std::optional<double> GPUTopology::estimateTransferTime(uint32_t src, uint32_t dst, uint64_t bytes) const {
   const std::vector<uint32_t> path = getOptimalPath(src, dst);
-  const double width = getPathBandwidth(src, dst);
-  if (path.size() < 2 || width <= 0) return std::nullopt;
+  const std::optional<double> width = getPathBandwidth(src, dst);
+  if (!width) return std::nullopt;
   double latency = 0;
   for (size_t i = 0; i + 1 < path.size(); ++i)
     latency += getLinkType(path[i], path[i + 1]) == GPULinkType::PCIe ? kPcieLatency : kNvLinkLatency;
-  return latency + static_cast<double>(bytes) / (width * 1e9);
+  return latency + static_cast<double>(bytes) / (*width * 1e9);
 }
 
 void GPUTopology::setMeasured(const std::map<std::pair<uint32_t, uint32_t>, double>& gbps) {

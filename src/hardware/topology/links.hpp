@@ -8,7 +8,5 @@ namespace tracesmith::cluster {
 
 /// The best direct connection of two GPUs.
 GPULink directLink(const hardware::Gpu& a, const hardware::Gpu& b);
-/// GB/s of a GPU's PCIe slot in one direction; 0: not known.
-double pcieBandwidth(const hardware::Gpu& gpu);
 
 }  // namespace tracesmith::cluster

@@ -25,10 +25,11 @@ std::string number(double v) {
   return buffer;
 }
 
-std::string gbps(double v) {
+std::string gbps(std::optional<double> v) {
+  if (!v) return "speed unknown";
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, v < 10 ? "%.1f GB/s" : "%.0f GB/s", v);
-  return v > 0 ? buffer : "speed unknown";
+  std::snprintf(buffer, sizeof buffer, *v < 10 ? "%.1f GB/s" : "%.0f GB/s", *v);
+  return buffer;
 }
 
 class Picture {
@@ -126,11 +127,12 @@ std::string withSwitch(const hardware::Inventory& v) {
                      static_cast<double>(in_row) * (kBoxW + kGap);
     const double y = up ? top : bottom, middle = x + kBoxW / 2;
     uint32_t links = 0;
-    double speed = 0;
+    std::optional<double> speed = 0;  // absent: that of one of them is not known
     for (const hardware::NvLink& l : g.links)
       if (l.active && l.remote == hardware::NvLink::Remote::nvswitch) {
         ++links;
-        speed += static_cast<double>(std::max<int64_t>(0, l.speed_mbps)) / 1000;
+        if (l.speed_mbps == hardware::kUnknown) speed.reset();
+        if (speed) *speed += static_cast<double>(l.speed_mbps) / 1000;
       }
     if (links > 0) {
       p.line(middle, up ? y + kBoxH : y, middle, up ? bar : bar + 44, std::min(9.0, 1.5 + links / 3.0), kGreen);
@@ -204,7 +206,7 @@ std::string ring(const GPUTopology& t, const hardware::Inventory& v) {
     nicLine(p, v, g, x - kBoxW / 2, y - kBoxH / 2, y >= cy);
   }
   double y = height - 62;
-  std::map<std::pair<uint32_t, double>, GPULinkType> kinds;
+  std::map<std::pair<uint32_t, std::optional<double>>, GPULinkType> kinds;
   for (const GPULink& l : info.links)
     if (l.type != GPULinkType::None && l.type != GPULinkType::PCIe) kinds[{l.link_count, l.bandwidth_gbps}] = l.type;
   for (const auto& [kind, type] : kinds) {
@@ -217,10 +219,11 @@ std::string ring(const GPUTopology& t, const hardware::Inventory& v) {
   }
   if (pcie) {
     p.line(40, y, 90, y, 1, "#b8c2cc", true);
-    double speed = 0;
+    std::optional<double> speed;
     for (const GPULink& l : info.links)
       if (l.type == GPULinkType::PCIe) speed = std::max(speed, l.bandwidth_gbps);
-    p.text(102, y + 4, "PCIe only, up to " + gbps(speed), 11, "#3e4c59", "normal", "start");
+    p.text(102, y + 4, speed ? "PCIe only, up to " + gbps(speed) : "PCIe only, speed unknown", 11, "#3e4c59", "normal",
+           "start");
   }
   return p.end();
 }

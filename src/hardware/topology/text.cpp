@@ -15,9 +15,10 @@ namespace {
 
 std::string name(uint32_t gpu) { return "GPU" + std::to_string(gpu); }
 
-std::string gbps(double v) {
+std::string gbps(std::optional<double> v) {
+  if (!v) return "unknown";
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, v < 10 ? "%.1f" : "%.0f", v);
+  std::snprintf(buffer, sizeof buffer, *v < 10 ? "%.1f GB/s" : "%.0f GB/s", *v);
   return buffer;
 }
 
@@ -76,20 +77,20 @@ std::string GPUTopology::toASCII() const {
   out +=
       "  PSB   same board          PIX   at most one PCIe bridge   PXB   several PCIe bridges\n"
       "  PHB   PCIe host bridge    NODE  within one NUMA node      SYS   between NUMA nodes\n";
-  std::map<std::pair<std::string, double>, uint32_t> kinds;
+  std::map<std::pair<std::string, std::optional<double>>, uint32_t> kinds;
   for (const GPULink& l : topology_.links)
     if (l.type != GPULinkType::None)
       ++kinds[{std::string(linkTypeName(l.type)) + " × " + std::to_string(l.link_count), l.bandwidth_gbps}];
   if (!kinds.empty()) out += "\nBandwidth per pair, in one direction, as reported by the hardware:\n";
   for (const auto& [kind, count] : kinds)
-    out += "  " + kind.first + ": " + (kind.second > 0 ? gbps(kind.second) + " GB/s" : "unknown") + " (" +
-           std::to_string(count) + (count == 1 ? " pair)\n" : " pairs)\n");
+    out += "  " + kind.first + ": " + gbps(kind.second) + " (" + std::to_string(count) +
+           (count == 1 ? " pair)\n" : " pairs)\n");
   bool measured = false;
   for (const GPULink& l : topology_.links) {
     if (!l.measured_bandwidth) continue;
     if (!measured) out += "Measured:\n";
     measured = true;
-    out += "  " + name(l.gpu_a) + " - " + name(l.gpu_b) + ": " + gbps(*l.measured_bandwidth) + " GB/s\n";
+    out += "  " + name(l.gpu_a) + " - " + name(l.gpu_b) + ": " + gbps(l.measured_bandwidth) + "\n";
   }
   bool simulated = false;
   for (const Gpu& g : v.gpus) simulated |= g.simulated;
@@ -116,15 +117,14 @@ std::string GPUTopology::toGraphviz() const {
       to_switch[l.gpu_b] = &l;
     } else if (l.type != GPULinkType::None) {
       const bool nv = isNvLink(l.type);
-      out +=
-          "  gpu" + std::to_string(l.gpu_a) + " -- gpu" + std::to_string(l.gpu_b) + " [label=\"" +
-          (nv ? "NV" + std::to_string(l.link_count) + ", " + gbps(l.bandwidth_gbps) + " GB/s" : std::string("PCIe")) +
-          "\", penwidth=" + (nv ? std::to_string(1 + l.link_count / 2) : "1, style=dashed, color=gray") + "];\n";
+      out += "  gpu" + std::to_string(l.gpu_a) + " -- gpu" + std::to_string(l.gpu_b) + " [label=\"" +
+             (nv ? "NV" + std::to_string(l.link_count) + ", " + gbps(l.bandwidth_gbps) : std::string("PCIe")) +
+             "\", penwidth=" + (nv ? std::to_string(1 + l.link_count / 2) : "1, style=dashed, color=gray") + "];\n";
     }
   }
   for (const auto& [gpu, l] : to_switch)
     out += "  gpu" + std::to_string(gpu) + " -- nvswitch [label=\"NV" + std::to_string(l->link_count) + ", " +
-           gbps(l->bandwidth_gbps) + " GB/s\", penwidth=3];\n";
+           gbps(l->bandwidth_gbps) + "\", penwidth=3];\n";
   for (const hardware::NicNearness& n : v.nic_nearness)
     if (n.nearness <= Nearness::switches) {
       out += "  gpu" + std::to_string(n.gpu) + " -- ";
@@ -154,7 +154,7 @@ std::string GPUTopology::toJSON() const {
     w.beginObject().field("gpu_a", static_cast<uint64_t>(l.gpu_a)).field("gpu_b", static_cast<uint64_t>(l.gpu_b));
     w.field("type", linkTypeName(l.type)).field("link_count", static_cast<uint64_t>(l.link_count));
     w.key("bandwidth_gbps");
-    l.bandwidth_gbps > 0 ? w.value(l.bandwidth_gbps) : w.null();
+    l.bandwidth_gbps ? w.value(*l.bandwidth_gbps) : w.null();
     w.key("measured_bandwidth");
     l.measured_bandwidth ? w.value(*l.measured_bandwidth) : w.null();
     w.key("nearness");
@@ -164,8 +164,8 @@ std::string GPUTopology::toJSON() const {
     w.key("optimal_path").beginArray();
     for (uint32_t g : getOptimalPath(l.gpu_a, l.gpu_b)) w.value(static_cast<uint64_t>(g));
     w.endArray().key("path_bandwidth_gbps");
-    const double width = getPathBandwidth(l.gpu_a, l.gpu_b);
-    width > 0 ? w.value(width) : w.null();
+    const std::optional<double> width = getPathBandwidth(l.gpu_a, l.gpu_b);
+    width ? w.value(*width) : w.null();
     w.endObject();
   }
   w.endArray().key("nics").beginArray();

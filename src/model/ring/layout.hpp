@@ -20,9 +20,11 @@ namespace tracesmith::ring {
 constexpr uint64_t kMagic = 0x31474e4952535400;  // "\0TSRING1"
 constexpr uint32_t kVersion = 4;
 constexpr uint32_t kMaxLanes = 128;
-constexpr uint32_t kWatch = 3;             // of RingHeader::mode
-constexpr uint32_t kNoCost = UINT32_MAX;   // of RingHeader::cost_ppm
-constexpr uint32_t kMostEvery = 1u << 20;  // of RingHeader::window_every
+constexpr uint32_t kMaxLaneRecords = 1u << 26;  // 4 GB
+constexpr uint32_t kMaxString = 4096;           // bytes
+constexpr uint32_t kWatch = 3;                  // of RingHeader::mode
+constexpr uint32_t kNoCost = UINT32_MAX;        // of RingHeader::cost_ppm
+constexpr uint32_t kMostEvery = 1u << 20;       // of RingHeader::window_every
 
 enum class Kind : uint8_t {
   none = 0,
@@ -132,6 +134,11 @@ struct RingHeader {
   std::atomic<uint32_t> cost_ppm;      // how much longer it takes, as measured in it; kNoCost: not known
   std::atomic<uint32_t> window_asked;  // what `window_every` was at first; the budget has doubled it since
   std::atomic<uint32_t> wants;         // bits of Want
+  // Who wrote it, told to other PID namespaces too, where the ids above mean other processes. 0: not known.
+  uint64_t pid_namespace;                  // of the writer
+  uint64_t writer_start;                   // when `writer_pid` began, in the kernel's clock ticks
+  std::atomic<uint64_t> reader_namespace;  // PID namespace of `reader`
+  uint32_t locked;                         // the writer has a lock (flock) on the file for as long as it runs
 };
 static_assert(sizeof(RingHeader) <= 4096);
 

@@ -6,6 +6,7 @@
 #include "server/handlers/handlers.hpp"
 #include "server/http/fields.hpp"
 #include "server/sources/cluster_json.hpp"
+#include "trace/export/frames.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -123,7 +124,7 @@ Answer GswarmHandlers::clients(const Request&) {
     n.silent_s ? w.value(*n.silent_s) : w.null();
     w.key("gpus").beginArray();
     for (const cluster::DeviceStatus& gpu : n.gpus) {
-      w.beginObject().field("gpu_id", n.hostname + ":" + std::to_string(gpu.index) + ":" + gpu.name);
+      w.beginObject().field("gpu_id", trace::frameGpuId(n.node, gpu.index, gpu.name));
       writeFields(w, gpu);
       w.endObject();
     }
@@ -197,7 +198,7 @@ Answer GswarmHandlers::latest(const Request&) {
   w.beginObject().field("time", static_cast<double>(live.now_ns) / 1e9).key("metrics").beginArray();
   for (const cluster::LiveNode& node : live.nodes)
     for (const model::GpuState& gpu : node.report.gpus) {
-      w.beginObject().field("gpu_id", node.report.node + ":" + std::to_string(gpu.index) + ":" + gpu.name);
+      w.beginObject().field("gpu_id", trace::frameGpuId(node.report.node, gpu.index, gpu.name));
       auto field = [&](const char* key, std::optional<double> value, double scale = 1) {
         w.key(key);
         value ? w.value(*value * scale) : w.null();

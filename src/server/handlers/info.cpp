@@ -7,26 +7,10 @@
 #include "server/handlers/handlers.hpp"
 #include "server/sources/cluster_json.hpp"
 #include "sync/exchange.hpp"
-#include "tracesmith/trace/schema.hpp"
+#include "trace/sql_columns.hpp"
 
 namespace tracesmith::server {
 namespace {
-
-const char* kindName(trace::Kind kind) {
-  switch (kind) {
-    case trace::Kind::Int:
-    case trace::Kind::Sum:
-      return "BIGINT";
-    case trace::Kind::Int32:
-      return "INTEGER";
-    case trace::Kind::Real:
-      return "DOUBLE";
-    case trace::Kind::Type:
-      return "ENUM";
-    default:
-      return "VARCHAR";
-  }
-}
 
 class InfoHandlers final : public Handlers {
  public:
@@ -114,14 +98,8 @@ Answer InfoHandlers::schema(const Request&) {
   w.beginObject().key("tables").beginArray();
   for (const trace::TableInfo& table : trace::tables()) {
     w.beginObject().field("name", table.name).field("doc", table.doc).key("columns").beginArray();
-    for (const trace::ColumnInfo& c : table.columns) {
-      if (c.kind == trace::Kind::Launch) {  // in SQL its fields are columns
-        for (const char* name : trace::kLaunchFieldNames)
-          w.beginObject().field("name", name).field("type", "INTEGER").field("doc", c.doc).endObject();
-        continue;
-      }
-      w.beginObject().field("name", c.name).field("type", kindName(c.kind)).field("doc", c.doc).endObject();
-    }
+    for (const trace::SqlColumn& c : trace::sqlColumns(table))
+      w.beginObject().field("name", c.name).field("type", c.type).field("doc", c.doc).endObject();
     w.endArray().endObject();
   }
   w.endArray().endObject();

@@ -60,6 +60,15 @@ bool sendFile(const std::string& path, const Sink& sink) {
   }
 }
 
+/// "perfetto, chrome or sbt"
+std::string downloads() {
+  std::string text;
+  for (const trace::ExportFormat& f : trace::exportFormats())
+    if (f.whole) text += (text.empty() ? "" : ", ") + std::string(f.name);
+  return text + " or sbt";
+}
+const std::string kDownloads = downloads();
+
 const Parameter kFrom{"from", "integer", false, "ns after the origin"},
     kTo{"to", "integer", false, "ns after the origin"};
 const Parameter kTracks{"tracks", "string", false, "ids separated by commas (default: all)"};
@@ -133,7 +142,7 @@ std::vector<Route> TraceHandlers::routes() {
        "/api/v1/traces/{id}/export",
        kViewer,
        "Download",
-       {{"format", "string", true, "perfetto, chrome or sbt"}, kFrom, kTo},
+       {{"format", "string", true, kDownloads.c_str()}, kFrom, kTo},
        bind(this, &TraceHandlers::traceExport)},
   };
 }
@@ -255,12 +264,15 @@ Answer TraceHandlers::traceExport(const Request& r) {
   };
   if (format == "sbt") {
     if (r.query.contains("from") || r.query.contains("to"))
-      return Answer::error(400, "sbt exports the whole trace: from and to work only with perfetto and chrome");
+      return Answer::error(400, "sbt exports the whole trace: from and to do not work with it");
     download(".sbt");
     answer.stream = [trace](const Sink& sink) { return sendFile(trace->path(), sink); };
     return answer;
   }
-  if (format != "perfetto" && format != "chrome") return Answer::error(400, "'format' must be perfetto, chrome or sbt");
+  const std::span<const trace::ExportFormat> formats = trace::exportFormats();
+  const auto known =
+      std::ranges::find_if(formats, [&](const trace::ExportFormat& f) { return f.whole && format == f.name; });
+  if (known == formats.end()) return Answer::error(400, "'format' must be " + kDownloads);
   TileQuery q;
   if (Status s = parseWindow(r, trace->timeline().index(), true, q); !s) return Answer::error(s);
   trace::Selection selection;
@@ -286,10 +298,11 @@ Answer TraceHandlers::traceExport(const Request& r) {
   BufferedWriter writer(*out);
   Progress progress("exporting");
   trace::Export e{timeline.reader(), selection, writer, progress};
-  Status status = format == "perfetto" ? trace::exportPerfetto(e) : trace::exportChrome(e);
+  Status status = known->whole(e);
   if (status) status = writer.flush();
   if (!status) return Answer::error(status);
-  download(format == "perfetto" ? ".pftrace" : ".json");
+  const std::string endings = known->endings;
+  download(endings.substr(0, endings.find(' ')));
   answer.stream = [file](const Sink& sink) { return sendFile(file->path(), sink); };
   return answer;
 }

@@ -7,8 +7,7 @@
 #include <cmath>
 
 #include "analysis/rows/each_row.hpp"
-#include "base/text.hpp"
-#include "server/sources/cluster_json.hpp"
+#include "model/travel_json.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -38,11 +37,6 @@ std::vector<Nic> nicsOf(std::string_view args) {
       if (nic.name == name && e["gpu"].get(gpu) == simdjson::SUCCESS) nic.nearness[gpu] = text(e, "nearness");
   }
   return nics;
-}
-
-void optional(JsonWriter& w, const char* key, int64_t value) {
-  w.key(key);
-  value == trace::kNull ? w.null() : w.value(value);
 }
 
 }  // namespace
@@ -110,35 +104,22 @@ Topology topologyOf(const cluster::ClusterStatus& status) {
 }
 
 std::string topologyJson(const Topology& topology) {
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject().key("nodes").beginArray();
+  auto orNone = [](int64_t slot) { return slot == trace::kNull ? std::nullopt : std::optional(slot); };
+  model::TopologyAnswer out;
   for (const auto& [node, n] : topology) {
-    w.beginObject().field("node", node).field("simulated", n.simulated).key("gpus").beginArray();
-    for (const auto& [index, device] : n.gpus)
-      w.beginObject().field("index", index).field("name", device.name).endObject();
-    w.endArray().key("links").beginArray();
-    for (const Link& l : n.links) {
-      w.beginObject();
-      optional(w, "from", l.from);
-      optional(w, "to", l.to);
-      w.field("peer_node", l.peer_node).field("kind", l.kind);
-      optional(w, "count", l.count);
-      w.field("bandwidth_gbps", l.gbps).field("measured", l.measured).endObject();
-    }
-    w.endArray().key("nics").beginArray();
+    model::TopologyNode& to = out.nodes.emplace_back();
+    to.node = node;
+    to.simulated = n.simulated;
+    for (const auto& [index, device] : n.gpus) to.gpus.push_back({index, device.name});
+    for (const Link& l : n.links)
+      to.links.push_back({orNone(l.from), orNone(l.to), l.peer_node, l.kind, orNone(l.count),
+                          std::isnan(l.gbps) ? std::nullopt : std::optional(l.gbps), l.measured});
     for (const Nic& nic : n.nics) {
-      w.beginObject().field("name", nic.name).field("kind", nic.kind).field("state", nic.state);
-      optional(w, "speed_mbit", nic.speed_mbit);
-      w.key("near").beginArray();
-      for (const auto& [gpu, nearness] : nic.nearness)
-        w.beginObject().field("gpu", gpu).field("nearness", nearness).endObject();
-      w.endArray().endObject();
+      to.nics.push_back({nic.name, nic.kind, nic.state, orNone(nic.speed_mbit), {}});
+      for (const auto& [gpu, nearness] : nic.nearness) to.nics.back().near.push_back({gpu, nearness});
     }
-    w.endArray().endObject();
   }
-  w.endArray().endObject();
-  return text;
+  return model::toJson(out);
 }
 
 }  // namespace tracesmith::server

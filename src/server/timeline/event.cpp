@@ -5,6 +5,7 @@
 #include "analysis/rows/each_row.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 #include "server/timeline/timeline.hpp"
 
 namespace tracesmith::server {
@@ -207,9 +208,9 @@ void Timeline::writeFlow(JsonWriter& w, const Place& place, const TimelineRows& 
                 {trace::tableOf<trace::EventRow>(), trace::events::correlation, correlation, inProcess(track), 2})) {
     const Rows rows = decode(p.summary);
     if (!rows || (p.summary == place.summary && p.row == place.row)) continue;
-    w.beginObject().field("track", static_cast<uint64_t>(rows->track[p.row])).field("ts_rel", rows->ts[p.row]);
-    w.field("dur", rows->dur[p.row]).field("name", rowName(names_, rows->name[p.row]));
-    w.field("type", rowTypeName(rows->type[p.row])).field("row_id", rowId(p.summary, p.row)).endObject();
+    model::writeJson(
+        w, model::SearchHit{rows->track[p.row], rows->ts[p.row], rows->dur[p.row], rowName(names_, rows->name[p.row]),
+                            rowTypeName(rows->type[p.row]), rowId(p.summary, p.row)});
     if (++flows == kFlows) return;
   }
 }

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/text.hpp"
 #include "model/operation.hpp"
+#include "model/travel_json.hpp"
 #include "server/timeline/timeline.hpp"
 
 namespace tracesmith::server {
@@ -12,17 +12,7 @@ namespace {
 using trace::Kind;
 using trace::kNull;
 
-void bandwidth(JsonWriter& w, std::string_view op, int64_t bytes, int64_t ranks, int64_t dur) {
-  if (const auto speed = model::bandwidthOf(model::opKind(op), bytes, ranks, dur))
-    w.field("algbw_gbps", speed->algorithm_gbps).field("busbw_gbps", speed->bus_gbps);
-  else
-    w.key("algbw_gbps").null().key("busbw_gbps").null();
-}
-
-void optional(JsonWriter& w, const char* key, int64_t value) {
-  w.key(key);
-  value == kNull ? w.null() : w.value(value);
-}
+std::optional<int64_t> orNone(int64_t slot) { return slot == kNull ? std::nullopt : std::optional(slot); }
 
 }  // namespace
 
@@ -74,21 +64,18 @@ void Timeline::writeCollective(JsonWriter& w, const Place& part) {
     if (a.dur > 0) shortest = shortest == kNull ? a.dur : std::min(shortest, a.dur);
   auto rankOf = [&](const Arrival& a) {
     const int64_t process = index_->tracks[a.track].key.process;
-    return process >= 0 ? process : kNull;
+    return process >= 0 ? std::optional(process) : std::nullopt;
   };
-  w.beginObject().field("op", op).field("group", names_.text(comm));
-  optional(w, "seq", seq);
-  optional(w, "bytes", bytes);
-  bandwidth(w, op, bytes, ranks, shortest);
-  optional(w, "culprit_rank", all.size() > 1 ? rankOf(all.back()) : kNull);
-  w.key("arrivals").beginArray();
-  for (const Arrival& a : all) {
-    w.beginObject();
-    optional(w, "rank", rankOf(a));
-    w.field("track", static_cast<uint64_t>(a.track)).field("ts_rel", a.ts).field("end_rel", a.ts + a.dur);
-    w.field("wait_ns", all.back().ts - a.ts).endObject();
-  }
-  w.endArray().endObject();
+  model::CollectiveDetail out;
+  out.op = op;
+  out.group = names_.text(comm);
+  out.seq = orNone(seq);
+  out.bytes = orNone(bytes);
+  if (const auto speed = model::bandwidthOf(model::opKind(op), bytes, ranks, shortest))
+    out.algbw_gbps = speed->algorithm_gbps, out.busbw_gbps = speed->bus_gbps;
+  if (all.size() > 1) out.culprit_rank = rankOf(all.back());
+  for (const Arrival& a : all) out.arrivals.push_back({rankOf(a), a.track, a.ts, a.ts + a.dur, all.back().ts - a.ts});
+  model::writeJson(w, out);
 }
 
 }  // namespace tracesmith::server

@@ -144,17 +144,17 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
     if (events) {
       out.type[r] = static_cast<uint8_t>(std::clamp<int64_t>(type.at(r), 0, trace::kEventTypes - 1));
       key.major = devices.at(r);
-      key.kind = key.major != kNull ? TrackKind::kStream : TrackKind::kThread;
+      key.kind = key.major != kNull ? TrackKind::stream : TrackKind::thread;
       key.minor = key.major != kNull ? streams.at(r) : tids.at(r);
     } else if (at.step >= 0) {
       out.type[r] = kStepType;
       // The number stands in for a missing name.
       const int64_t step = number == trace::kNoName ? steps.at(r) : kNull;
       if (step != kNull) number = kStepName | (static_cast<uint32_t>(step) & ~kStepName);
-      key.kind = TrackKind::kSteps;
+      key.kind = TrackKind::steps;
     } else {
       out.type[r] = kCollectiveType;
-      key.kind = TrackKind::kCollectives;
+      key.kind = TrackKind::collectives;
     }
     out.name[r] = number;
     out.track[r] = tracks.of(key);

@@ -8,18 +8,19 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/travel.hpp"
 #include "trace/clocks.hpp"
 #include "trace/name_numbers.hpp"
 #include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::server {
 
-enum class TrackKind : uint8_t { kSteps, kCollectives, kStream, kThread };  // in the order they are shown
+using model::TrackKind;
 
 /// What a track is: written to the index as it is.
 struct TrackKey {
   uint32_t node = trace::kNoName;  ///< number of its name
-  TrackKind kind = TrackKind::kThread;
+  TrackKind kind = TrackKind::thread;
   uint8_t unused[3] = {};
   int64_t process = -1;          ///< rank, or −1 − pid
   int64_t major = trace::kNull;  ///< device of a stream

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "analysis/rows/rank_rows.hpp"
-#include "base/text.hpp"
+#include "model/travel_json.hpp"
 #include "server/timeline/timeline.hpp"
 
 namespace tracesmith::server {
@@ -22,10 +22,9 @@ struct Sum {
   }
 };
 
-void write(JsonWriter& w, const Sum& s) {
-  w.field("count", s.count).field("total_ns", s.total);
-  w.field("mean_ns", static_cast<double>(s.total) / static_cast<double>(s.count));
-  w.field("min_ns", s.min).field("max_ns", s.max).endObject();
+model::TypeSum sumOf(uint8_t type, const Sum& s) {
+  return {
+      rowTypeName(type), s.count, s.total, static_cast<double>(s.total) / static_cast<double>(s.count), s.min, s.max};
 }
 
 std::string lower(std::string_view text) {
@@ -74,32 +73,22 @@ std::string Timeline::stats(const TileQuery& q) {
       device_ns += s.total;
   }
   int64_t streams = 0;
-  for (uint32_t t : q.tracks) streams += index_->tracks[t].key.kind == TrackKind::kStream;
+  for (uint32_t t : q.tracks) streams += index_->tracks[t].key.kind == TrackKind::stream;
   std::vector<std::pair<std::pair<uint32_t, uint8_t>, Sum>> top(by_name.begin(), by_name.end());
   std::sort(top.begin(), top.end(), [](const auto& a, const auto& b) { return a.second.total > b.second.total; });
 
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject().field("span_ns", q.to - q.from).key("by_name").beginArray();
-  for (size_t i = 0; i < top.size() && i < kTopNames; ++i) {
-    w.beginObject().field("name", rowName(names_, top[i].first.first)).field("type", rowTypeName(top[i].first.second));
-    write(w, top[i].second);
-  }
-  w.endArray().field("names", static_cast<uint64_t>(top.size())).key("by_type").beginArray();
-  for (const auto& [type, s] : by_type) {
-    w.beginObject().field("type", rowTypeName(type));
-    write(w, s);
-  }
-  w.endArray().key("busy_share");
+  model::TimelineStats out;
+  out.span_ns = q.to - q.from;
+  for (size_t i = 0; i < top.size() && i < kTopNames; ++i)
+    out.by_name.push_back({sumOf(top[i].first.second, top[i].second), rowName(names_, top[i].first.first)});
+  out.names = top.size();
+  for (const auto& [type, s] : by_type) out.by_type.push_back(sumOf(type, s));
   // Of the streams: device work over their time. Threads nest, so a share of theirs would mean nothing.
   // Of a summary most of the work is not among the rows.
   if (streams > 0 && !analysis::isSummary(*reader_))
-    w.value(std::min(
-        1.0, static_cast<double>(device_ns) / (static_cast<double>(q.to - q.from) * static_cast<double>(streams))));
-  else
-    w.null();
-  w.endObject();
-  return text;
+    out.busy_share = std::min(
+        1.0, static_cast<double>(device_ns) / (static_cast<double>(q.to - q.from) * static_cast<double>(streams)));
+  return model::toJson(out);
 }
 
 std::string Timeline::search(const std::string& text, size_t limit) {
@@ -140,20 +129,10 @@ std::string Timeline::search(const std::string& text, size_t limit) {
   }
   std::sort(hits.begin(), hits.end(), [](const Hit& a, const Hit& b) { return a.ts < b.ts; });
   if (hits.size() > limit) hits.resize(limit);
-  std::string out;
-  JsonWriter w(out);
-  w.beginObject().field("total", total).key("hits").beginArray();
+  model::SearchAnswer out{total, {}, total > hits.size()};
   for (const Hit& h : hits)
-    w.beginObject()
-        .field("track", static_cast<uint64_t>(h.track))
-        .field("ts_rel", h.ts)
-        .field("dur", h.dur)
-        .field("name", rowName(names_, h.name))
-        .field("type", rowTypeName(h.type))
-        .field("row_id", rowId(h.summary, h.row))
-        .endObject();
-  w.endArray().field("truncated", total > hits.size()).endObject();
-  return out;
+    out.hits.push_back({h.track, h.ts, h.dur, rowName(names_, h.name), rowTypeName(h.type), rowId(h.summary, h.row)});
+  return model::toJson(out);
 }
 
 }  // namespace tracesmith::server

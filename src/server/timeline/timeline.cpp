@@ -6,17 +6,14 @@
 #include "analysis/rows/each_row.hpp"
 #include "analysis/rows/rank_rows.hpp"
 #include "base/parallel.hpp"
-#include "base/text.hpp"
+#include "model/travel_json.hpp"
 
 namespace tracesmith::server {
 namespace {
 
 constexpr size_t kCacheBytes = 256u << 20;
 
-void optional(JsonWriter& w, const char* key, int64_t value) {
-  w.key(key);
-  value == trace::kNull ? w.null() : w.value(value);
-}
+std::optional<int64_t> orNone(int64_t slot) { return slot == trace::kNull ? std::nullopt : std::optional(slot); }
 
 }  // namespace
 
@@ -165,13 +162,14 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
     if (p == trace::kNull || p > 1024) host_names[{node_number, analysis::processOf(r, p), t}] = n;
   }
 
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject().field("id", id).field("title", title).field("origin", std::to_string(index_->origin));
-  w.field("duration_ns", index_->duration).field("simulated", trace::isSimulated(*reader_)).key("clock_bound_ns");
-  const int64_t bound = clocks_.empty() ? INT64_MAX : worstBound(clocks_);
-  bound == INT64_MAX ? w.null() : w.value(bound);
-  w.key("losses").beginArray();
+  model::TimelineInfo out;
+  out.id = id;
+  out.title = title;
+  out.origin_ns = index_->origin;
+  out.duration_ns = index_->duration;
+  out.simulated = trace::isSimulated(*reader_);
+  if (const int64_t bound = clocks_.empty() ? INT64_MAX : worstBound(clocks_); bound != INT64_MAX)
+    out.clock_bound_ns = bound;
   std::map<std::pair<std::string, std::string>, int64_t> losses;
   using trace::losses::cause;
   (void)analysis::eachRow<trace::LossRow>(
@@ -181,51 +179,48 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
         };
         losses[{nameOf(r.node), nameOf(r.cause)}] += r.count == trace::kNull ? 1 : r.count;
       });
-  for (const auto& [what, count] : losses)
-    w.beginObject().field("node", what.first).field("cause", what.second).field("count", count).endObject();
-  w.endArray().key("notes").beginArray();
-  if (std::string damage = reader_->damageSummary(); !damage.empty()) w.value(damage);
-  if (trace::isSimulated(*reader_)) w.value("simulated data, not a measurement");
+  for (const auto& [what, count] : losses) out.losses.push_back({what.first, what.second, count});
+  if (std::string damage = reader_->damageSummary(); !damage.empty()) out.notes.push_back(damage);
+  if (out.simulated) out.notes.emplace_back("simulated data, not a measurement");
   if (analysis::isSummary(*reader_))
-    w.value(
+    out.notes.emplace_back(
         "a summary: only collectives, steps and events that took much longer than usual have bars; a gap is not idle "
         "time");
-  w.endArray().key("tracks").beginArray();
   for (size_t i = 0; i < index_->tracks.size(); ++i) {
     const TrackKey& k = index_->tracks[i].key;
     const std::string node_name(names_.text(k.node));
     std::string track_name;
-    if (k.kind == TrackKind::kSteps) track_name = "steps";
-    if (k.kind == TrackKind::kCollectives) track_name = "collectives";
-    if (k.kind == TrackKind::kStream) {
+    if (k.kind == TrackKind::steps) track_name = "steps";
+    if (k.kind == TrackKind::collectives) track_name = "collectives";
+    if (k.kind == TrackKind::stream) {
       auto it = named.find({k.node, k.process >= 0 ? k.process : trace::kNull, k.major, k.minor});
       track_name = it != named.end() ? std::string(names_.text(it->second))
                                      : "GPU " + std::to_string(k.major) +
                                            (k.minor == trace::kNull ? "" : " stream " + std::to_string(k.minor));
     }
-    if (k.kind == TrackKind::kThread) {
+    if (k.kind == TrackKind::thread) {
       auto it = host_names.find({k.node, k.process, k.minor});
       track_name = it != host_names.end()    ? std::string(names_.text(it->second))
                    : k.minor == trace::kNull ? std::string("host")
                                              : "thread " + std::to_string(k.minor);
     }
-    static constexpr const char* kKinds[] = {"steps", "collectives", "stream", "thread"};
     const std::string process = k.process >= 0    ? "rank " + std::to_string(k.process)
                                 : k.process == -1 ? std::string("process")
                                                   : "pid " + std::to_string(-1 - k.process);
-    w.beginObject().field("id", static_cast<uint64_t>(i)).field("node", node_name);
-    optional(w, "rank", k.process >= 0 ? k.process : trace::kNull);
-    optional(w, "device", k.kind == TrackKind::kStream ? k.major : trace::kNull);
-    optional(w, "stream", k.kind == TrackKind::kStream ? k.minor : trace::kNull);
-    optional(w, "tid", k.kind == TrackKind::kThread ? k.minor : trace::kNull);
-    w.field("kind", kKinds[static_cast<int>(k.kind)]).field("name", track_name);
-    w.field("group", node_name.empty() ? process : node_name + " / " + process);
-    w.field("events", index_->tracks[i].events).endObject();
+    model::Track track;
+    track.id = i;
+    track.node = node_name;
+    if (k.process >= 0) track.rank = k.process;
+    if (k.kind == TrackKind::stream) track.device = orNone(k.major), track.stream = orNone(k.minor);
+    if (k.kind == TrackKind::thread) track.tid = orNone(k.minor);
+    track.kind = k.kind;
+    track.name = std::move(track_name);
+    track.group = node_name.empty() ? process : node_name + " / " + process;
+    track.events = index_->tracks[i].events;
+    out.tracks.push_back(std::move(track));
   }
-  w.endArray().key("types").beginArray();
-  for (uint8_t t = 0; t < kRowTypes; ++t) w.value(rowTypeName(t));
-  w.endArray().endObject();
-  return text;
+  for (uint8_t t = 0; t < kRowTypes; ++t) out.types.emplace_back(rowTypeName(t));
+  return model::toJson(out);
 }
 
 }  // namespace tracesmith::server

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
@@ -21,16 +23,24 @@ struct Export {
   uint64_t left_out = 0;  ///< rows the format cannot hold (a time before 0, no time at all)
 };
 
-/// RFC 4180: a heading, then all columns of the selected rows of one table. NULL is an empty field, an empty string is
-/// "".
-Status exportCsv(Export& e, const TableInfo& table);
-/// A JSON object for each selected row of one table; NULL is null.
-Status exportJsonLines(Export& e, const TableInfo& table);
-/// One such object.
+// The functions of formats.def.
+#define WHOLE(name, function, endings, about) Status function(Export& e);
+#define TABLE(name, function, endings, about) Status function(Export& e, const TableInfo& table);
+#include "trace/export/formats.def"
+
+/// A format: it has all tables or one, so that one of the functions is there.
+struct ExportFormat {
+  const char* name;
+  const char* endings;  ///< of file names, separated by blanks
+  const char* about;
+  Status (*whole)(Export& e);
+  Status (*table)(Export& e, const TableInfo& table);
+};
+std::span<const ExportFormat> exportFormats();
+/// Whether the file's name has one of these endings.
+bool hasEnding(std::string_view file, std::string_view endings);
+
+/// A JSON object of a row; NULL is null.
 void appendJsonRow(std::string& out, const TableInfo& table, const Row& row);
-/// Chrome trace JSON as Kineto writes it.
-Status exportChrome(Export& e);
-/// Perfetto's own format: a protobuf of type perfetto.protos.Trace.
-Status exportPerfetto(Export& e);
 
 }  // namespace tracesmith::trace

@@ -25,16 +25,29 @@ double secondsOf(std::string_view text) {
   return static_cast<double>(::timegm(&tm)) + rest;
 }
 
-void read(simdjson::dom::element frame, const char* key, std::vector<FrameGpu>& gpus, FrameSeries FrameGpu::*series) {
+/// `places`: where the GPUs of this frame are in `gpus`.
+void read(simdjson::dom::element frame, const char* key, const std::vector<size_t>& places, std::vector<FrameGpu>& gpus,
+          FrameSeries FrameGpu::*series) {
   simdjson::dom::array values;
   if (frame[key].get(values)) return;
   size_t i = 0;
   for (simdjson::dom::element value : values) {
-    if (i >= gpus.size()) return;
+    if (i >= places.size()) return;
     double number;
-    if (!value.get(number)) (gpus[i].*series).values.back() = number;
+    if (!value.get(number)) (gpus[places[i]].*series).values.back() = number;
     ++i;
   }
+}
+
+/// The GPU with this id; one that joins has measured nothing in the frames before.
+size_t placeOf(std::string_view id, std::vector<FrameGpu>& gpus, size_t frames_before) {
+  for (size_t i = 0; i < gpus.size(); ++i)
+    if (gpus[i].id == id) return i;
+  FrameGpu& gpu = gpus.emplace_back();
+  gpu.id = id;
+  gpu.util.values.assign(frames_before, NAN);
+  gpu.memory.values.assign(frames_before, NAN);
+  return gpus.size() - 1;
 }
 
 constexpr Color kColors[] = {0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd, 0x8c564b, 0xe377c2, 0x17becf};
@@ -107,16 +120,19 @@ Result<FrameData> readFrames(const std::string& path) {
     if (data.seconds.empty()) first = at;
     simdjson::dom::array ids;
     if (frame["gpu_id"].get(ids)) return Status::corrupt(path + " has a frame without gpu_id");
-    if (data.gpus.empty())
-      for (simdjson::dom::element id : ids)
-        if (!id.get(text)) data.gpus.emplace_back().id = text;
+    std::vector<size_t> places;
+    for (simdjson::dom::element id : ids) {
+      if (id.get(text)) return Status::corrupt(path + " has a gpu_id that is not a text");
+      const bool same = places.size() < data.gpus.size() && data.gpus[places.size()].id == text;
+      places.push_back(same ? places.size() : placeOf(text, data.gpus, data.seconds.size()));
+    }
     data.seconds.push_back(at - first);
     for (FrameGpu& gpu : data.gpus) {
       gpu.util.values.push_back(NAN);
       gpu.memory.values.push_back(NAN);
     }
-    read(frame, "gpu_util", data.gpus, &FrameGpu::util);
-    read(frame, "gpu_memory", data.gpus, &FrameGpu::memory);
+    read(frame, "gpu_util", places, data.gpus, &FrameGpu::util);
+    read(frame, "gpu_memory", places, data.gpus, &FrameGpu::memory);
   }
   for (FrameGpu& gpu : data.gpus) {
     gpu.util.settle();

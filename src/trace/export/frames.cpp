@@ -6,6 +6,7 @@
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/file.hpp"
@@ -38,7 +39,7 @@ struct Gpu {
   double total = kUnknown;  // memory
   double util_sum = 0, memory_sum = 0;
   uint64_t utils = 0, memories = 0;
-  std::string id() const { return node + ":" + std::to_string(index) + ":" + name; }
+  std::string id() const { return frameGpuId(node, index, name); }
 };
 
 struct Input {
@@ -110,13 +111,50 @@ Status read(const std::string& path, Input& in) {
   return metric.status();
 }
 
+/// The mean rate of a growing total, in GB/s, asked for later and later times.
+class Rates {
+ public:
+  void add(int64_t time, double total) {
+    // A smaller one has started again, and nobody knows how far it had come.
+    if (last_ && time > last_->time && total >= last_->total)
+      spans_.push_back({last_->time, time, (total - last_->total) / static_cast<double>(time - last_->time)});
+    last_ = {time, total};
+  }
+  /// Over the parts of a time that are known; NaN if none is.
+  double over(int64_t from, int64_t to) {
+    while (next_ < spans_.size() && spans_[next_].to <= from) ++next_;
+    double bytes = 0, ns = 0;
+    for (size_t i = next_; i < spans_.size() && spans_[i].from < to; ++i) {
+      const auto part = static_cast<double>(std::min(to, spans_[i].to) - std::max(from, spans_[i].from));
+      bytes += part * spans_[i].rate;
+      ns += part;
+    }
+    return ns > 0 ? bytes / ns : kUnknown;
+  }
+
+ private:
+  struct Reading {
+    int64_t time;
+    double total;
+  };
+  struct Span {
+    int64_t from, to;
+    double rate;
+  };
+  std::optional<Reading> last_;
+  std::vector<Span> spans_;
+  size_t next_ = 0;
+};
+
 class Frames {
  public:
-  Frames(Input& in, File& file) : in_(in), out_(file), last_(in.gpus.size()) {}
+  Frames(Input& in, File& file) : in_(in), out_(file), rates_(in.gpus.size()) {}
 
   Status write() {
     std::sort(in_.samples.begin(), in_.samples.end(), [](const Sample& a, const Sample& b) { return a.time < b.time; });
     if (in_.start == INT64_MAX && !in_.samples.empty()) in_.start = in_.samples.front().time;
+    for (const Sample& s : in_.samples)
+      if (s.value >= kPcieRx) rates_[s.gpu][s.value].add(s.time, s.number);
     std::string text;
     JsonWriter w(text);
     w.beginObject().field("session_name", in_.session).field("start_time", isoTime(in_.start));
@@ -145,10 +183,6 @@ class Frames {
   }
 
  private:
-  struct Counter {
-    int64_t time = 0;
-    double total = kUnknown;
-  };
   using Row = std::array<double, kValues>;
 
   int64_t slotOf(int64_t time) const { return (time - in_.start) / in_.interval_ns - (time < in_.start); }
@@ -169,26 +203,25 @@ class Frames {
     none.fill(kUnknown);
     std::vector<Row> rows(in_.gpus.size(), none);
     std::vector<double> times(in_.gpus.size(), kUnknown);
+    std::vector<std::array<uint32_t, kValues>> counts(in_.gpus.size());
     for (size_t i = first; i < last; ++i) {
       const Sample& s = in_.samples[i];
       Gpu& gpu = in_.gpus[s.gpu];
       times[s.gpu] = static_cast<double>(s.time) / 1e9;
-      double number = s.number;
-      if (s.value == kTotal) gpu.total = number;
-      if (s.value >= kPcieRx) {  // a growing total: what counts is its rate, in GB/s
-        Counter& counter = last_[s.gpu][s.value];
-        number =
-            s.time > counter.time ? (number - counter.total) / static_cast<double>(s.time - counter.time) : kUnknown;
-        counter = {s.time, s.number};
-      }
-      rows[s.gpu][s.value] = number;
+      if (s.value == kTotal) gpu.total = s.number;
+      if (s.value >= kPcieRx) continue;
+      double& mean = rows[s.gpu][s.value];
+      const uint32_t n = ++counts[s.gpu][s.value];
+      mean = n == 1 ? s.number : mean + (s.number - mean) / n;
+      if (s.value == kUtil) gpu.util_sum += s.number, ++gpu.utils;
+      if (const double memory = 100 * s.number / gpu.total; s.value == kUsed && !std::isnan(memory))
+        gpu.memory_sum += memory, ++gpu.memories;
     }
+    const int64_t from = in_.start + slotOf(in_.samples[first].time) * in_.interval_ns;
     for (size_t g = 0; g < rows.size(); ++g) {
-      Gpu& gpu = in_.gpus[g];
-      rows[g][kTotal] = gpu.total;
-      if (!std::isnan(rows[g][kUtil])) gpu.util_sum += rows[g][kUtil], ++gpu.utils;
-      const double memory = 100 * rows[g][kUsed] / gpu.total;
-      if (!std::isnan(memory)) gpu.memory_sum += memory, ++gpu.memories;
+      rows[g][kTotal] = in_.gpus[g].total;
+      for (size_t value = kPcieRx; value < kValues; ++value)
+        rows[g][value] = rates_[g][value].over(from, from + in_.interval_ns);
     }
     w.beginObject().field("frame_id", next_id_++).field("time", isoTime(in_.samples[first].time));
     w.key("gpu_id").beginArray();
@@ -211,11 +244,15 @@ class Frames {
 
   Input& in_;
   BufferedWriter out_;
-  std::vector<std::array<Counter, kValues>> last_;
+  std::vector<std::array<Rates, kValues>> rates_;
   int64_t next_id_ = 0;
 };
 
 }  // namespace
+
+std::string frameGpuId(const std::string& node, int64_t index, const std::string& name) {
+  return node + ":" + std::to_string(index) + ":" + name;
+}
 
 Status writeFrames(const std::string& trace, const std::string& path) {
   Input in;

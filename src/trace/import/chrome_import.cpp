@@ -243,17 +243,22 @@ void ChromeImport::addCollective(const ChromeEvent& e, EventType type, const Eve
   ++collectives_;
 }
 
-void ChromeImport::instant(const ChromeEvent& e) {
-  bool async = e.ph == "n" || e.ph == "T" || e.ph == "p";
-  const EventType type = async ? EventType::other : EventType::marker;
-  OpenSpan span;
+bool ChromeImport::readSpan(const ChromeEvent& e, EventType type, OpenSpan& span) {
   LaunchShape shape;
-  if (!start(e, type, span.row)) return;
+  if (!start(e, type, span.row)) return false;
   std::string buffer;
   ArgsText text(buffer);
   args(e, type, span.row, shape, text);
   if (!e.id.empty()) text.field("id", e.id);
   span.members = text.takeMembers();
+  return true;
+}
+
+void ChromeImport::instant(const ChromeEvent& e) {
+  bool async = e.ph == "n" || e.ph == "T" || e.ph == "p";
+  const EventType type = async ? EventType::other : EventType::marker;
+  OpenSpan span;
+  if (!readSpan(e, type, span)) return;
   addSpan(span);
 }
 
@@ -272,13 +277,7 @@ std::string ChromeImport::asyncKey(const ChromeEvent& e) const {
 void ChromeImport::begin(const ChromeEvent& e, bool async) {
   const EventType type = async ? EventType::other : typeOf(e);
   OpenSpan span;
-  LaunchShape shape;
-  if (!start(e, type, span.row)) return;
-  std::string buffer;
-  ArgsText text(buffer);
-  args(e, type, span.row, shape, text);
-  if (!e.id.empty()) text.field("id", e.id);
-  span.members = text.takeMembers();
+  if (!readSpan(e, type, span)) return;
   span.step = stepOf(type, e.name);
   std::string key = async ? asyncKey(e) : std::string(e.pid) + "\n" + std::string(e.tid);
   if ((async ? asyncs_ : threads_).open(key, span)) return;

@@ -51,6 +51,8 @@ class ChromeImport : public JsonHandler {
 
  private:
   void complete(const ChromeEvent& e);
+  /// An event without an end of its own, and what it says of itself. False: it has no time.
+  bool readSpan(const ChromeEvent& e, EventType type, OpenSpan& span);
   void instant(const ChromeEvent& e);
   void begin(const ChromeEvent& e, bool async);
   void end(const ChromeEvent& e, bool async);

@@ -18,7 +18,8 @@
 
 #include "nccl.hpp"
 #include "nccl_graphs.hpp"
-#include "tracesmith/tracesmith.h"
+#include "nccl_proxies.hpp"
+#include "nccl_timed.hpp"
 
 namespace {
 
@@ -171,74 +172,6 @@ void graph() {
             nccl.group(world, {{.count = 3, .sequence = 0}}, stream(20)));
 }
 
-void proxy() {
-  Nccl nccl(5);
-  Communicator world;
-  nccl.init(world);
-  std::vector<void*> open;
-  for (int i = 0; i < 10; ++i)
-    open.push_back(nccl.startProxyOp(world, ::getpid(), static_cast<uint8_t>(i), i % 4, i % 2 == 0));
-  for (int i = 0; i < 5; ++i)
-    if (nccl.startProxyOp(world, ::getpid() + 1, 0, 0, true)) die("an operation of another process was taken");
-  for (void* handle : open) {
-    nccl.state(handle, 19, nullptr);
-    nccl.stop(handle);
-  }
-}
-
-/// Until the clock of the records has moved on by so much.
-void pass(uint64_t ns) {
-  for (const uint64_t start = cuda().now(); cuda().now() < start + ns;) {
-  }
-}
-
-enum : int {
-  kSendGpuWait = 8,
-  kSendWait = 9,
-  kRecvWait = 10,
-  kRecvFlushWait = 11,
-  kRecvGpuWait = 12,
-  kSendPeerWait = 20
-};
-
-/// A send of two steps that overlap and a receive of one, each told through all its states; and a send that says
-/// nothing of its steps.
-void proxySteps(int version) {
-  Nccl nccl(version);
-  Communicator world;
-  nccl.init(world);
-  constexpr uint64_t kMs = 1'000'000;
-  void* send = nccl.startProxyOp(world, ::getpid(), 1, 2, true);
-  void* first = nccl.startProxyStep(world, send, 0);
-  nccl.stepState(first, kSendGpuWait, 0);
-  pass(4 * kMs);  // the GPU
-  if (version >= 4) nccl.stepState(first, kSendPeerWait, 0);
-  if (version >= 4) nccl.stepState(first, kSendPeerWait, 0);  // it tries again
-  void* second = nccl.startProxyStep(world, send, 2);
-  nccl.stepState(second, kSendGpuWait, 0);
-  pass(2 * kMs);  // the peer, while the other waits for the GPU
-  nccl.stepState(first, kSendWait, 1000);
-  pass(8 * kMs);  // the network
-  nccl.stepState(second, kSendWait, 500);
-  nccl.stop(first);
-  nccl.stop(second);
-  nccl.stepState(second, kSendGpuWait, 0);  // too late: it has ended
-  nccl.stop(send);
-  nccl.stepState(first, kSendGpuWait, 7);
-  nccl.stop(first);
-  void* receive = nccl.startProxyOp(world, ::getpid(), 1, 3, false);
-  void* step = nccl.startProxyStep(world, receive, 0);
-  nccl.stepState(step, kRecvWait, 0);
-  pass(3 * kMs);
-  nccl.stepState(step, kRecvFlushWait, 2000);
-  nccl.stepState(step, kRecvGpuWait, 2000);
-  pass(1 * kMs);
-  nccl.stop(step);
-  nccl.stop(receive);
-  nccl.stop(nccl.startProxyOp(world, ::getpid(), 1, 2, true));
-  if (nccl.startProxyStep(world, reinterpret_cast<void*>(0x123456), 0)) die("a step of nothing was taken");
-}
-
 /// NCCL unloads the plugin with its last communicator and loads it again for the next.
 void reload() {
   Nccl nccl(6);
@@ -373,13 +306,6 @@ void lost() {
   }
 }
 
-void waitForCupti(bool on) {
-  for (int i = 0; (cuda().cupti()->enabled(10) != 0) != on; ++i) {
-    if (i > 30000) die("waited in vain");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
-
 /// Operations go on while another profiler has CUPTI; their kernels are not seen, and those after must not be taken for
 /// them.
 void aside() {
@@ -403,70 +329,6 @@ void aside() {
   waitForCupti(true);
   some();
   if (cuda().cupti()->clocks() != 1) die("the clock was registered again");
-}
-
-/// In watch mode, outside windows and within, on a driver with events. Prints when the GPU ran what:
-/// "elements start end", raw clock.
-void events() {
-  void* library = ::dlopen(std::getenv("FAKE_LIBCUDA"), RTLD_NOW | RTLD_GLOBAL);
-  if (!library) die(::dlerror());
-  const auto work = reinterpret_cast<void (*)(void*, uint64_t)>(::dlsym(library, "fakeStreamWork"));
-  const auto capture = reinterpret_cast<void (*)(void*, int)>(::dlsym(library, "fakeStreamCapture"));
-  const auto last = reinterpret_cast<void (*)(uint64_t*, uint64_t*)>(::dlsym(library, "fakeLastEvents"));
-  const auto record = reinterpret_cast<int (*)(void*, void*)>(::dlsym(library, "cuEventRecord"));
-  Nccl nccl(5);
-  Communicator world;
-  nccl.init(world);
-  constexpr uint64_t kMs = 1'000'000;
-  uint64_t takes = 3 * kMs, sequence = 0;
-  nccl.on_launch = [&](uint32_t* on) { work(on, takes); };
-  auto run = [&](size_t count, uint32_t on) {
-    const uint32_t correlation = nccl.group(world, {{.count = count, .sequence = sequence++}}, stream(on));
-    uint64_t start, end;
-    last(&start, &end);
-    std::printf("%zu %llu %llu\n", count, static_cast<unsigned long long>(start), static_cast<unsigned long long>(end));
-    return correlation;
-  };
-  tracesmith_step_begin(10);
-  waitForCupti(false);
-  for (size_t count = 1; count <= 5; ++count) run(count, 20 + count % 2);
-  // Several in one launch.
-  nccl.group(world, {{.count = 6, .sequence = sequence}, {.count = 6, .sequence = sequence + 1}}, stream(20));
-  sequence += 2;
-  // A stream that is captured gets no events, and while it is nobody's questions may spoil it.
-  capture(stream(23), 1);
-  std::vector<void*> calls;
-  nccl.group(world, {{.count = 7}}, stream(23), &calls);
-  nccl.group(world, {{.count = 8, .sequence = sequence++}}, stream(23));
-  tracesmith_step_begin(99);
-  waitForCupti(true);  // our thread has been at it
-  capture(stream(23), 0);
-  tracesmith_step_begin(100);
-  runKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, run(9, 20));
-  tracesmith_step_begin(102);
-  waitForCupti(false);
-  run(10, 20);
-  void* until = nullptr;  // of what stream 20 has to do
-  reinterpret_cast<int (*)(void**, unsigned)>(::dlsym(library, "cuEventCreate"))(&until, 0);
-  record(until, stream(20));
-  const auto query = reinterpret_cast<int (*)(void*)>(::dlsym(library, "cuEventQuery"));
-  while (query(until) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  takes = 3'600'000 * kMs;
-  run(11, 22);  // it does not end
-}
-
-/// Steps of a millisecond with an operation each.
-void eventSteps() {
-  if (!::dlopen(std::getenv("FAKE_LIBCUDA"), RTLD_NOW | RTLD_GLOBAL)) die(::dlerror());
-  Nccl nccl(5);
-  Communicator world;
-  nccl.init(world);
-  for (int step = 0; step < 200; ++step) {
-    tracesmith_step_begin(step);
-    nccl.group(world, {{.count = 1, .sequence = static_cast<uint64_t>(step)}}, stream(20));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    tracesmith_step_end();
-  }
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ export function arrange(tracks: Track[], toggled: ReadonlySet<string>, unit: num
       const head = put({ kind: "group", key: groupKey, label, lanes, all: ofGroup, y, height: closed ? u(21) : u(18), closed, parent });
       if (closed) continue;
       for (const track of ofGroup) {
-        const depth = Math.min(maxDepth, Math.max(1, track.depth ?? (track.kind === "thread" ? 3 : 1)));
+        const depth = Math.min(maxDepth, Math.max(1, track.kind === "thread" ? 3 : 1));
         const line = track.kind === "steps" || track.kind === "collectives" ? u(14) : u(15);
         const lane: Lane = { track, y: u(2), height: line * depth, depth };
         put({ kind: "track", key: `t${track.id}`, label: track.name, lanes: [lane], all: [track], y, height: lane.height + u(4), closed: false, parent: head });

@@ -8,7 +8,7 @@ import { traceState } from "../statusbar";
 import { on, useStore } from "../store";
 import { dark } from "../theme";
 import { TracePicker, useTrace, type Chosen } from "../traces";
-import type { EventDetail, Hit, TimelineInfo, TraceInfo } from "../types";
+import type { EventDetail, Hit, SearchAnswer, TimelineInfo, TraceInfo } from "../types";
 import { copyText, Empty, Failed, Loading, useLoad } from "../ui";
 import { Dock } from "./dock";
 import { Engine, type Report } from "./engine";
@@ -298,7 +298,7 @@ function Search(props: {
   const [text, setText] = useState(q);
   const [at, setAt] = useState(-1);
   const load = useLoad(q ? `search ${props.info.id} ${q}` : null, (signal) =>
-    get<{ total: number; truncated: boolean; hits: Hit[] }>(`${tracePath(props.info.id)}/search${query({ q, limit: 200 })}`, signal),
+    get<SearchAnswer>(`${tracePath(props.info.id)}/search${query({ q, limit: 200 })}`, signal),
   );
   const found = q ? load.data : null;
   useEffect(() => {

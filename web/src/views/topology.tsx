@@ -77,7 +77,7 @@ export function TopologyPicture({ trace }: { trace: TraceInfo | null }) {
 
 function Circle({ nodes, shape }: { nodes: string[]; shape: Shape }) {
   const n = shape.gpus.length;
-  const at = (i: number): [number, number] => {
+  const at = (i: number | null): [number, number] => {
     const place = shape.gpus.findIndex((g) => g.index === i);
     const a = (place / Math.max(1, n)) * 2 * Math.PI - Math.PI / 2;
     return n === 1 ? [110, 110] : [110 + 84 * Math.cos(a), 110 + 84 * Math.sin(a)];
@@ -89,7 +89,8 @@ function Circle({ nodes, shape }: { nodes: string[]; shape: Shape }) {
     <figure>
       <svg viewBox="0 0 220 220" role="img" aria-label={`${plural(n, "GPU")} of ${nodes[0]}, ${plural(shape.links.length, "link")}`}>
         {shape.links
-          .filter((l) => l.from < l.to || !shape.links.some((o) => o.from === l.to && o.to === l.from))
+          .filter((l) => l.from !== null && l.to !== null)
+          .filter((l) => l.from! < l.to! || !shape.links.some((o) => o.from === l.to && o.to === l.from))
           .map((l) => {
             const [x1, y1] = at(l.from);
             const [x2, y2] = at(l.to);

@@ -1,0 +1,123 @@
+// Rings of processes in other PID namespaces, that is, of containers: their ids mean other processes here.
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include "capture/ring/identity.hpp"
+#include "capture/ring_fixture.hpp"
+#include "support/pid_namespace.hpp"
+
+namespace tracesmith::ring {
+namespace {
+
+class PidNamespace : public RingTest {
+ protected:
+  /// A process of another namespace that has a ring at path().
+  std::optional<test::NamespacedProcess> container(const std::function<void(RingWriter&)>& work = {}) {
+    return test::NamespacedProcess::start([&](const std::function<void()>& ready) {
+      RingWriter* ring = RingWriter::create(path().c_str(), kSmall);
+      if (!ring) ::_exit(9);
+      ring->header().state = State::alive;
+      if (work) work(*ring);
+      ready();
+    });
+  }
+};
+
+TEST_F(PidNamespace, AProcessLivesUntilItEnds) {
+  std::optional<test::NamespacedProcess> process = container();
+  if (!process) GTEST_SKIP() << "no PID namespaces here";
+  auto reader = open();
+  EXPECT_NE(reader->header().pid_namespace, pidNamespace());
+  EXPECT_EQ(reader->header().writer_pid, 1);
+  EXPECT_TRUE(reader->alive());
+  EXPECT_EQ(reader->process(), process->pid());
+  process->kill();
+  EXPECT_FALSE(reader->alive());
+  EXPECT_EQ(reader->process(), std::nullopt);
+}
+
+TEST_F(PidNamespace, AProgramThatClosesAllItsFilesLives) {
+  std::optional<test::NamespacedProcess> process = container([](RingWriter&) {
+    for (int fd = 3; fd < 1024; ++fd)
+      if (::lseek(fd, 0, SEEK_CUR) >= 0) ::close(fd);
+  });
+  if (!process) GTEST_SKIP() << "no PID namespaces here";
+  EXPECT_TRUE(open()->alive());
+}
+
+TEST_F(PidNamespace, AHeartbeatIsEnoughWhereFilesCannotBeLocked) {
+  std::optional<test::NamespacedProcess> process = container([](RingWriter& ring) {
+    ring.header().locked = 0;
+    ring.header().heartbeat_ns = nowNs();
+    ring.header().start_ns = 1;
+  });
+  if (!process) GTEST_SKIP() << "no PID namespaces here";
+  auto reader = open();
+  EXPECT_TRUE(reader->alive());
+  reader->header().heartbeat_ns = 1;
+  EXPECT_FALSE(reader->alive());
+}
+
+TEST_F(PidNamespace, AReaderInAnotherNamespaceIsSeen) {
+  const pid_t writer = start(kSmall, [&](RingWriter&) {
+    shared_->ready = true;
+    for (;;) ::pause();
+  });
+  while (!shared_->ready) ::sched_yield();
+  std::optional<test::NamespacedProcess> other = test::NamespacedProcess::start([&](const auto& ready) {
+    auto reader = RingReader::open(path());
+    if (!reader) ::_exit(1);
+    (*reader)->attach();
+    (*reader)->header().start_ns = 1;  // long ago
+    ready();
+    for (;;) ::pause();
+  });
+  if (!other) GTEST_SKIP() << "no PID namespaces here";
+  auto reader = open();
+  EXPECT_EQ(reader->attachedReader(), 1);
+  other->kill();
+  EXPECT_EQ(reader->attachedReader(), 0);
+  EXPECT_TRUE(reader->alive());
+  ::kill(writer, SIGKILL);
+  end(writer);
+  EXPECT_FALSE(reader->alive());
+}
+
+TEST_F(RingTest, AnotherProcessWithTheSameIdIsNotTheWriter) {
+  write(kSmall, [](RingWriter& ring) { ring.header().writer_pid = ::getppid(); });  // as if its id were given again
+  EXPECT_FALSE(open()->alive());
+}
+
+TEST_F(RingTest, AZombieDoesNotLive) {
+  const pid_t pid = start(kSmall, [](RingWriter&) {});
+  siginfo_t info;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(open()->alive());
+  end(pid);
+}
+
+TEST_F(RingTest, TheLockIsNotTheChilds) {
+  int told[2];
+  ASSERT_EQ(::pipe(told), 0);
+  const pid_t pid = start(kSmall, [&](RingWriter& ring) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ring.unmap();  // as the probe does after a fork
+      (void)!::write(told[1], "", 1);
+      for (;;) ::pause();
+    }
+    shared_->progress = static_cast<uint64_t>(child);
+  });
+  end(pid);
+  char byte;
+  ASSERT_EQ(::read(told[0], &byte, 1), 1);
+  const int fd = ::open(path().c_str(), O_RDWR);
+  EXPECT_EQ(::flock(fd, LOCK_EX | LOCK_NB), 0) << "the child of a process that ended holds its lock";
+  ::close(fd);
+  ::kill(static_cast<pid_t>(shared_->progress.load()), SIGKILL);
+  ::close(told[0]);
+  ::close(told[1]);
+}
+
+}  // namespace
+}  // namespace tracesmith::ring

@@ -1,0 +1,55 @@
+// The help of every command: what a user reads first, and what manual pages and completion are made from.
+#include <sstream>
+
+#include "support/process.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tracesmith::test {
+namespace {
+
+Output help(const std::vector<std::string>& command) {
+  std::vector<std::string> words = {TRACESMITH_BIN};
+  words.insert(words.end(), command.begin(), command.end());
+  words.emplace_back("--help");
+  return run(words);
+}
+
+/// The commands a help lists.
+std::vector<std::string> commandsIn(const std::string& text) {
+  std::vector<std::string> names;
+  bool inside = false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "Commands:")
+      inside = true;
+    else if (inside && !line.starts_with("  "))
+      break;
+    else if (inside && line.size() > 2 && line[2] != ' ')
+      names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  }
+  return names;
+}
+
+TEST(Help, EveryCommandHasAnExampleOfItself) {
+  const std::vector<std::string> commands = commandsIn(help({}).out);
+  ASSERT_GT(commands.size(), 10u);
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& command : commands) {
+    all.push_back({command});
+    if (command == "cluster" || command == "bench")
+      for (const std::string& sub : commandsIn(help({command}).out)) all.push_back({command, sub});
+  }
+  for (const std::vector<std::string>& words : all) {
+    const Output o = help(words);
+    std::string name = "tracesmith";
+    for (const std::string& word : words) name += " " + word;
+    EXPECT_EQ(o.rc, 0) << name;
+    const size_t examples = o.out.find("Example");
+    ASSERT_NE(examples, std::string::npos) << name;
+    EXPECT_NE(o.out.find(name, examples), std::string::npos) << o.out.substr(examples);
+  }
+}
+
+}  // namespace
+}  // namespace tracesmith::test
