@@ -54,6 +54,7 @@ void addCluster(Command& app) {
   addClusterServers(cluster);
   addClusterNodes(cluster);
   addClusterSessions(cluster);
+  addClusterRemove(cluster);
   addClusterData(cluster);
   addClusterStat(cluster);
   addClusterHang(cluster);

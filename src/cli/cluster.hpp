@@ -13,6 +13,7 @@ namespace tracesmith::cli {
 void addClusterServers(Command& cluster);   // agent, master
 void addClusterNodes(Command& cluster);     // add-node, nodes, status
 void addClusterSessions(Command& cluster);  // record, start, stop, sessions, recover
+void addClusterRemove(Command& cluster);    // delete, remove-node
 
 void addClusterStat(Command& cluster);   // stat
 void addClusterData(Command& cluster);   // tail, query, analyze-comm

@@ -87,6 +87,11 @@ struct LiveEvent {
   tracesmith::TraceEvent event;  ///< of type Unknown: there is none, only a loss
 };
 
+struct DeletedSession {
+  std::string id;
+  uint64_t freed_bytes = 0;  ///< of the master's disk
+};
+
 /// A trace of a session that still records, in a file of its own. One thread at a time.
 class SessionCopy {
  public:
@@ -108,6 +113,8 @@ class Client {
   /// Goes on with a session that has ended.
   virtual Result<SessionInfo> resume(const std::string& name_or_id) = 0;
   virtual Result<std::vector<SessionInfo>> sessions() = 0;
+  /// Deletes a session that has ended, by its id or by a name that only it has, with the data no other session needs.
+  virtual Result<DeletedSession> deleteSession(const std::string& name_or_id) = 0;
   virtual Result<LiveStatus> live() = 0;
   virtual Result<HangStatus> hang() = 0;
   /// Exchanges of timestamps with the master's clock, over the connection.

@@ -13,7 +13,7 @@ std::vector<bool> mixed(const std::vector<int>& peers) {
   auto done = [&](const NcclJoin::Operation& o, const ring::KernelRecord*) { out.push_back(o.mixed); };
   auto name = [](uint32_t) { return std::string_view("ncclDevKernel_SendRecv"); };
   join.launch(1, {.start = 10, .end = 11, .stream = 7}, 0, done);
-  for (int peer : peers) join.operation(1, {.pair = true, .start = 10, .peer = static_cast<int16_t>(peer)}, 0, done);
+  for (int peer : peers) join.operation(1, {.pair = true, .start = 10, .peer = peer}, 0, done);
   join.kernel({.start = 20, .end = 30, .stream = 7}, 0, name, done);
   join.settle(name, done);
   return out;

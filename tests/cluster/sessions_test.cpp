@@ -211,5 +211,35 @@ TEST_F(Sessions, AnAgentThatWasAddedComesBackByItself) {
   EXPECT_TRUE(connected(1));
 }
 
+TEST_F(Sessions, ADeletedSessionIsGoneWithTheDataOnlyItNeeded) {
+  startMaster();
+  auto one = agent("one", {"--sim", "1", "--segment-bytes", "65536"});
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "keep"}).rc, 0);
+  EXPECT_TRUE(has(command({"delete", "--name", "keep"}).err, "is recording: stop it first"));
+  ASSERT_EQ(command({"stop", "--name", "keep"}).rc, 0);
+  for (const char* name : {"gone", "twice", "twice"})
+    ASSERT_EQ(command({"record", "--force", "-o", dir_ / "r.sbt", "-d", "1", "--name", name}).rc, 0);
+  const Output deleted = command({"delete", "--name", "gone", "--json"});
+  EXPECT_EQ(deleted.rc, 0) << deleted.err;
+  EXPECT_FALSE(has(deleted.out, "\"freed_bytes\":0}")) << deleted.out;
+  EXPECT_FALSE(has(command({"sessions"}).out, "gone"));
+  EXPECT_TRUE(has(command({"delete", "--name", "gone"}).err, "there is no session gone"));
+  EXPECT_TRUE(has(command({"delete", "--name", "twice"}).err, "2 sessions are named twice"));
+  EXPECT_EQ(command({"recover", "--name", "keep", "--export", dir_ / "keep.sbt"}).rc, 0);
+
+  EXPECT_TRUE(has(command({"remove-node", "--node", "one"}).err, "is connected: stop its agent first"));
+  one->signal(SIGTERM);
+  one->wait();
+  ASSERT_TRUE(eventually([&] { return command({"remove-node", "--node", "one"}).rc == 0; }));
+  for (int start = 0; start < 2; ++start) {  // also after a restart of the master
+    EXPECT_FALSE(has(command({"nodes"}).out, "one"));
+    EXPECT_FALSE(has(command({"sessions"}).out, "gone"));
+    master_.reset();
+    startMaster();
+  }
+  EXPECT_EQ(command({"recover", "--name", "keep", "--export", dir_ / "again.sbt"}).rc, 0) << "its data stays";
+}
+
 }  // namespace
 }  // namespace tracesmith::cluster

@@ -59,17 +59,17 @@ TEST(RingRecords, WhatIsNotKnownOfAnOperationStaysUnknown) {
                               .sequence = 0,
                               .elements = 1000,
                               .rank = 0,
-                              .ranks = 4096,
-                              .peer = 4095,
+                              .ranks = 65535,
+                              .peer = 65534,
                               .datatype = 8,
                               .algo = 7,
                               .proto = 3,
                               .channels = 64,
-                              .root = 2};
+                              .root = 40000};
   constexpr OperationRecord back = operationOf(encode(o));
   static_assert(back.pair && back.function == 8 && back.comm == UINT64_MAX && back.sequence == 0 && back.rank == 0);
-  static_assert(back.ranks == 4096 && back.peer == 4095 && back.datatype == 8 && back.algo == 7 && back.proto == 3);
-  static_assert(back.channels == 64 && back.root == 2);
+  static_assert(back.ranks == 65535 && back.peer == 65534 && back.datatype == 8 && back.algo == 7 && back.proto == 3);
+  static_assert(back.channels == 64 && back.root == 40000);
   static_assert(nccl::bytesOf(back) == 4000);
   constexpr uint64_t kLarge = 0xfedcba987654;
   constexpr OperationRecord numbers = operationOf(encode(

@@ -29,6 +29,8 @@ TEST_F(Access, TokensHaveRoles) {
   EXPECT_EQ(r.status, 403);
   EXPECT_TRUE(r.body.starts_with(error("forbidden")) && r.has("this needs operator")) << r.body;
   EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"s\"}", bearer("operator-token-0123")).status, 201);
+  for (const char* path : {"/api/v1/sessions/s", "/api/v1/nodes/n"})
+    EXPECT_EQ(ask(http_, "DELETE", path, "", bearer("operator-token-0123")).status, 403) << path;
   const std::string audit = test::readFile(dir_ / "m/master/audit.log");
   EXPECT_TRUE(has(audit, "\"peer\":\"http:127.0.0.1\"") && has(audit, "\"action\":\"start\"")) << audit;
 
@@ -40,6 +42,20 @@ TEST_F(Access, TokensHaveRoles) {
   page.send("GET /api/v1/events?token=viewer-token-0123456 HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_TRUE(has(page.readUntil("event: status"), "event: status"));
   EXPECT_EQ(get(http_, "/api/v1/info?token=viewer-token-0123456").status, 401);
+}
+
+TEST_F(Access, AnAdminDeletesSessionsAndRemovesNodes) {
+  serveMaster();
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"s\"}").status, 201);
+  Reply r = ask(http_, "DELETE", "/api/v1/sessions/s");
+  EXPECT_TRUE(r.status == 400 && r.has("stop it first")) << r.body;
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/sessions/s/stop").status, 200);
+  r = ask(http_, "DELETE", "/api/v1/sessions/s");
+  EXPECT_TRUE(r.status == 200 && r.has("\"freed_bytes\":")) << r.body;
+  EXPECT_EQ(ask(http_, "DELETE", "/api/v1/sessions/s").status, 404);
+  EXPECT_EQ(ask(http_, "DELETE", "/api/v1/nodes/nobody").status, 404);
+  EXPECT_TRUE(get(http_, "/api/v1/openapi.json").has("\"delete\":{\"summary\":\"Delete a session"));
+  EXPECT_TRUE(has(test::readFile(dir_ / "m/master/audit.log"), "\"action\":\"delete\",\"what\":\"s\",\"ok\":true"));
 }
 
 TEST_F(Access, WhoGuessesIsSlowedDown) {
@@ -81,7 +97,7 @@ TEST_F(Access, PagesOfOtherSitesMayNotAsk) {
   EXPECT_TRUE(r.header("Access-Control-Allow-Origin: https://grafana.example")) << r.head;
   r = ask(http_, "OPTIONS", "/api/v1/query", "", "Origin: https://grafana.example\r\n");
   EXPECT_EQ(r.status, 204);
-  EXPECT_TRUE(r.header("Access-Control-Allow-Methods: GET, POST")) << r.head;
+  EXPECT_TRUE(r.header("Access-Control-Allow-Methods: GET, POST, DELETE")) << r.head;
   r = get(http_, "/api/v1/info", "Origin: http://localhost\r\n");  // our own page
   EXPECT_EQ(r.status, 200);
   EXPECT_EQ(r.head.find("Access-Control"), std::string::npos);

@@ -174,7 +174,7 @@ TEST_F(FileApi, TheOpenApiDocumentIsWhatIsServed) {
       std::string there(path);
       for (size_t at = there.find('{'); at != std::string::npos; at = there.find('{'))
         there.replace(at, there.find('}') - at + 1, there.substr(at, 4) == "{id}" ? "file" : "x");
-      const std::string verb = method == "post" ? "POST" : "GET";
+      const std::string verb = method == "post" ? "POST" : method == "delete" ? "DELETE" : "GET";
       const Reply answer = ask(http_, verb, there);
       EXPECT_TRUE(answer.status != 0 && answer.status != 405 && answer.status < 500) << verb << " " << there;
       // The other method is refused, unless it has its own operation.

@@ -280,7 +280,11 @@ void stopCuda(RingWriter& r) {
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += 2;
   const bool alone = pthread_mutex_timedlock(&g_flush_mutex, &until) == 0;
-  if (!g_aside.load()) flush(true);
+  // Somebody is inside CUPTI and does not come back: a second call might not either.
+  if (!alone)
+    note(r, "CUPTI did not answer when the process ended: its last records are missing");
+  else if (!g_aside.load())
+    flush(true);
   drain(r);
   pollEvents(r, true);
   if (alone) pthread_mutex_unlock(&g_flush_mutex);

@@ -12,7 +12,7 @@ constexpr uint32_t kOperations = 1u << 15, kLists = 2048, kExecs = 1u << 13;
 
 /// What NCCL tells of an operation after it was called.
 struct alignas(8) Details {
-  int16_t peer = -1;
+  uint16_t peer = UINT16_MAX;
   uint16_t channels = 0;
   uint8_t algo = 0, proto = 0;
   bool told = false;
@@ -269,7 +269,7 @@ Told tellCaptured(CapturedId id, const ring::OperationRecord& told) {
   if (!o) return Told::unknown;
   List& list = g_lists[o->list - 1];
   if (!list.instantiated && list.kernels > 0) o->kernel = list.kernels - 1;
-  o->details = Details{told.peer, told.channels, told.algo, told.proto, true};
+  o->details = Details{ring::words::rank16(told.peer), told.channels, told.algo, told.proto, true};
   if (!list.launched) return Told::unknown;
   if (o->late == 0) return Told::launched;
   --o->late;
@@ -348,7 +348,7 @@ void graphLaunched(void* exec, void* stream) {
       continue;
     }
     record.start = start;
-    record.peer = details.peer;
+    record.peer = ring::words::rankOf(details.peer);
     record.channels = details.channels;
     record.algo = details.algo;
     record.proto = details.proto;

@@ -125,7 +125,7 @@ Call captured(RingWriter& r, Comm& comm, const Descriptor& d, bool pair) {
                           .rank = comm.rank,
                           .ranks = static_cast<uint32_t>(comm.ranks),
                           .datatype = indexOf(kDatatypes, pair ? d.p2p_api.datatype : d.coll_api.datatype)};
-  if (!pair) o.root = static_cast<int16_t>(d.coll_api.root);
+  if (!pair) o.root = d.coll_api.root;
   o.stack = callStack(r);
   // As NCCL tells of them elsewhere: in bytes.
   if (function && (strcmp(function, "AllGather") == 0 || strcmp(function, "Broadcast") == 0)) {
@@ -164,7 +164,7 @@ Operation collective(Comm& comm, const Descriptor& d) {
                          .elements = c.count,
                          .nccl_sequence = c.sequence,
                          .channels = c.channels,
-                         .root = static_cast<int16_t>(c.root),
+                         .root = c.root,
                          .captured = call.captured,
                          .stack = call.stack}};
   if constexpr (kVersion >= 4) {
@@ -193,7 +193,7 @@ template <int kVersion>
 Operation p2p(Comm& comm, const Descriptor& d) {
   using P2p = std::conditional_t<kVersion >= 4, P2pV4, std::conditional_t<kVersion == 1, P2pV1, P2pV2>>;
   const auto& p = reinterpret_cast<const P2p&>(d.p2p);
-  Operation o{.record = {.pair = true, .elements = p.count, .peer = static_cast<int16_t>(p.peer)}};
+  Operation o{.record = {.pair = true, .elements = p.count, .peer = p.peer}};
   if constexpr (kVersion >= 4) {
     o.record.comm = comm.hash;
     o.record.rank = comm.rank;
@@ -239,7 +239,7 @@ void* beginCopies(RingWriter& r, Comm& comm, const Descriptor& d) {
                                               .rank = comm.rank,
                                               .ranks = static_cast<uint32_t>(comm.ranks),
                                               .datatype = indexOf(kDatatypes, c.datatype),
-                                              .root = static_cast<int16_t>(c.root),
+                                              .root = c.root,
                                               .stack = call.stack},
                         nullptr,
                         0}));

@@ -305,7 +305,7 @@ void LiveJob::launches(Rank& rank, int step, const CollectiveTime* times) {
                             .proto = kProto,
                             .channels = kChannels};
     if (model.pair())
-      o.peer = static_cast<int16_t>(job_.peerOf(rank.rank, model));
+      o.peer = job_.peerOf(rank.rank, model);
     else
       o.nccl_sequence = static_cast<uint64_t>(Job::ncclNumberOf(model, step));
     rank.entries.push_back(

@@ -50,6 +50,9 @@ class LocalClient final : public Client {
   Result<std::vector<SessionInfo>> stop(const std::string& name) override { return master_.stop(name); }
   Result<SessionInfo> resume(const std::string& name_or_id) override { return master_.resume(name_or_id); }
   Result<std::vector<SessionInfo>> sessions() override { return master_.sessions(); }
+  Result<DeletedSession> deleteSession(const std::string& name_or_id) override {
+    return master_.deleteSession(name_or_id);
+  }
 
   Result<LiveStatus> live() override { return master_.watch().live(); }
   Result<HangStatus> hang() override { return master_.watch().hang(); }

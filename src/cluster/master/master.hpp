@@ -65,6 +65,7 @@ class Master {
   Result<std::vector<SessionInfo>> stop(const std::string& name);
   Result<SessionInfo> resume(const std::string& name_or_id);
   std::vector<SessionInfo> sessions();
+  Result<DeletedSession> deleteSession(const std::string& name_or_id);
   std::vector<CaptureSpan> captures();
   /// Empty: all that is stored.
   /// Of these nodes alone; empty: of all.

@@ -40,9 +40,10 @@ Status Master::saveNode(const NodeRegistration& info) const {
 
 void Master::loadNodes() {
   for (const std::string& name : store_->nodes()) {
+    std::ifstream in(options_.data_dir + "/nodes/" + name + "/node");
+    if (!in) continue;  // it was removed; what it sent is still there
     Node& node = nodes_[name];
     node.info.node = name;
-    std::ifstream in(options_.data_dir + "/nodes/" + name + "/node");
     const std::string text((std::istreambuf_iterator<char>(in)), {});
     model::fromLines(text, node.info);
     std::istringstream lines(text);
@@ -101,6 +102,11 @@ Status Master::removeNode(const std::string& name) {
   auto it = nodes_.find(name);
   if (it == nodes_.end()) return Status::notFound("there is no node " + name);
   if (it->second.link) return Status::invalid("node " + name + " is connected: stop its agent first");
+  // Its data stays: sessions need it.
+  const std::string file = options_.data_dir + "/nodes/" + name + "/node";
+  std::error_code error;
+  fs::remove(file, error);
+  if (error) return Status::io("cannot remove " + file + ": " + error.message());
   nodes_.erase(it);
   watch_->forget(name);
   return {};

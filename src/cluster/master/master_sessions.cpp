@@ -93,6 +93,21 @@ std::vector<SessionInfo> Master::sessions() {
   return list;
 }
 
+Result<DeletedSession> Master::deleteSession(const std::string& name_or_id) {
+  Result<SessionRecord> gone = sessions_.remove(name_or_id, referenceNow());
+  if (!gone) return gone.status();
+  sendCaptures();
+  DeletedSession deleted{gone->id, 0};
+  for (const std::string& node : gone->nodes) {
+    const std::vector<SegmentInfo> segments = store_->segments(node);
+    for (const size_t i : neededByNone(segments, *gone, sessions_.all())) {
+      TS_TRY(store_->remove(segments[i]));
+      deleted.freed_bytes += segments[i].size;
+    }
+  }
+  return deleted;
+}
+
 /// All that is stored, as a session.
 SessionRecord Master::everything() const {
   SessionRecord all;

@@ -12,10 +12,26 @@ bool tooOld(const SessionRecord& s, const SegmentInfo& segment, int64_t now_ns) 
   return s.max_age_s > 0 && static_cast<double>(until - segment.covered_ns) > s.max_age_s * 1e9;
 }
 
+bool isDone(const SegmentInfo& segment) {
+  return segment.closed && segment.covered_ns != 0 && segment.durable >= segment.size;
+}
+
 }  // namespace
 
 bool touches(const SessionRecord& s, const SegmentInfo& segment) {
   return segment.covered_ns >= s.start_ns && (s.end_ns == 0 || segment.first_covered_ns <= s.end_ns);
+}
+
+std::vector<size_t> neededByNone(const std::vector<SegmentInfo>& segments, const SessionRecord& gone,
+                                 const std::vector<SessionRecord>& sessions) {
+  std::vector<size_t> free;
+  for (size_t i = 0; i + 1 < segments.size(); ++i) {  // the last one may grow
+    const SegmentInfo& segment = segments[i];
+    auto needs = [&](const SessionRecord& s) { return touches(s, segment); };
+    if (isDone(segment) && touches(gone, segment) && std::none_of(sessions.begin(), sessions.end(), needs))
+      free.push_back(i);
+  }
+  return free;
 }
 
 std::vector<size_t> removable(const std::vector<SegmentInfo>& segments, const std::vector<SessionRecord>& sessions,
@@ -34,8 +50,7 @@ std::vector<size_t> removable(const std::vector<SegmentInfo>& segments, const st
       wanted |= !beyond && !tooOld(s, segment, now_ns);
       newer[k] += segment.size;
     }
-    const bool done = segment.closed && segment.covered_ns != 0 && segment.durable >= segment.size;
-    if (done && !wanted) gone.push_back(i);
+    if (isDone(segment) && !wanted) gone.push_back(i);
   }
   std::reverse(gone.begin(), gone.end());
   return gone;

@@ -27,4 +27,8 @@ bool touches(const SessionRecord& session, const SegmentInfo& segment);
 std::vector<size_t> removable(const std::vector<SegmentInfo>& segments, const std::vector<SessionRecord>& sessions,
                               int64_t now_ns);
 
+/// Of one node's segments, oldest first, those that only `gone`, which is deleted, needed.
+std::vector<size_t> neededByNone(const std::vector<SegmentInfo>& segments, const SessionRecord& gone,
+                                 const std::vector<SessionRecord>& sessions);
+
 }  // namespace tracesmith::cluster

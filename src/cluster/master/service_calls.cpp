@@ -109,6 +109,18 @@ class Service final : public Callbacks, public MasterService {
     return grpc::Status::OK;
   }
 
+  grpc::Status DeleteSession(grpc::ServerContext* context, const pb::DeleteSessionRequest* request,
+                             pb::DeleteSessionResponse* response) override {
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kAdmin, role, "DeleteSession"); !s.ok()) return s;
+    Result<DeletedSession> deleted = master_.deleteSession(request->session());
+    guard_.audit(context->peer(), role, "delete", request->session().substr(0, 64), deleted.status());
+    if (!deleted) return toGrpc(deleted.status());
+    response->set_id(deleted->id);
+    response->set_freed_bytes(deleted->freed_bytes);
+    return grpc::Status::OK;
+  }
+
   grpc::Status CollectTrace(grpc::ServerContext* context, const pb::CollectTraceRequest* request,
                             grpc::ServerWriter<pb::TraceChunk>* writer) override {
     access::Role role;

@@ -104,6 +104,30 @@ Status Sessions::writeUnwritten() {
   return {};
 }
 
+Result<SessionRecord> Sessions::remove(const std::string& name_or_id, int64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  auto found = sessions_.find(name_or_id);
+  size_t named = 0;
+  for (auto it = sessions_.begin(); found == sessions_.end() && it != sessions_.end(); ++it)
+    named += it->second.name == name_or_id;
+  if (named > 1)
+    return Status::invalid(std::to_string(named) + " sessions are named " + name_or_id + ": give the id of one");
+  for (auto it = sessions_.begin(); named == 1 && it != sessions_.end(); ++it)
+    if (it->second.name == name_or_id) found = it;
+  if (found == sessions_.end()) return Status::notFound("there is no session " + name_or_id);
+  if (found->second.end_ns == 0 || found->second.end_ns > now_ns)
+    return Status::invalid("session " + found->second.name + " is recording: stop it first");
+  const std::string path = folder_ + "/" + found->first;
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) return Status::io("cannot remove " + path + ": " + error.message());
+  TS_TRY(syncFolder(folder_));
+  unwritten_.erase(found->first);
+  const SessionRecord removed = std::move(found->second);
+  sessions_.erase(found);
+  return removed;
+}
+
 Result<SessionRecord> Sessions::find(const std::string& name_or_id) const {
   std::lock_guard lock(mutex_);
   const SessionRecord* found = nullptr;

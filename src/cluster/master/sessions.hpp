@@ -24,6 +24,8 @@ class Sessions {
   /// Empty name: all that record, also those that would end later by themselves. Fails if none does.
   Result<std::vector<SessionRecord>> stop(const std::string& name, int64_t end_ns);
   Result<SessionRecord> resume(const std::string& name_or_id, int64_t now_ns);
+  /// Fails if it records, or if several have that name.
+  Result<SessionRecord> remove(const std::string& name_or_id, int64_t now_ns);
   /// The newest of that name, or the one with that id.
   Result<SessionRecord> find(const std::string& name_or_id) const;
   std::vector<SessionRecord> all() const;

@@ -85,6 +85,14 @@ class RpcClient final : public Client {
     return all;
   }
 
+  Result<DeletedSession> deleteSession(const std::string& name_or_id) override {
+    pb::DeleteSessionRequest request;
+    request.set_session(name_or_id);
+    pb::DeleteSessionResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::DeleteSession, request, response));
+    return DeletedSession{response.id(), response.freed_bytes()};
+  }
+
   Result<LiveStatus> live() override {
     pb::GetLiveResponse response;
     TS_TRY(call(&pb::ClusterService::Stub::GetLive, pb::GetLiveRequest(), response));

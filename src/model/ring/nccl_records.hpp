@@ -33,6 +33,14 @@ constexpr CommRecord commOf(const Record& r) {
           static_cast<int32_t>(words::low(r.arg[2]))};
 }
 
+namespace words {
+/// A rank in 16 bits; the largest value stands for none.
+[[gnu::always_inline]] constexpr uint16_t rank16(int32_t rank) {
+  return rank >= 0 && rank < UINT16_MAX ? static_cast<uint16_t>(rank) : UINT16_MAX;
+}
+constexpr int32_t rankOf(uint16_t v) { return v == UINT16_MAX ? -1 : v; }
+}  // namespace words
+
 /// A collective, or (pair) a send or receive, as NCCL enqueues it.
 struct OperationRecord {
   bool pair = false;
@@ -46,11 +54,11 @@ struct OperationRecord {
   uint64_t nccl_sequence = kUnknown;  // of a collective NCCL's own number, which counts each function by itself
   int32_t rank = -1;                  // in the communicator; −1: not known
   uint32_t ranks = 0;                 // of the communicator; 0: not known
-  int16_t peer = -1;                  // of a pair: the other's rank in the communicator
+  int32_t peer = -1;                  // of a pair: the other's rank in the communicator; 16 bits
   uint16_t datatype = 0;
   uint8_t algo = 0, proto = 0;  // indexes in the lists of nccl_names.hpp; 0: not known
   uint16_t channels = 0;        // 0: not known
-  int16_t root = -1;
+  int32_t root = -1;      // 16 bits
   bool captured = false;  // into a CUDA graph: it runs, any number of times, when the graph does
   uint32_t launch = 0;    // number of the launch it is in, if that is timed; not in the record: readers set it
   uint32_t stack = 0;     // text of who called it: return addresses, the innermost first; 0: nobody asked
@@ -59,7 +67,7 @@ struct OperationRecord {
   const uint64_t nccl = words::to48(o.nccl_sequence);
   return {o.pair ? Kind::p2p : Kind::collective,
           static_cast<uint8_t>(o.captured ? kCaptured : 0),
-          static_cast<uint16_t>(o.pair ? static_cast<uint16_t>(o.peer) : nccl),
+          static_cast<uint16_t>(o.pair ? words::rank16(o.peer) : nccl),
           o.function,
           o.start,
           o.stack,
@@ -67,7 +75,7 @@ struct OperationRecord {
           static_cast<uint32_t>(o.rank + 1),
           {o.comm, words::to48(o.sequence) | nccl >> 16 << 48, words::to48(o.elements) | nccl >> 32 << 48,
            o.datatype | static_cast<uint64_t>(o.algo) << 16 | static_cast<uint64_t>(o.proto) << 24 |
-               static_cast<uint64_t>(o.channels) << 32 | static_cast<uint64_t>(static_cast<uint16_t>(o.root)) << 48}};
+               static_cast<uint64_t>(o.channels) << 32 | static_cast<uint64_t>(words::rank16(o.root)) << 48}};
 }
 constexpr bool isOperation(Kind kind) { return kind == Kind::collective || kind == Kind::p2p; }
 constexpr OperationRecord operationOf(const Record& r) {
@@ -81,12 +89,12 @@ constexpr OperationRecord operationOf(const Record& r) {
           .nccl_sequence = pair ? kUnknown : words::from48(r.device | r.arg[1] >> 48 << 16 | (r.arg[2] >> 48) << 32),
           .rank = static_cast<int32_t>(r.stream) - 1,
           .ranks = r.correlation,
-          .peer = static_cast<int16_t>(pair ? r.device : UINT16_MAX),
+          .peer = pair ? words::rankOf(r.device) : -1,
           .datatype = static_cast<uint16_t>(r.arg[3]),
           .algo = static_cast<uint8_t>(r.arg[3] >> 16),
           .proto = static_cast<uint8_t>(r.arg[3] >> 24),
           .channels = static_cast<uint16_t>(r.arg[3] >> 32),
-          .root = static_cast<int16_t>(r.arg[3] >> 48),
+          .root = words::rankOf(static_cast<uint16_t>(r.arg[3] >> 48)),
           .captured = (r.flags & kCaptured) != 0,
           .stack = words::low(r.end)};
 }

@@ -93,7 +93,7 @@ bool App::admitOrigin(Request& r, const std::map<std::string, std::string>& head
   if (!allowed || r.method != "OPTIONS") return true;
   answer.status = 204;
   allowOrigin(r, answer);
-  answer.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST");
+  answer.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE");
   answer.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type");
   return false;
 }

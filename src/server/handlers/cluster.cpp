@@ -19,6 +19,8 @@ class ClusterHandlers final : public Handlers {
   Answer sessions(const Request& r);
   Answer startSession(const Request& r);
   Answer stopSession(const Request& r);
+  Answer deleteSession(const Request& r);
+  Answer removeNode(const Request& r);
 
   const Sources& sources_;
 };
@@ -50,6 +52,18 @@ std::vector<Route> ClusterHandlers::routes() {
        "Stop a session",
        {},
        bind(this, &ClusterHandlers::stopSession)},
+      {"DELETE",
+       "/api/v1/sessions/{id}",
+       kAdmin,
+       "Delete a session that has ended, with the data no other session needs",
+       {},
+       bind(this, &ClusterHandlers::deleteSession)},
+      {"DELETE",
+       "/api/v1/nodes/{node}",
+       kAdmin,
+       "Remove a node that is not connected; what it sent stays",
+       {},
+       bind(this, &ClusterHandlers::removeNode)},
   };
 }
 
@@ -123,6 +137,25 @@ Answer ClusterHandlers::stopSession(const Request& r) {
   if (stopped) writeJson(w, stopped->front());
   return audited(sources_, r, "stop", r.name("id"), stopped.status(),
                  stopped ? Answer::json(std::move(text)) : Answer::error(stopped.status()));
+}
+
+Answer ClusterHandlers::deleteSession(const Request& r) {
+  if (!sources_.cluster) return noCluster();
+  Result<cluster::DeletedSession> deleted = sources_.cluster->client().deleteSession(r.name("id"));
+  std::string text;
+  JsonWriter w(text);
+  if (deleted) w.beginObject().field("id", deleted->id).field("freed_bytes", deleted->freed_bytes).endObject();
+  return audited(sources_, r, "delete", r.name("id"), deleted.status(),
+                 deleted ? Answer::json(std::move(text)) : Answer::error(deleted.status()));
+}
+
+Answer ClusterHandlers::removeNode(const Request& r) {
+  if (!sources_.cluster) return noCluster();
+  const Status removed = sources_.cluster->client().removeNode(r.name("node"));
+  std::string text;
+  JsonWriter(text).beginObject().field("node", r.name("node")).endObject();
+  return audited(sources_, r, "remove-node", r.name("node"), removed,
+                 removed ? Answer::json(std::move(text)) : Answer::error(removed));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ Answer pageFile(const Request& request);
 
 // What several subjects need.
 constexpr access::Role kOpen = access::Role::kNone, kViewer = access::Role::kViewer,
-                       kOperator = access::Role::kOperator;
+                       kOperator = access::Role::kOperator, kAdmin = access::Role::kAdmin;
 inline constexpr Parameter kName{"name", "string", false, "name of the session: letters, digits, . _ -"};
 inline constexpr Parameter kLast{"last_s", "number", false, "also the seconds before now"};
 inline constexpr Parameter kDuration{"duration_s", "number", false, "ends after so many seconds"};

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cctype>
+#include <string>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -26,7 +28,9 @@ std::string openApi(const std::vector<Route>& routes) {
     for (const Route& r : routes) {
       if (std::string_view(r.path) != route.path) continue;
       const bool post = std::string_view(r.method) == "POST";
-      w.key(post ? "post" : "get").beginObject().field("summary", r.summary);
+      std::string method = r.method;
+      for (char& c : method) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      w.key(method).beginObject().field("summary", r.summary);
       if (r.role != access::Role::kNone) {
         w.key("security").beginArray().beginObject().key("token").beginArray().endArray().endObject().endArray();
         w.field("description", std::string("Needs the role ") + access::roleName(r.role) + ".");

@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::milliseconds(1500);  // of a request, before it says "not yet"
 constexpr double kRefreshSeconds = 5;                        // of a session that still records
 constexpr size_t kOpen = 6;
+constexpr int kAtOnce = 2;  // sessions being laid out; each takes disk and processors that ingestion needs too
 constexpr auto kEngineWait = std::chrono::seconds(10);
 constexpr const char* kIndexEnding = ".tiles";
 
@@ -110,7 +111,14 @@ Result<TracePtr> Traces::open(const std::string& id, double& progress) {
     const double age = std::chrono::duration<double>(Clock::now() - entry.trace->made_).count();
     return age > std::max(kRefreshSeconds, 10 * entry.trace->cost_s_);
   };
-  if (!entry.working && (!entry.trace || stale())) {
+  const bool wanted = !entry.working && (!entry.trace || stale());
+  const bool room = std::count_if(entries_.begin(), entries_.end(), [](const auto& e) { return e.second->working; }) <
+                    kAtOnce;
+  if (wanted && !room && !entry.trace) {
+    progress = 0;  // whoever asks comes again
+    return TracePtr();
+  }
+  if (wanted && room) {
     if (entry.worker.joinable()) entry.worker.join();
     entry.working = true;
     entry.failure = {};

@@ -1,0 +1,100 @@
+// Sessions are laid out for the page a few at a time.
+#include "server/sources/traces.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "support/child.hpp"
+
+namespace tracesmith::server {
+namespace {
+
+/// A master whose traces do not come before they are let go.
+class SlowMaster final : public cluster::Client {
+ public:
+  Result<cluster::ClusterStatus> status() override { return none(); }
+  Result<std::string> addNode(const std::string&) override { return none(); }
+  Status removeNode(const std::string&) override { return none(); }
+  Result<cluster::SessionInfo> start(const cluster::StartOptions&) override { return none(); }
+  Result<std::vector<cluster::SessionInfo>> stop(const std::string&) override { return none(); }
+  Result<cluster::SessionInfo> resume(const std::string&) override { return none(); }
+  Result<std::vector<cluster::SessionInfo>> sessions() override { return none(); }
+  Result<cluster::DeletedSession> deleteSession(const std::string&) override { return none(); }
+  Result<cluster::LiveStatus> live() override { return none(); }
+  Result<cluster::HangStatus> hang() override { return none(); }
+  Result<std::vector<sync::Exchange>> syncTime(int) override { return none(); }
+  Status follow(const cluster::EventFilter&, const std::function<void()>&,
+                const std::function<bool(const cluster::LiveEvent&)>&) override {
+    return none();
+  }
+  void cancel() override {}
+  Status fetch(const std::string&, const std::string&, const std::function<void(uint64_t)>&,
+               const std::vector<std::string>&) override {
+    std::unique_lock lock(mutex_);
+    most_ = std::max(most_, ++fetching_);
+    ++begun_;
+    changed_.wait(lock, [&] { return let_go_; });
+    --fetching_;
+    return none();
+  }
+
+  void letGo() {
+    std::lock_guard lock(mutex_);
+    let_go_ = true;
+    changed_.notify_all();
+  }
+  int most() {
+    std::lock_guard lock(mutex_);
+    return most_;
+  }
+  int begun() {
+    std::lock_guard lock(mutex_);
+    return begun_;
+  }
+
+ private:
+  static Status none() { return Status::unsupported("not here"); }
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  int fetching_ = 0, most_ = 0, begun_ = 0;
+  bool let_go_ = false;
+};
+
+TEST(TracesOfAMaster, AFewAreLaidOutAtATimeAndTheOthersWait) {
+  test::TempDir dir;
+  SlowMaster master;
+  auto find = [](const std::string& id) {
+    cluster::SessionInfo session;
+    session.id = session.name = id;
+    session.start_ns = 1;
+    session.end_ns = 2;
+    return Result<cluster::SessionInfo>(session);
+  };
+  Traces traces(&master, find, "", dir / "http");
+  ASSERT_TRUE(traces.prepare());
+  auto askAll = [&] {
+    std::vector<std::thread> askers;
+    for (int i = 0; i < 8; ++i)
+      askers.emplace_back([&traces, i] {
+        double progress = 0;
+        (void)traces.open("s" + std::to_string(i), progress);
+      });
+    for (std::thread& t : askers) t.join();
+  };
+  askAll();
+  EXPECT_EQ(master.most(), 2);
+  EXPECT_EQ(master.begun(), 2);
+  master.letGo();
+  EXPECT_TRUE(test::eventually([&] {
+    askAll();
+    return master.begun() >= 8;
+  })) << "all get their turn";
+  EXPECT_LE(master.most(), 2);
+}
+
+}  // namespace
+}  // namespace tracesmith::server
