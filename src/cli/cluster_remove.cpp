@@ -46,7 +46,8 @@ void addClusterRemove(Command& cluster) {
     command.option("--name", *name, "Session to delete, by a name that only it has").type("NAME");
     command.option("--id,--session-id", *id, "Session to delete, by id").type("ID");
     o->add(command);
-    command.footer("Needs the role admin. Stop the session first.\n\nExample:  tracesmith cluster delete --name epoch-1");
+    command.footer(
+        "Needs the role admin. Stop the session first.\n\nExample:  tracesmith cluster delete --name epoch-1");
     command.run(
         [name, id]() -> Status {
           if (name->empty() == id->empty()) return Status::invalid("give --name NAME or --id ID");

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "support/child.hpp"
 #include "support/process.hpp"
 #include "support/table.hpp"
 

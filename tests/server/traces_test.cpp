@@ -32,8 +32,8 @@ class SlowMaster final : public cluster::Client {
     return none();
   }
   void cancel() override {}
-  Status fetch(const std::string&, const std::string&, const std::function<void(uint64_t)>&,
-               const std::vector<std::string>&) override {
+  Status fetchTo(const std::function<Status(std::string_view)>&, const std::string&,
+                 const std::vector<std::string>&) override {
     std::unique_lock lock(mutex_);
     most_ = std::max(most_, ++fetching_);
     ++begun_;
@@ -86,8 +86,10 @@ TEST(TracesOfAMaster, AFewAreLaidOutAtATimeAndTheOthersWait) {
     for (std::thread& t : askers) t.join();
   };
   askAll();
+  EXPECT_TRUE(test::eventually([&] { return master.begun() == 2; }));
+  askAll();
   EXPECT_EQ(master.most(), 2);
-  EXPECT_EQ(master.begun(), 2);
+  EXPECT_EQ(master.begun(), 2) << "the others wait";
   master.letGo();
   EXPECT_TRUE(test::eventually([&] {
     askAll();

@@ -58,10 +58,10 @@ struct OperationRecord {
   uint16_t datatype = 0;
   uint8_t algo = 0, proto = 0;  // indexes in the lists of nccl_names.hpp; 0: not known
   uint16_t channels = 0;        // 0: not known
-  int32_t root = -1;      // 16 bits
-  bool captured = false;  // into a CUDA graph: it runs, any number of times, when the graph does
-  uint32_t launch = 0;    // number of the launch it is in, if that is timed; not in the record: readers set it
-  uint32_t stack = 0;     // text of who called it: return addresses, the innermost first; 0: nobody asked
+  int32_t root = -1;            // 16 bits
+  bool captured = false;        // into a CUDA graph: it runs, any number of times, when the graph does
+  uint32_t launch = 0;          // number of the launch it is in, if that is timed; not in the record: readers set it
+  uint32_t stack = 0;           // text of who called it: return addresses, the innermost first; 0: nobody asked
 };
 [[gnu::always_inline]] constexpr Record encode(const OperationRecord& o) {
   const uint64_t nccl = words::to48(o.nccl_sequence);

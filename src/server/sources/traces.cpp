@@ -112,8 +112,8 @@ Result<TracePtr> Traces::open(const std::string& id, double& progress) {
     return age > std::max(kRefreshSeconds, 10 * entry.trace->cost_s_);
   };
   const bool wanted = !entry.working && (!entry.trace || stale());
-  const bool room = std::count_if(entries_.begin(), entries_.end(), [](const auto& e) { return e.second->working; }) <
-                    kAtOnce;
+  const bool room =
+      std::count_if(entries_.begin(), entries_.end(), [](const auto& e) { return e.second->working; }) < kAtOnce;
   if (wanted && !room && !entry.trace) {
     progress = 0;  // whoever asks comes again
     return TracePtr();
