@@ -84,7 +84,10 @@ TEST_F(PidNamespace, AReaderInAnotherNamespaceIsSeen) {
 }
 
 TEST_F(RingTest, AnotherProcessWithTheSameIdIsNotTheWriter) {
-  write(kSmall, [](RingWriter& ring) { ring.header().writer_pid = ::getppid(); });  // as if its id were given again
+  write(kSmall, [](RingWriter& ring) {  // as if its id were given again
+    ring.header().writer_pid = ::getppid();
+    ring.header().writer_start += 1;  // the two may have started within one tick
+  });
   EXPECT_FALSE(open()->alive());
 }
 
