@@ -15,7 +15,7 @@ constexpr uint32_t kStateVersion = 5;
 struct StoredOperation {
   ring::Record record;
   int64_t tid;
-  bool mixed;
+  uint8_t mixed;
   uint32_t launch;
 };
 static_assert(sizeof(StoredOperation) == 128);
@@ -49,6 +49,7 @@ class In {
     bytes_.remove_prefix(sizeof value);
     return value;
   }
+  bool flag() { return get<uint8_t>() != 0; }  // a bool may hold nothing else than 0 and 1, a file anything
   /// A count of things that take at least `least` bytes each.
   uint64_t count(size_t least) {
     const auto n = get<uint64_t>();
@@ -76,7 +77,7 @@ StoredOperation stored(const NcclOperation& o) {
   return s;
 }
 NcclOperation restored(const StoredOperation& s) {
-  NcclOperation o{operationOf(s.record), s.tid, s.mixed};
+  NcclOperation o{operationOf(s.record), s.tid, s.mixed != 0};
   o.record.launch = s.launch;
   return o;
 }
@@ -116,7 +117,7 @@ void putGraphs(Out& out, const GraphJoin& join) {
 void getGraphs(In& in, GraphJoin& join) {
   const uint64_t now = rawClock();
   for (uint64_t* n : {&join.lost, &join.lone, &join.hidden}) *n = in.get<uint64_t>();
-  join.known = in.get<bool>();
+  join.known = in.flag();
   for (uint64_t n = in.count(28); n > 0; --n) {
     GraphJoin::Launch l;
     l.since = now;
@@ -201,8 +202,8 @@ void getJoin(In& in, NcclJoin& join) {
     lane.stream = in.get<uint32_t>();
     lane.launch_start = in.get<uint64_t>();
     if (const auto r = in.get<ring::Record>(); r.kind == ring::Kind::kernel) lane.kernel = kernelOf(r);
-    lane.captured = in.get<bool>();
-    lane.graph = in.get<bool>();
+    lane.captured = in.flag();
+    lane.graph = in.flag();
   }
   for (uint64_t n = in.count(64); n > 0; --n) join.captured.push_back({operationOf(in.get<ring::Record>())});
   const uint64_t now = rawClock();
@@ -221,7 +222,7 @@ void getJoin(In& in, NcclJoin& join) {
       for (uint64_t k = in.count(4); k > 0; --k) launch.correlations.push_back(in.get<uint32_t>());
       for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k)
         launch.operations.push_back(restored(in.get<StoredOperation>()));
-      launch.copies = in.get<bool>();
+      launch.copies = in.flag();
       for (uint64_t k = in.count(64); k > 0; --k) launch.copied.push_back(copyOf(in.get<ring::Record>()));
       launch.copied_at = launch.since = now;
       join.copies_waiting += launch.copies;
@@ -317,7 +318,7 @@ void Collector::restore(std::string_view state) {
     for (uint64_t& told : p->losses_told) told = in.get<uint64_t>();
     for (uint64_t& told : p->unjoined_told) told = in.get<uint64_t>();
     p->graph_launches = in.get<uint64_t>();
-    p->hidden_told = in.get<bool>();
+    p->hidden_told = in.flag();
     for (uint64_t n = in.count(sizeof(Process::Step)); n > 0; --n) p->steps.push_back(in.get<Process::Step>());
     for (uint64_t n = in.count(12); n > 0; --n) {
       const auto lane = in.get<uint32_t>();
