@@ -71,9 +71,9 @@ TEST_F(ProbeTest, WatchModeRecordsSomeStepsOfMany) {
 }
 
 TEST_F(ProbeTest, GraphsOlderThanAWindowAreRecordedByTheirKernels) {
-  const Output o =
-      run({"step 1", "graphs 2", "step 3", "on", "step 4", "graphs 2", "step 5", "off", "graphs 2", "stepped"},
-          {"--mode", "watch", "--window", "1/4"});
+  const Output o = run({"later", "step 1", "init", "graphs 2", "step 3", "on", "step 4", "graphs 2", "step 5", "off",
+                        "graphs 2", "stepped"},
+                       {"--mode", "watch", "--window", "1/4"});
   EXPECT_EQ(o.rc, 0) << o.err;
   expectAllRecorded();
   EXPECT_EQ(kernels().size(), 6u) << "three of each graph";
