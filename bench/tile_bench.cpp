@@ -1,6 +1,7 @@
 // How long a tile of the timeline takes: index made once, then windows from the whole trace to a millisecond, for the
 // tracks of a screen (40) and for as many as may be asked for (256), with blocks not read before and read before. Then
 // what it costs to look at one event, and to go on with a trace that has grown.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -101,7 +102,7 @@ int main(int argc, char** argv) {
   if (path.empty()) {
     path = dir + "/t.sbt";
     (void)measure([&] {
-      ::close(1);
+      ::dup2(::open("/dev/null", O_WRONLY), 1);
       ::execl(TRACESMITH_BIN, TRACESMITH_BIN, "synth", "-o", path.c_str(), "--events", events.c_str(), "--ranks",
               ranks.c_str(), nullptr);
       return 127;
