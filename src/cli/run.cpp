@@ -1,8 +1,6 @@
 // tracesmith run: a command and all its children under the probe, one trace.
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +26,7 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/recording.hpp"
+#include "cli/ring_folder.hpp"
 #include "cli/run_summary.hpp"
 #include "hardware/node/recorder.hpp"
 
@@ -113,68 +112,6 @@ bool Child::running() {
   if (child_ == 0 || ::waitpid(child_, &status_, WNOHANG) == 0) return child_ != 0;
   child_ = 0;
   return false;
-}
-
-/// A folder for the rings of one job, removed at the end.
-class RingFolder {
- public:
-  ~RingFolder() {
-    if (!path_.empty()) remove(path_);
-    if (lock_ >= 0) ::close(lock_);
-  }
-  Status create();
-  const std::string& path() const { return path_; }
-
- private:
-  Status makeFolder(const std::string& base);
-  static void remove(const std::string& path);
-  static void removeOld(const std::string& base);
-  std::string path_;
-  static constexpr const char* kLock = "lock";
-  int lock_ = -1;  // on a file in the folder: a `run` in another PID namespace sees that this one is there
-};
-
-void RingFolder::remove(const std::string& path) {
-  std::error_code ignored;
-  if (const std::string spare = ring::spareOf(path); !spare.empty()) fs::remove_all(spare, ignored);
-  fs::remove_all(path, ignored);
-}
-
-/// What a `run` that was killed left behind: it keeps memory. Rings somebody still writes to stay.
-void RingFolder::removeOld(const std::string& base) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(base, ignored)) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with("run-")) continue;
-    const int lock = ::open((entry.path() / kLock).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    bool alive = lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0;
-    if (lock >= 0) ::close(lock);
-    for (const std::string& path : ring::findRings(entry.path()))
-      if (auto ring = ring::RingReader::open(path)) alive |= (*ring)->alive();
-    if (!alive) remove(entry.path());
-  }
-}
-
-Status RingFolder::create() {
-  Result<std::string> base = ring::ringFolder();
-  if (!base) return base.status();
-  // One `run` at a time: between making a folder and locking it, the folder would look like one that was left behind.
-  const int turn = ::open(base->c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (turn >= 0) (void)::flock(turn, LOCK_EX);
-  Status made = makeFolder(*base);
-  if (turn >= 0) ::close(turn);
-  return made;
-}
-
-Status RingFolder::makeFolder(const std::string& base) {
-  removeOld(base);
-  // Another PID namespace may have the same number.
-  std::string path = base + "/run-" + std::to_string(::getpid()) + "-XXXXXX";
-  if (!::mkdtemp(path.data())) return Status::io("cannot create " + path + ": " + std::strerror(errno));
-  path_ = path;
-  lock_ = ::open((fs::path(path) / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock_ >= 0) (void)::flock(lock_, LOCK_EX | LOCK_NB);
-  return {};
 }
 
 /// "2/100": so many steps of every so many.
@@ -375,8 +312,10 @@ void addRun(Command& app) {
           "on the GPU, by CUDA events, which cost 5 to 8 µs of host time per operation (default: launch)")
       .check(oneOf({"launch", "events"}));
   command.flag("--proxy", o->proxy, "Also record NCCL's network transfers (proxy operations)");
-  command.flag("--graph-nodes", o->graph_nodes,
-               "Record each kernel inside a CUDA graph, instead of one row per graph launch (costs more)");
+  command.flag(
+      "--graph-nodes", o->graph_nodes,
+      "Record each kernel inside a CUDA graph, instead of one row per graph launch (costs more). Windows of watch "
+      "mode always do");
   command
       .option("--flight", o->flight_s,
               "Keep only the last SECONDS, in memory; write them at the end, or at any time with `tracesmith record "
