@@ -51,6 +51,8 @@ enum class Kind : uint8_t {
   gpu_off,     // from `start` on it is not: what is launched later leaves no record
   nccl_group,  // a group of NCCL calls begins or has ended; only where somebody wants it
   nccl_time,   // when a launch of NCCL's ran, by CUDA events
+  host_operation,  // of a library that uses no device; once when it begins, once when it has ended
+  process_group,
 };
 
 enum Flag : uint8_t {
