@@ -332,9 +332,10 @@ void addRun(Command& app) {
       "and the communicating time. Mark steps with tracesmith.h or with NVTX ranges named like \"step 12\"");
   command.flag("--no-telemetry", o->no_telemetry,
                "Do not record power, clocks, temperatures, memory and load of this machine (table metrics)");
-  command.flag("--no-python", o->no_python,
-               "Do not hook torch in Python programs: no steps, phases, data waits and gloo operations unless the program "
-               "marks them");
+  command.flag(
+      "--no-python", o->no_python,
+      "Do not hook torch in Python programs: no steps, phases, data waits and gloo operations unless the program "
+      "marks them");
   command.flag("--json", o->json, "Print the summary (on standard error) as JSON");
   command.positional("COMMAND", o->command, "Command to run, after --").required().type("CMD");
   command.positionalsLast();

@@ -4,7 +4,6 @@ The functions of torch.distributed are hooked once a process group of such a bac
 DistributedDataParallel are called in C++; its own timers tell when a backward has computed everything and when all
 ranks had sent theirs. That is one operation for each backward, in a group of its own.
 """
-import atexit
 import functools
 import inspect
 import json
@@ -220,71 +219,50 @@ class Collectives:
 
 
 class Reduction:
-    """The all-reduces of one DistributedDataParallel: what its timers say about a backward is known in the next one."""
+    """The all-reduces of one DistributedDataParallel, by its own timers."""
 
     counts = {}  # by process group: models
 
     def __init__(self, collectives, model, group):
-        self.hooks = collectives.hooks
         self.model = weakref.ref(model)
         number = Reduction.counts[group.text] = Reduction.counts.get(group.text, -1) + 1
         self.text = group.text + (b" DDP" if number == 0 else b" DDP %d" % number)
         self.group = group
         self.sequence = 0
-        self.last = 0  # end of the last one that was told
-        self.backward = None  # (begin, end) of the last backward
-        self.hooks.training.on_backward.append(self.tell)
-        self.hooks.training.late = self.late
-        atexit.register(self.at_exit)
+        self.last = 0  # end of the last one
+        collectives.hooks.training.waits_in.append(self.waits)
         functions = probe.functions()
         if functions is not None:
             ranks = json.dumps(sorted(group.ranks)).encode() if group.ranks else None
             name = "gradients of " + type(model.module).__name__
             functions.process_group(self.text, name.encode("utf-8", "replace"), group.backend.encode(), group.size, ranks)
 
-    def late(self, begin, end):
-        """Whether the phase of this backward is told later."""
-        if self.model() is None:
-            return False
-        self.backward = (begin, end)
-        return True
-
-    def at_exit(self):
+    def waits(self, begin, end):
+        """When a backward waited for the other ranks; tells of the operation, too."""
         model = self.model()
-        if model is not None and self.backward is not None:
-            try:
-                model.logger.set_runtime_stats_and_log()
-            except Exception:  # noqa: BLE001 (then the last backward is told without it)
-                pass
-        self.hooks.safely("collectives", self.tell)
-
-    def tell(self):
-        """What the timers say about the last backward."""
-        backward, self.backward = self.backward, None
-        if backward is None:
-            return
-        model = self.model()
-        data = model._get_ddp_logging_data() if model is not None else {}
+        if model is None:
+            return []
+        model.logger.set_runtime_stats_and_log()  # else its timers are only read in the next forward
+        data = model._get_ddp_logging_data()
         offset = min(now() - time.time_ns() for _ in range(3))  # its clock is that of the day
         sent, computed, ended = (
             data.get(key, 0) + offset
             for key in ("backward_comm_time_start", "backward_compute_time_end", "backward_comm_time_end")
         )
-        holes = []
-        begin, end = backward
-        if begin <= computed <= ended <= end + 1_000_000 and ended > self.last:
-            self.last = ended
-            holes = [(computed, ended)]
-            buckets = str(data.get("rebuilt_bucket_sizes") or data.get("bucket_sizes") or "").split(",")
-            one = len(buckets) == 1 and buckets[0].strip().isdigit()
-            operation = Operation(b"all_reduce", self.text, self.group.backend.encode(), None, self.sequence,
-                                  int(buckets[0]) if one else -1, self.group.rank, self.group.size, -1)
-            self.sequence += 1
-            functions = probe.functions()
-            if functions is not None:
-                # Of several, the last was sent when all was computed.
-                functions.operation(operation, sent if one else computed, ended)
-        self.hooks.training.emit(b"backward", begin, end, holes)
+        slack = 1_000_000  # the clock of the day may be set
+        if not begin - slack <= sent <= computed <= ended <= end + slack or ended - self.last < slack // 100:
+            return []  # not of this backward: another model's, or gradients are only accumulated
+        self.last = ended
+        buckets = str(data.get("rebuilt_bucket_sizes") or data.get("bucket_sizes") or "").split(",")
+        one = len(buckets) == 1 and buckets[0].strip().isdigit()
+        operation = Operation(b"all_reduce", self.text, self.group.backend.encode(), None, self.sequence,
+                              int(buckets[0]) if one else -1, self.group.rank, self.group.size, -1)
+        self.sequence += 1
+        functions = probe.functions()
+        if functions is not None:
+            # Of several, the last was sent when all was computed.
+            functions.operation(operation, sent if one else computed, ended)
+        return [(computed, ended)]
 
 
 def install(hooks):

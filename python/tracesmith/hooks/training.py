@@ -31,8 +31,7 @@ class Training:
         self.stepped_in_backward = False
         self.metadata = []  # told when the first step begins
         self.on_step = []  # functions to call when a step has ended
-        self.on_backward = []  # functions to call before a backward
-        self.late = None  # takes (begin, end) of a backward to split it by what is known later; or None
+        self.waits_in = []  # functions (begin, end) that tell when a backward waited for other ranks
 
     # ---- phases
 
@@ -91,8 +90,6 @@ class Training:
             self.start(thread)
         elif thread != self.thread:
             return None
-        for function in self.on_backward:
-            function()
         begin = now()
         if self.evaluating:
             self.end_evaluation()
@@ -131,9 +128,10 @@ class Training:
     def backward_ended(self, begin):
         self.in_backward = False
         end = now()
-        if self.late is None or not self.late(begin, end):
-            self.emit(b"backward", begin, end, self.take_holes())
-        self.take_holes()
+        holes = self.take_holes()
+        for waits in self.waits_in:
+            holes.extend(waits(begin, end))
+        self.emit(b"backward", begin, end, sorted(holes))
         self.edge = end
         if self.stepped_in_backward:
             self.stepped_in_backward = False

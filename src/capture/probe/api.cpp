@@ -16,7 +16,7 @@ namespace {
 struct OpenStep {
   std::atomic<int64_t> step{-1};
   std::atomic<uint64_t> start{0};
-  std::atomic<int64_t> range{0};  // thread << 8 | depth of the NVTX range that is the step; 0: no range is
+  std::atomic<int64_t> range{0};    // thread << 8 | depth of the NVTX range that is the step; 0: no range is
   std::atomic<bool> marked{false};  // the program marks its steps itself
 };
 OpenStep g_step;  // one loop marks steps at a time; a second one would only spoil its own steps
@@ -88,10 +88,8 @@ void metadata(const char* key, const char* value) {
 void rangeAt(const char* name, uint64_t start_ns, uint64_t end_ns) {
   RingWriter* r = ringOrNull();
   if (!r || !recording(*r) || end_ns < start_ns) return;
-  r->write(encode(ring::RangeRecord{.name = r->name(name),
-                                    .start = start_ns,
-                                    .end = end_ns,
-                                    .thread = static_cast<uint32_t>(ring::threadId())}));
+  r->write(encode(ring::RangeRecord{
+      .name = r->name(name), .start = start_ns, .end = end_ns, .thread = static_cast<uint32_t>(ring::threadId())}));
 }
 void hostOperation(const tracesmith_operation* o, uint64_t start_ns, uint64_t end_ns) {
   RingWriter* r = ringOrNull();
@@ -293,8 +291,8 @@ struct NvtxCallbacks {
 
 TS_EXPORT const tracesmith_api* tracesmith_probe_api(void) {
   static const tracesmith_api kApi = {
-      1,        sizeof(tracesmith_api), rangeBegin, rangeEnd, stepBegin, stepEnd,      counter,
-      metadata, rangeAt,                mark,       foundStep, hostOperation, processGroup, setRank};
+      1,         sizeof(tracesmith_api), rangeBegin,   rangeEnd, stepBegin, stepEnd, counter, metadata, rangeAt, mark,
+      foundStep, hostOperation,          processGroup, setRank};
   return ringOrNull() ? &kApi : nullptr;
 }
 

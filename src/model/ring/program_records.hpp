@@ -47,8 +47,8 @@ struct ProcessGroupRecord {
   uint32_t size = 0;  // 0: not known
 };
 [[gnu::always_inline]] constexpr Record encode(const ProcessGroupRecord& g) {
-  return {Kind::process_group, 0, 0, g.name, g.start, 0, g.size, 0, {words::pair(g.description, g.backend), g.ranks,
-                                                                     0, 0}};
+  return {
+      Kind::process_group, 0, 0, g.name, g.start, 0, g.size, 0, {words::pair(g.description, g.backend), g.ranks, 0, 0}};
 }
 constexpr ProcessGroupRecord processGroupOf(const Record& r) {
   return {.name = r.name,
