@@ -1,8 +1,8 @@
 // What a client sends to the page's server, as any bytes, over a real connection to a server of one small trace. The
 // first byte chooses the server: one with tokens (they are in the corpus), or one that goes by the Host header.
 // Nothing may crash it, hang it or make it answer 500; it answers no more requests than a strict reader sees in the
-// bytes (or a proxy in front of it would be led astray); bodies that say they are JSON are; and without tokens only this
-// machine's names are answered.
+// bytes (or a proxy in front of it would be led astray); bodies that say they are JSON are; and without tokens only
+// this machine's names are answered.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <simdjson.h>
