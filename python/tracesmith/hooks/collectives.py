@@ -58,6 +58,7 @@ class Group:
         self.name = name
         self.text = ("%s %s" % (self.backend, name)).encode("utf-8", "replace")
         self.on_host = any(b in self.backend for b in HOST_BACKENDS)
+        self.mixed = self.backend not in HOST_BACKENDS  # by device
         self.ranks = {}  # of the group, by global rank
         try:
             self.ranks = dict(c10d._pg_group_ranks.get(group) or {})
@@ -139,6 +140,12 @@ class Collectives:
             for name, (original, hooked) in replaced.items():
                 if names.get(name) is original:
                     names[name] = hooked
+        functional = sys.modules.get("torch.distributed._functional_collectives")
+        remaps = getattr(functional, "traceable_collective_remaps", None)
+        if isinstance(remaps, dict):  # what torch.compile makes of them
+            for original, hooked in replaced.values():
+                if original in remaps:
+                    remaps[hooked] = remaps[original]
         work = self.dist.distributed_c10d.Work
         wait = work.wait
         safely, ended, open_works = self.hooks.safely, self.ended, self.open
@@ -156,16 +163,24 @@ class Collectives:
         work.wait = hooked_wait
 
     def around(self, original, op, message):
-        signature = inspect.signature(original)
+        places = {name: i for i, name in enumerate(inspect.signature(original).parameters)}
         safely = self.hooks.safely
-        peer = PEER.get(op)
+
+        def given(name, arguments, named):
+            if name in named:
+                return named[name]
+            place = places.get(name, len(arguments))
+            return arguments[place] if place < len(arguments) else None
 
         def begins(arguments, named):
-            given = signature.bind(*arguments, **named).arguments
-            group = self.group(given.get("group"))
+            group = self.group(given("group", arguments, named))
             if not group.on_host or group.rank < 0:
                 return None
-            return self.begins(group, op, given.get(message), given.get(peer) if peer else None)
+            tensors = given(message, arguments, named) if message else None
+            if message is None and group.mixed:
+                return None  # a barrier, of nobody knows which backend
+            peer = PEER.get(op)
+            return self.begins(group, op, tensors, given(peer, arguments, named) if peer else None)
 
         @functools.wraps(original)
         def hooked(*arguments, **named):
@@ -185,8 +200,8 @@ class Collectives:
         size, dtype = -1, None
         if message is not None:
             tensors = message if isinstance(message, (list, tuple)) else [message]
-            if any(t.device.type != "cpu" for t in tensors) and group.backend != "gloo":
-                return None  # of a group with two backends: NCCL's
+            if group.mixed and any(t.device.type != "cpu" for t in tensors):
+                return None  # NCCL's
             size = sum(t.numel() * t.element_size() for t in tensors)
             dtype = str(tensors[0].dtype).rsplit(".", 1)[-1].encode() if tensors else None
         place = -1 if peer is None else group.ranks.get(peer, peer if not group.ranks else -1)
@@ -270,7 +285,7 @@ def install(hooks):
     dist = hooks.torch.distributed
     if not dist.is_available():
         return
-    own = Collectives(hooks)
+    own = hooks.groups = Collectives(hooks)
     c10d = dist.distributed_c10d
 
     def after(name, tell):

@@ -188,6 +188,6 @@ class Training:
             self.guard.step(end - self.begun)
         self.next_begin = end
         self.backward_since = False
-        for function in self.on_step:
+        for function in list(self.on_step):
             function(self.step)
         self.begin_step(end)
