@@ -30,7 +30,7 @@ def command():
 
 @pytest.fixture(scope="session")
 def job(tmp_path_factory, command):
-    """A trace of a simulated job of 8 ranks of which rank 3 is slow."""
+    """A trace of a simulated job of 32 ranks on 4 nodes, of which rank 3 is slow."""
     path = str(tmp_path_factory.mktemp("job") / "job.sbt")
     command("synth", "-o", path, "--events", "20000", "--fault", "slow-gpu=3:1.5")
     return path
