@@ -131,6 +131,8 @@ void cutByCollectives(const PartTable& table, TraceSteps& steps);
 void sumUpSteps(JobData& job, StepSource source, Analysis& out);
 /// Counts collectives and, if asked for, lists `each`. Returns how many contradict the clocks.
 uint64_t listCollectives(const JobData& job, const std::vector<int32_t>& roots, bool each, Analysis& out);
+/// Notes of `out`: the lines of the program in which hosts wait for the GPU, where the Python hooks tell.
+Status sayStalls(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job, Analysis& out);
 /// Fills the communication matrix of `out`.
 void findTraffic(const JobData& job, const trace::NameNumbers& names, Analysis& out);
 /// The critical path, and what the job would gain if something were different. Fills saved_pct of blame and links, and
