@@ -1,5 +1,5 @@
-// C++ values as JSON and back, for the types that methods of the C API take and give. A struct is listed once by FIELDS,
-// an enumeration by NAMES; everything else comes from the types.
+// C++ values as JSON and back, for the types that methods of the C API take and give. A struct is listed once by
+// FIELDS, an enumeration by NAMES; everything else comes from the types.
 #pragma once
 
 #include <simdjson.h>
@@ -20,15 +20,15 @@
 namespace tracesmith::sdk {
 
 /// visitFields(value, visitor) calls visitor("name", member) for each member; structName has the struct's name.
-#define FIELDS(Type, ...)                                         \
-  inline const char* structName(const Type*) { return #Type; }    \
-  template <typename Value, typename Visitor>                     \
-    requires std::is_same_v<std::remove_const_t<Value>, Type>     \
-  void visitFields(Value& value, Visitor&& visit) {               \
-    __VA_OPT__(SDK_EXPAND(SDK_EACH(__VA_ARGS__)))                 \
-  }
+#define FIELDS(Type, ...)                                      \
+  inline const char* structName(const Type*) { return #Type; } \
+  template <typename Value, typename Visitor>                  \
+  requires std::is_same_v<std::remove_const_t<Value>, Type>    \
+  void visitFields(Value& value, Visitor&& visit) { __VA_OPT__(SDK_EXPAND(SDK_EACH(__VA_ARGS__))) }
 #define SDK_PARENS ()
-#define SDK_EACH(name, ...) visit(#name, value.name); __VA_OPT__(SDK_AGAIN SDK_PARENS(__VA_ARGS__))
+#define SDK_EACH(name, ...) \
+  visit(#name, value.name); \
+  __VA_OPT__(SDK_AGAIN SDK_PARENS(__VA_ARGS__))
 #define SDK_AGAIN() SDK_EACH
 #define SDK_EXPAND(...) SDK_EXPAND3(SDK_EXPAND3(SDK_EXPAND3(__VA_ARGS__)))
 #define SDK_EXPAND3(...) SDK_EXPAND2(SDK_EXPAND2(SDK_EXPAND2(__VA_ARGS__)))
@@ -36,17 +36,21 @@ namespace tracesmith::sdk {
 #define SDK_EXPAND1(...) __VA_ARGS__
 
 /// The values of an enumeration that begins at 0, in order.
-#define NAMES(Type, ...)                                      \
-  inline const std::vector<std::string>& valueNames(Type) {   \
-    static const auto* names = splitNames(#__VA_ARGS__);      \
-    return *names;                                            \
+#define NAMES(Type, ...)                                    \
+  inline const std::vector<std::string>& valueNames(Type) { \
+    static const auto* names = splitNames(#__VA_ARGS__);    \
+    return *names;                                          \
   }
 const std::vector<std::string>* splitNames(std::string_view list);
 
 template <typename T>
-concept Struct = requires(const T* value) { structName(value); };
+concept Struct = requires(const T* value) {
+  structName(value);
+};
 template <typename T>
-concept Named = std::is_enum_v<T> && requires(T value) { valueNames(value); };
+concept Named = std::is_enum_v<T> && requires(T value) {
+  valueNames(value);
+};
 
 template <typename T>
 struct IsVector : std::false_type {};
@@ -132,7 +136,8 @@ void write(JsonWriter& w, const T& value) {
   }
 }
 
-/// What a type is called in descriptions: "int", "str", "NCCLOperation", "list[…]", "dict[…]", "…?" where it may be null.
+/// What a type is called in descriptions: "int", "str", "NCCLOperation", "list[…]", "dict[…]", "…?" where it may be
+/// null.
 template <typename T>
 std::string typeName() {
   if constexpr (std::is_void_v<T>)
@@ -192,8 +197,7 @@ Status read(const Json& json, T& value) {
         status = read(i, field);
         if (!status) status = Status::invalid(std::string(name) + " " + status.message());
       });
-      if (!known)
-        return Status::invalid(std::string(structName(&value)) + " has no field '" + std::string(key) + "'");
+      if (!known) return Status::invalid(std::string(structName(&value)) + " has no field '" + std::string(key) + "'");
       TS_TRY(status);
     }
     return {};

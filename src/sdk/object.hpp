@@ -1,4 +1,5 @@
-// What the C API hands out: objects with methods that take and give JSON. Each of the two libraries has its own classes.
+// What the C API hands out: objects with methods that take and give JSON. Each of the two libraries has its own
+// classes.
 #pragma once
 
 #include <functional>

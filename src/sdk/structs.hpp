@@ -7,7 +7,7 @@ namespace tracesmith::sdk {
 
 struct TraceConfig {
   std::string path;
-  std::string memory;  ///< that SQL may use: "2GB"; empty: half of the machine's
+  std::string memory;    ///< that SQL may use: "2GB"; empty: half of the machine's
   uint32_t threads = 0;  ///< 0: all cores
 };
 FIELDS(TraceConfig, path, memory, threads)
