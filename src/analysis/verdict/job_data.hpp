@@ -110,10 +110,15 @@ std::vector<int32_t> rootsOf(const JobData& job);
 
 struct LinkEvidence {
   LinkResult result;
-  uint32_t comm;
+  uint32_t comm;           ///< in PartTable::comms; UINT32_MAX: none that the job waits for
+  double left = kUnknown;  ///< of its transfers, with a link as usual; not known: as the slowdown says
 };
+/// "communicator 0x1f", "the link from rank 2 to rank 3".
+std::string linkName(const LinkResult& link);
 std::vector<LinkEvidence> findLinks(const JobData& job);
-/// Slow pairs of ranks, where the proxy's transfers are in the trace.
+/// Slow pairs of ranks, by the sends and receives of a pipeline.
+void addPairs(const JobData& job, std::vector<LinkEvidence>& links);
+/// The same, where the proxy's transfers are in the trace.
 Status addProxyLinks(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job,
                      std::vector<LinkEvidence>& links);
 
