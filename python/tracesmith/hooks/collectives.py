@@ -245,18 +245,54 @@ class Reduction:
         self.group = group
         self.sequence = 0
         self.last = 0  # end of the last one
-        collectives.hooks.training.waits_in.append(self.waits)
+        self.open = None  # (Operation, begin, exception that was being handled)
+        self.told = False
+        self.guard = collectives.hooks.guard
+        self.reductions = collectives.hooks.training.reductions
+        self.reductions.append(self)
         functions = probe.functions()
         if functions is not None:
             ranks = json.dumps(sorted(group.ranks)).encode() if group.ranks else None
             name = "gradients of " + type(model.module).__name__
             functions.process_group(self.text, name.encode("utf-8", "replace"), group.backend.encode(), group.size, ranks)
 
-    def waits(self, begin, end):
-        """When a backward waited for the other ranks; tells of the operation, too."""
+    def begins(self, begin):
+        """A backward that reduces the gradients of this model, if it is the only one: it may never end."""
         model = self.model()
         if model is None:
-            return []
+            self.reductions.remove(self)
+            return
+        self.open = None
+        if len(self.reductions) == 1 and model.training and model.require_backward_grad_sync:
+            self.open = (self.operation(-1), begin, sys.exc_info()[1])
+            functions = probe.functions()
+            if functions is not None:
+                functions.operation(self.open[0], begin, 0)
+
+    def operation(self, size):
+        return Operation(b"all_reduce", self.text, self.group.backend.encode(), None, self.sequence, size, self.group.rank,
+                         self.group.size, -1)
+
+    def missing(self, model, begun, step):
+        """The backward has ended, and the gradients are not reduced: some parameters have none."""
+        functions = probe.functions()
+        if functions is not None:
+            functions.operation(begun[0], begun[1], begun[1])  # it was none
+        without = [name for name, p in model.module.named_parameters() if p.requires_grad and p.grad is None]
+        if not without or self.told:
+            return
+        self.told = True
+        self.guard.note("parameters without gradients", (
+            "in step %d, backward has ended on rank %d without gradients of %d parameters (%s%s): they are not reduced, and the "
+            "other ranks wait. Use all parameters in the loss, or find_unused_parameters=True"
+            % (step, self.group.rank, len(without), ", ".join(without[:3]), ", ..." if len(without) > 3 else "")))
+
+    def waits(self, begin, end, step):
+        """When a backward waited for the other ranks; tells of the operation, too."""
+        model = self.model()
+        begun, self.open = self.open, None
+        if model is None or (begun is not None and sys.exc_info()[1] is not begun[2]):
+            return []  # it failed while others may have waited
         model.logger.set_runtime_stats_and_log()  # else its timers are only read in the next forward
         data = model._get_ddp_logging_data()
         offset = min(now() - time.time_ns() for _ in range(3))  # its clock is that of the day
@@ -266,12 +302,13 @@ class Reduction:
         )
         slack = 1_000_000  # the clock of the day may be set
         if not begin - slack <= sent <= computed <= ended <= end + slack or ended - self.last < slack // 100:
+            if begun is not None:
+                self.missing(model, begun, step)
             return []  # not of this backward: another model's, or gradients are only accumulated
         self.last = ended
         buckets = str(data.get("rebuilt_bucket_sizes") or data.get("bucket_sizes") or "").split(",")
         one = len(buckets) == 1 and buckets[0].strip().isdigit()
-        operation = Operation(b"all_reduce", self.text, self.group.backend.encode(), None, self.sequence,
-                              int(buckets[0]) if one else -1, self.group.rank, self.group.size, -1)
+        operation = self.operation(int(buckets[0]) if one else -1)
         self.sequence += 1
         functions = probe.functions()
         if functions is not None:
