@@ -16,7 +16,7 @@ help:
 	@echo "make demo            builds, then shows TraceSmith on a simulated cluster (no GPU needed)"
 	@echo "make test            builds and runs the tests"
 	@echo "make check           runs the slower checks: gcc and clang with warnings as errors, tests with"
-	@echo "                     address and undefined-behaviour sanitizers, format, layers, every benchmark once"
+	@echo "                     address, undefined-behaviour and thread sanitizers, format, layers, every benchmark once"
 	@echo "make fuzz TIME=60    fuzzes each decoder for TIME seconds"
 	@echo "make bench           runs the benchmarks"
 	@echo "make format          formats the C++ files"
@@ -54,6 +54,8 @@ check:
 	@# These tests preload the probe into programs and check how the programs die, so the sanitizer must not interfere.
 	ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0:handle_segv=0:handle_abort=0 \
 	  ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) -R '^(capture|cli)\.'
+	scripts/build tsan thread-tests
+	ctest --test-dir build/tsan --output-on-failure --no-tests=error -j $(JOBS) -R '^(base|trace|model|capture|sync|hardware|analysis)\.'
 	scripts/build clang product tests benches
 	scripts/run-benches --smoke
 	@echo "check: all passed"
