@@ -101,9 +101,10 @@ TEST(TravelJson, WhatIsNotKnownIsNull) {
   HangVerdict v;
   v.culprits.push_back({-1, "", "no agent reports it", 0.5});
   v.communicators.push_back({"world", "all_reduce", 3, -1, {0, -1}, {}, 8, 1, ""});
-  EXPECT_TRUE(has(hangJson(v, {}), R"("since":null)"));
-  EXPECT_TRUE(has(hangJson(v, {}), R"("culprits":[{"rank":null,"node":null,)")) << hangJson(v, {});
-  EXPECT_TRUE(has(hangJson(v, {}), R"("ranks":null,"entered":[0,null],"missing":[])")) << hangJson(v, {});
+  EXPECT_TRUE(has(toJson(HangAnswer{v, {}}), R"("since":null)"));
+  EXPECT_TRUE(has(toJson(HangAnswer{v, {}}), R"("culprits":[{"rank":null,"node":null,)")) << toJson(HangAnswer{v, {}});
+  EXPECT_TRUE(has(toJson(HangAnswer{v, {}}), R"("ranks":null,"entered":[0,null],"missing":[])"))
+      << toJson(HangAnswer{v, {}});
 }
 
 TEST(TravelJson, TimesAreTextsUnderTheirNameWithoutTheUnit) {
