@@ -181,6 +181,26 @@ TEST_F(BadDays, ASecondCtrlCLeavesTheSessionToTheMaster) {
   for (const auto& file : fs::directory_iterator(dir_ / "")) EXPECT_FALSE(has(file.path().string(), ".part"));
 }
 
+/// Frames are made of a trace, of which nothing is left if the command is killed meanwhile.
+TEST_F(BadDays, AKilledCommandLeavesNothingBesideItsFrames) {
+  startMaster();
+  auto a = agent("alpha", {"--sim", "1"});
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"record", "--name", "r", "-d", "0.3", "-o", dir_ / "r.sbt"}).rc, 0);
+  fs::create_directory(dir_ / "out");
+  const std::string pipe = dir_ / "out/f.json";  // nobody reads it: the command waits with the trace in its hands
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  auto recover = std::make_unique<Child>(std::vector<std::string>{TRACESMITH_BIN, "cluster", "recover", "--name", "r",
+                                                                  "--export", pipe, "--force", "--master", address()},
+                                         environment());
+  const std::string waits = "/proc/" + std::to_string(recover->pid()) + "/wchan";
+  if (!eventually([&] { return has(test::readFile(waits), "wait_for_partner") || !recover->running(); }))
+    GTEST_SKIP() << "this kernel does not say where a process waits: " << test::readFile(waits);
+  ASSERT_TRUE(recover->running()) << recover->err();
+  kill(recover);
+  for (const auto& file : fs::directory_iterator(dir_ / "out")) EXPECT_EQ(file.path(), pipe);
+}
+
 TEST_F(BadDays, ACopiedDataFolderIsAnotherAgent) {
   startMaster();
   auto a = agent("alpha");
