@@ -72,8 +72,8 @@ using TracePtr = std::shared_ptr<OpenTrace>;
 class Traces {
  public:
   using FindSession = std::function<Result<cluster::SessionInfo>(const std::string& id)>;
-  /// `client`: of a master; nullptr: `file` is the one trace.
-  Traces(cluster::Client* client, FindSession find, std::string file, std::string folder);
+  /// `master`: nullptr: `file` is the one trace.
+  Traces(cluster::SessionTraces* master, FindSession find, std::string file, std::string folder);
   ~Traces();
   Status prepare();
 
@@ -103,7 +103,7 @@ class Traces {
   std::string newPath(const std::string& id);
   void forget();
 
-  cluster::Client* const client_;
+  cluster::SessionTraces* const master_;
   const FindSession find_;
   const std::string file_, folder_;
   std::mutex mutex_;  // guards what follows

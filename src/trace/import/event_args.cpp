@@ -138,20 +138,20 @@ std::string ArgsText::takeMembers() {
   return text;
 }
 
-size_t LaunchIds::Hash::operator()(const LaunchShape& s) const {
-  auto number = [](std::optional<int32_t> v) { return v.value_or(-1); };
-  const int32_t numbers[kLaunchFields] = {number(s.grid_x),    number(s.grid_y),        number(s.grid_z),
-                                          number(s.block_x),   number(s.block_y),       number(s.block_z),
-                                          number(s.registers), number(s.shared_static), number(s.shared_dynamic)};
-  return XXH3_64bits(numbers, sizeof numbers);
-}
+size_t LaunchIds::Hash::operator()(const Numbers& numbers) const { return XXH3_64bits(&numbers, sizeof numbers); }
 
-int64_t LaunchIds::of(const LaunchShape& shape) {
-  if (shape == LaunchShape()) return kNull;
-  if (auto it = ids_.find(shape); it != ids_.end()) return it->second;
+int64_t LaunchIds::of(const LaunchShape& s) {
+  constexpr int32_t kNone = -1;
+  constexpr Numbers kNothing = {kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
+  auto number = [](std::optional<int32_t> v) { return v ? *v : kNone; };
+  const Numbers numbers = {number(s.grid_x),    number(s.grid_y),        number(s.grid_z),
+                           number(s.block_x),   number(s.block_y),       number(s.block_z),
+                           number(s.registers), number(s.shared_static), number(s.shared_dynamic)};
+  if (numbers == kNothing) return kNull;
+  if (auto it = ids_.find(numbers); it != ids_.end()) return it->second;
   if (ids_.size() >= 1u << 16) ids_.clear();
-  int64_t id = writer_.launch(shape);
-  ids_.emplace(shape, id);
+  const int64_t id = writer_.launch(s);
+  ids_.emplace(numbers, id);
   return id;
 }
 
