@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 set(private ${CMAKE_INSTALL_LIBDIR}/tracesmith)
 
 install(TARGETS tracesmith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-set(loaded tracesmith_probe tracesmith_cluster tracesmith_server)
+set(loaded tracesmith_probe tracesmith_cluster tracesmith_server tracesmith_c)
 if(TARGET tracesmith_query)
   list(APPEND loaded tracesmith_query)
   install(PROGRAMS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/libduckdb.so DESTINATION ${private})
@@ -24,6 +24,10 @@ install(FILES ${PROJECT_SOURCE_DIR}/cmake/TraceSmithConfig.cmake ${CMAKE_BINARY_
         DESTINATION ${package})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/tracesmith.pc.in ${CMAKE_BINARY_DIR}/cmake/tracesmith.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/cmake/tracesmith.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# What Python programs under `run` load by themselves.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/tracesmith/hooks/ DESTINATION ${private}/tracesmith_hooks
+        FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 
 foreach(part man bash-completion zsh)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/${part} DESTINATION ${CMAKE_INSTALL_DATADIR})

@@ -19,7 +19,20 @@
 extern "C" {
 #endif
 
-/* What the probe offers; newer probes append. */
+/* An operation of several processes that uses no GPU (gloo, MPI), as TraceSmith's Python package reports it. */
+typedef struct tracesmith_operation {
+  const char* op;      /* "all_reduce" */
+  const char* group;   /* the same on all its ranks */
+  const char* backend; /* "gloo" */
+  const char* dtype;   /* NULL: not known */
+  int64_t sequence;    /* counts the operations of the group; of a send or receive those with this peer; -1: not known */
+  int64_t bytes;       /* -1: not known */
+  int32_t rank, ranks; /* in the group, of the group; -1, 0: not known */
+  int32_t peer;        /* of a send or receive; root of a rooted operation; -1: none */
+} tracesmith_operation;
+
+/* What the probe offers; newer probes append: a function is there if `size` reaches behind it.
+ * Times are ns of CLOCK_MONOTONIC_RAW. */
 typedef struct tracesmith_api {
   uint32_t version; /* 1 */
   uint32_t size;    /* sizeof this struct in the probe */
@@ -29,6 +42,19 @@ typedef struct tracesmith_api {
   void (*step_end)(void);
   void (*counter)(const char* name, double value);
   void (*metadata)(const char* key, const char* value);
+  /* For hooks. A range of this thread that is over; a moment. */
+  void (*range_at)(const char* name, uint64_t start_ns, uint64_t end_ns);
+  void (*mark)(const char* name);
+  /* A step that was found, not marked: it began at start_ns, where the one before it ended, unless the program marks its
+   * own. -1: the last one was none. Returns whether the program does not mark them. */
+  int (*found_step)(int64_t step, uint64_t start_ns);
+  /* Once when it begins (end_ns is 0), and once more when it has ended; with no length if it was none after all. */
+  void (*operation)(const tracesmith_operation* operation, uint64_t start_ns, uint64_t end_ns);
+  /* A process group this process is in; `ranks`: a JSON array of their global ranks, or NULL. */
+  void (*process_group)(const char* name, const char* description, const char* backend, int32_t size,
+                        const char* ranks);
+  /* Where the environment does not tell; -1: not known. Also starts recording in a forked process. */
+  void (*set_rank)(int32_t rank, int32_t world_size, int32_t local_rank);
 } tracesmith_api;
 
 /* The probe's table, or NULL when the program does not run under the probe. Looked up once. */

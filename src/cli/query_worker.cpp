@@ -18,6 +18,7 @@
 #include "base/file.hpp"
 #include "base/text.hpp"
 #include "cli/libraries.hpp"
+#include "model/travel_json.hpp"
 #include "query/engine.hpp"
 #include "query/worker.hpp"
 
@@ -117,14 +118,10 @@ Status answer(const WorkerOptions& o) {
   query::RunReport report;
   TS_TRY((*engine)->run(sql, run, report));
   if (json) {
-    std::string tail;
-    JsonWriter w(tail);
-    w.beginObject().field("row_count", report.rows).field("truncated", report.truncated);
-    w.field("seconds", report.seconds).key("notes").beginArray();
-    for (const std::string& n : (*engine)->notes()) w.value(n);
-    for (const std::string& d : (*engine)->damage()) w.value(d);
-    w.endArray().endObject();
-    tail[0] = ',';
+    std::vector<std::string> notes = (*engine)->notes();
+    for (std::string& d : (*engine)->damage()) notes.push_back(std::move(d));
+    std::string tail = model::toJson(model::QueryReport{report.rows, report.truncated, report.seconds, notes});
+    tail[0] = ',';  // the object began with the rows
     held += tail;
   }
   TS_TRY(writeOut(held));

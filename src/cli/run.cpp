@@ -25,6 +25,7 @@
 #include "capture/ring/identity.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
+#include "cli/python_hooks.hpp"
 #include "cli/recording.hpp"
 #include "cli/ring_folder.hpp"
 #include "cli/run_summary.hpp"
@@ -39,7 +40,8 @@ constexpr auto kPeriod = std::chrono::milliseconds(20);
 
 struct Options {
   std::string output, mode, window, budget, nccl_times, keep;  // mode: "" until it is chosen
-  bool proxy = false, graph_nodes = false, per_step = false, no_telemetry = false, json = false, force = false;
+  bool proxy = false, graph_nodes = false, per_step = false, no_telemetry = false, no_python = false, json = false,
+       force = false;
   int flight_s = 0;
   std::vector<std::string> command;
 };
@@ -177,6 +179,8 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
   if (o.flight_s > 0) set("TRACESMITH_RING_MB", std::to_string(std::max(32, o.flight_s * 8)));
   if (o.proxy) set("TRACESMITH_PROXY", "1");
   if (o.graph_nodes) set("TRACESMITH_GRAPH_NODES", "1");
+  if (o.no_python) return;
+  if (Status s = addPythonHooks(); !s) warn(s.message());
 }
 
 void followNew(capture::Collector& collector, const std::string& folder, bool attach) {
@@ -328,6 +332,10 @@ void addRun(Command& app) {
       "and the communicating time. Mark steps with tracesmith.h or with NVTX ranges named like \"step 12\"");
   command.flag("--no-telemetry", o->no_telemetry,
                "Do not record power, clocks, temperatures, memory and load of this machine (table metrics)");
+  command.flag(
+      "--no-python", o->no_python,
+      "Do not hook torch in Python programs: no steps, phases, data waits and gloo operations unless the program "
+      "marks them");
   command.flag("--json", o->json, "Print the summary (on standard error) as JSON");
   command.positional("COMMAND", o->command, "Command to run, after --").required().type("CMD");
   command.positionalsLast();

@@ -9,6 +9,7 @@
 #include <duckdb/parser/parsed_data/copy_info.hpp>
 #include <duckdb/parser/statement/copy_statement.hpp>
 #include <duckdb/parser/statement/select_statement.hpp>
+#include <mutex>
 
 #include "base/file.hpp"
 #include "base/interface_versions.hpp"
@@ -17,6 +18,7 @@
 #include "base/text.hpp"
 #include "model/communication.hpp"
 #include "model/operation.hpp"
+#include "query/arrow_stream.hpp"
 #include "query/block_scan.hpp"
 #include "query/engine.hpp"
 #include "query/functions.hpp"
@@ -108,26 +110,31 @@ bool setMemory(duckdb::DBConfig& config, const std::string& memory) {
   }
 }
 
+/// What a connection needs, in the order in which it must go.
+struct Database {
+  TemporaryFolder spill;
+  std::shared_ptr<TraceSet> traces;  // shared with the table function, which DuckDB may keep
+  std::unique_ptr<duckdb::DuckDB> duck;
+};
+
 class DuckEngine : public Engine {
  public:
-  ~DuckEngine() override {
-    connection_.reset();
-    database_.reset();
-  }
+  ~DuckEngine() override { connection_.reset(); }
 
   Status open(const std::vector<std::string>& files, const EngineOptions& options) override {
     return guarded([&]() -> Status {
-      traces_ = std::make_shared<TraceSet>();
+      database_ = std::make_shared<Database>();
+      traces_ = database_->traces = std::make_shared<TraceSet>();
       TS_TRY(traces_->open(files));
       if (options.spill.empty()) {
         Result<TemporaryFolder> folder = TemporaryFolder::create();
         if (!folder) return folder.status();
-        spill_ = std::move(*folder);
+        database_->spill = std::move(*folder);
       }
       duckdb::DBConfig config;
       config.options.autoinstall_known_extensions = false;
       config.options.autoload_known_extensions = false;
-      config.options.temporary_directory = options.spill.empty() ? spill_.path() : options.spill;
+      config.options.temporary_directory = options.spill.empty() ? database_->spill.path() : options.spill;
       std::string memory = options.memory;
       if (memory.empty())
         memory = std::to_string(static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
@@ -136,8 +143,8 @@ class DuckEngine : public Engine {
       if (!setMemory(config, memory))
         return Status::invalid("'" + memory + "' is not an amount of memory: write it like 2GB or 500MB");
       if (options.threads > 0) config.SetOptionByName("threads", duckdb::Value::BIGINT(options.threads));
-      database_ = std::make_unique<duckdb::DuckDB>(nullptr, &config);
-      connection_ = std::make_unique<duckdb::Connection>(*database_);
+      database_->duck = std::make_unique<duckdb::DuckDB>(nullptr, &config);
+      connection_ = std::make_unique<duckdb::Connection>(*database_->duck);
       if (options.spill_bytes > 0)
         TS_TRY(setUp("SET max_temp_directory_size = '" + std::to_string(options.spill_bytes) + "B'"));
       registerTables(*connection_, traces_);
@@ -170,8 +177,37 @@ class DuckEngine : public Engine {
     return status;
   }
 
+  Status stream(const std::string& sql, ArrowArrayStream* out) override {
+    return guarded([&]() -> Status {
+      traces_->takeReports();  // nobody asks for those of streams
+      // A connection can have one stream at a time.
+      struct Kept {
+        std::shared_ptr<Database> database;
+        std::shared_ptr<duckdb::Connection> connection;
+      };
+      auto kept = std::make_shared<Kept>();
+      kept->database = database_;
+      kept->connection = std::make_shared<duckdb::Connection>(*database_->duck);
+      duckdb::vector<duckdb::unique_ptr<duckdb::SQLStatement>> statements;
+      TS_TRY(parseReadOnly(*kept->connection, sql, statements));
+      if (statements.size() != 1) return Status::invalid("give one statement at a time");
+      {
+        std::lock_guard lock(streams_mutex_);
+        std::erase_if(streams_, [](const auto& s) { return s.expired(); });
+        streams_.push_back(kept->connection);
+      }
+      duckdb::unique_ptr<duckdb::QueryResult> result;
+      TS_TRY(execute(*kept->connection, std::move(statements[0]), result));
+      makeArrowStream(std::move(result), std::move(kept), out);
+      return {};
+    });
+  }
+
   void interrupt() override {
     if (connection_) connection_->context->Interrupt();
+    std::lock_guard lock(streams_mutex_);
+    for (const auto& stream : streams_)
+      if (auto connection = stream.lock()) connection->context->Interrupt();
   }
 
   Status exportParquet(const std::string& name, const trace::Selection& selection, const std::string& out) override {
@@ -223,8 +259,9 @@ class DuckEngine : public Engine {
     return result->HasError() ? duckError(result->GetErrorObject()) : Status();
   }
 
-  Status execute(duckdb::unique_ptr<duckdb::SQLStatement> statement, duckdb::unique_ptr<duckdb::QueryResult>& result) {
-    auto pending = connection_->context->PendingQuery(std::move(statement), true);
+  static Status execute(duckdb::Connection& connection, duckdb::unique_ptr<duckdb::SQLStatement> statement,
+                        duckdb::unique_ptr<duckdb::QueryResult>& result) {
+    auto pending = connection.context->PendingQuery(std::move(statement), true);
     if (pending->HasError()) return duckError(pending->GetErrorObject());
     result = pending->Execute();
     return result->HasError() ? duckError(result->GetErrorObject()) : Status();
@@ -232,7 +269,7 @@ class DuckEngine : public Engine {
 
   Status runOne(duckdb::unique_ptr<duckdb::SQLStatement> statement, const RunOptions& options, RunReport& report) {
     duckdb::unique_ptr<duckdb::QueryResult> result;
-    TS_TRY(execute(std::move(statement), result));
+    TS_TRY(execute(*connection_, std::move(statement), result));
     std::unique_ptr<ResultWriter> writer = makeWriter(options, result->names, result->types);
     for (;;) {
       duckdb::unique_ptr<duckdb::DataChunk> chunk;
@@ -272,7 +309,7 @@ class DuckEngine : public Engine {
     duckdb::DBConfig& config = duckdb::DBConfig::GetConfig(*connection_->context);
     config.AddAllowedPath(work);
     duckdb::unique_ptr<duckdb::QueryResult> result;
-    Status status = execute(std::move(copy), result);
+    Status status = execute(*connection_, std::move(copy), result);
     duckdb::unique_ptr<duckdb::DataChunk> chunk;
     duckdb::ErrorData error;
     if (status.ok() && !result->TryFetch(chunk, error)) status = duckError(error);
@@ -283,10 +320,11 @@ class DuckEngine : public Engine {
     return output->commit();
   }
 
-  TemporaryFolder spill_;             // outlives the database
-  std::shared_ptr<TraceSet> traces_;  // shared with the table function, which DuckDB may keep
-  std::unique_ptr<duckdb::DuckDB> database_;
+  std::shared_ptr<Database> database_;  // shared with streams, which may outlive this
+  std::shared_ptr<TraceSet> traces_;    // the database's
   std::unique_ptr<duckdb::Connection> connection_;
+  std::mutex streams_mutex_;  // guards what follows
+  std::vector<std::weak_ptr<duckdb::Connection>> streams_;
 };
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include "tracesmith/common/status.hpp"
 #include "tracesmith/trace/scan.hpp"
 
+struct ArrowArrayStream;  // of the Arrow C data interface
+
 namespace tracesmith::query {
 
 /// kArrow: an Arrow IPC stream, of one statement.
@@ -63,7 +65,11 @@ class Engine {
   /// Runs the statements of `sql` one after another. Statements that would change something are refused.
   virtual Status run(const std::string& sql, const RunOptions& options, RunReport& report) = 0;
 
-  /// Makes the running query fail. From any thread.
+  /// Runs one statement; its result comes as it is asked for, in Arrow's buffers. Streams do not disturb each other or
+  /// run(), each may be read by a thread of its own, and they may outlive the engine.
+  virtual Status stream(const std::string& sql, ArrowArrayStream* out) = 0;
+
+  /// Makes the running query fail, and every stream. From any thread.
   virtual void interrupt() = 0;
 
   /// Writes the selected rows of one table as Parquet: whole or absent.

@@ -16,10 +16,11 @@ constexpr uint16_t kHttpPort = 8091;
 
 struct Options {
   std::string listen = "127.0.0.1";
-  uint16_t port = kHttpPort;         ///< 0: any
-  std::string data_dir;              ///< of a cluster: where sessions are laid out for reading, and the audit log
-  std::vector<std::string> origins;  ///< other sites whose pages may ask ("https://x.example"); none by default
-  access::SecurityOptions security;  ///< as of the master
+  uint16_t port = kHttpPort;               ///< 0: any
+  std::string data_dir;                    ///< of a cluster: where sessions are laid out for reading, and the audit log
+  std::vector<std::string> origins;        ///< other sites whose pages may ask ("https://x.example"); none by default
+  std::string program = "/proc/self/exe";  ///< `tracesmith`, which is started for each query of a client
+  access::SecurityOptions security;        ///< as of the master
 };
 
 /// Serves until it is destroyed.

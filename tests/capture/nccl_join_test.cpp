@@ -25,6 +25,70 @@ TEST(NcclJoin, AKernelForSeveralPeersIsToldAsSuch) {
   EXPECT_EQ(mixed({3, 5, 3}), (std::vector<bool>{true, true, true}));
 }
 
+/// A launch on one lane; another one, of CUDA's own thread, tells of the operation in it.
+class ToldElsewhere : public ::testing::Test {
+ protected:
+  void launch(uint64_t at, uint64_t group) {
+    join_.launch(1, {.start = at, .end = at + 4, .stream = 7, .group = group}, 50, done_);
+    join_.call({.name = 2, .start = at + 1, .end = at + 2, .correlation = static_cast<uint32_t>(at), .thread = 50},
+               text_, done_);
+  }
+  void told(uint64_t at, uint64_t number, uint32_t group) {
+    join_.operation(2, {.function = 1, .start = at, .sequence = number, .group = group}, 60, done_);
+  }
+  void kernel(uint64_t at, uint32_t correlation) {
+    join_.kernel({.name = 3, .start = at, .end = at + 5, .stream = 7, .correlation = correlation}, 0, text_, done_);
+  }
+
+  NcclJoin join_;
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> ran_;  // number → enqueued, kernel
+  NcclJoin::Done done_ = [this](const NcclJoin::Operation& o, const ring::KernelRecord* k) {
+    ran_[o.record.sequence] = {o.record.start, k ? k->start : 0};
+  };
+  NcclJoin::Text text_ = [](uint32_t id) {
+    constexpr std::string_view kTexts[] = {"", "AllReduce", "cuLaunchKernelEx", "ncclDevKernel_AllReduce"};
+    return kTexts[id];
+  };
+  using Ran = std::map<uint64_t, std::pair<uint64_t, uint64_t>>;
+};
+
+TEST_F(ToldElsewhere, AnOperationIsFoundByItsGroupBeforeItsLaunchAndAfterItsKernel) {
+  told(5, 0, 1);
+  launch(10, 1);
+  kernel(100, 10);
+  launch(20, 2);
+  told(90, 1, 2);
+  kernel(120, 20);
+  launch(30, 3);
+  kernel(140, 30);
+  told(150, 2, 3);
+  join_.settle(text_, done_);
+  EXPECT_EQ(ran_, (Ran{{0, {10, 100}}, {1, {20, 120}}, {2, {30, 140}}}));
+  EXPECT_EQ(join_.lost + join_.lone, 0u);
+}
+
+TEST_F(ToldElsewhere, SeveralLaunchesOfAGroupGetTheirOperationsInOrder) {
+  launch(10, 1);
+  launch(20, 1);
+  told(30, 0, 1);
+  told(31, 1, 1);
+  kernel(100, 10);
+  kernel(120, 20);
+  join_.settle(text_, done_);
+  EXPECT_EQ(ran_, (Ran{{0, {10, 100}}, {1, {20, 120}}}));
+}
+
+TEST_F(ToldElsewhere, OneWhoseLaunchIsMissingTakesNoOthersKernel) {
+  launch(10, 1);
+  told(12, 0, 1);
+  told(14, 1, 2);  // its launch is not here
+  kernel(100, 10);
+  join_.settle(text_, done_);
+  EXPECT_EQ(ran_[0], (std::pair<uint64_t, uint64_t>{10, 100}));
+  EXPECT_EQ(join_.giveUp(text_, done_), 1u);
+  EXPECT_EQ(ran_[1], (std::pair<uint64_t, uint64_t>{14, 0}));
+}
+
 /// One graph with an all-reduce and an all-gather, launched again and again, without launch calls.
 class GraphReplays : public ::testing::Test {
  protected:

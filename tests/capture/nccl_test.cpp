@@ -170,6 +170,25 @@ TEST_F(NcclTest, GraphReplaysAreRowsOfTheirOwn) {
   EXPECT_TRUE(losses(trace()).empty());
 }
 
+TEST_F(NcclTest, WhatAnotherThreadTellsOfLaterHasItsKernelAndTheTimeOfItsLaunch) {
+  for (const char* mode : {"default", "light"}) {
+    const Output o = run({"elsewhere"}, {"--mode", mode});
+    ASSERT_EQ(o.rc, 0) << o.err;
+    const std::vector<Row> c = collectives();
+    ASSERT_EQ(c.size(), 12u);
+    std::map<int64_t, int64_t> enqueued;  // by elements
+    for (const Row& row : c) {
+      expectKernel(row, kernels());
+      EXPECT_LE(row.i("ts_enqueue"), row.i("ts"));
+      enqueued[row.i("elements")] = row.i("ts");
+    }
+    int64_t before = 0;
+    for (const auto& [elements, start] : enqueued)
+      EXPECT_GT(start, std::exchange(before, start)) << mode << ": not its own kernel";
+    EXPECT_TRUE(losses(trace()).empty()) << mode;
+  }
+}
+
 TEST_F(NcclTest, ProxyOperationsOfThisProcessAreRows) {
   ASSERT_EQ(run({"proxy"}, {"--proxy"}).rc, 0);
   const std::vector<Row> p = rows(trace(), "proxy_ops");

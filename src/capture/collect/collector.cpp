@@ -94,7 +94,8 @@ Result<size_t> Collector::snapshot() {
 }
 
 size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
-  const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata;
+  const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata ||
+                       r.kind == RingKind::process_group;
   // Kernels that end from now on may belong to operations launched before.
   const bool joined = joins(p, lane, r);
   if (!context && std::max(r.start, r.end) < since_ns_) return 0;
@@ -128,6 +129,10 @@ bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
         operationDone(p, {o}, nullptr);
       return true;
     }
+    case RingKind::host_operation:
+      p.has_operations = true;
+      hostOperation(p, hostOperationOf(r));
+      return true;
     case RingKind::nccl_time:
       for (const ring::OperationRecord& o : p.times.time(launchTimeOf(r))) collectiveRow(p, {o}, nullptr);
       return true;
@@ -173,13 +178,12 @@ size_t Collector::alive() const {
       std::count_if(processes_.begin(), processes_.end(), [](const auto& p) { return p->ring->alive(); }));
 }
 
-/// `pid` is the one in the container; this finds the process from outside.
+/// `pid` is the one outside the container; this finds the process inside.
 static std::string namespaceFacts(const ring::RingReader& ring) {
   std::string text;
   JsonWriter w(text);
   w.beginObject().field("pid_namespace", ring.header().pid_namespace);
-  if (const std::optional<int64_t> pid = ring.process()) w.field("host_pid", *pid);
-  w.endObject();
+  w.field("container_pid", ring.header().pid).endObject();
   return text;
 }
 
@@ -303,7 +307,7 @@ size_t Collector::giveUp(Process& p) {
                     [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o, k); });
   const std::vector<ring::OperationRecord> waiting = p.times.giveUp();
   for (const ring::OperationRecord& o : waiting) collectiveRow(p, {o}, nullptr);
-  return in_flight + waiting.size();
+  return in_flight + waiting.size() + giveUpHostOperations(p);
 }
 
 /// Its kernel was found, or will not be. Where CUPTI did not record it, events may have timed it.

@@ -13,6 +13,7 @@
 
 #include "capture/collect/watched.hpp"
 #include "capture/ring/reader.hpp"
+#include "model/ring/program_records.hpp"
 #include "tracesmith/trace/writer.hpp"
 
 namespace tracesmith::capture {
@@ -108,6 +109,10 @@ class Collector {
   void operationDone(Process& p, const NcclOperation& operation, const ring::KernelRecord* kernel);
   void collectiveRow(Process& p, const NcclOperation& operation, const ring::KernelRecord* kernel);
   size_t giveUp(Process& p);
+  void hostOperation(Process& p, const ring::HostOperationRecord& operation);
+  void hostOperationRow(Process& p, const ring::HostOperationRecord& operation);
+  size_t giveUpHostOperations(Process& p);
+  void processGroupRow(Process& p, const ring::ProcessGroupRecord& group);
   int64_t name(Process& p, uint32_t id);
   template <typename Row>
   void append(const Row& row);

@@ -17,9 +17,8 @@ using ring::OperationRecord;
 
 namespace {
 
-constexpr size_t kMostWaiting = 4096;          // launches of a stream: NCCL before 2.28 tells of replays of graphs
 constexpr uint64_t kKeepCallsNs = 10'000'000;  // a call may be read this long before the launch around it
-constexpr size_t kMostCalls = 65536;
+constexpr size_t kMostCalls = 65536, kMostUntold = 1024;
 // A ring is its user's word. CUDA queues some thousand launches, and CUPTI tells of kernels some seconds later.
 constexpr size_t kMostLaunches = 16384, kMostStreams = 256, kMostNames = 65536;
 
@@ -71,7 +70,8 @@ void NcclJoin::launch(uint32_t lane, const LaunchRecord& r, int64_t tid, const D
   }
   auto at = queue.end();
   while (at != queue.begin() && std::prev(at)->start > r.start) --at;
-  const Launch fresh{r.start, r.end, lane, tid, {}, {}, now_, r.copies, {}, 0};
+  Launch fresh{r.start, r.end, lane, tid, {}, {}, now_, r.copies, {}, 0, r.group};
+  takeEarly(fresh);
   copies_waiting += r.copies;
   queue.insert(at, fresh);
   for (auto call = calls.begin(); call != calls.end();)
@@ -88,27 +88,17 @@ void NcclJoin::operation(uint32_t lane, const OperationRecord& r, int64_t tid, c
   }
   if (last != lanes.end() && last->second.graph && r.start == last->second.launch_start)
     return graphs.operation(lane, r, tid);
-  if (last != lanes.end()) {
+  const bool here = last != lanes.end() && isOf(last->second.group, r.group);
+  if (here) {
     const Operation known{r, tid, false, last->second.group};
     if (auto stream = streams.find(last->second.stream); stream != streams.end())
       for (Launch& l : stream->second.launches)
         if (l.lane == lane && l.start == last->second.launch_start) return l.operations.push_back(known);
     if (last->second.kernel) return done(known, &*last->second.kernel);
   }
+  if (!here && r.group != 0) return operationElsewhere(lane, {r, tid}, done);
   // Without a launch before it (NCCL before 2.28) an operation stands for itself.
   operationAlone(0, lane, {r, tid}, done);
-}
-
-void NcclJoin::operationAlone(uint32_t stream, uint32_t lane, const Operation& o, const Done& done) {
-  const uint64_t start = o.record.start;
-  first_launch_ = std::min(first_launch_, start);
-  std::deque<Launch>& queue = streams[stream].launches;
-  auto at = queue.end();
-  while (at != queue.begin() && std::prev(at)->start > start) --at;
-  queue.insert(at, {start, start, lane, 0, {}, {o}, now_, false, {}, 0});
-  if (queue.size() <= kMostWaiting) return;
-  drop(queue.front(), stream != kGraphs, done);
-  queue.pop_front();
 }
 
 void NcclJoin::capture(const Operation& o) {
@@ -153,6 +143,10 @@ void NcclJoin::join(Stream& stream, size_t index, const KernelRecord& kernel, ui
   }
   if (auto lane = lanes.find(launch.lane); lane != lanes.end() && lane->second.launch_start == launch.start)
     lane->second.kernel = kernel;
+  if (launch.operations.empty() && launch.group != 0) {
+    untold.push_back({launch.group, launch.start, kernel});
+    if (untold.size() > kMostUntold) untold.pop_front();
+  }
   auto differs = [&](const Operation& o) {
     const OperationRecord &a = o.record, &b = launch.operations.front().record;
     return a.pair != b.pair || a.comm != b.comm || a.peer != b.peer;
@@ -355,6 +349,7 @@ void NcclJoin::pass(uint64_t now, const Text& text, const Done& done) {
       held.pop_front();
     }
   }
+  passEarly(now, done);
   graphs.pass(time(now), text, done);
   passCopies(now, done);
   passOver(now, done);

@@ -14,6 +14,9 @@
 // replay. The graph's kernels are joined with what was told of the replays, in order; else with what was captured, as
 // far as that is the same for all of its function.
 //
+// Where a process has captured operations into graphs, NCCL tells of others, too, on a thread of CUDA's, before or
+// after their launch: these are found by the group of calls that both are for (late_join.cpp).
+//
 // A collective that the copy engines do has no kernel. Its copies are those of the copy calls in it: it lasts from the
 // first to the last. Without calls nobody knows which they are.
 #pragma once
@@ -28,6 +31,11 @@
 #include "model/ring/nccl_records.hpp"
 
 namespace tracesmith::capture {
+
+/// Whether an operation is in a group of calls, as far as is known: it carries the low bits of the number.
+inline bool isOf(uint64_t group, uint32_t operations) {
+  return operations == 0 || group == 0 || static_cast<uint32_t>(group) == operations;
+}
 
 /// Causes in the table `losses`.
 constexpr const char* kLostKernels = "operations without a kernel";
@@ -52,6 +60,7 @@ class NcclJoin {
     bool copies = false;
     std::vector<ring::CopyRecord> copied;  // of copies: those that have ended
     uint64_t copied_at = 0;                // when the last of them was read
+    uint64_t group = 0;                    // of calls; 0: not known
 
     /// Whether there is one of each call.
     bool allCopied() const;
@@ -127,6 +136,20 @@ class NcclJoin {
     uint64_t group = 0;
   };
   std::map<uint32_t, Lane> lanes;
+  /// An operation of which another thread told than launched it, before the launch was read.
+  struct Early {
+    Operation operation;
+    uint32_t lane = 0;
+    uint64_t since = 0;  // when it was read
+  };
+  std::deque<Early> early;
+  /// A launch whose kernel was found before any operation in it was told.
+  struct Untold {
+    uint64_t group = 0, start = 0;
+    ring::KernelRecord kernel;
+    bool told = false;
+  };
+  std::deque<Untold> untold;                       // lately
   std::vector<Operation> captured;                 // one of each kind
   static constexpr uint32_t kGraphs = UINT32_MAX;  // stands for the streams of replays
 
@@ -137,6 +160,9 @@ class NcclJoin {
   bool joinCall(const ring::CallRecord& call, const Done& done);
   bool joinExactly(const ring::KernelRecord& kernel, uint64_t now, const Done& done);
   bool joinInOrder(const ring::KernelRecord& kernel, uint64_t now, const Text& text, const Done& done);
+  void operationElsewhere(uint32_t lane, Operation operation, const Done& done);
+  void takeEarly(Launch& launch);
+  void passEarly(uint64_t now, const Done& done);
   void operationAlone(uint32_t stream, uint32_t lane, const Operation& operation, const Done& done);
   void capture(const Operation& operation);
   bool joinReplay(const ring::KernelRecord& kernel, const Text& text, const Done& done);

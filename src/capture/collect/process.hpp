@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct Collector::Process {
     uint64_t start, end;  // end: 0 while it runs
   };
   std::deque<Step> steps;  // the last ones
+  // Of libraries that use no device, those that have begun and not ended: by group, operation, number and peer.
+  std::map<std::tuple<uint32_t, uint32_t, uint64_t, int32_t>, ring::HostOperationRecord> open_operations;
   int64_t node = trace::kNull;
   std::vector<uint64_t> cursors;           // of take(): records read, by lane
   uint64_t gpu_since = 0;                  // its kernels are known since then
@@ -49,8 +52,13 @@ struct Collector::Process {
     if (!ring->cut()) last_rank = ring->header().rank.load();
     return last_rank < 0 ? trace::kNull : last_rank;
   }
+  /// Of a process in a container the id it has outside, where that can be known: two containers may both have a 7.
   int64_t pid() const {
-    if (!ring->cut()) last_pid = ring->header().pid;
+    if (ring->cut()) return last_pid;
+    if (!ring->inOtherNamespace())
+      last_pid = ring->header().pid;
+    else if (last_pid == 0)
+      last_pid = ring->shownPid();
     return last_pid;
   }
   mutable int64_t last_rank = -1, last_pid = 0;

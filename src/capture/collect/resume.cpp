@@ -1,15 +1,13 @@
 // The part of Collector for readers that may be killed at any moment: their state is stored with the rows.
-#include <cstring>
-#include <type_traits>
-
 #include "base/clock.hpp"
 #include "capture/collect/collector.hpp"
 #include "capture/collect/process.hpp"
+#include "capture/collect/state_bytes.hpp"
 
 namespace tracesmith::capture {
 namespace {
 
-constexpr uint32_t kStateVersion = 5;
+constexpr uint32_t kStateVersion = 7;
 
 /// An operation as it lies in the state.
 struct StoredOperation {
@@ -17,56 +15,9 @@ struct StoredOperation {
   int64_t tid;
   uint8_t mixed;
   uint32_t launch;
+  uint64_t group;
 };
 static_assert(sizeof(StoredOperation) == 128);
-
-class Out {
- public:
-  template <typename T>
-  void put(const T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void text(std::string_view s) {
-    put<uint64_t>(s.size());
-    bytes_.append(s);
-  }
-  std::string take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-class In {
- public:
-  explicit In(std::string_view bytes) : bytes_(bytes) {}
-  bool ok() const { return ok_; }
-  template <typename T>
-  T get() {
-    T value{};
-    if (bytes_.size() < sizeof value) return ok_ = false, value;
-    std::memcpy(&value, bytes_.data(), sizeof value);
-    bytes_.remove_prefix(sizeof value);
-    return value;
-  }
-  bool flag() { return get<uint8_t>() != 0; }  // a bool may hold nothing else than 0 and 1, a file anything
-  /// A count of things that take at least `least` bytes each.
-  uint64_t count(size_t least) {
-    const auto n = get<uint64_t>();
-    if (n > bytes_.size() / least) return ok_ = false, 0;
-    return n;
-  }
-  std::string text() {
-    const uint64_t n = count(1);
-    std::string s(bytes_.substr(0, n));
-    bytes_.remove_prefix(n);
-    return s;
-  }
-
- private:
-  std::string_view bytes_;
-  bool ok_ = true;
-};
 
 StoredOperation stored(const NcclOperation& o) {
   StoredOperation s{};
@@ -74,10 +25,11 @@ StoredOperation stored(const NcclOperation& o) {
   s.tid = o.tid;
   s.mixed = o.mixed;
   s.launch = o.record.launch;
+  s.group = o.group;
   return s;
 }
 NcclOperation restored(const StoredOperation& s) {
-  NcclOperation o{operationOf(s.record), s.tid, s.mixed != 0};
+  NcclOperation o{operationOf(s.record), s.tid, s.mixed != 0, s.group};
   o.record.launch = s.launch;
   return o;
 }
@@ -165,6 +117,7 @@ void putJoin(Out& out, const NcclJoin& join) {
     out.put(last.kernel ? encode(*last.kernel) : ring::Record{});
     out.put(last.captured);
     out.put(last.graph);
+    out.put(last.group);
   }
   out.put<uint64_t>(join.captured.size());
   for (const NcclJoin::Operation& o : join.captured) out.put(encode(o.record));
@@ -172,6 +125,11 @@ void putJoin(Out& out, const NcclJoin& join) {
   for (const NcclJoin::Held& h : join.held) out.put(encode(h.kernel));
   out.put<uint64_t>(join.calls.size());
   for (const ring::CallRecord& c : join.calls) out.put(encode(c));
+  out.put<uint64_t>(join.early.size());
+  for (const NcclJoin::Early& e : join.early) out.put(stored(e.operation)), out.put(e.lane);
+  out.put<uint64_t>(join.untold.size());
+  for (const NcclJoin::Untold& u : join.untold)
+    out.put(u.group), out.put(u.start), out.put(encode(u.kernel)), out.put(u.told);
   out.put<uint64_t>(join.streams.size());
   for (const auto& [id, stream] : join.streams) {
     out.put(id);
@@ -182,6 +140,7 @@ void putJoin(Out& out, const NcclJoin& join) {
       out.put(launch.end);
       out.put(launch.lane);
       out.put(launch.tid);
+      out.put(launch.group);
       out.put<uint64_t>(launch.correlations.size());
       for (uint32_t c : launch.correlations) out.put(c);
       out.put<uint64_t>(launch.operations.size());
@@ -197,28 +156,41 @@ void getJoin(In& in, NcclJoin& join) {
   for (uint64_t* n : {&join.gpu_on_ns, &join.gpu_off_ns, &join.lost, &join.lone, &join.doubted, &join.hidden_copies})
     *n = in.get<uint64_t>();
   getGraphs(in, join.graphs);
-  for (uint64_t n = in.count(82); n > 0; --n) {
+  for (uint64_t n = in.count(90); n > 0; --n) {
     NcclJoin::Lane& lane = join.lanes[in.get<uint32_t>()];
     lane.stream = in.get<uint32_t>();
     lane.launch_start = in.get<uint64_t>();
     if (const auto r = in.get<ring::Record>(); r.kind == ring::Kind::kernel) lane.kernel = kernelOf(r);
     lane.captured = in.flag();
     lane.graph = in.flag();
+    lane.group = in.get<uint64_t>();
   }
   for (uint64_t n = in.count(64); n > 0; --n) join.captured.push_back({operationOf(in.get<ring::Record>())});
   const uint64_t now = rawClock();
   for (uint64_t n = in.count(64); n > 0; --n) join.held.push_back({kernelOf(in.get<ring::Record>()), now});
   for (uint64_t n = in.count(64); n > 0; --n) join.calls.push_back(callOf(in.get<ring::Record>()));
+  for (uint64_t n = in.count(sizeof(StoredOperation) + 4); n > 0; --n) {
+    const NcclOperation o = restored(in.get<StoredOperation>());
+    join.early.push_back({o, in.get<uint32_t>(), now});
+  }
+  for (uint64_t n = in.count(81); n > 0; --n) {
+    NcclJoin::Untold& u = join.untold.emplace_back();
+    u.group = in.get<uint64_t>();
+    u.start = in.get<uint64_t>();
+    u.kernel = kernelOf(in.get<ring::Record>());
+    u.told = in.flag();
+  }
   for (uint64_t n = in.count(28); n > 0; --n) {
     NcclJoin::Stream& stream = join.streams[in.get<uint32_t>()];
     for (uint64_t* word : {&stream.launch_start, &stream.kernel_start}) *word = in.get<uint64_t>();
     stream.joined.push_back({stream.launch_start, now});
-    for (uint64_t m = in.count(53); m > 0; --m) {
+    for (uint64_t m = in.count(61); m > 0; --m) {
       NcclJoin::Launch launch;
       launch.start = in.get<uint64_t>();
       launch.end = in.get<uint64_t>();
       launch.lane = in.get<uint32_t>();
       launch.tid = in.get<int64_t>();
+      launch.group = in.get<uint64_t>();
       for (uint64_t k = in.count(4); k > 0; --k) launch.correlations.push_back(in.get<uint32_t>());
       for (uint64_t k = in.count(sizeof(StoredOperation)); k > 0; --k)
         launch.operations.push_back(restored(in.get<StoredOperation>()));
@@ -285,6 +257,7 @@ std::string Collector::state() const {
   for (const auto& p : processes_) {
     out.text(p->ring->path());
     out.put(p->ring->header().start_ns);
+    out.put(p->pid());
     out.put<uint64_t>(p->cursors.size());
     for (uint64_t c : p->cursors) out.put(c);
     out.put(p->skipped);
@@ -311,6 +284,7 @@ void Collector::restore(std::string_view state) {
     auto p = std::make_unique<Process>();
     const std::string path = in.text();
     const auto start_ns = in.get<uint64_t>();
+    p->last_pid = in.get<int64_t>();
     for (uint64_t n = in.count(8); n > 0; --n) p->cursors.push_back(in.get<uint64_t>());
     p->gpu_told = true;
     p->skipped = in.get<uint64_t>();

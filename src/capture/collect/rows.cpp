@@ -191,6 +191,7 @@ void Collector::stepRow(Process& p, const ring::StepRecord& s) {
   }
   for (Process::Step& step : p.steps)
     if (step.start == s.start) step.end = s.end;
+  if (s.end == s.start) return;  // it was none
   auto row = rowOf<StepRow>(p, s.start, s.end);
   row.step = s.step;
   append(row);
@@ -295,10 +296,13 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.size = c.ranks;
       return append(row);
     }
+    case RingKind::process_group:
+      return processGroupRow(p, processGroupOf(r));
     case RingKind::proxy_op:
       return proxyRow(p, proxyOf(r));
     case RingKind::nccl_launch:  // joins() knows what they are for
     case RingKind::nccl_time:
+    case RingKind::host_operation:
     case RingKind::nccl_group:  // for NCCLTracker
     case RingKind::gpu_on:
     case RingKind::gpu_off:

@@ -4,6 +4,7 @@
 
 #include "capture/probe/probe.hpp"
 #include "capture/probe/watch.hpp"
+#include "model/ring/program_records.hpp"
 #include "tracesmith/tracesmith.h"
 
 using namespace tracesmith;
@@ -15,7 +16,8 @@ namespace {
 struct OpenStep {
   std::atomic<int64_t> step{-1};
   std::atomic<uint64_t> start{0};
-  std::atomic<int64_t> range{0};  // thread << 8 | depth of the NVTX range that is the step; 0: no range is
+  std::atomic<int64_t> range{0};    // thread << 8 | depth of the NVTX range that is the step; 0: no range is
+  std::atomic<bool> marked{false};  // the program marks its steps itself
 };
 OpenStep g_step;  // one loop marks steps at a time; a second one would only spoil its own steps
 
@@ -25,23 +27,35 @@ void rangeBegin(const char* name) {
 void rangeEnd() {
   if (RingWriter* r = ringOrNull()) popRange(*r, 0);
 }
-void stepEnd() {
+void endStep(uint64_t end) {
   const uint64_t start = g_step.start.exchange(0);
   RingWriter* r = ringOrNull();
-  if (!r || start == 0 || !recording(*r)) return;
-  const uint64_t end = ring::nowNs();
+  if (!r || start == 0 || end < start || !recording(*r)) return;
   watchStepEnd(*r, end - start);
   r->write(encode(ring::StepRecord{.step = g_step.step.load(), .start = start, .end = end}));
 }
-void stepBegin(int64_t step) {
-  stepEnd();  // a step that was left open ends where the next one begins
+void stepEnd() { endStep(ring::nowNs()); }
+void beginStep(int64_t step, uint64_t now) {
+  endStep(now);  // a step that was left open ends where the next one begins
   RingWriter* r = ringOrNull();
-  const uint64_t now = ring::nowNs();
   g_step.step = step;
   g_step.start = now;
   if (!r || !recording(*r)) return;
   watchStepBegin(*r, step);
   r->write(encode(ring::StepRecord{.step = step, .start = now}));
+}
+void stepBegin(int64_t step) {
+  if (!g_step.marked.exchange(true)) g_step.start = 0;  // a step that was only found is none
+  beginStep(step, ring::nowNs());
+}
+int foundStep(int64_t step, uint64_t start_ns) {
+  if (g_step.marked.load(std::memory_order_relaxed)) return 0;
+  if (step >= 0)
+    beginStep(step, start_ns);
+  else if (const uint64_t start = g_step.start.exchange(0))
+    if (RingWriter* r = ringOrNull(); r && recording(*r))  // no length: it was none
+      r->write(encode(ring::StepRecord{.step = g_step.step.load(), .start = start, .end = start}));
+  return 1;
 }
 
 /// Frameworks call their steps "ProfilerStep#12", "step 12", "iteration_12", …: the number, or -1.
@@ -69,6 +83,49 @@ void metadata(const char* key, const char* value) {
   RingWriter* r = ringOrNull();
   if (!r) return;
   r->write(encode(ring::MetadataRecord{.key = r->intern(key), .value = r->intern(value), .start = ring::nowNs()}));
+}
+
+void rangeAt(const char* name, uint64_t start_ns, uint64_t end_ns) {
+  RingWriter* r = ringOrNull();
+  if (!r || !recording(*r) || end_ns < start_ns) return;
+  r->write(encode(ring::RangeRecord{
+      .name = r->name(name), .start = start_ns, .end = end_ns, .thread = static_cast<uint32_t>(ring::threadId())}));
+}
+void hostOperation(const tracesmith_operation* o, uint64_t start_ns, uint64_t end_ns) {
+  RingWriter* r = ringOrNull();
+  if (!r || !o || !recording(*r)) return;
+  auto text = [&](const char* s) { return s ? r->intern(s) : 0; };
+  auto count = [](int64_t v) { return v < 0 ? ring::kUnknown : static_cast<uint64_t>(v); };
+  r->write(encode(ring::HostOperationRecord{.op = text(o->op),
+                                            .group = text(o->group),
+                                            .backend = text(o->backend),
+                                            .dtype = text(o->dtype),
+                                            .start = start_ns,
+                                            .end = end_ns,
+                                            .sequence = count(o->sequence),
+                                            .bytes = count(o->bytes),
+                                            .rank = o->rank < 0 ? -1 : o->rank,
+                                            .ranks = o->ranks < 0 ? 0 : static_cast<uint32_t>(o->ranks),
+                                            .peer = o->peer}));
+}
+void processGroup(const char* name, const char* description, const char* backend, int32_t size, const char* ranks) {
+  RingWriter* r = ringOrNull();
+  if (!r || !name) return;
+  auto text = [&](const char* s) { return s ? r->intern(s) : 0; };
+  r->write(encode(ring::ProcessGroupRecord{.name = text(name),
+                                           .description = text(description),
+                                           .backend = text(backend),
+                                           .ranks = text(ranks),
+                                           .start = ring::nowNs(),
+                                           .size = size < 0 ? 0 : static_cast<uint32_t>(size)}));
+}
+void setRank(int32_t rank, int32_t world_size, int32_t local_rank) {
+  RingWriter* r = startRing();
+  if (!r) return;
+  ring::RingHeader& h = r->header();
+  if (rank >= 0) h.rank = rank;
+  if (world_size > 0) h.world_size = world_size;
+  if (local_rank >= 0) h.local_rank = local_rank;
 }
 
 // ---- NVTX: each library with a copy of NVTX asks once for its functions to be filled in.
@@ -221,6 +278,9 @@ void* domainCreateA(const char* s) {
   RingWriter* r = ringOrNull();
   return r ? asHandle(r->intern(s)) : nullptr;
 }
+void mark(const char* name) {
+  if (RingWriter* r = ringOrNull()) markNamed(*r, r->name(name), 0);
+}
 
 struct NvtxCallbacks {
   size_t size;
@@ -231,7 +291,8 @@ struct NvtxCallbacks {
 
 TS_EXPORT const tracesmith_api* tracesmith_probe_api(void) {
   static const tracesmith_api kApi = {
-      1, sizeof(tracesmith_api), rangeBegin, rangeEnd, stepBegin, stepEnd, counter, metadata};
+      1,         sizeof(tracesmith_api), rangeBegin,   rangeEnd, stepBegin, stepEnd, counter, metadata, rangeAt, mark,
+      foundStep, hostOperation,          processGroup, setRank};
   return ringOrNull() ? &kApi : nullptr;
 }
 

@@ -106,12 +106,19 @@ const char* functionV1(uint8_t function) {
 }
 uint8_t plusOne(uint8_t number) { return static_cast<uint8_t>(number + 1); }
 
+/// The group of calls that an operation is in; 0: not known.
+uint32_t groupOf(const Comm& comm, const Call& c) {
+  if (c.kind != kCallHandle || c.grouped) return static_cast<uint32_t>(c.number);
+  return groupOf(comm, c.number);  // also of the sends and receives that a collective is made of
+}
+
 /// The number of a collective is taken when the program calls it. NCCL reports the collective itself only later, and
 /// not in the same order on all ranks: one in a CUDA graph is reported at its capture or at each replay. NCCL before
 /// 2.28 does not report the call.
 Call calledAs(Comm& comm, const Descriptor& d) {
   Call call = callOf(fromHandle(d.parent));
-  if (call.kind != kCallHandle || (!call.captured && call.number == Call::kNoNumber)) call.number = nextNumber(comm);
+  if (call.kind != kCallHandle || call.grouped || (!call.captured && call.number == Call::kNoNumber))
+    call = {.captured = call.captured, .number = nextNumber(comm), .stack = call.stack};
   return call;
 }
 
@@ -166,7 +173,8 @@ Operation collective(Comm& comm, const Descriptor& d) {
                          .channels = c.channels,
                          .root = c.root,
                          .captured = call.captured,
-                         .stack = call.stack}};
+                         .stack = call.stack,
+                         .group = numbered ? groupOf(comm, call) : 0}};
   if constexpr (kVersion >= 4) {
     o.record.comm = comm.hash;
     o.record.rank = comm.rank;
@@ -215,7 +223,10 @@ Operation p2p(Comm& comm, const Descriptor& d) {
   const Call call = callOf(fromHandle(d.parent));
   o.record.captured = call.captured;
   o.record.stack = call.stack;
-  if (!o.record.captured) o.record.sequence = numberOf(comm, o.function, p.peer);
+  if (!o.record.captured) {
+    o.record.sequence = numberOf(comm, o.function, p.peer);
+    o.record.group = groupOf(comm, call);
+  }
   return o;
 }
 
@@ -260,6 +271,13 @@ Call beginGroup(RingWriter& r, bool captured, int depth) {
   return group;
 }
 
+/// The program calls a collective.
+Call called(RingWriter& r, Comm& comm, uint64_t group) {
+  const uint64_t number = nextNumber(comm);
+  setGroup(comm, number, static_cast<uint32_t>(group));
+  return {.number = number, .stack = callStack(r)};
+}
+
 template <int kVersion>
 int startEvent(void* context, void** handle, void* descriptor) {
   *handle = nullptr;  // first: NCCL keeps stale handles otherwise
@@ -271,11 +289,14 @@ int startEvent(void* context, void** handle, void* descriptor) {
   if (type == kGroup) *handle = asHandle(kPlain);  // before 2.28 its children are reported only if it is not NULL
   if (kVersion >= 5 && type == kGroupApi)
     *handle = asHandle(handleOf(beginGroup(*r, d.group_api.graph_captured, d.group_api.depth)));
+  const uint64_t group = kVersion >= 5 ? groupOf(callOf(fromHandle(d.parent))) : 0;
   if (kVersion >= 5 && type == kP2pApi)
-    *handle = asHandle(handleOf(d.p2p_api.graph_captured ? captured(*r, comm, d, true) : Call{.stack = callStack(*r)}));
+    *handle = asHandle(
+        handleOf(d.p2p_api.graph_captured
+                     ? captured(*r, comm, d, true)
+                     : Call{.number = group ? group : Call::kNoNumber, .stack = callStack(*r), .grouped = group != 0}));
   if (kVersion >= 5 && type == kCollApi)
-    *handle = asHandle(handleOf(d.coll_api.graph_captured ? captured(*r, comm, d, false)
-                                                          : Call{.number = nextNumber(comm), .stack = callStack(*r)}));
+    *handle = asHandle(handleOf(d.coll_api.graph_captured ? captured(*r, comm, d, false) : called(*r, comm, group)));
   if (type == kColl || type == kP2p) {  // counted even while nobody records
     Operation o = type == kColl ? collective<kVersion>(comm, d) : p2p<kVersion>(comm, d);
     const bool wanted = !o.record.captured || recordsCaptured(comm, o.record, o.function, callOf(fromHandle(d.parent)));
@@ -290,11 +311,11 @@ int startEvent(void* context, void** handle, void* descriptor) {
   if (kVersion >= 6 && type == kCeColl) *handle = beginCopies(*r, comm, d);
   if (!recording(*r)) return 0;
   if (kVersion >= 5 && type == kKernelLaunch) {
-    const Call group = callOf(fromHandle(d.parent));
+    const Call calls = callOf(fromHandle(d.parent));
     void* stream = d.kernel_launch.stream;
     const uint64_t now = ring::nowNs();
-    const uint32_t events = beginEvents(*r, stream, group.captured);
-    const uint64_t launch = g_launches.begin({now, streamId(stream), group, false, {}, stream, events});
+    const uint32_t events = beginEvents(*r, stream, calls.captured);
+    const uint64_t launch = g_launches.begin({now, streamId(stream), calls, false, {}, stream, events});
     if (launch == 0) endEvents(events, stream);
     *handle = asHandle(launch);
   } else if (type == kProxyOp && d.proxy_op.pid == static_cast<int32_t>(r->header().pid)) {

@@ -27,6 +27,7 @@ Comm* takeComm() {
 
 void startNumbers(Comm& comm) {
   comm.collectives.store(0, std::memory_order_relaxed);
+  for (auto& group : comm.groups) group.store(0, std::memory_order_relaxed);
   const int peers = comm.ranks > 0 ? comm.ranks : kUnknownRanks;
   const size_t bytes = 2 * static_cast<size_t>(peers) * sizeof *comm.numbers;
   if (comm.peers >= peers) {
@@ -47,6 +48,15 @@ uint64_t numberOf(Comm& comm, const char* function, int peer) {
 uint64_t nextNumber(Comm& comm) {
   if (&comm == &g_any_comm) return Call::kNoNumber;  // it stands for several
   return comm.collectives.fetch_add(1, std::memory_order_relaxed);
+}
+
+void setGroup(Comm& comm, uint64_t number, uint32_t group) {
+  if (number != Call::kNoNumber) comm.groups[number % Comm::kLately].store(number << 32 | group);
+}
+
+uint32_t groupOf(const Comm& comm, uint64_t number) {
+  const uint64_t word = comm.groups[number % Comm::kLately].load();
+  return number != Call::kNoNumber && word >> 32 == (number & UINT32_MAX) ? static_cast<uint32_t>(word) : 0;
 }
 
 uint64_t numberReplay(void* comm, const ring::OperationRecord& o, bool send) {

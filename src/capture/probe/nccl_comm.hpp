@@ -17,6 +17,8 @@ struct Comm {
   std::atomic<uint32_t>* numbers;  // of sends and receives, by peer: NCCL has no numbers for them
   int peers;
   std::atomic<uint64_t> collectives;  // called so far; NCCL's own numbers count each function by itself
+  static constexpr uint32_t kLately = 256;
+  std::atomic<uint64_t> groups[kLately];  // of the last collectives: number << 32 | group of calls
 };
 extern Comm g_any_comm;  // stands for those that found no slot: their operations are recorded without a communicator
 
@@ -28,5 +30,8 @@ void startNumbers(Comm& comm);
 uint64_t numberOf(Comm& comm, const char* function, int peer);
 /// The next collective of a communicator. All its ranks call them in one order. Call::kNoNumber if it has none.
 uint64_t nextNumber(Comm& comm);
+/// The group of calls that a collective is in, by its number, for as long as NCCL may take to tell of it. 0: not known.
+void setGroup(Comm& comm, uint64_t number, uint32_t group);
+uint32_t groupOf(const Comm& comm, uint64_t number);
 
 }  // namespace tracesmith::probe

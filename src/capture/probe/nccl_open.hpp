@@ -30,24 +30,26 @@ struct Call {
   bool captured = false;  // into a CUDA graph
   // In its communicator; of a group in the process; of one that was captured its id among those (graphs.hpp).
   uint64_t number = kNoNumber;
-  uint32_t stack = 0;  // string id of who called; 0: none
+  uint32_t stack = 0;    // string id of who called; 0: none
+  bool grouped = false;  // the number is that of its group: a send or receive that is not captured has none yet
 
-  static constexpr int kNumberBits = 38, kStackBits = 22;
+  static constexpr int kNumberBits = 37, kStackBits = 22;
   static constexpr uint64_t kNoNumber = (1ull << kNumberBits) - 1;
 };
 constexpr int kStackStep = 8;  // ids of strings are multiples of it
-static_assert(kKindBits + 1 + Call::kNumberBits + Call::kStackBits == 64);
+static_assert(kKindBits + 2 + Call::kNumberBits + Call::kStackBits == 64);
 inline uint64_t handleOf(const Call& c) {
   uint64_t stack = c.stack / kStackStep;
   if (stack >> Call::kStackBits || c.stack % kStackStep) stack = 0;
-  return stack << (kKindBits + 1 + Call::kNumberBits) | (c.number & Call::kNoNumber) << (kKindBits + 1) |
-         static_cast<uint64_t>(c.captured) << kKindBits | c.kind;
+  return stack << (kKindBits + 2 + Call::kNumberBits) | (c.number & Call::kNoNumber) << (kKindBits + 2) |
+         static_cast<uint64_t>(c.grouped) << (kKindBits + 1) | static_cast<uint64_t>(c.captured) << kKindBits | c.kind;
 }
 /// What the handle of a call or group says; empty for other handles.
 inline Call callOf(uint64_t handle) {
   if (kindOf(handle) < kCallHandle) return {};
-  return {kindOf(handle), (handle >> kKindBits & 1) != 0, handle >> (kKindBits + 1) & Call::kNoNumber,
-          static_cast<uint32_t>(handle >> (kKindBits + 1 + Call::kNumberBits)) * kStackStep};
+  return {kindOf(handle), (handle >> kKindBits & 1) != 0, handle >> (kKindBits + 2) & Call::kNoNumber,
+          static_cast<uint32_t>(handle >> (kKindBits + 2 + Call::kNumberBits)) * kStackStep,
+          (handle >> (kKindBits + 1) & 1) != 0};
 }
 
 template <typename T, uint32_t kSlots, HandleKind kKind>

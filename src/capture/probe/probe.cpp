@@ -167,10 +167,12 @@ RingWriter* make() {
 void flushAtExit() { atexit(atExit); }
 
 void readRank(RingWriter& r) {
-  static const char* const kRank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", nullptr};
-  static const char* const kWorld[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", nullptr};
-  static const char* const kLocal[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
-                                       nullptr};
+  static const char* const kRank[] = {"RANK",         "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                      "HOROVOD_RANK", "SLURM_PROCID",         nullptr};
+  static const char* const kWorld[] = {"WORLD_SIZE",   "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                       "HOROVOD_SIZE", "SLURM_NTASKS",         nullptr};
+  static const char* const kLocal[] = {
+      "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "HOROVOD_LOCAL_RANK", "SLURM_LOCALID", nullptr};
   ring::RingHeader& h = r.header();
   h.rank = envInt(kRank, h.rank);
   h.world_size = envInt(kWorld, h.world_size);

@@ -165,7 +165,7 @@ void RingFollower::takeStep(const ring::StepRecord& r) {
     return;
   }
   if (r.step == step_) step_start_ = 0;
-  if (again_) return;
+  if (again_ || r.end == r.start) return;  // the latter was none
   steps_.push_back({r.step, r.start, r.end, 0});
   if (steps_.size() > 4 * kMostSteps) steps_.pop_front();
 }

@@ -46,11 +46,13 @@ enum class Kind : uint8_t {
   p2p,
   nccl_launch,  // of a kernel, copies or a CUDA graph: the operations after it on this lane were in it
   proxy_op,
-  thread,      // this lane now belongs to a thread
-  gpu_on,      // from `start` on the GPU's work is recorded (again); what was launched before is not
-  gpu_off,     // from `start` on it is not: what is launched later leaves no record
-  nccl_group,  // a group of NCCL calls begins or has ended; only where somebody wants it
-  nccl_time,   // when a launch of NCCL's ran, by CUDA events
+  thread,          // this lane now belongs to a thread
+  gpu_on,          // from `start` on the GPU's work is recorded (again); what was launched before is not
+  gpu_off,         // from `start` on it is not: what is launched later leaves no record
+  nccl_group,      // a group of NCCL calls begins or has ended; only where somebody wants it
+  nccl_time,       // when a launch of NCCL's ran, by CUDA events
+  host_operation,  // of a library that uses no device; once when it begins, once when it has ended
+  process_group,
 };
 
 enum Flag : uint8_t {

@@ -62,6 +62,7 @@ struct OperationRecord {
   bool captured = false;        // into a CUDA graph: it runs, any number of times, when the graph does
   uint32_t launch = 0;          // number of the launch it is in, if that is timed; not in the record: readers set it
   uint32_t stack = 0;           // text of who called it: return addresses, the innermost first; 0: nobody asked
+  uint32_t group = 0;           // low bits of the number of the group of calls it is in; 0: not known
 };
 [[gnu::always_inline]] constexpr Record encode(const OperationRecord& o) {
   const uint64_t nccl = words::to48(o.nccl_sequence);
@@ -70,7 +71,7 @@ struct OperationRecord {
           static_cast<uint16_t>(o.pair ? words::rank16(o.peer) : nccl),
           o.function,
           o.start,
-          o.stack,
+          words::pair(o.stack, o.group),
           o.ranks,
           static_cast<uint32_t>(o.rank + 1),
           {o.comm, words::to48(o.sequence) | nccl >> 16 << 48, words::to48(o.elements) | nccl >> 32 << 48,
@@ -96,12 +97,13 @@ constexpr OperationRecord operationOf(const Record& r) {
           .channels = static_cast<uint16_t>(r.arg[3] >> 32),
           .root = words::rankOf(static_cast<uint16_t>(r.arg[3] >> 48)),
           .captured = (r.flags & kCaptured) != 0,
-          .stack = words::low(r.end)};
+          .stack = words::low(r.end),
+          .group = words::high(r.end)};
 }
 
-/// NCCL launches a kernel or (copies) copies; the operations after it on this lane are in it. Or the program launches a
-/// CUDA graph: then there is one for each of the kernels of NCCL in it, and at least one. All have the same start, and
-/// no end: they are told before the call.
+/// NCCL launches a kernel or (copies) copies; the operations after it on this lane are in it, or those of its group
+/// that a thread of CUDA's tells of, before or after. Or the program launches a CUDA graph: then there is one for each
+/// of the kernels of NCCL in it, and at least one. All have the same start, and no end: they are told before the call.
 struct LaunchRecord {
   uint64_t start = 0, end = 0;
   uint32_t stream = 0;    // 0: not known

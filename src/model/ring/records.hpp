@@ -196,7 +196,7 @@ constexpr RangeRecord rangeOf(const Record& r) {
           .thread = words::low(r.arg[3])};
 }
 
-/// A step begins (end = 0), and once more when it has ended.
+/// A step begins (end = 0), and once more when it has ended; with no length if it turned out to be none.
 struct StepRecord {
   int64_t step = 0;
   uint64_t start = 0, end = 0;

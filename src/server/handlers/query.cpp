@@ -111,6 +111,7 @@ Answer QueryHandlers::query(const Request& r) {
     return Answer::error(Status::busy("other queries are still running: try again when they have ended"));
   auto running = std::make_shared<Running>(places_, trace);  // shared: a std::function can be copied
   QueryProcess::Options options;
+  options.program = sources_.options.program;
   options.trace = trace->path();
   options.sql = sql;
   options.format = format;

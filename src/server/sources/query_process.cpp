@@ -25,8 +25,6 @@ constexpr uint64_t kMostSpillBytes = 4'000'000'000;
 constexpr uint64_t kSpillShare = 10;          // a tenth of the free disk: segments of agents come first
 constexpr uint64_t kMostBytes = 256'000'000;  // of a result
 
-constexpr const char* kProgram = "/proc/self/exe";  // `tracesmith`: nothing else loads this library
-
 /// Closes itself.
 class Descriptor {
  public:
@@ -100,7 +98,7 @@ Status QueryProcess::spawn(const Options& options, const query::WorkerOptions& w
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const int error = ::posix_spawn(&pid_, kProgram, &actions, &attributes, argv.data(), environ);
+  const int error = ::posix_spawn(&pid_, options.program.c_str(), &actions, &attributes, argv.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {

@@ -18,6 +18,7 @@ namespace tracesmith::server {
 class QueryProcess {
  public:
   struct Options {
+    std::string program;  ///< `tracesmith`
     std::string trace, sql, format;
     uint64_t max_rows = 0;
     double seconds = 0;

@@ -172,6 +172,32 @@ void graph() {
             nccl.group(world, {{.count = 3, .sequence = 0}}, stream(20)));
 }
 
+/// Operations are told on a thread of CUDA's, each when the next two have been launched, some after their kernel.
+void elsewhere() {
+  Nccl nccl(5);
+  Communicator world;
+  nccl.init(world);
+  std::vector<std::function<void()>> untold;
+  nccl.teller = [&](const std::function<void()>& tell) { untold.push_back(tell); };
+  std::vector<uint32_t> launched;
+  auto run = [&] {  // what was launched, in order
+    for (uint64_t i = 0; i < launched.size(); ++i)
+      if (const uint32_t correlation = std::exchange(launched[i], 0))
+        runKernel(i % 3 == 2 ? "ncclDevKernel_SendRecv" : "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, correlation);
+  };
+  for (uint64_t i = 0; i < 12; ++i) {
+    const std::vector<Op> ops = {i % 3 == 2 ? Op{.function = "Send", .count = i + 1, .peer = 4}
+                                            : Op{.count = i + 1, .sequence = i}};
+    launched.push_back(nccl.group(world, ops, stream(20)));
+    if (i % 4 == 1) run();
+    if (i % 3 != 2) continue;
+    std::thread([&] {
+      for (const auto& tell : std::exchange(untold, {})) tell();
+    }).join();
+    run();
+  }
+}
+
 /// NCCL unloads the plugin with its last communicator and loads it again for the next.
 void reload() {
   Nccl nccl(6);
@@ -342,6 +368,7 @@ int main(int argc, char** argv) {
                                                                   {"threads", threads},
                                                                   {"stale", stale},
                                                                   {"graph", graph},
+                                                                  {"elsewhere", elsewhere},
                                                                   {"proxy", proxy},
                                                                   {"steps", [&] { proxySteps(version); }},
                                                                   {"reload", reload},

@@ -96,6 +96,9 @@ class Nccl {
   }
   int mask() const { return mask_; }
   std::function<void(uint32_t* stream)> on_launch;  ///< the kernel is on its stream
+  /// When and where the operations of a launch are told: while a graph with operations runs, NCCL leaves that to a
+  /// thread of CUDA's.
+  std::function<void(const std::function<void()>& tell)> teller = [](const auto& tell) { tell(); };
 
   /// Starts an event if it, or something below it, is asked for. The handle holds garbage before.
   void* start(void* context, void* descriptor, int wanted, void* garbage = reinterpret_cast<void*>(0xdeadbeef)) {
@@ -139,7 +142,7 @@ class Nccl {
     if (captured)
       *captured = calls;
     else
-      tell(c, ops, calls);
+      teller([this, c, ops, calls] { tell(c, ops, calls); });
     stop(api);
     return correlation;
   }

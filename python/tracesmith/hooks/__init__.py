@@ -1,0 +1,24 @@
+"""Hooks torch in this process, when it is imported: steps, phases, waits, pauses and gloo operations.
+
+`install()` is called by `import tracesmith.auto`, and by the sitecustomize of `tracesmith run`. It imports nothing of
+torch. A hook that fails turns itself off and says so in one line; the program never sees an exception of ours.
+"""
+import sys
+
+from . import imports, probe
+
+_LOADED = "_tracesmith_hooks_installed"
+
+
+def install():
+    """Hooks torch now if it is imported, else when it is. Once per process, whoever calls it first."""
+    if getattr(sys, _LOADED, False) or not probe.present():
+        return
+    setattr(sys, _LOADED, True)
+    imports.after("torch", _hook)
+
+
+def _hook(torch):
+    from . import torch_hooks
+
+    torch_hooks.install(torch)

@@ -1,0 +1,153 @@
+"""Which functions of torch the hooks stand around. Everything here runs inside the program."""
+import functools
+import importlib
+import re
+
+from . import collectives, memory, pauses, probe, roles
+from .guard import Guard
+from .imports import say
+from .probe import now
+from .training import Training
+
+FIRST, BEYOND = (1, 13), (3, 0)  # versions of torch that these hooks are made for
+
+
+def install(torch):
+    """Hooks a torch that has just been imported."""
+    version = re.match(r"(\d+)\.(\d+)", str(getattr(torch, "__version__", "")))
+    if version is None or not FIRST <= tuple(map(int, version.groups())) < BEYOND:
+        say("torch %s is not hooked: known are 1.13 to 2.x" % getattr(torch, "__version__", "without a version"))
+        return
+    hooks = Hooks(torch)
+    for name in ("optimizers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "roles"):
+        try:
+            getattr(hooks, name)()
+        except Exception as error:  # noqa: BLE001 (a version that differs: the others still work)
+            hooks.guard.failure(name, error)
+
+
+class Hooks:
+    """The hooks of one process."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.guard = Guard()
+        self.training = Training(self.guard)
+        self.training.metadata.append(("torch", str(torch.__version__)))
+
+    def safely(self, hook, function, *arguments):
+        """Calls a hook; one that fails is off from then on."""
+        if hook in self.guard.failed:
+            return None
+        begin = now()
+        try:
+            return function(*arguments)
+        except Exception as error:  # noqa: BLE001 (the program comes first)
+            self.guard.failure(hook, error)
+            return None
+        finally:
+            self.guard.own_ns += now() - begin
+
+    def around(self, owner, name, hook, before, after):
+        """Puts before() and after(what before returned, arguments) around a function of torch."""
+        original = getattr(owner, name)
+        safely = self.safely
+
+        @functools.wraps(original)
+        def hooked(*arguments, **named):
+            token = now() if before is now else safely(hook, before)
+            try:
+                return original(*arguments, **named)
+            finally:
+                if token is not None:
+                    safely(hook, after, token, arguments)
+
+        hooked.tracesmith = True
+        setattr(owner, name, hooked)
+
+    # ---- one function for each subject
+
+    def optimizers(self):
+        training, safely = self.training, self.safely
+        module = importlib.import_module("torch.optim.optimizer")  # it is there: torch.optim hides it
+        before = getattr(module, "register_optimizer_step_pre_hook", None)
+        after = getattr(module, "register_optimizer_step_post_hook", None)
+        if before is not None and after is not None:
+            open_steps = []
+
+            def begins(optimizer, arguments, named):
+                open_steps.append(safely("optimizer", training.optimizer_begins))
+
+            def ended(optimizer, arguments, named):
+                begin = open_steps.pop() if open_steps else None
+                del open_steps[:]  # of a step that raised an exception
+                safely("optimizer", training.optimizer_ended, optimizer, begin)
+
+            before(begins)
+            after(ended)
+            return
+
+        def wrap(optimizer):
+            kind = type(optimizer)
+            if getattr(kind.step, "tracesmith", False):
+                return
+            hooked = getattr(kind.step, "hooked", None)
+            self.around(kind, "step", "optimizer", training.optimizer_begins,
+                        lambda begin, arguments: training.optimizer_ended(arguments[0], begin))
+            kind.step.hooked = hooked
+
+        original = module.Optimizer._hook_for_profile
+
+        @functools.wraps(original)
+        def hook_for_profile(optimizer, *arguments, **named):
+            original(optimizer, *arguments, **named)
+            safely("optimizer", wrap, optimizer)
+
+        module.Optimizer._hook_for_profile = hook_for_profile
+
+    def backward(self):
+        training = self.training
+        self.around(self.torch.autograd, "backward", "backward", training.backward_begins,
+                    lambda begin, arguments: training.backward_ended(begin))
+
+    def loaders(self):
+        training = self.training
+        module = self.torch.utils.data.dataloader
+
+        def fetched(begin, arguments):
+            training.fetched(begin, now())
+
+        self.around(module._BaseDataLoaderIter, "__next__", "data", now, fetched)
+
+        def started(begin, arguments):
+            if training.thread is not None:
+                training.fetched(begin, now())
+
+        self.around(module.DataLoader, "__iter__", "data", now, started)
+
+    def evaluation(self):
+        training = self.training
+        self.around(self.torch.nn.Module, "eval", "evaluation", lambda: True, lambda _, __: training.evaluates())
+
+    def profiler(self):
+        """A program that calls torch.profiler's step() marks its steps by that."""
+        kind = self.torch.profiler.profile
+
+        def marks(begin, arguments):
+            functions = probe.functions()
+            if functions is not None:
+                functions.step_begin(arguments[0].step_num)
+
+        self.around(kind, "step", "profiler", lambda: True, marks)
+
+    def pauses(self):
+        pauses.install(self)
+
+    def collectives(self):
+        collectives.install(self)
+
+    def memory(self):
+        memory.install(self)
+
+    def roles(self):
+        roles.install(self)

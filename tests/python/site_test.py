@@ -1,0 +1,80 @@
+"""The sitecustomize of ``tracesmith run``: Python programs are as they were."""
+
+import os
+import subprocess
+import sys
+
+from tracesmith import _places
+
+
+def run(*command, **env):
+    own = dict(os.environ, **env)
+    done = subprocess.run([_places.command(), "run", "--force", "--no-telemetry", "-o", own.pop("TRACE"),
+                           "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=60, env=own)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def hooked(output):
+    return "_tracesmith_hooks" in output
+
+
+SHOW = "import sys; print(sorted(m for m in sys.modules if 'tracesmith' in m), [p for p in sys.path if 'hooks' in p])"
+
+
+def test_a_program_without_torch_loads_two_small_modules(tmp_path):
+    out = run(sys.executable, "-c", SHOW, TRACE=str(tmp_path / "t.sbt")).stdout
+    assert hooked(out) and "torch_hooks" not in out
+    assert out.strip().endswith("[]")  # sys.path is as it was
+
+
+def test_a_sitecustomize_of_the_users_runs_too(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("print('mine', __name__)\n")
+    (tmp_path / "usercustomize.py").write_text("")
+    out = run(sys.executable, "-c", SHOW + "; import sitecustomize; print(sitecustomize.__file__)",
+              TRACE=str(tmp_path / "t.sbt"), PYTHONPATH=str(tmp_path)).stdout
+    assert out.startswith("mine sitecustomize\n")
+    assert out.rstrip().endswith(str(tmp_path / "sitecustomize.py"))
+    assert hooked(out)
+
+
+def test_isolated_pythons_are_left_alone(tmp_path):
+    for flag in ("-I", "-E", "-S"):
+        assert not hooked(run(sys.executable, flag, "-c", SHOW, TRACE=str(tmp_path / "t.sbt")).stdout), flag
+
+
+def test_a_virtual_environment(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True, timeout=60)
+    assert hooked(run(str(tmp_path / "venv/bin/python"), "-c", SHOW, TRACE=str(tmp_path / "t.sbt")).stdout)
+
+
+def test_no_python_leaves_the_path_alone(tmp_path):
+    done = subprocess.run([_places.command(), "run", "--force", "--no-python", "-o", str(tmp_path / "t.sbt"), "--",
+                           sys.executable, "-c", SHOW], stdout=subprocess.PIPE, universal_newlines=True, timeout=60)
+    assert not hooked(done.stdout)
+
+
+def test_versions_that_are_not_known_are_left_alone(tmp_path):
+    for version in ("0.4.1", "9.0", "odd"):
+        (tmp_path / "torch.py").write_text("__version__ = %r\n" % version)
+        done = run(sys.executable, "-c", "import torch; print(torch.__version__)", TRACE=str(tmp_path / "t.sbt"), PYTHONPATH=str(tmp_path))
+        assert done.stdout == version + "\n"
+        assert "tracesmith: torch %s is not hooked: known are 1.13 to 2.x\n" % version in done.stderr
+
+
+def test_a_torch_that_lacks_everything_still_works(tmp_path):
+    (tmp_path / "torch.py").write_text("__version__ = '2.5.0'\nx = 1\n")
+    done = run(sys.executable, "-c", "import torch; print(torch.x)", TRACE=str(tmp_path / "t.sbt"), PYTHONPATH=str(tmp_path))
+    assert done.stdout == "1\n"
+    assert "Traceback" not in done.stderr and "failed and is off" in done.stderr
+
+
+def test_an_import_that_fails_fails_as_before(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ImportError('no libcuda')\n")
+    code = "\ntry:\n    import torch\nexcept ImportError as e:\n    print(e)"
+    assert run(sys.executable, "-c", code, TRACE=str(tmp_path / "t.sbt"), PYTHONPATH=str(tmp_path)).stdout == "no libcuda\n"
+
+
+def test_without_the_probe_nothing_is_hooked(python):
+    assert python("import tracesmith.auto, sys; print(len(sys.meta_path) == sum(1 for f in sys.meta_path if 'tracesmith' not in str(type(f))))") == "True\n"
+    python("from tracesmith import marks; marks.step(1); marks.counter('x', 2); marks.metadata('a', 'b'); assert not marks.recording()")

@@ -1,0 +1,72 @@
+"""torch hooked by itself: real training under ``tracesmith run``, without a line of code."""
+
+import os
+import sys
+
+import pytest
+from torch_jobs import TRAIN, Recorded, needs_torch
+
+pytestmark = needs_torch
+
+
+@pytest.fixture
+def train(tmp_path, needs_query):
+    return lambda kind, *args, **options: Recorded(tmp_path, sys.executable, TRAIN, kind, *map(str, args), **options)
+
+
+def test_steps_and_phases_of_a_plain_loop(train):
+    job = train("plain", 6)
+    assert job.steps() == list(range(6))
+    for phase, least in (("data", 6), ("forward", 6), ("backward", 6), ("optimizer", 6)):
+        assert len(job.ranges(phase)) >= least, phase
+    # The phases of all steps but the first, which begins with start-up, are all of their time but 2 %.
+    (share,), = job.ask(
+        "SELECT sum(e.dur) / (SELECT sum(dur) FROM steps WHERE step > 0) FROM events e "
+        "WHERE e.name IN ('data', 'forward', 'backward', 'optimizer') AND e.step BETWEEN 1 AND 5")
+    assert 0.98 <= float(share) <= 1.0001
+    assert "hook" not in job.err
+
+
+def test_a_loop_without_a_loader_has_steps(train):
+    job = train("tensors", 5)
+    assert job.steps() == list(range(5))
+    assert job.ranges("data") == []
+
+
+def test_gradient_accumulation_is_one_step(train):
+    job = train("accumulate", 4)
+    assert job.steps() == list(range(4))
+    assert len(job.ranges("backward")) == 12
+
+
+def test_evaluation_is_no_step(train):
+    job = train("evaluate", 9)
+    assert job.steps() == list(range(9))
+    # That after the last step is not followed by training: nobody knows that it has ended.
+    assert len(job.ranges("evaluation")) == 2
+    (overlap,), = job.ask("SELECT count(*) FROM steps s, events e WHERE e.name = 'evaluation' AND s.ts < e.ts_end AND s.ts_end > e.ts")
+    assert overlap == "0"
+
+
+def test_two_models_in_turn_make_one_step(train):
+    job = train("gan", 6)
+    # The second optimizer is only known when it has run once.
+    assert len(job.steps()) == 7
+    (least,), = job.ask("SELECT min(n) FROM (SELECT step, count(*) AS n FROM events WHERE name = 'optimizer' AND step > 1 GROUP BY step)")
+    assert least == "2"
+
+
+def test_two_optimizers_of_one_model_make_one_step(train):
+    assert len(train("two", 6).steps()) == 6
+
+
+def test_a_program_that_marks_its_steps_is_left_alone(train):
+    job = train("marked", 5, PYTHONPATH=os.environ["PYTHONPATH"])
+    assert job.steps() == [100 + i for i in range(5)]
+    assert len(job.ranges("backward")) == 5
+
+
+def test_checkpoints_and_collections_are_ranges(train, tmp_path):
+    job = train("pauses", 6, tmp_path / "model.pt")
+    assert len(job.ranges("checkpoint")) == 1
+    assert len(job.ranges("gc")) >= 1
