@@ -96,6 +96,11 @@ def main():
         for i, x in enumerate(DataLoader(Samples(STEPS), batch_size=1)):
             with marks.step(100 + i):
                 train(x)
+    elif KIND == "profiled":
+        with torch.profiler.profile() as profiler:
+            for x in DataLoader(Samples(STEPS), batch_size=1):
+                train(x)
+                profiler.step()
     elif KIND == "pauses":
         import gc
 

@@ -118,8 +118,6 @@ class Collectives:
 
     def set_rank(self, functions, own):
         local = os.environ.get("LOCAL_RANK", "")
-        if functions is None and probe.present():
-            functions = probe.functions()
         if functions is not None:
             functions.set_rank(own.rank, own.size, int(local) if local.isdigit() else -1)
 

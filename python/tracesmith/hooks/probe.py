@@ -86,11 +86,6 @@ def _library():
     return None
 
 
-def present():
-    """Whether the probe is in this process. Does not start a recording."""
-    return _library() is not None
-
-
 def functions():
     """The probe's functions, or None. The first call starts the recording of this process."""
     global _found, _asked
