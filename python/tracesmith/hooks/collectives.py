@@ -105,7 +105,7 @@ class Collectives:
         if group is not None and group is getattr(self.dist.GroupMember, "NON_GROUP_MEMBER", None):
             return
         own = self.group(group)
-        functions = probe.functions()
+        functions = probe.functions() if group is not None else probe.start()
         if group is None:
             self.set_rank(functions, own)
         if functions is not None:
