@@ -106,8 +106,10 @@ class Methods {
       }
       return {};
     };
-    list_.push_back({name, typeName<std::conditional_t<no_answer, void, Value>>(),
-                     {typeName<std::remove_cvref_t<A>>()...}, std::move(call)});
+    list_.push_back({name,
+                     typeName<std::conditional_t<no_answer, void, Value>>(),
+                     {typeName<std::remove_cvref_t<A>>()...},
+                     std::move(call)});
     return *this;
   }
 

@@ -1,4 +1,5 @@
-// What the C API hands out: objects with methods that take and give JSON. Each of the two libraries has its own classes.
+// What the C API hands out: objects with methods that take and give JSON. Each of the two libraries has its own
+// classes.
 #pragma once
 
 #include <functional>
@@ -37,7 +38,7 @@ struct Class {
 
 /// The classes of this library.
 const std::vector<Class>& classes();
-/// "name": {"field": value, …} for each struct that its classes take or give.
+/// "name": {"field": {"type", "value"}, …} for each struct that its classes take or give.
 void describeStructs(JsonWriter& w);
 
 }  // namespace tracesmith::sdk
