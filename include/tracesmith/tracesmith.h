@@ -48,7 +48,7 @@ typedef struct tracesmith_api {
   /* A step that was found, not marked: it began at start_ns, where the one before it ended, unless the program marks its
    * own. -1: the last one was none. Returns whether the program does not mark them. */
   int (*found_step)(int64_t step, uint64_t start_ns);
-  /* Once when it begins (end_ns is 0), and once more when it has ended. */
+  /* Once when it begins (end_ns is 0), and once more when it has ended; with no length if it was none after all. */
   void (*operation)(const tracesmith_operation* operation, uint64_t start_ns, uint64_t end_ns);
   /* A process group this process is in; `ranks`: a JSON array of their global ranks, or NULL. */
   void (*process_group)(const char* name, const char* description, const char* backend, int32_t size,

@@ -147,8 +147,7 @@ def check(ts, trace, truth, saved=None, recorded_saved=None, told=True):
         verdict_right = not (verdict["kind"] in ("rank", "link") and sure)
         wrong_rank = verdict["kind"] == "rank" and sure
     elif fault == "pair":
-        links = [l for l in analysis.get("links", []) if l.get("significant") and rank in l.get("ranks", [])]
-        verdict_right = cause == "slow_link" and (named == rank or bool(links) or verdict["kind"] == "link")
+        verdict_right = cause == "slow_link" and verdict["text"].startswith(f"the link from rank {rank} ")
         wrong_rank = verdict["kind"] == "rank" and sure and named != rank
     else:
         verdict_right = named == rank and cause in CAUSES[fault]

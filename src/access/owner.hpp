@@ -20,4 +20,8 @@ struct Peer {
 /// not on this machine, has gone, or cannot be told.
 std::optional<uid_t> ownerOf(const Peer& peer, uint16_t our_port);
 
+/// Somebody other than this process's user and root who listens at a loopback address and port of this machine, or
+/// serves a connection that this process has to it. Nothing if there is nobody else.
+std::optional<uid_t> strangerAt(const std::string& host, uint16_t port);
+
 }  // namespace tracesmith::access

@@ -88,11 +88,17 @@ Status save(Client& client, const SessionInfo& s, const std::string& path) {
     for (const std::string& fault : refined->faults) warn("clock fault: " + fault);
     return {};
   }
-  const std::string trace = path + ".sbt.part";
-  Status status = client.fetch(s.id, trace, update);
-  if (status) status = trace::writeFrames(trace, path);
-  std::remove(trace.c_str());
-  return status;
+  // Never committed: nothing is left of it, however this ends.
+  Result<OutputFile> trace = OutputFile::create(path + ".sbt");
+  if (!trace) return trace.status();
+  uint64_t bytes = 0;
+  auto write = [&](std::string_view data) -> Status {
+    TS_TRY(trace->write(data));
+    update(bytes += data.size());
+    return {};
+  };
+  TS_TRY(client.fetchTo(write, s.id));
+  return trace::writeFrames(trace->workPath(), path);
 }
 
 int finish(const Options& o, const SessionInfo& s) {

@@ -1,6 +1,7 @@
 // tracesmith export: a trace in the format of another tool.
 #include "trace/export/export.hpp"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -62,12 +63,28 @@ void report(const std::string& out, const std::string& before, const char* after
   std::printf("%s: %s%s%s\n", out.c_str(), before.c_str(), humanBytes(size).c_str(), after);
 }
 
+/// Removes what a run that was killed has left: OUT.part<its process>.
+void removeLeftovers(const std::string& out) {
+  namespace fs = std::filesystem;
+  const fs::path path(out);
+  const std::string begin = path.filename().string() + ".part";
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path.has_parent_path() ? path.parent_path() : fs::path("."), error)) {
+    const std::string name = entry.path().filename().string();
+    int64_t pid;
+    if (name.starts_with(begin) && parseInt(std::string_view(name).substr(begin.size()), pid) && pid > 0 &&
+        ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH)
+      fs::remove(entry.path(), error);
+  }
+}
+
 /// Parquet is written by the SQL library, which has a reader of its own.
 int exportParquet(const Options& o, const trace::Selection& selection, const trace::TableInfo& table) {
   Result<std::unique_ptr<query::Engine>> engine = loadQueryEngine();
   if (!engine) return fail(engine.status());
   if (Status s = (*engine)->open({o.file}, {}); !s) return fail(s);
   // The library leaves a whole file or none; with --strict there is a reason more to leave none.
+  if (o.strict) removeLeftovers(o.out);
   const std::string work = o.strict ? o.out + ".part" + std::to_string(::getpid()) : o.out;
   if (Status s = (*engine)->exportParquet(table.name, selection, work); !s) return fail(s);
   std::error_code error;
@@ -192,9 +209,10 @@ void addExport(Command& app) {
           ("Table to write as " + namesOf([](const auto& f) { return !f.whole; }, "or") + " (default: events)").c_str())
       .type("TABLE");
   command
-      .option("--keep", o->keep,
-              "Write a trace (OUT.sbt) that keeps less: 'summary' keeps for each rank and step where the time went and "
-              "one row for each name of its events")
+      .option(
+          "--keep", o->keep,
+          "Write a trace (OUT.sbt) that keeps less. summary: for each rank and step, where the time went and one row "
+          "for each event name")
       .type("WHAT")
       .check(oneOf({"summary"}));
   o->selection.add(command);

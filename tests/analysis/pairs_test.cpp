@@ -82,5 +82,57 @@ TEST(Pairs, MeetInTheirOrderWhereTheCommunicatorHasOneCount) {
   EXPECT_EQ(pairsThatMeet(a), 2 * kSteps);
 }
 
+/// A microbatch goes round four ranks again and again; from 2 to 3 it takes so long.
+Analysis sends(int64_t last_ns) {
+  WrittenTrace trace;
+  int64_t now = 0;
+  for (int step = 0; step < kSteps; ++step)
+    for (int from = 0; from < 4; ++from) {
+      const int to = (from + 1) % 4;
+      const int64_t start = now + 100'000, end = start + (from == 2 ? last_ns : 50'000 + 20'000 * from);
+      EventRow work;
+      work.ts = now;
+      work.dur = 90'000;
+      work.type = static_cast<int64_t>(EventType::kernel);
+      work.name = trace.string("gemm");
+      work.node = trace.string("node0");
+      work.rank = from;
+      work.device = from;
+      work.stream = 7;
+      trace.add(work);
+      for (int rank : {from, to}) {
+        CollectiveRow c;
+        c.ts = start;
+        c.dur = end - start;
+        c.ts_enqueue = start - 20'000;
+        c.seq = step;
+        c.op = trace.string(rank == from ? "send" : "recv");
+        c.comm = trace.string("pp");
+        c.node = trace.string("node0");
+        c.rank = c.group_rank = rank;
+        c.group_size = 4;
+        c.peer = rank == from ? to : from;
+        c.bytes = 1 << 20;
+        trace.add(c);
+      }
+      now = end;
+    }
+  return trace.analyzed();
+}
+
+TEST(Pairs, ALinkThatTakesTwiceAsLongAsEachOtherIsNamed) {
+  const Analysis a = sends(600'000);
+  EXPECT_EQ(a.verdict.cause, Cause::slow_link);
+  EXPECT_TRUE(a.verdict.text.starts_with("the link from rank 2 to rank 3 on node0 ")) << a.verdict.text;
+  ASSERT_FALSE(a.links.empty());
+  EXPECT_NEAR(a.links[0].slowdown, 600.0 / 70, 0.01) << "against the median of the others";
+}
+
+TEST(Pairs, WhatTheScheduleMakesOfSendsIsNoSlowLink) {
+  const Analysis a = sends(200'000);
+  EXPECT_NE(a.verdict.cause, Cause::slow_link) << a.verdict.text;
+  EXPECT_TRUE(a.links.empty());
+}
+
 }  // namespace
 }  // namespace tracesmith::analysis

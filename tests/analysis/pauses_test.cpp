@@ -16,6 +16,20 @@ class Stops {
  public:
   Stops() : node_(t_.string("n0")), comm_(t_.string("world")), op_(t_.string("all_reduce")) {}
 
+  /// Every rank waits for its GPU in a line of the program, for 2 ms of each step.
+  Analysis stall() {
+    for (int step = 0; step < kSteps; ++step)
+      for (int rank = 0; rank < kRanks; ++rank) {
+        const int64_t now = step * 10 * kMs;
+        kernel(rank, "gemm", now, now + 8 * kMs);
+        event(rank, EventType::annotation, "stall: Tensor.item at train.py:42", now + 4 * kMs, now + 6 * kMs, step);
+        event(rank, EventType::annotation, "stall: Tensor.cpu at log.py:7", now + 7 * kMs, now + 7 * kMs + 1000, step);
+        reduce(rank, step, now + 8 * kMs, now + 9 * kMs);
+        mark(rank, step, now, now + 10 * kMs);
+      }
+    return t_.analyzed();
+  }
+
   /// `copies`: ns that it copies to the host meanwhile; `range`: what it calls it.
   Analysis run(int64_t copies, const char* range) {
     int64_t now = 0;
@@ -40,8 +54,9 @@ class Stops {
   }
 
  private:
-  void event(int rank, EventType type, const char* name, int64_t from, int64_t to) {
+  void event(int rank, EventType type, const char* name, int64_t from, int64_t to, int64_t step = trace::kNull) {
     trace::EventRow e;
+    e.step = step;
     e.ts = from;
     e.dur = to - from;
     e.type = static_cast<int64_t>(type);
@@ -112,6 +127,17 @@ TEST(Pauses, OneThatCopiesNothingIsNoCheckpoint) {
 TEST(Pauses, ARangeSaysWhatItIs) {
   EXPECT_EQ(Stops().run(0, "Python GC").verdict.cause, Cause::garbage_collection);
   EXPECT_EQ(Stops().run(0, "save_checkpoint").verdict.cause, Cause::checkpoint);
+}
+
+TEST(Pauses, ALineThatWaitsForTheGpuIsNoted) {
+  const Analysis a = Stops().stall();
+  std::vector<std::string> stalls;
+  for (const std::string& note : a.notes)
+    if (note.find("wait for the GPU") != note.npos) stalls.push_back(note);
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_TRUE(
+      stalls[0].starts_with("hosts wait for the GPU in Tensor.item at train.py:42: 160 times, 20.0 % of the steps"))
+      << stalls[0];
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ class Grid {
     }
   }
 
-  void proxy(int rank, int peer, int64_t ts, int64_t dur, int64_t gpu_wait) {
+  void proxy(int rank, int peer, int64_t ts, int64_t dur, int64_t gpu_wait, int64_t net_wait = kNull, int channel = 0,
+             const char* comm = nullptr) {
     ProxyOpRow p;
     p.ts = ts;
     p.dur = dur;
@@ -52,6 +53,9 @@ class Grid {
     p.direction = writer_->string("send");
     p.bytes = 1 << 20;
     p.gpu_wait = gpu_wait;
+    p.net_wait = net_wait;
+    p.channel = channel;
+    if (comm) p.comm = writer_->string(comm);
     EXPECT_TRUE(out_->append(p));
   }
 
@@ -177,6 +181,28 @@ TEST(WalkBack, TheProxysSendsNameTheSlowPair) {
   const auto slow = std::find_if(a->links.begin(), a->links.end(), [](const LinkResult& l) { return l.significant; });
   ASSERT_NE(slow, a->links.end());
   EXPECT_NEAR(slow->slowdown, 1.2, 0.02);
+}
+
+TEST(WalkBack, ASlowLinkCostsWhatItsTransfersWereOnTheNetworkLonger) {
+  test::TempDir dir;
+  Grid grid(dir / "t.sbt");
+  grid.run(2, 12, -1, 1);  // 30 µs of transfer for both, once a step
+  for (int i = 0; i < 12; ++i)
+    for (int r = 0; r < 4; ++r)
+      for (int channel : {0, 1})  // side by side; what waits in the queue is nobody's fault
+        grid.proxy(r, (r + 1) % 4, 1'000'000 + i * 850'000, 500'000 * (r + 1), 0, r == 0 ? 20'000 : 2000, channel,
+                   "tp0");
+  grid.close();
+  auto reader = Reader::open(dir / "t.sbt");
+  ASSERT_TRUE(reader);
+  auto a = analyze(**reader);
+  ASSERT_TRUE(a) << a.status().message();
+  EXPECT_EQ(a->verdict.group, "0→1") << a->verdict.text;
+  EXPECT_TRUE(a->verdict.text.starts_with("the link from rank 0 to rank 1")) << a->verdict.text;
+  ASSERT_FALSE(a->links.empty());
+  EXPECT_NEAR(a->links[0].slowdown, 10, 0.01);
+  const double job_us = a->job_us;
+  EXPECT_NEAR(a->links[0].saved_pct, 100 * 12 * 18 / job_us, 0.3) << "18 of 30 µs in each step";
 }
 
 }  // namespace

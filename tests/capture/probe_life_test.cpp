@@ -91,20 +91,12 @@ TEST_P(SuddenEnd, LeavesEverythingUpToTheLastFlush) {
   EXPECT_EQ(rows(trace(), "events", "type", "memcpy").size(), 5u);
 }
 
-TEST_F(ProbeTest, ARingLeavesTheJobMostOfTheRoomThereIs) {
-  // As in a container with 64 MB of shared memory.
-  const Output o = run({"kernels 100"}, {}, {{"TRACESMITH_RING_ROOM_MB", "64"}});
-  EXPECT_EQ(o.rc, 0) << o.err;
-  EXPECT_EQ(kernels().size(), 100u);
-  EXPECT_TRUE(has(o.err, "little room for the ring")) << o.err;
-  Child job(underRun({"touch " + (dir_ / "up"), "file " + (dir_ / "end")}),
-            environment({{"TRACESMITH_RING_ROOM_MB", "64"}}));
-  ASSERT_TRUE(eventually([&] { return test::exists(dir_ / "up"); })) << job.err();
-  auto ring = ringOfJob();
-  ASSERT_TRUE(ring);
-  EXPECT_LE(ring->header().lane0_records * sizeof(ring::Record) + ring->header().strings_bytes, 16u << 20);
-  test::writeFile(dir_ / "end", "");
-  EXPECT_EQ(job.wait().rc, 0);
+TEST_F(ProbeTest, AProcessEndsWhetherOrNotCuptiAnswers) {
+  const std::string stuck = dir_ / "stuck";
+  const Output o = run({"kernels 5", "file " + stuck, "print fine", "exit 3"}, {}, {{"FAKE_CUPTI_STUCK", stuck}});
+  EXPECT_EQ(o.rc, 3) << o.err;
+  EXPECT_EQ(o.out, "fine\n");
+  EXPECT_TRUE(has(o.err, "CUPTI did not answer when the process ended")) << o.err;
 }
 
 TEST_F(ProbeTest, NoRoomForARingIsSaidAndDoesNoHarm) {

@@ -25,6 +25,12 @@ class BadDays : public ClusterFixture {
     ASSERT_EQ(command({"start", "--name", name}).rc, 0);
     ASSERT_TRUE(eventually([&] { return nodeField("captures") > 0; }));
   }
+  /// `cluster record`, until somebody stops it: into NAME.sbt.
+  Child recordUntilStopped(const std::string& name) {
+    return Child({TRACESMITH_BIN, "cluster", "record", "--name", name, "-d", "3600", "-o", dir_ / (name + ".sbt"),
+                  "--master", address()},
+                 environment());
+  }
   std::string finish(const std::string& name) {
     const Output o = command({"stop", "--name", name, "-o", dir_ / (name + ".sbt")});
     EXPECT_EQ(o.rc, 0) << o.err;
@@ -147,9 +153,7 @@ TEST_F(BadDays, CtrlCStopsARecordingAndSavesIt) {
   startMaster();
   auto a = agent("alpha");
   ASSERT_TRUE(connected(1));
-  Child record(
-      {TRACESMITH_BIN, "cluster", "record", "--name", "r", "-d", "3600", "-o", dir_ / "r.sbt", "--master", address()},
-      environment());
+  Child record = recordUntilStopped("r");
   ASSERT_TRUE(eventually([&] { return nodeField("captures") > 0; }));
   record.signal(SIGINT);
   const Output o = record.wait();
@@ -162,9 +166,7 @@ TEST_F(BadDays, ASecondCtrlCLeavesTheSessionToTheMaster) {
   startMaster();
   auto a = agent("alpha");
   ASSERT_TRUE(connected(1));
-  Child record(
-      {TRACESMITH_BIN, "cluster", "record", "--name", "r", "-d", "3600", "-o", dir_ / "r.sbt", "--master", address()},
-      environment());
+  Child record = recordUntilStopped("r");
   ASSERT_TRUE(eventually([&] { return nodeField("captures") > 0; }));
   a->signal(SIGSTOP);  // it delivers nothing
   record.signal(SIGINT);
@@ -177,6 +179,26 @@ TEST_F(BadDays, ASecondCtrlCLeavesTheSessionToTheMaster) {
   a->signal(SIGCONT);
   EXPECT_TRUE(eventually([&] { return has(command({"sessions", "--json"}).out, "\"state\":\"complete\""); }));
   for (const auto& file : fs::directory_iterator(dir_ / "")) EXPECT_FALSE(has(file.path().string(), ".part"));
+}
+
+/// Frames are made of a trace, of which nothing is left if the command is killed meanwhile.
+TEST_F(BadDays, AKilledCommandLeavesNothingBesideItsFrames) {
+  startMaster();
+  auto a = agent("alpha", {"--sim", "1"});
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"record", "--name", "r", "-d", "0.3", "-o", dir_ / "r.sbt"}).rc, 0);
+  fs::create_directory(dir_ / "out");
+  const std::string pipe = dir_ / "out/f.json";  // nobody reads it: the command waits with the trace in its hands
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  auto recover = std::make_unique<Child>(std::vector<std::string>{TRACESMITH_BIN, "cluster", "recover", "--name", "r",
+                                                                  "--export", pipe, "--force", "--master", address()},
+                                         environment());
+  const std::string waits = "/proc/" + std::to_string(recover->pid()) + "/wchan";
+  if (!eventually([&] { return has(test::readFile(waits), "wait_for_partner") || !recover->running(); }))
+    GTEST_SKIP() << "this kernel does not say where a process waits: " << test::readFile(waits);
+  ASSERT_TRUE(recover->running()) << recover->err();
+  kill(recover);
+  for (const auto& file : fs::directory_iterator(dir_ / "out")) EXPECT_EQ(file.path(), pipe);
 }
 
 TEST_F(BadDays, ACopiedDataFolderIsAnotherAgent) {

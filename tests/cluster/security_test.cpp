@@ -141,6 +141,60 @@ TEST_F(Security, WithoutTokensOnlyTheSameUserIsTrusted) {
   EXPECT_TRUE(has(test::readFile(dir_ / "a-mine/agent/master-address"), theirs));
 }
 
+/// Somebody else took the master's port: what jobs of all users do is not told to him.
+TEST_F(Security, WithoutATokenAnAgentDialsOnlyItsOwnUsersMaster) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  ASSERT_EQ(::seteuid(65534), 0);
+  const int theirs = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::seteuid(0), 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  at.sin_port = htons(port_);
+  ASSERT_EQ(::bind(theirs, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  ASSERT_EQ(::listen(theirs, 8), 0);
+  auto node = agent("mine");
+  EXPECT_TRUE(eventually([&] { return has(node->err(), "belongs to user 65534"); })) << node->err();
+  ::close(theirs);
+  startMaster();  // as root
+  EXPECT_TRUE(eventually([&] { return has(node->err(), "connected to the master"); })) << node->err();
+}
+
+/// A machine that was cloned while its agent ran: both have the same id, and do not take the node from each other.
+TEST_F(Security, TwoMachinesWithOneAgentsIdentityAreToldApart) {
+  // Whoever was heard of is there for two heartbeats.
+  master_ = std::make_unique<Child>(
+      std::vector<std::string>{TRACESMITH_BIN, "cluster", "master", "--port", std::to_string(port_), "--heartbeat",
+                               "60000", "--http-port", http_port_, "--data-dir", dir_ / "m"},
+      environment());
+  ASSERT_TRUE(eventually([&] { return has(master_->out(), "listens"); })) << master_->err();
+  auto stub = ClusterService::NewStub(grpc::CreateChannel(address(), grpc::InsecureChannelCredentials()));
+  auto registers = [&](const std::string& boot, const std::string& machine) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    RegisterNodeRequest request;
+    RegisterNodeResponse response;
+    request.set_node("alpha");
+    request.set_hostname("first");
+    request.set_agent_id("0123456789abcdef");
+    request.set_boot_id(boot);
+    request.set_machine_id(machine);
+    const grpc::Status status = stub->RegisterNode(&context, request, &response);
+    return status.ok() ? response.message() : status.error_message();
+  };
+  EXPECT_EQ(registers("boot-1", "machine-1"), "");
+  EXPECT_EQ(registers("boot-2", "machine-1"), "") << "it was booted: there is no connection";
+  grpc::ClientContext linking;
+  linking.AddMetadata("tracesmith-node", "alpha");
+  auto link = stub->Link(&linking);
+  MasterMessage message;
+  ASSERT_TRUE(link->Read(&message));
+  for (const auto& [boot, machine] : {std::pair{"boot-3", "machine-1"}, {"boot-2", "machine-2"}})
+    EXPECT_TRUE(has(registers(boot, machine), "already connected from first, with a copy of this agent's data folder"));
+  EXPECT_EQ(registers("boot-2", "machine-1"), "") << "the same one comes again";
+  linking.TryCancel();
+}
+
 TEST_F(Security, ATokenThatTravelsUnencryptedIsWarnedOf) {
   const std::string tokens = secret("tokens", "admin-token-0123456\n");
   startMaster({"--listen", "0.0.0.0", "--token-file", tokens});

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <thread>
@@ -209,6 +210,32 @@ TEST_F(Sessions, AnAgentThatWasAddedComesBackByItself) {
   ASSERT_TRUE(connected(0));
   a = std::make_unique<Child>(argv, environment());
   EXPECT_TRUE(connected(1));
+}
+
+/// A session may be shorter than the time between two checkpoints, and its segment may still be open when it is
+/// deleted.
+TEST_F(Sessions, OfADeletedSessionNothingIsLeftAndAShortOneBesideItStays) {
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  auto left = [&](const std::string& folder, const std::string& ending) {
+    std::set<std::string> all;
+    for (const auto& file : std::filesystem::directory_iterator(dir_ / ("m/master/" + folder)))
+      if (file.path().extension() == ending) all.insert(file.path());
+    return all;
+  };
+  ASSERT_EQ(command({"record", "-o", dir_ / "r.sbt", "-d", "0.1", "--name", "short"}).rc, 0);
+  const std::set<std::string> kept = left("nodes/alpha", ".sbt");
+  ASSERT_EQ(kept.size(), 1u);
+  ASSERT_EQ(command({"record", "-o", dir_ / "s.sbt", "-d", "0.1", "--name", "gone"}).rc, 0);
+  ASSERT_EQ(command({"delete", "--name", "gone"}).rc, 0);
+  master_.reset();  // a master that was started again remembers
+  startMaster();
+  EXPECT_TRUE(eventually([&] { return left("nodes/alpha", ".sbt") == kept; }));
+  EXPECT_TRUE(eventually([&] { return left("sessions", ".deleted").empty(); }));
+  EXPECT_EQ(command({"recover", "--name", "short", "--export", dir_ / "short.sbt"}).rc, 0);
+  ASSERT_EQ(command({"delete", "--name", "short"}).rc, 0);
+  EXPECT_TRUE(eventually([&] { return left("nodes/alpha", ".sbt").empty(); }));
 }
 
 TEST_F(Sessions, ADeletedSessionIsGoneWithTheDataOnlyItNeeded) {

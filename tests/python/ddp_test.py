@@ -36,3 +36,16 @@ def test_the_rank_with_late_data_is_named(tmp_path, needs_query):
     # Losses are the same bits without us.
     plain = subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True, env=environment(**env), timeout=60)
     assert plain.stdout == job.out != ""
+
+
+def test_parameters_without_gradients_are_named(tmp_path, needs_query):
+    env = {"WORLD_SIZE": "3", "MEETING": str(tmp_path / "meeting")}
+    job = Recorded(tmp_path, *Ddp(sys.executable, TRAIN, "unused", "6"), expect=1, **env)
+    note = ("in step 3, backward has ended on rank 1 without gradients of 2 parameters (second.weight, second.bias): they are not reduced, "
+            "and the other ranks wait. Use all parameters in the loss, or find_unused_parameters=True")
+    assert job.err.count("tracesmith: " + note) == 1
+    assert job.ask("SELECT rank, value FROM metadata WHERE key = 'tracesmith: parameters without gradients'") == [["1", note]]
+    # The others are in flight.
+    assert job.ask("SELECT rank, seq FROM collectives WHERE comm = 'gloo 0 DDP' AND ts IS NULL ORDER BY rank") == [["0", "3"], ["2", "3"]]
+    verdict = job.analyze()["verdict"]
+    assert verdict["rank"] == 1 and "gloo 0 DDP" in verdict["text"], verdict

@@ -1,11 +1,10 @@
 """torch hooked by itself: real training under ``tracesmith run``, without a line of code."""
 
 import os
-import subprocess
 import sys
 
 import pytest
-from torch_jobs import TRAIN, Recorded, environment, needs_torch
+from torch_jobs import TRAIN, Recorded, needs_torch
 
 pytestmark = needs_torch
 
@@ -71,22 +70,3 @@ def test_checkpoints_and_collections_are_ranges(train, tmp_path):
     job = train("pauses", 6, tmp_path / "model.pt")
     assert len(job.ranges("checkpoint")) == 1
     assert len(job.ranges("gc")) >= 1
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_of_a_loader(train, method):
-    job = train("workers", 4, method)
-    assert job.steps() == list(range(4))
-    (processes,), = job.ask("SELECT count(*) FROM processes")
-    assert processes == "1"
-
-
-def test_no_python_turns_it_off(train):
-    job = train("plain", 3, flags=["--no-python"])
-    assert job.steps() == []
-
-
-def test_losses_are_the_same_bits(train):
-    plain = subprocess.run([sys.executable, TRAIN, "plain", "6"], stdout=subprocess.PIPE, universal_newlines=True,
-                           env=environment(), timeout=60)
-    assert train("plain", 6).out == plain.stdout != ""

@@ -107,6 +107,29 @@ def main():
                 rubbish = [[j] for j in range(200000)]
                 gc.collect()
                 del rubbish
+    elif KIND == "unused":  # on rank 1, step 3 does without a layer: its gradients never come
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel
+
+        class Branch(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.second = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+
+            def forward(self, x, both):
+                return self.second(self.first(x)) if both else self.first(x)
+
+        dist.init_process_group("gloo", init_method="file://" + os.environ["MEETING"], rank=RANK,
+                                world_size=int(os.environ["WORLD_SIZE"]))
+        model = DistributedDataParallel(Branch())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for i, x in enumerate(DataLoader(Samples(STEPS), batch_size=1)):
+            work()
+            optimizer.zero_grad(set_to_none=True)
+            model(x, RANK != 1 or i != 3).pow(2).mean().backward()
+            optimizer.step()
+            if RANK == 1 and i == 3:
+                time.sleep(3)
     elif KIND == "ddp":
         import torch.distributed as dist
         from torch.nn.parallel import DistributedDataParallel

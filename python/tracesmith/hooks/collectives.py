@@ -58,6 +58,7 @@ class Group:
         self.name = name
         self.text = ("%s %s" % (self.backend, name)).encode("utf-8", "replace")
         self.on_host = any(b in self.backend for b in HOST_BACKENDS)
+        self.mixed = self.backend not in HOST_BACKENDS  # by device
         self.ranks = {}  # of the group, by global rank
         try:
             self.ranks = dict(c10d._pg_group_ranks.get(group) or {})
@@ -139,6 +140,12 @@ class Collectives:
             for name, (original, hooked) in replaced.items():
                 if names.get(name) is original:
                     names[name] = hooked
+        functional = sys.modules.get("torch.distributed._functional_collectives")
+        remaps = getattr(functional, "traceable_collective_remaps", None)
+        if isinstance(remaps, dict):  # what torch.compile makes of them
+            for original, hooked in replaced.values():
+                if original in remaps:
+                    remaps[hooked] = remaps[original]
         work = self.dist.distributed_c10d.Work
         wait = work.wait
         safely, ended, open_works = self.hooks.safely, self.ended, self.open
@@ -156,16 +163,24 @@ class Collectives:
         work.wait = hooked_wait
 
     def around(self, original, op, message):
-        signature = inspect.signature(original)
+        places = {name: i for i, name in enumerate(inspect.signature(original).parameters)}
         safely = self.hooks.safely
-        peer = PEER.get(op)
+
+        def given(name, arguments, named):
+            if name in named:
+                return named[name]
+            place = places.get(name, len(arguments))
+            return arguments[place] if place < len(arguments) else None
 
         def begins(arguments, named):
-            given = signature.bind(*arguments, **named).arguments
-            group = self.group(given.get("group"))
+            group = self.group(given("group", arguments, named))
             if not group.on_host or group.rank < 0:
                 return None
-            return self.begins(group, op, given.get(message), given.get(peer) if peer else None)
+            tensors = given(message, arguments, named) if message else None
+            if message is None and group.mixed:
+                return None  # a barrier, of nobody knows which backend
+            peer = PEER.get(op)
+            return self.begins(group, op, tensors, given(peer, arguments, named) if peer else None)
 
         @functools.wraps(original)
         def hooked(*arguments, **named):
@@ -185,8 +200,8 @@ class Collectives:
         size, dtype = -1, None
         if message is not None:
             tensors = message if isinstance(message, (list, tuple)) else [message]
-            if any(t.device.type != "cpu" for t in tensors) and group.backend != "gloo":
-                return None  # of a group with two backends: NCCL's
+            if group.mixed and any(t.device.type != "cpu" for t in tensors):
+                return None  # NCCL's
             size = sum(t.numel() * t.element_size() for t in tensors)
             dtype = str(tensors[0].dtype).rsplit(".", 1)[-1].encode() if tensors else None
         place = -1 if peer is None else group.ranks.get(peer, peer if not group.ranks else -1)
@@ -230,18 +245,54 @@ class Reduction:
         self.group = group
         self.sequence = 0
         self.last = 0  # end of the last one
-        collectives.hooks.training.waits_in.append(self.waits)
+        self.open = None  # (Operation, begin, exception that was being handled)
+        self.told = False
+        self.guard = collectives.hooks.guard
+        self.reductions = collectives.hooks.training.reductions
+        self.reductions.append(self)
         functions = probe.functions()
         if functions is not None:
             ranks = json.dumps(sorted(group.ranks)).encode() if group.ranks else None
             name = "gradients of " + type(model.module).__name__
             functions.process_group(self.text, name.encode("utf-8", "replace"), group.backend.encode(), group.size, ranks)
 
-    def waits(self, begin, end):
-        """When a backward waited for the other ranks; tells of the operation, too."""
+    def begins(self, begin):
+        """A backward that reduces the gradients of this model, if it is the only one: it may never end."""
         model = self.model()
         if model is None:
-            return []
+            self.reductions.remove(self)
+            return
+        self.open = None
+        if len(self.reductions) == 1 and model.training and model.require_backward_grad_sync:
+            self.open = (self.operation(-1), begin, sys.exc_info()[1])
+            functions = probe.functions()
+            if functions is not None:
+                functions.operation(self.open[0], begin, 0)
+
+    def operation(self, size):
+        return Operation(b"all_reduce", self.text, self.group.backend.encode(), None, self.sequence, size, self.group.rank,
+                         self.group.size, -1)
+
+    def missing(self, model, begun, step):
+        """The backward has ended, and the gradients are not reduced: some parameters have none."""
+        functions = probe.functions()
+        if functions is not None:
+            functions.operation(begun[0], begun[1], begun[1])  # it was none
+        without = [name for name, p in model.module.named_parameters() if p.requires_grad and p.grad is None]
+        if not without or self.told:
+            return
+        self.told = True
+        self.guard.note("parameters without gradients", (
+            "in step %d, backward has ended on rank %d without gradients of %d parameters (%s%s): they are not reduced, and the "
+            "other ranks wait. Use all parameters in the loss, or find_unused_parameters=True"
+            % (step, self.group.rank, len(without), ", ".join(without[:3]), ", ..." if len(without) > 3 else "")))
+
+    def waits(self, begin, end, step):
+        """When a backward waited for the other ranks; tells of the operation, too."""
+        model = self.model()
+        begun, self.open = self.open, None
+        if model is None or (begun is not None and sys.exc_info()[1] is not begun[2]):
+            return []  # it failed while others may have waited
         model.logger.set_runtime_stats_and_log()  # else its timers are only read in the next forward
         data = model._get_ddp_logging_data()
         offset = min(now() - time.time_ns() for _ in range(3))  # its clock is that of the day
@@ -251,12 +302,13 @@ class Reduction:
         )
         slack = 1_000_000  # the clock of the day may be set
         if not begin - slack <= sent <= computed <= ended <= end + slack or ended - self.last < slack // 100:
+            if begun is not None:
+                self.missing(model, begun, step)
             return []  # not of this backward: another model's, or gradients are only accumulated
         self.last = ended
         buckets = str(data.get("rebuilt_bucket_sizes") or data.get("bucket_sizes") or "").split(",")
         one = len(buckets) == 1 and buckets[0].strip().isdigit()
-        operation = Operation(b"all_reduce", self.text, self.group.backend.encode(), None, self.sequence,
-                              int(buckets[0]) if one else -1, self.group.rank, self.group.size, -1)
+        operation = self.operation(int(buckets[0]) if one else -1)
         self.sequence += 1
         functions = probe.functions()
         if functions is not None:
@@ -270,7 +322,7 @@ def install(hooks):
     dist = hooks.torch.distributed
     if not dist.is_available():
         return
-    own = Collectives(hooks)
+    own = hooks.groups = Collectives(hooks)
     c10d = dist.distributed_c10d
 
     def after(name, tell):

@@ -56,12 +56,17 @@ def caller():
 def stalls(hooks):
     """Calls in which the host waits for the GPU."""
     torch = hooks.torch
+    plain = (torch.Tensor, torch.nn.Parameter)  # not those that torch.compile traces with
+
+    def on_gpu(arguments):
+        return type(arguments[0]) in plain and arguments[0].is_cuda
+
     for name in ("item", "tolist", "cpu", "__bool__", "__int__", "__float__"):
-        setattr(torch.Tensor, name, stalling(hooks, getattr(torch.Tensor, name), "Tensor." + name))
+        setattr(torch.Tensor, name, stalling(hooks, getattr(torch.Tensor, name), "Tensor." + name, on_gpu))
     torch.cuda.synchronize = stalling(hooks, torch.cuda.synchronize, "cuda.synchronize", lambda _: True)
 
 
-def stalling(hooks, original, name, waits=lambda arguments: arguments[0].is_cuda):
+def stalling(hooks, original, name, waits):
     """A function of torch that is noted where it lets the host wait."""
 
     def ended(begin):

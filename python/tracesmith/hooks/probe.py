@@ -31,7 +31,7 @@ def _function(result, *arguments):
     return ctypes.PYFUNCTYPE(result, *arguments)
 
 
-class Functions(ctypes.Structure):
+class _Table(ctypes.Structure):
     """tracesmith_api."""
 
     _fields_ = [
@@ -50,6 +50,16 @@ class Functions(ctypes.Structure):
         ("process_group", _function(None, _text, _text, _text, ctypes.c_int32, _text)),
         ("set_rank", _function(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32)),
     ]
+
+
+class Functions:
+    """The functions of the table, each looked up once."""
+
+    __slots__ = tuple(name for name, _ in _Table._fields_[2:])
+
+    def __init__(self, table):
+        for name in self.__slots__:
+            setattr(self, name, getattr(table, name))
 
 
 # As the probe reads it; where it does not exist (macOS, Windows) there is no probe.
@@ -88,11 +98,11 @@ def functions():
         _asked = True
         get = _library()
         if get is not None:
-            get.restype = ctypes.POINTER(Functions)
+            get.restype = ctypes.POINTER(_Table)
             get.argtypes = []
             table = get()
-            if table and table.contents.size >= ctypes.sizeof(Functions):
-                _found = table.contents
+            if table and table.contents.size >= ctypes.sizeof(_Table):
+                _found = Functions(table.contents)
     return _found
 
 

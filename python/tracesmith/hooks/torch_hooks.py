@@ -3,7 +3,7 @@ import functools
 import importlib
 import re
 
-from . import collectives, pauses, probe
+from . import collectives, memory, pauses, probe, roles
 from .guard import Guard
 from .imports import say
 from .probe import now
@@ -19,7 +19,7 @@ def install(torch):
         say("torch %s is not hooked: known are 1.13 to 2.x" % getattr(torch, "__version__", "without a version"))
         return
     hooks = Hooks(torch)
-    for name in ("optimizers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives"):
+    for name in ("optimizers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "roles"):
         try:
             getattr(hooks, name)()
         except Exception as error:  # noqa: BLE001 (a version that differs: the others still work)
@@ -55,7 +55,7 @@ class Hooks:
 
         @functools.wraps(original)
         def hooked(*arguments, **named):
-            token = safely(hook, before)
+            token = now() if before is now else safely(hook, before)
             try:
                 return original(*arguments, **named)
             finally:
@@ -145,3 +145,9 @@ class Hooks:
 
     def collectives(self):
         collectives.install(self)
+
+    def memory(self):
+        memory.install(self)
+
+    def roles(self):
+        roles.install(self)

@@ -31,7 +31,7 @@ class Training:
         self.stepped_in_backward = False
         self.metadata = []  # told when the first step begins
         self.on_step = []  # functions to call when a step has ended
-        self.waits_in = []  # functions (begin, end) that tell when a backward waited for other ranks
+        self.reductions = []  # what reduces gradients: begins(begin), and waits(begin, end) of a backward
 
     # ---- phases
 
@@ -99,6 +99,8 @@ class Training:
             self.emit(b"forward", self.edge, begin, self.take_holes())
         self.in_backward = self.backward_since = True
         self.fetches = []
+        for reduction in self.reductions:
+            reduction.begins(begin)
         return begin
 
     def start(self, thread):
@@ -129,8 +131,8 @@ class Training:
         self.in_backward = False
         end = now()
         holes = self.take_holes()
-        for waits in self.waits_in:
-            holes.extend(waits(begin, end))
+        for reduction in self.reductions:
+            holes.extend(reduction.waits(begin, end, self.step))
         self.emit(b"backward", begin, end, sorted(holes))
         self.edge = end
         if self.stepped_in_backward:
@@ -188,6 +190,6 @@ class Training:
             self.guard.step(end - self.begun)
         self.next_begin = end
         self.backward_since = False
-        for function in self.on_step:
+        for function in list(self.on_step):
             function(self.step)
         self.begin_step(end)

@@ -110,10 +110,15 @@ std::vector<int32_t> rootsOf(const JobData& job);
 
 struct LinkEvidence {
   LinkResult result;
-  uint32_t comm;
+  uint32_t comm;           ///< in PartTable::comms; UINT32_MAX: none that the job waits for
+  double left = kUnknown;  ///< of its transfers, with a link as usual; not known: as the slowdown says
 };
+/// "communicator 0x1f", "the link from rank 2 to rank 3".
+std::string linkName(const LinkResult& link);
 std::vector<LinkEvidence> findLinks(const JobData& job);
-/// Slow pairs of ranks, where the proxy's transfers are in the trace.
+/// Slow pairs of ranks, by the sends and receives of a pipeline.
+void addPairs(const JobData& job, std::vector<LinkEvidence>& links);
+/// The same, where the proxy's transfers are in the trace.
 Status addProxyLinks(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job,
                      std::vector<LinkEvidence>& links);
 
@@ -131,6 +136,8 @@ void cutByCollectives(const PartTable& table, TraceSteps& steps);
 void sumUpSteps(JobData& job, StepSource source, Analysis& out);
 /// Counts collectives and, if asked for, lists `each`. Returns how many contradict the clocks.
 uint64_t listCollectives(const JobData& job, const std::vector<int32_t>& roots, bool each, Analysis& out);
+/// Notes of `out`: the lines of the program in which hosts wait for the GPU, where the Python hooks tell.
+Status sayStalls(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job, Analysis& out);
 /// Fills the communication matrix of `out`.
 void findTraffic(const JobData& job, const trace::NameNumbers& names, Analysis& out);
 /// The critical path, and what the job would gain if something were different. Fills saved_pct of blame and links, and

@@ -5,7 +5,6 @@
 #include <set>
 #include <tuple>
 
-#include "analysis/rows/each_row.hpp"
 #include "analysis/rows/trends.hpp"
 #include "analysis/verdict/job_data.hpp"
 #include "base/statistics.hpp"
@@ -188,65 +187,10 @@ std::vector<LinkEvidence> findLinks(const JobData& job) {
     }
     out.push_back({std::move(link), c});
   }
+  addPairs(job, out);
   std::stable_sort(out.begin(), out.end(),
                    [](const LinkEvidence& a, const LinkEvidence& b) { return a.result.slowdown > b.result.slowdown; });
   return out;
-}
-
-Status addProxyLinks(const Reader& reader, const trace::NameNumbers& names, const JobData& job,
-                     std::vector<LinkEvidence>& links) {
-  struct Pair {
-    std::vector<double> ns_per_byte;
-    double bytes = 0, ns = 0;
-  };
-  std::map<std::pair<int64_t, int64_t>, Pair> pairs;
-  namespace p = proxy_ops;
-  const std::vector<int> columns = {p::dur,       p::rank,  p::pid,      p::peer,
-                                    p::direction, p::bytes, p::gpu_wait, p::peer_wait};
-  TS_TRY(eachRow<ProxyOpRow>(reader, names, columns, [&](const ProxyOpRow& row, auto&&) {
-    if (row.dur == kNull || row.peer == kNull || row.bytes == kNull || row.bytes <= 0 || row.direction == kNull) return;
-    if (names.text(static_cast<uint32_t>(row.direction)) != "send") return;
-    // What is left when the sender's GPU and the receiver's credit were waited for is the network.
-    const int64_t ns =
-        row.dur - (row.gpu_wait == kNull ? 0 : row.gpu_wait) - (row.peer_wait == kNull ? 0 : row.peer_wait);
-    if (ns <= 0) return;
-    Pair& pair = pairs[{processOf(row.rank, row.pid), row.peer}];
-    pair.ns_per_byte.push_back(static_cast<double>(ns) / static_cast<double>(row.bytes));
-    pair.bytes += static_cast<double>(row.bytes);
-    pair.ns += static_cast<double>(ns);
-  }));
-  std::vector<double> medians;
-  for (const auto& [key, pair] : pairs) medians.push_back(median(pair.ns_per_byte));
-  const double usual = median(medians);
-  for (const auto& [key, pair] : pairs) {
-    if (pair.ns_per_byte.size() < 8 || medians.size() < 4) continue;
-    const double own = median(pair.ns_per_byte), excess = own / usual - 1;
-    std::vector<double> deviations;
-    for (double v : pair.ns_per_byte) deviations.push_back(std::abs(v - own));
-    const double error = 1.25 * std::max(0.01 * own, 1.4826 * median(deviations)) /
-                         std::sqrt(static_cast<double>(pair.ns_per_byte.size()));
-    LinkResult link;
-    link.group = std::to_string(key.first) + "→" + std::to_string(key.second);
-    link.ranks = {job.rankOf(key.first), key.second};
-    link.nodes = {job.nodeOf(key.first), job.nodeOf(key.second)};
-    link.collectives = pair.ns_per_byte.size();
-    link.slowdown = own / usual;
-    link.busbw_gbps = pair.bytes / pair.ns;
-    link.compared_with = "other pairs of ranks";
-    const double sure = excess * usual / error;
-    link.significant = excess >= 0.04 && sure >= kSure;
-    if (link.significant) {
-      link.confidence = std::min(0.99, 1 - std::exp(-sure / 6));
-      link.cost_us = (pair.ns - usual * pair.bytes) / 1000;
-      char text[160];
-      std::snprintf(text, sizeof text, "sends take %.2f × as long per byte as those of other pairs", link.slowdown);
-      link.evidence = text;
-    }
-    links.push_back({std::move(link), UINT32_MAX});
-  }
-  std::stable_sort(links.begin(), links.end(),
-                   [](const LinkEvidence& a, const LinkEvidence& b) { return a.result.slowdown > b.result.slowdown; });
-  return {};
 }
 
 }  // namespace tracesmith::analysis

@@ -24,10 +24,7 @@ std::string whoText(const JobData& job, const Blame& b) {
 }
 
 std::string linkText(const LinkResult& link) {
-  const std::string where = link.group.find("→") != std::string::npos && link.compared_with == "other pairs of ranks"
-                                ? "the link between ranks " + link.group
-                                : "communicator " + link.group;
-  return link.nodes.size() == 1 ? where + " on " + link.nodes[0] : where;
+  return link.nodes.size() == 1 ? linkName(link) + " on " + link.nodes[0] : linkName(link);
 }
 
 std::string costText(double pct) {
@@ -115,6 +112,15 @@ std::string mixedText(const MixedDevices& m) {
 }
 
 }  // namespace
+
+std::string linkName(const LinkResult& link) {
+  const size_t arrow = link.group.find("→");
+  if (arrow == std::string::npos) return "communicator " + link.group;
+  const size_t space = link.group.rfind(' ');
+  const size_t from = space == std::string::npos ? 0 : space + 1;
+  return "the link from rank " + link.group.substr(from, arrow - from) + " to rank " +
+         link.group.substr(arrow + std::string_view("→").size());
+}
 
 Verdict makeVerdict(const JobData& job, const Analysis& a) {
   Verdict v;

@@ -163,10 +163,11 @@ std::optional<CriticalPath> whatIf(JobData& job, const std::vector<RankEvidence>
   for (LinkEvidence& l : links) {
     if (!l.result.significant || l.comm == UINT32_MAX || ++slow_links > kMost) continue;
     Change usual, twice;
-    usual.transfer[l.comm] = {1 / l.result.slowdown, l.result.since_step};
+    usual.transfer[l.comm] = {std::isnan(l.left) ? 1 / l.result.slowdown : l.left, l.result.since_step};
     twice.transfer[l.comm] = {0.5};
-    l.result.saved_pct = ask("communicator " + l.result.group + " " + phraseOf(CauseWhatIf::link), usual);
-    ask("communicator " + l.result.group + " were twice as fast", twice);
+    const std::string what = linkName(l.result);
+    l.result.saved_pct = ask(what + " " + phraseOf(CauseWhatIf::link), usual);
+    if (std::isnan(l.left)) ask(what + " were twice as fast", twice);
     asked.push_back({usual, l.result.saved_pct, &job.hidden_links[l.result.group]});
   }
   hiddenCosts(replay, base, asked);

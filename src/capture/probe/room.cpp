@@ -81,9 +81,7 @@ void makeSmallest(ring::RingOptions& o) {
 Room fitRoom(const char* folder, ring::RingOptions& o) {
   struct statvfs fs;
   if (statvfs(folder, &fs) != 0 || fs.f_frsize == 0 || fs.f_blocks == 0) return Room::enough;
-  uint64_t quarter = static_cast<uint64_t>(fs.f_blocks) * fs.f_frsize / 4;
-  if (const char* mb = getenv("TRACESMITH_RING_ROOM_MB"); mb && atoi(mb) > 0)  // as if it were so large
-    quarter = (static_cast<uint64_t>(atoi(mb)) << 20) / 4;
+  const uint64_t quarter = static_cast<uint64_t>(fs.f_blocks) * fs.f_frsize / 4;
   const uint64_t half_free = static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize / 2;
   const Others others = othersIn(folder);
   const uint64_t left = quarter > others.bytes ? quarter - others.bytes : 0;

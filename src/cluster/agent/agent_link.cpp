@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "access/guard.hpp"
+#include "access/owner.hpp"
 #include "base/clock.hpp"
 #include "cluster/agent/node_hardware.hpp"
 #include "cluster/rpc/rpc.hpp"
@@ -37,6 +38,15 @@ NodeStatus stateOf(const std::string& node, const ClockKeeper& clock, const Reco
   s.problem = stats.problem.empty() ? clock.problem() : stats.problem;
   s.spool_bytes = spool.unacknowledged();
   return s;
+}
+
+/// Without a token and TLS anybody could listen at a port of this machine, and would get what all users' jobs do.
+Status checkMaster(const access::Address& master, const std::string& token, const access::SecurityOptions& security) {
+  if (!token.empty() || !security.tls_ca.empty() || !access::isLoopback(master.host)) return {};
+  const std::optional<uid_t> stranger = access::strangerAt(master.host, master.port);
+  if (!stranger) return {};
+  return Status::unauthenticated("the server at " + master.text() + " belongs to user " + std::to_string(*stranger) +
+                                 ", not to this agent's user or root: it is not trusted without --token-file");
 }
 
 }  // namespace
@@ -121,6 +131,9 @@ Status MasterLink::talk(const std::string& address) {
   const std::string what = "cannot reach the master at " + address;
   Result<std::string> token = access::readToken(security_.token_file);
   if (!token) return token.status();
+  Result<access::Address> host = access::parseAddress(address, kMasterPort);
+  if (!host) return host.status();
+  TS_TRY(checkMaster(*host, *token, security_));
   Result<std::shared_ptr<grpc::Channel>> channel = openChannel(address, security_);
   if (!channel) return channel.status();
   auto stub = pb::ClusterService::NewStub(*channel);
@@ -143,9 +156,8 @@ Status MasterLink::talk(const std::string& address) {
     TS_TRY(fromGrpc(stub->RegisterNode(&context, request, &answer), what));
   }
   if (!answer.success()) return Status::invalid(answer.message());
+  TS_TRY(checkMaster(*host, *token, security_));  // who was there before may have gone: now there is a connection
   clock_.relateTo(answer.reference_id().substr(0, 64));
-  Result<access::Address> host = access::parseAddress(address, kMasterPort);
-  if (!host) return host.status();
   auto exchangeOverCalls = [&] {
     std::vector<sync::Exchange> burst;
     for (int i = 0; i < 8; ++i) {

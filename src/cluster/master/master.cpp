@@ -229,6 +229,7 @@ void Master::keepHouse() {
           (void)sessions_.change(s.id, [&](SessionRecord& r) { r.removed_rows += segments[i].rows; });
     }
   }
+  for (const SessionRecord& gone : sessions_.deleted()) (void)removeDataOf(gone);
   if (changed) sendCaptures();
 }
 

@@ -97,6 +97,7 @@ class Master {
   SessionRecord everything() const;
   std::vector<SessionLoss> lossesOf(const SessionRecord& session, const std::vector<SessionNode>& nodes) const;
   SessionInfo describe(const SessionRecord& session);
+  Result<uint64_t> removeDataOf(const SessionRecord& gone);
   bool healthy(const Node& node) const;
   bool lately(const Node& node) const;
   Status saveNode(const NodeRegistration& info) const;

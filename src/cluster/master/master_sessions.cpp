@@ -97,15 +97,32 @@ Result<DeletedSession> Master::deleteSession(const std::string& name_or_id) {
   Result<SessionRecord> gone = sessions_.remove(name_or_id, referenceNow());
   if (!gone) return gone.status();
   sendCaptures();
-  DeletedSession deleted{gone->id, 0};
-  for (const std::string& node : gone->nodes) {
+  Result<uint64_t> freed = removeDataOf(*gone);
+  if (!freed) return freed.status();
+  return DeletedSession{gone->id, *freed};
+}
+
+/// Removes what only a deleted session needed. A segment that may still grow goes later, and so does what a node has
+/// not delivered: until then the session is not forgotten.
+Result<uint64_t> Master::removeDataOf(const SessionRecord& gone) {
+  uint64_t freed = 0;
+  bool all = true;
+  const std::vector<SessionRecord> sessions = sessions_.all();
+  auto needed = [&](const SegmentInfo& segment) {
+    return std::ranges::any_of(sessions, [&](const SessionRecord& s) { return touches(s, segment); });
+  };
+  for (const std::string& node : gone.nodes) {
     const std::vector<SegmentInfo> segments = store_->segments(node);
-    for (const size_t i : neededByNone(segments, *gone, sessions_.all())) {
+    const std::vector<size_t> free = neededByNone(segments, gone, sessions);
+    const auto only = std::ranges::count_if(segments, [&](const auto& s) { return touches(gone, s) && !needed(s); });
+    all = all && static_cast<size_t>(only) == free.size() && store_->coveredUntil(node) >= gone.end_ns;
+    for (const size_t i : free) {
       TS_TRY(store_->remove(segments[i]));
-      deleted.freed_bytes += segments[i].size;
+      freed += segments[i].size;
     }
   }
-  return deleted;
+  if (all) sessions_.forget(gone.id);
+  return freed;
 }
 
 /// All that is stored, as a session.

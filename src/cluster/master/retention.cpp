@@ -25,7 +25,7 @@ bool touches(const SessionRecord& s, const SegmentInfo& segment) {
 std::vector<size_t> neededByNone(const std::vector<SegmentInfo>& segments, const SessionRecord& gone,
                                  const std::vector<SessionRecord>& sessions) {
   std::vector<size_t> free;
-  for (size_t i = 0; i + 1 < segments.size(); ++i) {  // the last one may grow
+  for (size_t i = 0; i < segments.size(); ++i) {
     const SegmentInfo& segment = segments[i];
     auto needs = [&](const SessionRecord& s) { return touches(s, segment); };
     if (isDone(segment) && touches(gone, segment) && std::none_of(sessions.begin(), sessions.end(), needs))

@@ -1,5 +1,7 @@
 #include "cluster/master/sessions.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -12,15 +14,20 @@ namespace tracesmith::cluster {
 
 namespace fs = std::filesystem;
 
+namespace {
+constexpr const char* kDeleted = ".deleted";
+}
+
 Status Sessions::open(const std::string& folder) {
   folder_ = folder + "/sessions";
   std::error_code error;
   TS_TRY(makePrivateFolder(folder_));
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
-    if (entry.path().has_extension()) continue;  // a half-written one
+    const bool deleted = entry.path().extension() == kDeleted;
+    if (entry.path().has_extension() && !deleted) continue;  // a half-written one
     Result<SessionRecord> session = read(entry.path());
     if (!session) return session.status();
-    sessions_[session->id] = *session;
+    (deleted ? deleted_ : sessions_)[session->id] = *session;
   }
   return {};
 }
@@ -119,13 +126,26 @@ Result<SessionRecord> Sessions::remove(const std::string& name_or_id, int64_t no
     return Status::invalid("session " + found->second.name + " is recording: stop it first");
   const std::string path = folder_ + "/" + found->first;
   std::error_code error;
-  fs::remove(path, error);
+  fs::rename(path, path + kDeleted, error);
   if (error) return Status::io("cannot remove " + path + ": " + error.message());
   TS_TRY(syncFolder(folder_));
   unwritten_.erase(found->first);
   const SessionRecord removed = std::move(found->second);
   sessions_.erase(found);
+  deleted_[removed.id] = removed;
   return removed;
+}
+
+std::vector<SessionRecord> Sessions::deleted() const {
+  std::lock_guard lock(mutex_);
+  std::vector<SessionRecord> list;
+  for (const auto& [id, s] : deleted_) list.push_back(s);
+  return list;
+}
+
+void Sessions::forget(const std::string& deleted_id) {
+  std::lock_guard lock(mutex_);
+  if (deleted_.erase(deleted_id) > 0) ::unlink((folder_ + "/" + deleted_id + kDeleted).c_str());
 }
 
 Result<SessionRecord> Sessions::find(const std::string& name_or_id) const {

@@ -1,6 +1,7 @@
 // Named sessions: intervals of the one stored stream. A session is a small file; its data is the store's.
 //
-//   sessions/<id>    "key value" lines
+//   sessions/<id>            "key value" lines
+//   sessions/<id>.deleted    the same of a deleted one that still has data
 #pragma once
 
 #include <map>
@@ -24,8 +25,11 @@ class Sessions {
   /// Empty name: all that record, also those that would end later by themselves. Fails if none does.
   Result<std::vector<SessionRecord>> stop(const std::string& name, int64_t end_ns);
   Result<SessionRecord> resume(const std::string& name_or_id, int64_t now_ns);
-  /// Fails if it records, or if several have that name.
+  /// Fails if it records, or if several have that name. It is one of deleted() from then on, until forget().
   Result<SessionRecord> remove(const std::string& name_or_id, int64_t now_ns);
+  /// Those that were deleted and may still have data.
+  std::vector<SessionRecord> deleted() const;
+  void forget(const std::string& deleted_id);
   /// The newest of that name, or the one with that id.
   Result<SessionRecord> find(const std::string& name_or_id) const;
   std::vector<SessionRecord> all() const;
@@ -50,6 +54,7 @@ class Sessions {
   std::string folder_;
   mutable std::mutex mutex_;                       // guards what follows
   std::map<std::string, SessionRecord> sessions_;  // by id
+  std::map<std::string, SessionRecord> deleted_;   // by id
   std::set<std::string> unwritten_;                // their ids
 };
 

@@ -181,8 +181,12 @@ std::vector<SegmentInfo> Store::segments(const std::string& name) const {
   std::vector<SegmentInfo> all;
   if (Node* node = find(name)) {
     std::lock_guard lock(node->mutex);
-    for (const auto& [key, segment] : node->segments)
-      if (segment.info.size > 0) all.push_back(segment.info);
+    for (const auto& [key, segment] : node->segments) {
+      if (segment.info.size == 0) continue;
+      all.push_back(segment.info);
+      // One that does not say where it begins holds nothing that the one before has.
+      if (all.size() > 1 && all.back().first_covered_ns == 0) all.back().first_covered_ns = all.end()[-2].covered_ns;
+    }
   }
   return all;
 }

@@ -27,8 +27,9 @@ void Store::absorb(SegmentInfo& info, const trace::BlockBytes& block) {
   if (intact) info.intact = info.size;
   int64_t low, high;
   if (isCheckpoint(block)) {
-    info.covered_ns = std::max(info.covered_ns, checkpointTimes(block).covered_ns);
-    if (info.first_covered_ns == 0) info.first_covered_ns = info.covered_ns;
+    const int64_t covered = checkpointTimes(block).covered_ns;
+    info.covered_ns = std::max(info.covered_ns, covered);
+    info.first_covered_ns = std::min(info.first_covered_ns, covered);
   } else if (block.header.table == trace::kEndTable) {
     info.closed = true;
   } else if (block.times(low, high)) {

@@ -20,8 +20,9 @@ struct SegmentInfo {
   uint64_t intact = 0;                                ///< up to the first damage: an agent that has it sends it again
   uint64_t durable = 0;                               ///< of them, what survives a power cut and is acknowledged
   int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  ///< times of its rows, raw clock of the node
-  int64_t first_covered_ns = 0, covered_ns = 0;       ///< of its first and last checkpoint, reference clock
-  uint64_t events = 0, rows = 0;                      ///< of `events`; of all tables with times
+  /// Of its first and last checkpoint, reference clock. A first one of 0: what it holds may be older than any.
+  int64_t first_covered_ns = INT64_MAX, covered_ns = 0;
+  uint64_t events = 0, rows = 0;  ///< of `events`; of all tables with times
   bool closed = false;
 };
 

@@ -6,7 +6,7 @@
 
 namespace tracesmith::ring {
 
-/// It begins (end = 0), and once more when it has ended.
+/// It begins (end = 0), and once more when it has ended; with no length if it turned out to be none.
 struct HostOperationRecord {
   uint32_t op = 0, group = 0, backend = 0, dtype = 0;  // texts
   uint64_t start = 0, end = 0;

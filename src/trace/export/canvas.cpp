@@ -1,7 +1,6 @@
 #include "trace/export/canvas.hpp"
 
-#include <unistd.h>
-
+#include "base/file.hpp"
 #include "base/library.hpp"
 
 namespace tracesmith::trace {
@@ -87,7 +86,8 @@ struct Canvas::Impl {
   CairoSurface* surface = nullptr;
   CairoContext* context = nullptr;
   Format format;
-  std::string path, work;  // drawn beside it, then renamed
+  std::string path;
+  OutputFile file;  // drawn into it
 
   void color(Color c) const {
     cairo->cairo_set_source_rgb(context, (c >> 16 & 255) / 255.0, (c >> 8 & 255) / 255.0, (c & 255) / 255.0);
@@ -109,8 +109,10 @@ Result<std::unique_ptr<Canvas>> Canvas::create(const std::string& path, Format f
   i.cairo = *cairo;
   i.format = format;
   i.path = path;
-  i.work = path + ".part" + std::to_string(::getpid());
-  const char* work = i.work.c_str();
+  Result<OutputFile> file = OutputFile::create(path);
+  if (!file) return file.status();
+  i.file = std::move(*file);
+  const char* work = i.file.workPath().empty() ? i.path.c_str() : i.file.workPath().c_str();
   i.surface = format == Format::svg ? i.cairo->cairo_svg_surface_create(work, width, height)
               : format == Format::pdf
                   ? i.cairo->cairo_pdf_surface_create(work, width, height)
@@ -129,7 +131,6 @@ Canvas::~Canvas() {
   if (!impl_ || !impl_->surface) return;
   impl_->cairo->cairo_destroy(impl_->context);
   impl_->cairo->cairo_surface_destroy(impl_->surface);
-  ::unlink(impl_->work.c_str());
 }
 
 void Canvas::text(double x, double y, double size, const std::string& text, Align align) {
@@ -163,12 +164,12 @@ Status Canvas::finish() {
   const Cairo& c = *impl_->cairo;
   int status = c.cairo_status(impl_->context);
   if (status == 0 && impl_->format == Format::png)
-    status = c.cairo_surface_write_to_png(impl_->surface, impl_->work.c_str());
+    status = c.cairo_surface_write_to_png(
+        impl_->surface, impl_->file.workPath().empty() ? impl_->path.c_str() : impl_->file.workPath().c_str());
   c.cairo_surface_finish(impl_->surface);
   if (status == 0) status = c.cairo_surface_status(impl_->surface);
   if (status != 0) return Status::io("cannot write " + impl_->path + ": " + c.cairo_status_to_string(status));
-  if (::rename(impl_->work.c_str(), impl_->path.c_str()) != 0) return Status::io("cannot create " + impl_->path);
-  return {};
+  return impl_->file.commit();
 }
 
 }  // namespace tracesmith::trace
