@@ -2,9 +2,12 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include "capture/collect/collector.hpp"
 #include "capture/ring/identity.hpp"
 #include "capture/ring_fixture.hpp"
 #include "support/pid_namespace.hpp"
+#include "support/table.hpp"
+#include "tracesmith/trace/writer.hpp"
 
 namespace tracesmith::ring {
 namespace {
@@ -34,6 +37,47 @@ TEST_F(PidNamespace, AProcessLivesUntilItEnds) {
   process->kill();
   EXPECT_FALSE(reader->alive());
   EXPECT_EQ(reader->process(), std::nullopt);
+}
+
+/// In both it is process 1.
+TEST_F(PidNamespace, ProcessesOfTwoContainersHaveTwoIds) {
+  auto ringIn = [&](const std::string& file) {
+    return test::NamespacedProcess::start([path = dir_ / file](const std::function<void()>& ready) {
+      RingWriter* ring = RingWriter::create(path.c_str(), kSmall);
+      if (!ring) ::_exit(9);
+      ring->header().state = State::alive;
+      ready();
+    });
+  };
+  std::optional<test::NamespacedProcess> a = ringIn("a.ring"), b = ringIn("b.ring");
+  if (!a || !b) GTEST_SKIP() << "no PID namespaces here";
+  auto collect = [&](const std::string& file, const std::string& state) {
+    auto writer = std::move(*trace::Writer::create(dir_ / file));
+    capture::Collector collector(*writer, "node");
+    if (state.empty())
+      for (const char* ring : {"a.ring", "b.ring"}) EXPECT_TRUE(collector.follow(dir_ / ring, false));
+    collector.restore(state);
+    EXPECT_TRUE(collector.take());
+    std::string after = collector.state();
+    EXPECT_TRUE(collector.finish());
+    EXPECT_TRUE(writer->close());
+    return after;
+  };
+  const std::set<int64_t> expected{a->pid(), b->pid()};
+  auto pids = [&](const std::string& file) {
+    std::set<int64_t> all;
+    for (const test::Row& r : test::rows(dir_ / file, "processes")) {
+      all.insert(r.i("pid"));
+      EXPECT_NE(r.s("args").find("\"container_pid\":1}"), std::string::npos) << r.s("args");
+    }
+    return all;
+  };
+  const std::string state = collect("first.sbt", "");
+  EXPECT_EQ(pids("first.sbt"), expected);
+  a->kill();  // an agent that starts again cannot ask for their ids any more
+  b->kill();
+  collect("second.sbt", state);
+  EXPECT_EQ(pids("second.sbt"), expected);
 }
 
 TEST_F(PidNamespace, AProgramThatClosesAllItsFilesLives) {

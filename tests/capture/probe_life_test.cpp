@@ -91,6 +91,14 @@ TEST_P(SuddenEnd, LeavesEverythingUpToTheLastFlush) {
   EXPECT_EQ(rows(trace(), "events", "type", "memcpy").size(), 5u);
 }
 
+TEST_F(ProbeTest, AProcessEndsWhetherOrNotCuptiAnswers) {
+  const std::string stuck = dir_ / "stuck";
+  const Output o = run({"kernels 5", "file " + stuck, "print fine", "exit 3"}, {}, {{"FAKE_CUPTI_STUCK", stuck}});
+  EXPECT_EQ(o.rc, 3) << o.err;
+  EXPECT_EQ(o.out, "fine\n");
+  EXPECT_TRUE(has(o.err, "CUPTI did not answer when the process ended")) << o.err;
+}
+
 TEST_F(ProbeTest, NoRoomForARingIsSaidAndDoesNoHarm) {
   // Under a limit on the size of files no ring can be made.
   const std::string command = "ulimit -f 64; exec " + kBuild + "/bin/tests/fake_cuda 'kernels 3' 'print fine' 'exit 5'";

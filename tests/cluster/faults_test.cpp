@@ -65,6 +65,7 @@ void Faults::rounds(bool flips) {
   const char* given = std::getenv("TRACESMITH_SEED");
   const unsigned seed = given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device()();
   std::printf("TRACESMITH_SEED=%u\n", seed);
+  std::fflush(stdout);  // also if it hangs
   std::mt19937 random(seed);
   startMaster();
   const std::string reference = dir_ / "m/master/reference";
@@ -102,6 +103,10 @@ void Faults::rounds(bool flips) {
   ASSERT_EQ(o.rc, 0) << o.err;
   const std::map<int64_t, int> found = numbers(dir_ / "all.sbt");
   for (const auto& [number, times] : found) ASSERT_EQ(times, 1) << number;
+  std::printf("%zu of %lld events are there\n", found.size(), static_cast<long long>(count));
+  for (const auto& [cause, lost] : test::losses(dir_ / "all.sbt"))
+    std::printf("lost, %s: %s\n", cause.c_str(),
+                lost == trace::kNull ? "number not known" : std::to_string(lost).c_str());
   if (test::losses(dir_ / "all.sbt").contains("damaged")) return;
   ASSERT_FALSE(found.empty());
   // With both killed nobody knows by how much the clock was set back, and where exactly the session began: it is less

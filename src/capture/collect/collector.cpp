@@ -178,13 +178,12 @@ size_t Collector::alive() const {
       std::count_if(processes_.begin(), processes_.end(), [](const auto& p) { return p->ring->alive(); }));
 }
 
-/// `pid` is the one in the container; this finds the process from outside.
+/// `pid` is the one outside the container; this finds the process inside.
 static std::string namespaceFacts(const ring::RingReader& ring) {
   std::string text;
   JsonWriter w(text);
   w.beginObject().field("pid_namespace", ring.header().pid_namespace);
-  if (const std::optional<int64_t> pid = ring.process()) w.field("host_pid", *pid);
-  w.endObject();
+  w.field("container_pid", ring.header().pid).endObject();
   return text;
 }
 

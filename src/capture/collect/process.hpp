@@ -52,8 +52,13 @@ struct Collector::Process {
     if (!ring->cut()) last_rank = ring->header().rank.load();
     return last_rank < 0 ? trace::kNull : last_rank;
   }
+  /// Of a process in a container the id it has outside, where that can be known: two containers may both have a 7.
   int64_t pid() const {
-    if (!ring->cut()) last_pid = ring->header().pid;
+    if (ring->cut()) return last_pid;
+    if (!ring->inOtherNamespace())
+      last_pid = ring->header().pid;
+    else if (last_pid == 0)
+      last_pid = ring->shownPid();
     return last_pid;
   }
   mutable int64_t last_rank = -1, last_pid = 0;

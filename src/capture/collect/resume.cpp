@@ -7,7 +7,7 @@
 namespace tracesmith::capture {
 namespace {
 
-constexpr uint32_t kStateVersion = 6;
+constexpr uint32_t kStateVersion = 7;
 
 /// An operation as it lies in the state.
 struct StoredOperation {
@@ -257,6 +257,7 @@ std::string Collector::state() const {
   for (const auto& p : processes_) {
     out.text(p->ring->path());
     out.put(p->ring->header().start_ns);
+    out.put(p->pid());
     out.put<uint64_t>(p->cursors.size());
     for (uint64_t c : p->cursors) out.put(c);
     out.put(p->skipped);
@@ -283,6 +284,7 @@ void Collector::restore(std::string_view state) {
     auto p = std::make_unique<Process>();
     const std::string path = in.text();
     const auto start_ns = in.get<uint64_t>();
+    p->last_pid = in.get<int64_t>();
     for (uint64_t n = in.count(8); n > 0; --n) p->cursors.push_back(in.get<uint64_t>());
     p->gpu_told = true;
     p->skipped = in.get<uint64_t>();

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 #include "server/handlers/handlers.hpp"
 #include "server/http/fields.hpp"
 
@@ -132,12 +133,8 @@ Answer QueryHandlers::query(const Request& r) {
         });
         std::string tail;
         if (status && json) {
-          JsonWriter w(tail);
-          w.beginObject().field("row_count", report.rows).field("truncated", report.truncated);
-          w.field("seconds", report.seconds).key("notes").beginArray();
-          for (const std::string& n : notes) w.value(n);
-          w.endArray().endObject();
-          tail[0] = ',';
+          tail = model::toJson(model::QueryReport{report.rows, report.truncated, report.seconds, notes});
+          tail[0] = ',';  // the object began with the rows
         }
         std::lock_guard lock(s->mutex);
         s->held += tail;

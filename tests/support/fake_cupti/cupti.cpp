@@ -4,7 +4,9 @@
 //   thread (130001) FAKE_CUPTI_REFUSE      cuptiActivityRegisterCallbacks fails, as under another profiler
 //   FAKE_CUPTI_BUFFER      records that fit into one buffer, whatever its size
 //   FAKE_CUPTI_DEAR_US     how much longer a launch takes while kernels are recorded
+//   FAKE_CUPTI_STUCK       a file that is made when records are asked for; there is never an answer
 // Built twice: with FAKE_CUPTI_OLD it lacks the functions that came after CUDA 11.
+#include <fcntl.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -211,7 +213,7 @@ Fate overhead(const Work& w) {
 
 Fate graph(const Work& w) {
   if (!isOn(kGraph)) return kOff;
-  if (g_graphs_late) ::raise(SIGSEGV);
+  if (std::lock_guard lock(g_mutex); g_graphs_late) ::raise(SIGSEGV);
   Bytes b(kGraph);
   b.set(4, w.correlation)
       .set(8, w.start)
@@ -281,6 +283,10 @@ EXPORT int cuptiActivityDisable(uint32_t kind) {
 }
 
 EXPORT int cuptiActivityFlushAll(uint32_t flag) {
+  if (const char* stuck = std::getenv("FAKE_CUPTI_STUCK")) {
+    ::close(::open(stuck, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    for (;;) ::pause();
+  }
   std::vector<Buffer> done;
   Completed completed;
   {
