@@ -20,6 +20,7 @@ def test_workers_of_a_loader(train, method):
     assert job.steps() == list(range(4))
     (processes,), = job.ask("SELECT count(*) FROM processes")
     assert processes == "1"
+    assert job.ask("SELECT count(*) > 0 AND max(value) <= 4 FROM counters WHERE name = 'data: batches ready'") == [["true"]]
 
 
 def test_no_python_turns_it_off(train):

@@ -66,6 +66,10 @@ def test_a_program_that_marks_its_steps_is_left_alone(train):
     assert len(job.ranges("backward")) == 5
 
 
+def test_steps_of_the_profiler_are_steps(train):
+    assert train("profiled", 6).steps() == [0, 1, 2, 3, 4, 5]  # the first one before anybody called step()
+
+
 def test_checkpoints_and_collections_are_ranges(train, tmp_path):
     job = train("pauses", 6, tmp_path / "model.pt")
     assert len(job.ranges("checkpoint")) == 1
