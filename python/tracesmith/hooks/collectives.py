@@ -105,7 +105,7 @@ class Collectives:
         if group is not None and group is getattr(self.dist.GroupMember, "NON_GROUP_MEMBER", None):
             return
         own = self.group(group)
-        functions = probe.functions()
+        functions = probe.functions() if group is not None else probe.start()
         if group is None:
             self.set_rank(functions, own)
         if functions is not None:
@@ -118,8 +118,6 @@ class Collectives:
 
     def set_rank(self, functions, own):
         local = os.environ.get("LOCAL_RANK", "")
-        if functions is None and probe.present():
-            functions = probe.functions()
         if functions is not None:
             functions.set_rank(own.rank, own.size, int(local) if local.isdigit() else -1)
 
