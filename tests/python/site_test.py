@@ -75,6 +75,6 @@ def test_an_import_that_fails_fails_as_before(tmp_path):
     assert run(sys.executable, "-c", code, TRACE=str(tmp_path / "t.sbt"), PYTHONPATH=str(tmp_path)).stdout == "no libcuda\n"
 
 
-def test_without_the_probe_nothing_is_hooked(python):
-    assert python("import tracesmith.auto, sys; print(len(sys.meta_path) == sum(1 for f in sys.meta_path if 'tracesmith' not in str(type(f))))") == "True\n"
+def test_without_the_probe_nothing_is_recorded(python):
+    python("import tracesmith.auto, sys; assert 'torch' not in sys.modules")
     python("from tracesmith import marks; marks.step(1); marks.counter('x', 2); marks.metadata('a', 'b'); assert not marks.recording()")

@@ -11,9 +11,12 @@ from . import imports
 _LOADED = "_tracesmith_hooks_installed"
 
 
-def install():
-    """Hooks torch now if it is imported, else when it is. Once per process, whoever calls it first."""
-    if getattr(sys, _LOADED, False) or not os.environ.get("TRACESMITH_DIR"):
+def install(always=False):
+    """Hooks torch now if it is imported, else when it is. Once per process, whoever calls it first.
+
+    `always`: also where the probe is not there yet.
+    """
+    if getattr(sys, _LOADED, False) or not (always or os.environ.get("TRACESMITH_DIR")):
         return  # without a folder for its ring the probe does nothing
     setattr(sys, _LOADED, True)
     imports.after("torch", _hook)
