@@ -5,6 +5,7 @@ As one of several ranks (RANK, WORLD_SIZE and MEETING are set) it is DDP over gl
 import os
 import sys
 import time
+import weakref
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -176,6 +177,11 @@ def main():
                 dist.broadcast(total, 1, group=pair)
             losses.append(total.item())
         dist.barrier()
+        if RANK < 2:  # nobody keeps a group that is gone
+            gone = weakref.ref(pair)
+            dist.destroy_process_group(pair)
+            del pair
+            assert gone() is None
     if RANK == 0:
         print(" ".join(map(float.hex, losses)))
 

@@ -100,7 +100,7 @@ class Training:
             self.emit(b"forward", self.edge, begin, self.take_holes())
         self.in_backward = self.backward_since = True
         self.fetches = []
-        for reduction in self.reductions:
+        for reduction in list(self.reductions):
             reduction.begins(begin)
         return begin
 

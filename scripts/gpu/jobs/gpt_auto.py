@@ -72,6 +72,7 @@ def train(o):
     run = torch.compile(model) if o.compile else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     loader = DataLoader(Tokens(), batch_size=batch, num_workers=2, pin_memory=device == "cuda", persistent_workers=True)
+    others = DataLoader(Tokens(), batch_size=batch)  # to evaluate with
     losses, times, stall_line = [], [], None
     last = time.perf_counter()
     for i, tokens in enumerate(loader):
@@ -91,7 +92,7 @@ def train(o):
         if o.eval and i % 20 == 19:
             model.eval()
             with torch.no_grad():
-                for j, batch_ in enumerate(loader):
+                for j, batch_ in enumerate(others):
                     run(batch_[:, :-1].to(device))
                     if j == 4:
                         break
