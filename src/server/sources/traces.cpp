@@ -16,7 +16,6 @@ constexpr auto kPatience = std::chrono::milliseconds(1500);  // of a request, be
 constexpr double kRefreshSeconds = 5;                        // of a session that still records
 constexpr size_t kOpen = 6;
 constexpr int kAtOnce = 2;  // sessions being laid out; each takes disk and processors that ingestion needs too
-constexpr auto kEngineWait = std::chrono::seconds(10);
 constexpr const char* kIndexEnding = ".tiles";
 
 }  // namespace
@@ -25,27 +24,11 @@ OpenTrace::~OpenTrace() {
   if (analyzer_.joinable()) analyzer_.join();
   metrics_.reset();
   timeline_.reset();
-  engine_.reset();
 }
 
 TemporaryFile::~TemporaryFile() {
   std::error_code ignored;
   fs::remove(path_, ignored);
-}
-
-Status OpenTrace::withEngine(const LoadEngine& load, const std::function<Status(query::Engine&)>& use) {
-  std::unique_lock lock(engine_mutex_, kEngineWait);
-  if (!lock) return Status::busy("another query on this trace is still running");
-  if (!engine_) {
-    if (!load) return Status::unsupported("this server was built without SQL");
-    Result<std::unique_ptr<query::Engine>> engine = load();
-    if (!engine) return engine.status();
-    query::EngineOptions options;
-    options.memory = "1GB";
-    TS_TRY((*engine)->open({path_}, options));
-    engine_ = std::move(*engine);
-  }
-  return use(*engine_);
 }
 
 Result<std::string> OpenTrace::analysis() {
