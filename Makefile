@@ -7,12 +7,13 @@ PREFIX ?= /usr/local
 export QUERY JOBS DESTDIR
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help build install demo test check fuzz bench format clean
+.PHONY: help build install wheel demo test check fuzz bench format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make build           builds build/bin/tracesmith and the libraries it loads"
 	@echo "make install         builds and installs into PREFIX (/usr/local); DESTDIR is put before it"
+	@echo "make wheel           builds build/wheel/tracesmith-*.whl, which pip installs: the Python package with all it needs"
 	@echo "make demo            builds, then shows TraceSmith on a simulated cluster (no GPU needed)"
 	@echo "make test            builds and runs the tests"
 	@echo "make check           runs the slower checks: gcc and clang with warnings as errors, tests with"
@@ -33,6 +34,9 @@ install:
 	@scripts/build release product library documents
 	@cmake --install build --prefix $(PREFIX) >build/install.log || { tail -1 build/install.log; exit 1; }
 	@echo "installed in $(DESTDIR)$(PREFIX); build/install_manifest.txt lists the files"
+
+wheel: build
+	@python3 python/wheel_backend.py build/wheel build
 
 demo: build
 	@scripts/demo

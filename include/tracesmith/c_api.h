@@ -32,7 +32,7 @@ typedef struct tracesmith_object tracesmith_object;
 TRACESMITH_C const char* tracesmith_last_error(void);
 
 /* What this library has, as JSON: {"version", "tables": [{name, doc, columns}], "classes": {name: {config, methods}},
- * "structs": {name: {field: value it begins with}}}. */
+ * "structs": {name: {field: {type, value it begins with}}}}. */
 TRACESMITH_C char* tracesmith_describe(void);
 
 /* An object of the class. `config` is a JSON object with some of the fields of its configuration; NULL: none. */

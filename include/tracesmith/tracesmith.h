@@ -53,7 +53,7 @@ typedef struct tracesmith_api {
   /* A process group this process is in; `ranks`: a JSON array of their global ranks, or NULL. */
   void (*process_group)(const char* name, const char* description, const char* backend, int32_t size,
                         const char* ranks);
-  /* Where the environment does not tell; -1: not known. Also starts recording in a forked process. */
+  /* Where the environment does not tell; -1: not known. */
   void (*set_rank)(int32_t rank, int32_t world_size, int32_t local_rank);
 } tracesmith_api;
 

@@ -15,9 +15,11 @@ import importlib
 from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
+    from tracesmith import cluster
     from tracesmith._native import Error
     from tracesmith._result import Result, Table
     from tracesmith.marks import counter, metadata, range, step, step_end
+    from tracesmith.recording import record
     from tracesmith.trace import Analysis, Diff, Timeline, Trace
 
 # What this module offers, and the submodule that has it. A name without a dot is the submodule itself.
@@ -29,9 +31,11 @@ _HOME = {
     "Table": "_result.Table",
     "Timeline": "trace.Timeline",
     "Trace": "trace.Trace",
+    "cluster": "cluster",
     "counter": "marks.counter",
     "metadata": "marks.metadata",
     "range": "marks.range",
+    "record": "recording.record",
     "step": "marks.step",
     "step_end": "marks.step_end",
 }

@@ -105,6 +105,6 @@ def timeline_svg(
         out.append('<rect x="{}" y="{}" width="10" height="10" fill="{}"/>'.format(x, height - 22, color))
         out.append('<text x="{}" y="{}">{}</text>'.format(x + 14, height - 13, kind))
         x += 130
-    if any("simulated" in note for note in trace.notes()):
-        out.append('<text x="{}" y="{}" text-anchor="end">simulated data</text>'.format(_WIDTH - 10, height - 13))
+    notes = html.escape("; ".join(trace.notes())[:90])
+    out.append('<text x="{}" y="{}" text-anchor="end">{}</text>'.format(_WIDTH - 10, height - 13, notes))
     return "".join(out) + "</svg>"

@@ -63,6 +63,7 @@ class Library:
     """One of the two libraries with the functions of the C API."""
 
     def __init__(self, name: str) -> None:
+        self.name = name
         path = _places.library(name)
         try:
             self.c = ctypes.CDLL(path)

@@ -26,7 +26,10 @@ def _places() -> Iterator[str]:
         yield os.path.join(checkout, "build")
     command = shutil.which("tracesmith")
     if command:
-        yield os.path.dirname(os.path.dirname(os.path.realpath(command)))
+        prefix = os.path.dirname(os.path.dirname(os.path.realpath(command)))
+        # Not the script that pip makes, which would run itself.
+        if any(os.path.exists(os.path.join(prefix, lib, "libtracesmith_probe.so")) for lib in ("lib", "lib/tracesmith")):
+            yield prefix
 
 
 def _find(*names: str) -> str:

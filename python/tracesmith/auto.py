@@ -1,7 +1,8 @@
 """`import tracesmith.auto` hooks torch: steps, phases, data waits and gloo operations are in the trace by themselves.
 
-Not needed under `tracesmith run`, which does it for every Python program it starts. Without the probe it does nothing.
+Not needed under `tracesmith run`, which does it for every Python program it starts. Elsewhere it is for `tracesmith.record`;
+while nobody records, hooks do nothing.
 """
 from . import hooks as _hooks
 
-_hooks.install()
+_hooks.install(always=True)

@@ -108,10 +108,12 @@ class Trace:
         return Timeline(timeline_svg(self, step, ranks, start, end))
 
     def notes(self) -> List[str]:
-        """What readers of any answer must know: that data is simulated, or a part of the file is damaged."""
-        notes = self._handle.call("notes")
-        assert isinstance(notes, list)
-        return notes
+        """What readers of any answer must know: that data is simulated, that records were lost or parts are damaged.
+
+        >>> trace.notes()
+        ['simulated data']
+        """
+        return _notes(self.info())
 
     def close(self) -> None:
         """Closes the file. Results that are being read stay valid."""
@@ -135,10 +137,18 @@ class Trace:
             ("lost records", sum(loss.count for loss in info.losses)),
         ]
         cells = "".join("<td><b>{:,}</b> {}</td>".format(count, name) for name, count in facts)
-        notes = "".join("<p>Note: {}</p>".format(html.escape(note)) for note in self.notes())
+        notes = "".join("<p>Note: {}</p>".format(html.escape(note)) for note in _notes(info))
         return "<p><b>{}</b></p><table><tr>{}</tr></table>{}".format(
             html.escape(os.path.basename(self.path)), cells, notes
         )
+
+
+def _notes(info: Record) -> List[str]:
+    notes = ["simulated data"] if info.simulated else []
+    lost = sum(loss.count for loss in info.losses)
+    if lost:
+        notes.append("{:,} {} lost: see the table losses".format(lost, "record was" if lost == 1 else "records were"))
+    return notes + ["damaged: {} ({} bytes at {})".format(d.what, d.bytes, d.offset) for d in info.damage]
 
 
 class Analysis(Record):

@@ -193,8 +193,14 @@ JsonWriter& JsonWriter::value(double v) {
   return *this;
 }
 
-JsonWriter& JsonWriter::value(int64_t v) { return raw(std::to_string(v)); }
-JsonWriter& JsonWriter::value(uint64_t v) { return raw(std::to_string(v)); }
+JsonWriter& JsonWriter::value(int64_t v) {
+  char text[24];
+  return raw({text, std::to_chars(text, text + sizeof text, v).ptr});
+}
+JsonWriter& JsonWriter::value(uint64_t v) {
+  char text[24];
+  return raw({text, std::to_chars(text, text + sizeof text, v).ptr});
+}
 JsonWriter& JsonWriter::value(bool v) { return raw(v ? "true" : "false"); }
 JsonWriter& JsonWriter::null() { return raw("null"); }
 

@@ -65,7 +65,7 @@ int hang(const Options& o) {
     Result<cluster::HangStatus> status = (*client)->hang();
     if (!status) return fail(status.status());
     if (o.json) {
-      std::printf("%s\n", hangJson(status->verdict, status->alerts).c_str());
+      std::printf("%s\n", toJson(model::HangAnswer{status->verdict, status->alerts}).c_str());
       return 0;
     }
     print(*status);
@@ -80,7 +80,7 @@ int hang(const Options& o) {
     if (!status) return fail(status.status());
     const std::string state = nameOf(status->verdict.state);
     if (state != last && !o.json) print(*status);
-    if (state != last && o.json) std::printf("%s\n", hangJson(status->verdict, {}).c_str());
+    if (state != last && o.json) std::printf("%s\n", toJson(model::HangAnswer{status->verdict, {}}).c_str());
     last = state;
     for (const Alert& a : status->alerts) {
       if (a.t_ns <= told_ns) continue;

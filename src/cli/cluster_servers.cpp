@@ -22,7 +22,6 @@ struct Web {
 /// The page of a master. A port in use is a failure only if somebody asked for that port.
 Result<std::unique_ptr<server::Server>> startPage(Web& web, cluster::Server& master) {
   web.options.port = static_cast<uint16_t>(std::max(0, web.port));
-  web.options.load_engine = loadQueryEngine;
   Result<server::Library*> library = loadServer();
   Result<std::unique_ptr<server::Server>> page = library ? (*library)->serveCluster(web.options, master)
                                                          : Result<std::unique_ptr<server::Server>>(library.status());

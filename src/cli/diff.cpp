@@ -102,7 +102,7 @@ void addDiff(Command& app) {
   command.flag("--strict", o->strict, "Exit with 1 if a block of a trace is damaged");
   command.footer(
       "Compares how long a step takes, where its time goes and which kernels and operators run, and says which of the\n"
-      "changes are more than chance. It also lists in what the jobs differ: ranks, GPUs, driver and software.\n\n"
+      "changes are more than chance. It also lists how the jobs differ: ranks, GPUs, driver and software.\n\n"
       "Examples:  tracesmith diff yesterday.sbt today.sbt\n"
       "           tracesmith diff --json yesterday.sbt today.sbt | jq '.parts[] | select(.significant)'");
   command.run([o] { return run(*o); });

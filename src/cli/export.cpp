@@ -209,9 +209,10 @@ void addExport(Command& app) {
           ("Table to write as " + namesOf([](const auto& f) { return !f.whole; }, "or") + " (default: events)").c_str())
       .type("TABLE");
   command
-      .option("--keep", o->keep,
-              "Write a trace (OUT.sbt) that keeps less: 'summary' keeps for each rank and step where the time went and "
-              "one row for each name of its events")
+      .option(
+          "--keep", o->keep,
+          "Write a trace (OUT.sbt) that keeps less. summary: for each rank and step, where the time went and one row "
+          "for each event name")
       .type("WHAT")
       .check(oneOf({"summary"}));
   o->selection.add(command);

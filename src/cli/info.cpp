@@ -73,7 +73,7 @@ void addInfo(Command& app) {
   command.flag("--schema", o->schema, "Print all tables and columns with their meaning (no FILE needed)");
   command.flag("--json", o->json, "Print JSON");
   command.footer(
-      "Reads block headers and small tables only (of traces below 2 million events, all), so it is fast on traces of\n"
+      "Reads only block headers and small tables (everything below 2 million events), so it is fast on traces of\n"
       "any size. Sizes are those of the compressed blocks. A trace that is still being written, or whose writer was\n"
       "killed, is read as far as it goes.\n\n"
       "JSON: one object with file, bytes, closed, unfinished_bytes, trace_id, created_ns, start_ns, end_ns,\n"

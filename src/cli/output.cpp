@@ -43,7 +43,7 @@ Status checkOutput(const std::string& output, const std::vector<std::string>& in
 }
 
 void addForce(Command& command, bool& force) {
-  command.flag("--force", force, "Replace the recording that is already at that name");
+  command.flag("--force", force, "Replace an existing recording of that name");
 }
 
 std::string freeName(const std::string& stem) {

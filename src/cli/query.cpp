@@ -1,18 +1,18 @@
 // `tracesmith query`: SQL over one or several traces.
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 
 #include "base/file.hpp"
+#include "base/temporary_folder.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/libraries.hpp"
 #include "cli/output.hpp"
+#include "cli/query_watch.hpp"
 #include "query/engine.hpp"
 
 namespace tracesmith::cli {
@@ -27,25 +27,10 @@ struct QueryArgs {
   std::vector<std::string> inputs;
   std::string format = "table", out, sql_file;
   query::EngineOptions engine;
+  double timeout_s = 0;
   uint64_t max_rows = kTableRows;
   bool strict = false, verbose = false;
 };
-
-std::atomic<Engine*> running{nullptr};
-std::atomic<int> signalled{0};
-
-/// Ctrl-C ends the query, not the program: the output file and the spill folder are cleaned up on the way out.
-void onSignal(int number) {
-  signalled = number;
-  if (Engine* engine = running.load()) engine->interrupt();
-}
-
-void catchSignals() {
-  struct sigaction action {};
-  action.sa_handler = onSignal;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-}
 
 Status readAll(const std::string& path, std::string& text) {
   Result<File> file = File::openRead(path == "-" ? "/dev/stdin" : path);
@@ -92,7 +77,7 @@ Status parseFormat(const std::string& name, Format& format) {
 Status writeStdout(std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t n = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR && !signalled) continue;
+    if (n < 0 && errno == EINTR && !QueryWatch::signalled()) continue;
     if (n < 0) return errnoStatus("write to", "standard output");
     bytes.remove_prefix(static_cast<size_t>(n));
   }
@@ -115,7 +100,9 @@ void printReport(const query::RunReport& report, bool verbose) {
 }
 
 /// Runs statements with the output of the command line.
-Status runSql(Engine& engine, const QueryArgs& args, Format format, const std::string& sql) {
+Status runSql(Engine& engine, const QueryArgs& args, Format format, const std::string& sql,
+              const QueryWatch::Options& ends) {
+  QueryWatch watch(engine, ends);
   query::RunOptions options;
   options.format = format;
   options.max_rows = args.max_rows;
@@ -124,13 +111,13 @@ Status runSql(Engine& engine, const QueryArgs& args, Format format, const std::s
   if (format == Format::kParquet || args.out.empty()) {
     options.write = writeStdout;
     if (args.out.empty()) options.max_width = terminalWidth();
-    TS_TRY(engine.run(sql, options, report));
+    TS_TRY(watch.explain(engine.run(sql, options, report)));
   } else {
     Result<OutputFile> output = OutputFile::create(args.out);
     if (!output) return output.status();
     BufferedWriter writer(output->file());
     options.write = [&](std::string_view bytes) { return writer.write(bytes); };
-    TS_TRY(engine.run(sql, options, report));
+    TS_TRY(watch.explain(engine.run(sql, options, report)));
     TS_TRY(writer.flush());
     TS_TRY(output->commit());
   }
@@ -162,25 +149,25 @@ int runQuery(QueryArgs args) {
   if (!prompt && sql.empty())
     if (Status s = readAll(args.sql_file.empty() ? "-" : args.sql_file, sql); !s) return fail(s);
 
+  Result<TemporaryFolder> spill = TemporaryFolder::create();
+  if (!spill) return fail(spill.status());
+  args.engine.spill = spill->path();
+  const QueryWatch::Options ends{args.timeout_s, prompt, &*spill};
   Result<std::unique_ptr<Engine>> engine = loadQueryEngine();
   if (!engine) return fail(engine.status());
   if (Status s = (*engine)->open(args.inputs, args.engine); !s) return fail(s);
   for (const std::string& text : (*engine)->notes()) std::fprintf(stderr, "tracesmith: note: %s\n", text.c_str());
 
-  running = engine->get();
-  catchSignals();
   Status status;
   if (prompt) {
     (*engine)->prompt([&](const std::string& statement) {
-      signalled = 0;
-      if (Status s = runSql(**engine, args, format, statement); !s) fail(s);
+      if (Status s = runSql(**engine, args, format, statement, ends); !s) fail(s);
     });
   } else {
-    status = runSql(**engine, args, format, sql);
+    status = runSql(**engine, args, format, sql, ends);
   }
-  running = nullptr;
   bool damaged = printState(**engine);
-  if (signalled && !prompt) return 128 + signalled;
+  if (const int number = QueryWatch::signalled(); number != 0 && !prompt) return 128 + number;
   if (!status) return fail(status);
   return damaged && args.strict ? 1 : 0;
 }
@@ -218,6 +205,9 @@ void addQuery(Command& app) {
   command.option("--threads", args->engine.threads, "Number of threads (default: all cores)")
       .check(range(1, 1024))
       .type("N");
+  command.option("--timeout", args->timeout_s, "End a statement that takes longer (default: no limit)")
+      .check(range(0.001, 1e9))
+      .type("SECONDS");
   command.flag("--strict", args->strict, "Exit with 1 if a part of a trace cannot be read");
   command.flag("-v,--verbose", args->verbose, "Print how many blocks were read, the number of rows and the time");
   command.footer(

@@ -28,9 +28,10 @@ Status Recording::keepUp(capture::Collector& collector) {
 
 void Recording::addKeep(Command& command, std::string& keep) {
   command
-      .option("--keep", keep,
-              "Keep less, for recordings of weeks. summary: for each rank and step where the time went and one row for "
-              "each name of its events; one by one only collectives and what took much longer than usual")
+      .option(
+          "--keep", keep,
+          "Keep less, for recordings of weeks. summary: for each rank and step, where the time went and one row for "
+          "each event name. Only collectives, and events that took much longer than usual, are kept one by one")
       .type("WHAT")
       .check(oneOf({"summary"}));
 }

@@ -329,7 +329,9 @@ void addRun(Command& app) {
   command.flag(
       "--per-step", o->per_step,
       "Print a line for each training step: its duration, the computing time of the median and of the busiest rank, "
-      "and the communicating time. Mark steps with tracesmith.h or with NVTX ranges named like \"step 12\"");
+      "and the communicating time. Steps of torch programs are found by themselves; mark others with tracesmith.h or "
+      "with NVTX "
+      "ranges named like \"step 12\"");
   command.flag("--no-telemetry", o->no_telemetry,
                "Do not record power, clocks, temperatures, memory and load of this machine (table metrics)");
   command.flag(

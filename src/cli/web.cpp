@@ -31,7 +31,6 @@ int serveTrace(const std::string& file, server::Options options, bool json) {
   StopSignals signals;
   Result<server::Library*> library = loadServer();
   if (!library) return fail(library.status());
-  options.load_engine = loadQueryEngine;
   Result<std::unique_ptr<server::Server>> server = (*library)->serveFile(options, file);
   if (!server) return fail(server.status());
   const std::string address = pageAddress(options.listen, **server);

@@ -100,25 +100,10 @@ class SessionCopy {
   virtual Status more(const std::function<void(uint64_t)>& progress) = 0;
 };
 
-/// A user's connection to a master. One thread at a time.
-class Client {
+/// What gives the traces of sessions.
+class SessionTraces {
  public:
-  virtual ~Client() = default;
-  virtual Result<ClusterStatus> status() = 0;
-  virtual Result<std::string> addNode(const std::string& address) = 0;
-  virtual Status removeNode(const std::string& node) = 0;
-  virtual Result<SessionInfo> start(const StartOptions& options) = 0;
-  /// Empty name: all that are recording.
-  virtual Result<std::vector<SessionInfo>> stop(const std::string& name) = 0;
-  /// Goes on with a session that has ended.
-  virtual Result<SessionInfo> resume(const std::string& name_or_id) = 0;
-  virtual Result<std::vector<SessionInfo>> sessions() = 0;
-  /// Deletes a session that has ended, by its id or by a name that only it has, with the data no other session needs.
-  virtual Result<DeletedSession> deleteSession(const std::string& name_or_id) = 0;
-  virtual Result<LiveStatus> live() = 0;
-  virtual Result<HangStatus> hang() = 0;
-  /// Exchanges of timestamps with the master's clock, over the connection.
-  virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
+  virtual ~SessionTraces() = default;
   /// The session as one trace; with an empty name all that is stored. `sink` gets its bytes in order; they are all of
   /// it only if this succeeds. Of these nodes alone; empty: of all.
   virtual Status fetchTo(const std::function<Status(std::string_view)>& sink, const std::string& name_or_id,
@@ -141,6 +126,26 @@ class Client {
     (void)id, (void)path;
     return nullptr;
   }
+};
+
+/// A user's connection to a master. One thread at a time.
+class Client : public SessionTraces {
+ public:
+  virtual Result<ClusterStatus> status() = 0;
+  virtual Result<std::string> addNode(const std::string& address) = 0;
+  virtual Status removeNode(const std::string& node) = 0;
+  virtual Result<SessionInfo> start(const StartOptions& options) = 0;
+  /// Empty name: all that are recording.
+  virtual Result<std::vector<SessionInfo>> stop(const std::string& name) = 0;
+  /// Goes on with a session that has ended.
+  virtual Result<SessionInfo> resume(const std::string& name_or_id) = 0;
+  virtual Result<std::vector<SessionInfo>> sessions() = 0;
+  /// Deletes a session that has ended, by its id or by a name that only it has, with the data no other session needs.
+  virtual Result<DeletedSession> deleteSession(const std::string& name_or_id) = 0;
+  virtual Result<LiveStatus> live() = 0;
+  virtual Result<HangStatus> hang() = 0;
+  /// Exchanges of timestamps with the master's clock, over the connection.
+  virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
   /// Events of sessions that record, as agents send them, until `visit` says false or cancel() is called. `begun` is
   /// called when the subscription is in force: what comes after is visited or counted as lost.
   virtual Status follow(const EventFilter& filter, const std::function<void()>& begun,

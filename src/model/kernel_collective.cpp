@@ -68,7 +68,7 @@ CollectiveRow rowOf(const ImportedEvent& k, const CommRule* rule, const std::str
   row.op = string(op);
   row.algo = string(words.algo);
   row.proto = string(words.proto);
-  if (!words.words.empty() && k.shape.grid_x > 0) row.channels = k.shape.grid_x;  // NCCL runs one block a channel
+  if (!words.words.empty() && k.shape.grid_x > 0) row.channels = *k.shape.grid_x;  // NCCL runs one block a channel
   row.comm = string(textArg(k.event, "Process Group Name"));
   row.group_size = int32Arg(k.event, "Group size");
   row.group_rank = placeOf(k.rank, textArg(k.event, "Process Group Ranks"));

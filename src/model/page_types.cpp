@@ -13,12 +13,18 @@ const char* typeOf() {
   using namespace kind;
   if (std::is_same_v<Kind, Note> || std::is_same_v<Kind, Moment>) return "string | null";
   if (std::is_same_v<Kind, Index>) return "number | null";
+  if (std::is_same_v<Kind, Samples>) return "(number | null)[]";
+  if (std::is_same_v<Kind, Values>) return "Record<string, number | null>";
   if (std::is_same_v<Kind, Flag>) return "boolean";
   return std::is_same_v<Kind, Text> || std::is_same_v<Kind, Wide> || std::is_same_v<Kind, Time> ? "string" : "number";
 }
 
 void field(std::string_view name, const std::string& type, const char* doc) {
   std::printf("  /** %s */\n  %.*s: %s;\n", doc, static_cast<int>(name.size()), name.data(), type.c_str());
+}
+
+void item(const char* name, const char* type, const char* doc) {
+  std::printf("  /** %s */\n  %s: %s,\n", doc, name, type);
 }
 
 void printTypes() {
@@ -37,16 +43,21 @@ void printTypes() {
 #define MAYBE_PART(Struct, Other, name, doc) field(#name, #Other " | null", doc);
 #define PARTS(Struct, Other, name, most, doc) field(#name, #Other "[]", doc);
 #define END_STRUCT(Name) std::printf("}\n\n");
+#define TUPLE(Name, doc) std::printf("/** %s */\nexport type %s = [\n", doc, #Name);
+#define ITEM(Tuple, Kind, name, doc) item(#name, typeOf<kind::Kind>(), doc);
+#define END_TUPLE(Name) std::printf("];\n\n");
+#define WITH_ANSWERS
 #include "model/travel.def"
 }
 
 /// Of a kind in verdict.def.
 const char* typeNamed(std::string_view kind) {
-  if (kind == "Text") return "string";
+  if (kind == "Text" || kind == "How") return "string";
   if (kind == "Note") return "string | null";
   if (kind == "Notes") return "string[]";
   if (kind == "Flag") return "boolean";
-  if (kind == "Id" || kind == "Real") return "number | null";
+  if (kind == "Id" || kind == "Real" || kind == "MaybeInt") return "number | null";
+  if (kind == "ByName") return "Record<string, number>";
   if (kind == "Counts") return "number[][]";
   if (kind == "Reals") return "(number | null)[][]";
   if (kind == "Ids") return "(number | null)[]";
@@ -61,7 +72,11 @@ void printAnalysis() {
 #define FIELD(Struct, Kind, name, doc) field(#name, typeNamed(#Kind), doc);
 #define FIELD_AS(Struct, Kind, name, json, doc) field(json, typeNamed(#Kind), doc);
 #define PART(Struct, Other, name, doc) field(#name, #Other, doc);
+#define MAYBE_PART(Struct, Other, name, doc) field(#name, #Other " | null", doc);
 #define PARTS(Struct, Other, name, doc) field(#name, #Other "[]", doc);
+#define PARTS_AS(Struct, Other, name, json, doc) field(json, #Other "[]", doc);
+#define GROUP(Struct, name, doc) std::printf("  /** %s */\n  %s: {\n", doc, #name);
+#define END_GROUP(Struct) std::printf("  };\n");
 #define END_STRUCT(Name) std::printf("}\n\n");
 #include "tracesmith/model/verdict.def"
 }

@@ -17,6 +17,7 @@ int placeOf(std::string_view name, const char* const* names) {
   nullptr              \
   }                    \
   ;
+#define WITH_ANSWERS
 #include "model/travel.def"
 
 }  // namespace
@@ -26,6 +27,7 @@ int placeOf(std::string_view name, const char* const* names) {
   void fromName(std::string_view name, Name& value) {                               \
     if (const int i = placeOf(name, k##Name); i >= 0) value = static_cast<Name>(i); \
   }
+#define WITH_ANSWERS
 #include "model/travel.def"
 
 }  // namespace tracesmith::model

@@ -1,11 +1,12 @@
-// What travels between processes, languages and files, declared in travel.def. Plain data; where a value was not
-// measured it is not there.
+// What travels between processes, languages and files, declared in travel.def and answer.def. Plain data; where a value
+// was not measured it is not there.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/alert.hpp"
@@ -29,6 +30,13 @@ struct Real : Kind<double> {};
 struct Wide : Kind<int64_t> {};
 struct Time : Kind<int64_t> {};
 struct Moment : Kind<int64_t> {};
+struct Share : Kind<double> {};
+struct Samples : Kind<std::vector<double>> {
+  static std::vector<double> none() { return {}; }
+};
+struct Values : Kind<std::vector<std::pair<std::string, std::optional<double>>>> {
+  static type none() { return {}; }
+};
 struct Index : Kind<int32_t> {
   static constexpr int32_t none() { return -1; }
 };
@@ -58,6 +66,7 @@ using tracesmith::nameOf;
   bool operator==(const Name&) const = default; \
   }                                             \
   ;
+#define WITH_ANSWERS
 #include "model/travel.def"
 
 /// An alert of its kind's severity.

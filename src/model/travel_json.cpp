@@ -1,9 +1,33 @@
 #include "model/travel_json.hpp"
 
+#include <charconv>
+#include <cmath>
+
 #include "model/json_names.hpp"
 
 namespace tracesmith::model {
 namespace {
+
+/// What is drawn: more digits would be bytes nobody sees.
+void writeSamples(JsonWriter& w, const std::vector<double>& values) {
+  char text[32];
+  w.beginArray();
+  for (double v : values)
+    if (std::isfinite(v))
+      w.raw({text, std::to_chars(text, text + sizeof text, v, std::chars_format::general, 6).ptr});
+    else
+      w.null();
+  w.endArray();
+}
+
+void writeValues(JsonWriter& w, const kind::Values::type& values) {
+  w.beginObject();
+  for (const auto& [name, value] : values) {
+    w.key(name);
+    value ? w.value(*value) : w.null();
+  }
+  w.endObject();
+}
 
 template <typename Kind>
 void write(JsonWriter& w, const typename Kind::type& value) {
@@ -18,6 +42,12 @@ void write(JsonWriter& w, const typename Kind::type& value) {
     w.value(std::to_string(value));
   else if constexpr (std::is_same_v<Kind, U32>)
     w.value(static_cast<uint64_t>(value));
+  else if constexpr (std::is_same_v<Kind, Share>)
+    w.value(std::round(value * 1000) / 1000);
+  else if constexpr (std::is_same_v<Kind, Samples>)
+    writeSamples(w, value);
+  else if constexpr (std::is_same_v<Kind, Values>)
+    writeValues(w, value);
   else
     w.value(value);
 }
@@ -66,19 +96,14 @@ void writeList(JsonWriter& w, const List& list, Each each) {
     writeFields(w, s);                           \
     w.endObject();                               \
   }
+#define TUPLE(Name, doc)                         \
+  void writeJson(JsonWriter& w, const Name& s) { \
+    w.beginArray();
+#define ITEM(Tuple, Kind, name, doc) write<kind::Kind>(w, s.name);
+#define END_TUPLE(Name) \
+  w.endArray();         \
+  }
+#define WITH_ANSWERS
 #include "model/travel.def"
-
-void writeTime(JsonWriter& w, std::string_view key, int64_t ns) { w.field(key, std::to_string(ns)); }
-
-std::string hangJson(const HangVerdict& verdict, const std::vector<Alert>& alerts) {
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject();
-  writeFields(w, verdict);
-  w.key("alerts");
-  writeList(w, alerts, [](JsonWriter& to, const Alert& alert) { writeJson(to, alert); });
-  w.endObject();
-  return text;
-}
 
 }  // namespace tracesmith::model

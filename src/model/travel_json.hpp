@@ -14,13 +14,9 @@ namespace tracesmith::model {
   void writeJson(JsonWriter& w, const Name& value); \
   void writeFields(JsonWriter& w, const Name& value);
 #define STRUCT_OF(Name, Message, Base, doc) STRUCT(Name, Message, doc)
+#define WITH_ANSWERS
 #include "model/travel.def"
 
-/// Times are texts of digits: they are beyond what a JavaScript number holds.
-void writeTime(JsonWriter& w, std::string_view key, int64_t ns);
-
-/// {state, since, verdict, confidence, communicators[], culprits[], at_files, alerts[]}
-std::string hangJson(const HangVerdict& verdict, const std::vector<Alert>& alerts);
 template <typename T>
 std::string toJson(const T& value) {
   std::string text;

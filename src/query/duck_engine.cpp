@@ -9,18 +9,19 @@
 #include <duckdb/parser/parsed_data/copy_info.hpp>
 #include <duckdb/parser/statement/copy_statement.hpp>
 #include <duckdb/parser/statement/select_statement.hpp>
-#include <filesystem>
 #include <mutex>
 
 #include "base/file.hpp"
 #include "base/interface_versions.hpp"
 #include "base/library.hpp"
+#include "base/temporary_folder.hpp"
 #include "base/text.hpp"
 #include "model/communication.hpp"
 #include "model/operation.hpp"
 #include "query/arrow_stream.hpp"
 #include "query/block_scan.hpp"
 #include "query/engine.hpp"
+#include "query/functions.hpp"
 #include "query/output.hpp"
 #include "query/prompt.hpp"
 #include "query/statements.hpp"
@@ -37,9 +38,12 @@ constexpr int64_t kRowGroupRows = 122880;
 
 Status duckError(const duckdb::ErrorData& error) {
   if (error.Type() == duckdb::ExceptionType::INTERRUPT) return Status::cancelled("the query was cancelled");
-  if (error.Type() == duckdb::ExceptionType::OUT_OF_MEMORY)
-    return Status::exhausted(error.RawMessage().substr(0, error.RawMessage().find('\n')) +
-                             ": raise --memory, or ask for less data");
+  if (error.Type() == duckdb::ExceptionType::OUT_OF_MEMORY) {
+    std::string text = error.RawMessage().substr(0, error.RawMessage().find('\n'));
+    if (text.ends_with('.')) text.pop_back();
+    return Status::exhausted("the query needs more than it may take: " + text);
+  }
+  if (std::string text = missingFunction(error); !text.empty()) return Status::invalid(text);
   return Status::invalid(error.Message());
 }
 
@@ -49,7 +53,7 @@ Status guarded(Body body) {
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    return Status::exhausted("there is not enough memory for this query");
+    return Status::exhausted("the query needs more memory than it may take");
   } catch (const std::exception& error) {
     return duckError(duckdb::ErrorData(error));
   } catch (...) {
@@ -65,27 +69,6 @@ constexpr const char* kReferenceMacro =
     "(CASE WHEN c.method = 'collectives' THEN 2 WHEN c.bound_ns IS NOT NULL THEN 1 ELSE 0 END, c.ts_from <= at_ts, "
     "CASE WHEN c.ts_from <= at_ts THEN c.ts_from ELSE -c.ts_from END)) "
     "FROM clocks c WHERE c.node = at_node AND c.ts_from IS NOT NULL AND c.offset_ns IS NOT NULL), at_ts)";
-
-/// A folder for what does not fit in memory, removed at the end.
-class SpillFolder {
- public:
-  Status create() {
-    std::error_code error;
-    std::filesystem::path base = std::filesystem::temp_directory_path(error);
-    std::string name = (error ? std::filesystem::path("/tmp") : base) / "tracesmith-query-XXXXXX";
-    if (!::mkdtemp(name.data())) return errnoStatus("create a folder like", name);
-    path_ = name;
-    return {};
-  }
-  ~SpillFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string listOf(const std::vector<int64_t>& values) {
   std::string out;
@@ -129,7 +112,7 @@ bool setMemory(duckdb::DBConfig& config, const std::string& memory) {
 
 /// What a connection needs, in the order in which it must go.
 struct Database {
-  SpillFolder spill;
+  TemporaryFolder spill;
   std::shared_ptr<TraceSet> traces;  // shared with the table function, which DuckDB may keep
   std::unique_ptr<duckdb::DuckDB> duck;
 };
@@ -143,11 +126,15 @@ class DuckEngine : public Engine {
       database_ = std::make_shared<Database>();
       traces_ = database_->traces = std::make_shared<TraceSet>();
       TS_TRY(traces_->open(files));
-      TS_TRY(database_->spill.create());
+      if (options.spill.empty()) {
+        Result<TemporaryFolder> folder = TemporaryFolder::create();
+        if (!folder) return folder.status();
+        database_->spill = std::move(*folder);
+      }
       duckdb::DBConfig config;
       config.options.autoinstall_known_extensions = false;
       config.options.autoload_known_extensions = false;
-      config.options.temporary_directory = database_->spill.path();
+      config.options.temporary_directory = options.spill.empty() ? database_->spill.path() : options.spill;
       std::string memory = options.memory;
       if (memory.empty())
         memory = std::to_string(static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
@@ -158,12 +145,15 @@ class DuckEngine : public Engine {
       if (options.threads > 0) config.SetOptionByName("threads", duckdb::Value::BIGINT(options.threads));
       database_->duck = std::make_unique<duckdb::DuckDB>(nullptr, &config);
       connection_ = std::make_unique<duckdb::Connection>(*database_->duck);
+      if (options.spill_bytes > 0)
+        TS_TRY(setUp("SET max_temp_directory_size = '" + std::to_string(options.spill_bytes) + "B'"));
       registerTables(*connection_, traces_);
       // Of a row of `collectives`, over the rank's own time: waiting for others is in it.
       for (const std::string& macro : model::bandwidthMacros()) TS_TRY(setUp(macro));
       TS_TRY(setUp(model::communicationMacro()));
       TS_TRY(setUp(kReferenceMacro));
       // From here on nobody reaches another file, another setting or another extension.
+      removeFunctions(*connection_);
       TS_TRY(setUp("SET allow_community_extensions = false"));
       TS_TRY(setUp("SET enable_external_access = false"));
       return setUp("SET lock_configuration = true");

@@ -23,8 +23,10 @@ enum class Format { kTable, kCsv, kJson, kParquet, kRows, kArrow };
 using Write = std::function<Status(std::string_view)>;
 
 struct EngineOptions {
-  std::string memory;  ///< "2GB"; empty: half of the machine's memory
-  int threads = 0;     ///< 0: all cores
+  std::string memory;        ///< "2GB"; empty: half of the machine's memory
+  int threads = 0;           ///< 0: all cores
+  std::string spill = {};    ///< folder for what does not fit in memory; empty: one that the engine makes and removes
+  uint64_t spill_bytes = 0;  ///< that may be in it; 0: what the disk has
 };
 
 struct RunOptions {

@@ -73,7 +73,7 @@ std::vector<SqlColumn> TraceSet::makeColumns(const trace::TableInfo& table) cons
     auto index = static_cast<int>(c);
     if (info.kind == Kind::Launch) {
       for (int f = 0; f < trace::kLaunchFields; ++f)
-        out.push_back({trace::kLaunchFieldNames[f], sqlType(info.kind), index, f, info.kind});
+        out.push_back({trace::launchFields()[static_cast<size_t>(f)].name, sqlType(info.kind), index, f, info.kind});
     } else {
       out.push_back({info.name, sqlType(info.kind), index, -1, info.kind});
     }
@@ -117,10 +117,9 @@ const Dictionary& TraceSet::launchDictionary(uint32_t source, uint32_t stream) {
     for (auto& field : dictionary.launch) field.assign(dictionary.strings.size(), -1);
     for (size_t i = 0; i < dictionary.size(); ++i) {
       const duckdb::string_t& s = dictionary.strings[i];
-      trace::LaunchShape shape = trace::LaunchShape::parse(std::string_view(s.GetData(), s.GetSize()));
-      const int32_t* numbers = &shape.grid_x;  // nine of them, in the order of kLaunchFieldNames
-      static_assert(sizeof shape == trace::kLaunchFields * sizeof(int32_t));
-      for (int f = 0; f < trace::kLaunchFields; ++f) dictionary.launch[f][i] = numbers[f];
+      const auto shape = trace::LaunchShape::parse(std::string_view(s.GetData(), s.GetSize()));
+      for (auto* field = dictionary.launch; const trace::LaunchField& f : trace::launchFields())
+        (*field++)[i] = (shape.*f.value).value_or(-1);
     }
   });
   return dictionary;

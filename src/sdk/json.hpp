@@ -19,12 +19,15 @@
 
 namespace tracesmith::sdk {
 
-/// visitFields(value, visitor) calls visitor("name", member) for each member; structName has the struct's name.
-#define FIELDS(Type, ...)                                      \
-  inline const char* structName(const Type*) { return #Type; } \
-  template <typename Value, typename Visitor>                  \
-  requires std::is_same_v<std::remove_const_t<Value>, Type>    \
-  void visitFields(Value& value, Visitor&& visit) { __VA_OPT__(SDK_EXPAND(SDK_EACH(__VA_ARGS__))) }
+/// In the namespace of the struct: visitFields(value, visitor) then calls visitor("name", member) for each member, and
+/// structName(&value) has the struct's name.
+#define FIELDS(Type, ...)                                                             \
+  inline const char* structName(const Type*) { return #Type; }                        \
+  template <typename Value, typename Visitor>                                         \
+  requires std::is_same_v<std::remove_const_t<Value>, Type>                           \
+  void visitFields([[maybe_unused]] Value& value, [[maybe_unused]] Visitor&& visit) { \
+    __VA_OPT__(SDK_EXPAND(SDK_EACH(__VA_ARGS__)))                                     \
+  }
 #define SDK_PARENS ()
 #define SDK_EACH(name, ...) \
   visit(#name, value.name); \
@@ -35,11 +38,20 @@ namespace tracesmith::sdk {
 #define SDK_EXPAND2(...) SDK_EXPAND1(SDK_EXPAND1(SDK_EXPAND1(__VA_ARGS__)))
 #define SDK_EXPAND1(...) __VA_ARGS__
 
-/// The values of an enumeration that begins at 0, in order.
-#define NAMES(Type, ...)                                    \
-  inline const std::vector<std::string>& valueNames(Type) { \
-    static const auto* names = splitNames(#__VA_ARGS__);    \
-    return *names;                                          \
+/// In the namespace of an enumeration that begins at 0: its values in order, or the function that names them.
+#define NAMES(Type, ...)                                                    \
+  inline const std::vector<std::string>& valueNames(Type) {                 \
+    static const auto* names = ::tracesmith::sdk::splitNames(#__VA_ARGS__); \
+    return *names;                                                          \
+  }
+#define NAMES_BY(Type, name, count)                                                     \
+  inline const std::vector<std::string>& valueNames(Type) {                             \
+    static const auto* names = [] {                                                     \
+      auto* list = new std::vector<std::string>;                                        \
+      for (int i = 0; i < (count); ++i) list->emplace_back(name(static_cast<Type>(i))); \
+      return list;                                                                      \
+    }();                                                                                \
+    return *names;                                                                      \
   }
 const std::vector<std::string>* splitNames(std::string_view list);
 
@@ -152,6 +164,8 @@ std::string typeName() {
     return structName(static_cast<const T*>(nullptr));
   else if constexpr (IsMap<T>::value)
     return "dict[" + typeName<typename T::mapped_type>() + "]";
+  else if constexpr (std::is_array_v<T>)
+    return "list[" + typeName<std::remove_extent_t<T>>() + "]";
   else if constexpr (IsVector<T>::value)
     return "list[" + typeName<typename T::value_type>() + "]";
   else if constexpr (std::is_same_v<T, bool>)
@@ -207,6 +221,15 @@ Status read(const Json& json, T& value) {
     value.clear();
     for (Json item : array) TS_TRY(read(item, value.emplace_back()));
     return {};
+  } else if constexpr (IsMap<T>::value) {
+    simdjson::dom::object object;
+    if (json.get(object)) return Status::invalid("must be an object");
+    value.clear();
+    if constexpr (std::is_same_v<typename T::key_type, std::string>) {
+      for (auto [key, item] : object) TS_TRY(read(item, value[std::string(key)]));
+      return {};
+    }
+    return Status::invalid("cannot be set");
   } else if constexpr (std::is_same_v<T, bool>) {
     return json.get(value) ? Status::invalid("must be true or false") : Status();
   } else if constexpr (std::is_same_v<T, std::string>) {
@@ -234,6 +257,19 @@ Status read(const Json& json, T& value) {
 inline Status parse(simdjson::dom::parser& parser, std::string_view text, Json& json) {
   if (parser.parse(text.data(), text.size()).get(json)) return Status::invalid("what was given is not JSON");
   return {};
+}
+
+/// "Name": {"field": {"type": …, "value": what it begins with}, …}
+template <typename T>
+void describeStruct(JsonWriter& w) {
+  const T begins{};
+  w.key(structName(&begins)).beginObject();
+  visitFields(begins, [&]<typename F>(const char* name, const F& field) {
+    w.key(name).beginObject().field("type", typeName<F>()).key("value");
+    write(w, field);
+    w.endObject();
+  });
+  w.endObject();
 }
 
 }  // namespace tracesmith::sdk

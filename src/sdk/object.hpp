@@ -38,7 +38,7 @@ struct Class {
 
 /// The classes of this library.
 const std::vector<Class>& classes();
-/// "name": {"field": value, …} for each struct that its classes take or give.
+/// "name": {"field": {"type", "value"}, …} for each struct that its classes take or give.
 void describeStructs(JsonWriter& w);
 
 }  // namespace tracesmith::sdk

@@ -59,7 +59,7 @@ class TraceFile final : public Object {
   static const Methods<TraceFile>& methods() {
     static const auto* list = [] {
       auto* m = new Methods<TraceFile>;
-      m->add("analyze", &TraceFile::analyze).add("diff", &TraceFile::diff).add("notes", &TraceFile::notes);
+      m->add("analyze", &TraceFile::analyze).add("diff", &TraceFile::diff);
       return m;
     }();
     return *list;
@@ -86,14 +86,6 @@ class TraceFile final : public Object {
     Result<analysis::Diff> result = analysis::diff(*reader_, **after, options);
     if (!result) return result.status();
     return Raw{analysis::toJson(*result, config_.path, other)};
-  }
-
-  /// What readers of any answer must know.
-  std::vector<std::string> notes() const {
-    std::vector<std::string> out;
-    if (trace::isSimulated(*reader_)) out.push_back("simulated data");
-    if (std::string damage = reader_->damageSummary(); !damage.empty()) out.push_back(damage);
-    return out;
   }
 
   TraceConfig config_;

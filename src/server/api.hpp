@@ -3,29 +3,24 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cluster/api.hpp"
-#include "query/engine.hpp"
 #include "tracesmith/common/status.hpp"
 
 namespace tracesmith::server {
 
 constexpr uint16_t kHttpPort = 8091;
 
-/// Gives a new query engine, or says why SQL is not to be had. From any thread.
-using LoadEngine = std::function<Result<std::unique_ptr<query::Engine>>()>;
-
 struct Options {
   std::string listen = "127.0.0.1";
-  uint16_t port = kHttpPort;         ///< 0: any
-  std::string data_dir;              ///< of a cluster: where sessions are laid out for reading, and the audit log
-  std::vector<std::string> origins;  ///< other sites whose pages may ask ("https://x.example"); none by default
-  access::SecurityOptions security;  ///< as of the master
-  LoadEngine load_engine;
+  uint16_t port = kHttpPort;               ///< 0: any
+  std::string data_dir;                    ///< of a cluster: where sessions are laid out for reading, and the audit log
+  std::vector<std::string> origins;        ///< other sites whose pages may ask ("https://x.example"); none by default
+  std::string program = "/proc/self/exe";  ///< `tracesmith`, which is started for each query of a client
+  access::SecurityOptions security;        ///< as of the master
 };
 
 /// Serves until it is destroyed.

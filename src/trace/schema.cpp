@@ -78,31 +78,38 @@ const TableInfo* findTable(uint16_t id) {
   return nullptr;
 }
 
-const char* const kLaunchFieldNames[kLaunchFields] = {
-    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_static", "shared_dynamic"};
+std::span<const LaunchField, kLaunchFields> launchFields() {
+  static constexpr LaunchField kFields[kLaunchFields] = {
+      {"grid_x", &LaunchShape::grid_x, "blocks of a kernel's grid in x"},
+      {"grid_y", &LaunchShape::grid_y, "blocks in y"},
+      {"grid_z", &LaunchShape::grid_z, "blocks in z"},
+      {"block_x", &LaunchShape::block_x, "threads of a block in x"},
+      {"block_y", &LaunchShape::block_y, "threads in y"},
+      {"block_z", &LaunchShape::block_z, "threads in z"},
+      {"registers", &LaunchShape::registers, "registers of a thread"},
+      {"shared_static", &LaunchShape::shared_static, "static shared bytes"},
+      {"shared_dynamic", &LaunchShape::shared_dynamic, "dynamic shared bytes"},
+  };
+  return kFields;
+}
 
 std::string LaunchShape::text() const {
-  const int32_t fields[kLaunchFields] = {grid_x,  grid_y,    grid_z,        block_x,       block_y,
-                                         block_z, registers, shared_static, shared_dynamic};
   std::string out;
-  for (int i = 0; i < kLaunchFields; ++i) {
-    if (i) out += ',';
-    if (fields[i] >= 0) out += std::to_string(fields[i]);
+  for (const LaunchField& field : launchFields()) {
+    if (field.value != &LaunchShape::grid_x) out += ',';
+    if (const std::optional<int32_t> v = this->*field.value; v && *v >= 0) out += std::to_string(*v);
   }
   return out;
 }
 
 LaunchShape LaunchShape::parse(std::string_view s) {
   LaunchShape shape;
-  int32_t* const fields[kLaunchFields] = {&shape.grid_x,    &shape.grid_y,        &shape.grid_z,
-                                          &shape.block_x,   &shape.block_y,       &shape.block_z,
-                                          &shape.registers, &shape.shared_static, &shape.shared_dynamic};
-  for (int i = 0; i < kLaunchFields; ++i) {
-    size_t comma = s.find(',');
-    std::string_view field = s.substr(0, comma);
-    int32_t v = -1;
-    auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), v);
-    if (error == std::errc() && end == field.data() + field.size() && v >= 0) *fields[i] = v;
+  for (const LaunchField& field : launchFields()) {
+    const size_t comma = s.find(',');
+    const std::string_view text = s.substr(0, comma);
+    int32_t v = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+    if (error == std::errc() && end == text.data() + text.size() && v >= 0) shape.*field.value = v;
     if (comma == std::string_view::npos) break;
     s.remove_prefix(comma + 1);
   }

@@ -9,7 +9,7 @@ namespace tracesmith::cluster {
 namespace {
 
 NCCLOperation operation(NCCLOpType type, uint32_t rank, uint32_t world, uint64_t seq, size_t bytes, Timestamp start,
-                        Timestamp end, int32_t peer = -1, uint64_t comm = 1) {
+                        Timestamp end, std::optional<int32_t> peer = {}, uint64_t comm = 1) {
   NCCLOperation o;
   o.op_type = type;
   o.rank = rank;

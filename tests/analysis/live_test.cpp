@@ -26,7 +26,7 @@ TEST_F(Hang, TheRankThatDoesNotComeIsNamed) {
   EXPECT_EQ(v.since_ns, 1000 * kS);
   ASSERT_EQ(alerts_.size(), 1u);
   EXPECT_EQ(alerts_[0].kind, AlertKind::hang);
-  const std::string json = hangJson(v, alerts_);
+  const std::string json = toJson(model::HangAnswer{v, alerts_});
   EXPECT_NE(json.find("\"state\":\"hang\",\"since\":\"1000000000000\""), std::string::npos) << json;
 }
 
@@ -39,7 +39,8 @@ TEST_F(Hang, ANodeThatIsSilentBeyondTheTimeoutIsToldOnceUntilItSpeaks) {
   ASSERT_EQ(alerts_.size(), 1u);
   EXPECT_EQ(alerts_[0].kind, AlertKind::silent_node);
   EXPECT_EQ(alerts_[0].text, "node b has been silent for 31.00 s");
-  EXPECT_NE(hangJson({}, alerts_).find("\"kind\":\"silent_node\",\"severity\":\"warning\""), std::string::npos);
+  EXPECT_NE(toJson(model::HangAnswer{{}, alerts_}).find("\"kind\":\"silent_node\",\"severity\":\"warning\""),
+            std::string::npos);
   silent_.clear();
   pass(1);
   silent_.insert("b");

@@ -1,9 +1,11 @@
 // `tracesmith query` as users run it.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <filesystem>
 
 #include "query/small_trace.hpp"
+#include "support/child.hpp"
 #include "support/process.hpp"
 #include "tracesmith/trace/reader.hpp"
 
@@ -53,6 +55,44 @@ TEST_F(QueryTest, PutsTimesOnTheReferenceClock) {
                            "spread FROM collectives WHERE comm = 'world' GROUP BY seq HAVING count(*) = 16)",
                            "--format", "csv"});
   EXPECT_NE(out.out.find("\ntrue,true,true\n"), std::string::npos) << out.out << out.err;
+}
+
+/// DuckDB does not look for an interrupt before this has ended, and it takes hours.
+constexpr const char* kEndless = "SELECT levenshtein(repeat('a', 3000000), repeat('b', 3000000))";
+
+TEST_F(QueryTest, ATimeLimitEndsAQueryThatDoesNotListen) {
+  std::filesystem::create_directory(dir_ / "tmp");
+  for (const char* sql : {kEndless, "SELECT sum(a.range * b.range) FROM range(1000000000) a, range(1000000000) b"}) {
+    const Output out =
+        test::runWith({{"TMPDIR", dir_ / "tmp"}}, {TRACESMITH_BIN, "query", trace_, sql, "--timeout", "0.1"});
+    EXPECT_EQ(out.rc, 1);
+    EXPECT_NE(out.err.find("tracesmith: the query took longer than its 100.0 ms; raise --timeout to allow more\n"),
+              std::string::npos)
+        << out.err;
+    EXPECT_TRUE(std::filesystem::is_empty(dir_ / "tmp"));
+  }
+}
+
+TEST_F(QueryTest, SaysHowToGiveAQueryMoreMemory) {
+  const Output out = tracesmith({"query", trace_, "SELECT list(range) FROM range(20000000)", "--memory", "10MB"});
+  EXPECT_EQ(out.rc, 1);
+  EXPECT_NE(out.err.find(": raise --memory, or ask for less data\n"), std::string::npos) << out.err;
+}
+
+TEST_F(QueryTest, CtrlCEndsAQueryThatDoesNotListen) {
+  std::filesystem::create_directory(dir_ / "tmp");
+  test::Child query({TRACESMITH_BIN, "query", trace_, kEndless, "-o", dir_ / "out.csv", "--format", "csv"},
+                    {{"TMPDIR", dir_ / "tmp"}});
+  // It catches signals from when it runs the statement on.
+  ASSERT_TRUE(test::eventually([&] {
+    const std::string status = test::readFile("/proc/" + std::to_string(query.pid()) + "/status");
+    const size_t at = status.find("SigCgt:");
+    return at != std::string::npos && std::stoull(status.substr(at + 7), nullptr, 16) >> (SIGINT - 1) & 1;
+  }));
+  query.signal(SIGINT);
+  EXPECT_EQ(query.wait().rc, 128 + SIGINT);
+  EXPECT_TRUE(std::filesystem::is_empty(dir_ / "tmp"));
+  EXPECT_FALSE(test::exists(dir_ / "out.csv"));
 }
 
 TEST_F(QueryTest, SaysHowManyBlocksWereRead) {

@@ -25,6 +25,12 @@ class BadDays : public ClusterFixture {
     ASSERT_EQ(command({"start", "--name", name}).rc, 0);
     ASSERT_TRUE(eventually([&] { return nodeField("captures") > 0; }));
   }
+  /// `cluster record`, until somebody stops it: into NAME.sbt.
+  Child recordUntilStopped(const std::string& name) {
+    return Child({TRACESMITH_BIN, "cluster", "record", "--name", name, "-d", "3600", "-o", dir_ / (name + ".sbt"),
+                  "--master", address()},
+                 environment());
+  }
   std::string finish(const std::string& name) {
     const Output o = command({"stop", "--name", name, "-o", dir_ / (name + ".sbt")});
     EXPECT_EQ(o.rc, 0) << o.err;
@@ -147,9 +153,7 @@ TEST_F(BadDays, CtrlCStopsARecordingAndSavesIt) {
   startMaster();
   auto a = agent("alpha");
   ASSERT_TRUE(connected(1));
-  Child record(
-      {TRACESMITH_BIN, "cluster", "record", "--name", "r", "-d", "3600", "-o", dir_ / "r.sbt", "--master", address()},
-      environment());
+  Child record = recordUntilStopped("r");
   ASSERT_TRUE(eventually([&] { return nodeField("captures") > 0; }));
   record.signal(SIGINT);
   const Output o = record.wait();
@@ -162,9 +166,7 @@ TEST_F(BadDays, ASecondCtrlCLeavesTheSessionToTheMaster) {
   startMaster();
   auto a = agent("alpha");
   ASSERT_TRUE(connected(1));
-  Child record(
-      {TRACESMITH_BIN, "cluster", "record", "--name", "r", "-d", "3600", "-o", dir_ / "r.sbt", "--master", address()},
-      environment());
+  Child record = recordUntilStopped("r");
   ASSERT_TRUE(eventually([&] { return nodeField("captures") > 0; }));
   a->signal(SIGSTOP);  // it delivers nothing
   record.signal(SIGINT);

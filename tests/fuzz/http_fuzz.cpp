@@ -64,7 +64,7 @@ std::unique_ptr<server::Server> serve(bool tokens) {
   options.port = 0;
   options.data_dir = test::scratch("http.data");
   options.origins = {"https://x.example"};
-  options.load_engine = []() -> Result<std::unique_ptr<query::Engine>> { return Status::unsupported("no SQL here"); };
+  options.program = "/bin/false";  // no SQL here
   if (tokens) {
     options.security.token_file = test::scratch("http.tokens");
     test::writeScratch(options.security.token_file, "admin fuzz-admin-token-1\nviewer fuzz-viewer-token\n");

@@ -1,6 +1,8 @@
 // What travels is declared once: every way it goes has all of its fields.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "model/travel_json.hpp"
 #include "model/travel_lines.hpp"
 
@@ -101,9 +103,22 @@ TEST(TravelJson, WhatIsNotKnownIsNull) {
   HangVerdict v;
   v.culprits.push_back({-1, "", "no agent reports it", 0.5});
   v.communicators.push_back({"world", "all_reduce", 3, -1, {0, -1}, {}, 8, 1, ""});
-  EXPECT_TRUE(has(hangJson(v, {}), R"("since":null)"));
-  EXPECT_TRUE(has(hangJson(v, {}), R"("culprits":[{"rank":null,"node":null,)")) << hangJson(v, {});
-  EXPECT_TRUE(has(hangJson(v, {}), R"("ranks":null,"entered":[0,null],"missing":[])")) << hangJson(v, {});
+  EXPECT_TRUE(has(toJson(HangAnswer{v, {}}), R"("since":null)"));
+  EXPECT_TRUE(has(toJson(HangAnswer{v, {}}), R"("culprits":[{"rank":null,"node":null,)")) << toJson(HangAnswer{v, {}});
+  EXPECT_TRUE(has(toJson(HangAnswer{v, {}}), R"("ranks":null,"entered":[0,null],"missing":[])"))
+      << toJson(HangAnswer{v, {}});
+}
+
+TEST(TravelJson, AnswersHaveTheirTuplesAndListsOfNumbers) {
+  TileTrack track;
+  track.detail = TileDetail::slices;
+  track.buckets.push_back({3, 0.12345, 7, 0, 2});
+  track.slices.push_back({10, 20, 1, 0, "e4.2", 0});
+  EXPECT_EQ(toJson(track), R"({"id":0,"detail":"slices","buckets":[[3,0.123,7,0,2]],"slices":[[10,20,1,0,"e4.2",0]]})");
+  EXPECT_TRUE(has(toJson(MetricLine{"alpha", {}, "", {1.5, std::nan(""), 1234567}}),
+                  R"("index":null,"name":"","values":[1.5,null,1.23457e+06])"));
+  EXPECT_TRUE(has(toJson(DeviceMetrics{"alpha", 0, "H200", false, 0, {{"power", 700.0}, {"clock", {}}}}),
+                  R"("metrics":{"power":700,"clock":null})"));
 }
 
 TEST(TravelJson, TimesAreTextsUnderTheirNameWithoutTheUnit) {

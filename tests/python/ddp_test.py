@@ -49,3 +49,9 @@ def test_parameters_without_gradients_are_named(tmp_path, needs_query):
     assert job.ask("SELECT rank, seq FROM collectives WHERE comm = 'gloo 0 DDP' AND ts IS NULL ORDER BY rank") == [["0", "3"], ["2", "3"]]
     verdict = job.analyze()["verdict"]
     assert verdict["rank"] == 1 and "gloo 0 DDP" in verdict["text"], verdict
+
+
+def test_forked_ranks_are_recorded(tmp_path, needs_query):
+    job = Recorded(tmp_path, sys.executable, TRAIN, "fork", "5", MEETING=str(tmp_path / "meeting"))
+    assert job.ask("SELECT rank, world_size FROM processes ORDER BY rank") == [["0", "2"], ["1", "2"]]
+    assert job.ask("SELECT rank, count(*) FROM steps GROUP BY rank ORDER BY rank") == [["0", "5"], ["1", "5"]]

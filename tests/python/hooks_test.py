@@ -1,5 +1,6 @@
 """The hooks themselves: what they cost, that they change nothing, and what becomes of them when they fail."""
 
+import re
 import subprocess
 import sys
 
@@ -20,6 +21,7 @@ def test_workers_of_a_loader(train, method):
     assert job.steps() == list(range(4))
     (processes,), = job.ask("SELECT count(*) FROM processes")
     assert processes == "1"
+    assert job.ask("SELECT count(*) > 0 AND max(value) <= 4 FROM counters WHERE name = 'data: batches ready'") == [["true"]]
 
 
 def test_no_python_turns_it_off(train):
@@ -35,16 +37,16 @@ def test_losses_are_the_same_bits(train):
 
 def test_hooks_beyond_the_budget_are_turned_off(train):
     job = train("tensors", 40, TRACESMITH_BUDGET_PPM="1")
-    assert job.err.count("more than the budget of 0.00 %: phases are not recorded from step 32 on\n") == 1
+    assert len(re.findall(r"more than the budget of 0.00 %: phases are not recorded from step (28|32) on\n", job.err)) == 1
     assert job.ask("SELECT count(*) FROM metadata WHERE key = 'tracesmith: hooks off'") == [["1"]]
     assert job.steps() == list(range(40))
     assert len(job.ranges("backward")) < 32
 
 
 def test_a_few_steps_run_without_hooks_to_compare(train):
-    job = train("tensors", 30)
+    job = train("tensors", 28)
     counts = dict(map(tuple, job.ask("SELECT step, count(*) FROM events WHERE name = 'forward' GROUP BY step")))
-    assert [i for i in range(1, 30) if str(i) not in counts] == [20, 21, 22, 23]
+    assert [i for i in range(1, 28) if str(i) not in counts] == [20, 21, 22, 23]
 
 
 def test_a_hook_that_fails_is_off_and_the_program_goes_on(tmp_path, needs_query):

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 
 import tracesmith
 
@@ -28,14 +30,15 @@ def test_python_m_tracesmith_is_the_command(python, command):
     assert same == command("--help")
 
 
-def test_a_missing_command_is_told_in_one_line(python, tmp_path):
-    code = (
-        "import subprocess, sys, os\n"
-        "done = subprocess.run([sys.executable, '-m', 'tracesmith'], stderr=subprocess.PIPE, cwd=sys.argv[1],"
-        " env={'PYTHONPATH': sys.argv[1], 'PATH': '/nowhere'})\n"
-        "print(done.returncode, done.stderr.decode(), end='')"
-    )
+def test_a_missing_command_is_told_in_one_line(tmp_path):
+    """Also where the script that pip makes is the `tracesmith` on the path: it must not run itself."""
     package = os.path.dirname(tracesmith.__file__)
     shutil.copytree(package, str(tmp_path / "tracesmith"), ignore=shutil.ignore_patterns("native"))
-    answer = python(code, str(tmp_path))
-    assert answer.startswith("1 tracesmith: bin/tracesmith is not installed") and answer.count("\n") == 1
+    script = tmp_path / "bin" / "tracesmith"
+    script.parent.mkdir()
+    script.write_text("#!{}\nfrom tracesmith.__main__ import main\nmain()\n".format(sys.executable))
+    script.chmod(0o755)
+    environment = {"PYTHONPATH": str(tmp_path), "PATH": str(script.parent)}
+    done = subprocess.run([str(script)], stderr=subprocess.PIPE, universal_newlines=True, env=environment, timeout=30)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("tracesmith: bin/tracesmith is not installed")

@@ -165,6 +165,16 @@ def test_a_notebook_shows_traces_results_and_timelines(trace, tmp_path):
         trace.timeline(step=999)
 
 
+def test_damage_is_noted(job, tmp_path):
+    data = bytearray(open(job, "rb").read())
+    middle = len(data) // 2
+    data[middle : middle + 20000] = b"\xff" * 20000
+    path = tmp_path / "damaged.sbt"
+    path.write_bytes(data)
+    trace = tracesmith.Trace(path)
+    assert any("damaged" in note for note in trace.notes()) and "damaged" in trace._repr_html_()
+
+
 def test_the_timeline_puts_nodes_on_one_clock(trace):
     """Ranks of nodes whose clocks are seconds apart are drawn in the same step."""
     picture = xml.dom.minidom.parseString(trace.timeline(ranks=[0, 31]).svg)

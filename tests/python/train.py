@@ -5,6 +5,7 @@ As one of several ranks (RANK, WORLD_SIZE and MEETING are set) it is DDP over gl
 import os
 import sys
 import time
+import weakref
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -34,6 +35,17 @@ def work(seconds=0.02):
 
 def net():
     return torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(3)])
+
+
+def forked(rank):
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method="file://" + os.environ["MEETING"], rank=rank, world_size=2)
+    model = torch.nn.parallel.DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        model(torch.ones(1, 16)).mean().backward()
+        optimizer.step()
 
 
 def main():
@@ -96,6 +108,11 @@ def main():
         for i, x in enumerate(DataLoader(Samples(STEPS), batch_size=1)):
             with marks.step(100 + i):
                 train(x)
+    elif KIND == "profiled":
+        with torch.profiler.profile() as profiler:
+            for x in DataLoader(Samples(STEPS), batch_size=1):
+                train(x)
+                profiler.step()
     elif KIND == "pauses":
         import gc
 
@@ -107,6 +124,10 @@ def main():
                 rubbish = [[j] for j in range(200000)]
                 gc.collect()
                 del rubbish
+    elif KIND == "fork":  # ranks that are forked, and know their number only from an argument
+        from torch.multiprocessing import start_processes
+
+        start_processes(forked, nprocs=2, start_method="fork")
     elif KIND == "unused":  # on rank 1, step 3 does without a layer: its gradients never come
         import torch.distributed as dist
         from torch.nn.parallel import DistributedDataParallel
@@ -156,6 +177,11 @@ def main():
                 dist.broadcast(total, 1, group=pair)
             losses.append(total.item())
         dist.barrier()
+        if RANK < 2:  # nobody keeps a group that is gone
+            gone = weakref.ref(pair)
+            dist.destroy_process_group(pair)
+            del pair
+            assert gone() is None
     if RANK == 0:
         print(" ".join(map(float.hex, losses)))
 

@@ -242,8 +242,8 @@ TEST(Engine, SaysWhenMemoryIsNotEnough) {
   test::writeSmallTrace(dir / "t.sbt");
   auto engine = openEngine({dir / "t.sbt"}, {.memory = "10MB"});
   std::string answer = ask(*engine, "SELECT list(range) FROM range(20000000)");
-  EXPECT_EQ(answer.substr(0, 7), "error: ");
-  EXPECT_NE(answer.find("--memory"), std::string::npos) << answer;
+  EXPECT_TRUE(answer.starts_with("error: the query needs more than it may take: failed to allocate")) << answer;
+  EXPECT_EQ(answer.find('\n'), std::string::npos) << answer;
 }
 
 }  // namespace

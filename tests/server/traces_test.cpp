@@ -14,24 +14,8 @@ namespace tracesmith::server {
 namespace {
 
 /// A master whose traces do not come before they are let go.
-class SlowMaster final : public cluster::Client {
+class SlowMaster final : public cluster::SessionTraces {
  public:
-  Result<cluster::ClusterStatus> status() override { return none(); }
-  Result<std::string> addNode(const std::string&) override { return none(); }
-  Status removeNode(const std::string&) override { return none(); }
-  Result<cluster::SessionInfo> start(const cluster::StartOptions&) override { return none(); }
-  Result<std::vector<cluster::SessionInfo>> stop(const std::string&) override { return none(); }
-  Result<cluster::SessionInfo> resume(const std::string&) override { return none(); }
-  Result<std::vector<cluster::SessionInfo>> sessions() override { return none(); }
-  Result<cluster::DeletedSession> deleteSession(const std::string&) override { return none(); }
-  Result<cluster::LiveStatus> live() override { return none(); }
-  Result<cluster::HangStatus> hang() override { return none(); }
-  Result<std::vector<sync::Exchange>> syncTime(int) override { return none(); }
-  Status follow(const cluster::EventFilter&, const std::function<void()>&,
-                const std::function<bool(const cluster::LiveEvent&)>&) override {
-    return none();
-  }
-  void cancel() override {}
   Status fetchTo(const std::function<Status(std::string_view)>&, const std::string&,
                  const std::vector<std::string>&) override {
     std::unique_lock lock(mutex_);
@@ -39,7 +23,7 @@ class SlowMaster final : public cluster::Client {
     ++begun_;
     changed_.wait(lock, [&] { return let_go_; });
     --fetching_;
-    return none();
+    return Status::unsupported("not here");
   }
 
   void letGo() {
@@ -57,7 +41,6 @@ class SlowMaster final : public cluster::Client {
   }
 
  private:
-  static Status none() { return Status::unsupported("not here"); }
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   int fetching_ = 0, most_ = 0, begun_ = 0;

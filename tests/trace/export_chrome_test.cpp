@@ -7,6 +7,7 @@
 #include "support/imported.hpp"
 #include "support/process.hpp"
 #include "support/sample_trace.hpp"
+#include "tracesmith/trace/writer.hpp"
 
 namespace tracesmith::test {
 namespace {
@@ -90,6 +91,31 @@ TEST(ExportChrome, OneRankLooksLikeKineto) {
                    "[e['args'][k] for e in ev if e['name'].startswith('void gemm') for k in ('grid','block','registers "
                    "per thread')][:3]"),
             "[[128, 1, 1], [256, 2, 1], 40]");
+}
+
+TEST(ExportChrome, ALaunchShapeThatIsKnownInPartHasNoNumbersThatWereNotMeasured) {
+  TempDir dir;
+  Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(dir / "t.sbt");
+  ASSERT_TRUE(writer);
+  trace::EventRow row;
+  row.ts = 1000;
+  row.dur = 10;
+  row.type = static_cast<int64_t>(trace::EventType::kernel);
+  row.name = (*writer)->string("gemm");
+  row.device = row.stream = row.rank = 0;
+  row.launch = (*writer)->launch({.grid_x = 4, .block_x = 256, .registers = 32});
+  auto appender = (*writer)->appender();
+  ASSERT_TRUE(appender->append(row));
+  ASSERT_TRUE(appender->flush());
+  appender.reset();
+  ASSERT_TRUE((*writer)->close());
+  exportTo(dir / "t.sbt", dir / "t.json");
+  exportTo(dir / "t.sbt", dir / "t.pftrace");
+  EXPECT_EQ(python(dir / "t.json",
+                   "[sorted(e['args'].keys() & {'grid','block','registers per thread','shared memory'}) "
+                   "for e in ev if e['name']=='gemm']"),
+            "[['registers per thread']]");
+  EXPECT_EQ(readFile(dir / "t.pftrace").find("-1"), std::string::npos);
 }
 
 TEST(ExportChrome, HostileNamesComeBack) {

@@ -2,7 +2,7 @@
 
 import { ApiError, get, token } from "./api";
 import { Store, on } from "./store";
-import type { Alert, Info, Latest, Nodes, Session } from "./types";
+import type { Alert, ClusterStatus, Info, Latest, Nodes, Session, SessionList } from "./types";
 
 export type Connection = "connecting" | "live" | "down" | "locked";
 
@@ -59,10 +59,10 @@ function follow(): void {
   source.onopen = () => heard({});
   source.onerror = () => down("the connection to the server was closed");
   source.addEventListener("status", (event) => {
-    const status = JSON.parse((event as MessageEvent<string>).data) as Nodes & { sessions?: Session[] };
+    const status = JSON.parse((event as MessageEvent<string>).data) as ClusterStatus;
     // The stream begins with what was last sent to everybody: the answer asked for just before it may be newer.
-    if (BigInt(status.now) < BigInt(live.get().nodes?.now ?? 0)) return heard({});
-    heard({ nodes: status, ...(status.sessions ? { sessions: status.sessions } : {}) });
+    if (BigInt(status.now ?? 0) < BigInt(live.get().nodes?.now ?? 0)) return heard({});
+    heard({ nodes: status, sessions: status.sessions });
   });
   source.addEventListener("metrics", (event) => heard({ latest: JSON.parse((event as MessageEvent<string>).data) as Latest }));
   source.addEventListener("alert", (event) => {
@@ -84,7 +84,7 @@ async function connect(): Promise<void> {
     // The first picture is asked for: events bring the next ones.
     const [nodes, sessions, latest] = await Promise.all([
       get<Nodes>("/api/v1/nodes"),
-      get<{ sessions: Session[] }>("/api/v1/sessions"),
+      get<SessionList>("/api/v1/sessions"),
       get<Latest>("/api/v1/metrics/latest"),
     ]);
     heard({ nodes, sessions: sessions.sessions, latest });
@@ -96,7 +96,7 @@ async function connect(): Promise<void> {
 }
 
 export async function refreshSessions(): Promise<void> {
-  live.patch({ sessions: (await get<{ sessions: Session[] }>("/api/v1/sessions")).sessions });
+  live.patch({ sessions: (await get<SessionList>("/api/v1/sessions")).sessions });
 }
 
 on("retry", () => void connect());

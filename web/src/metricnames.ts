@@ -2,7 +2,7 @@
 
 import { get, query } from "./api";
 import { useLoad } from "./ui";
-import type { MetricName } from "./types";
+import type { MetricName, MetricNames } from "./types";
 
 export const defaultMetric = "gpu_utilization_percent";
 
@@ -19,7 +19,7 @@ const suffixes: [RegExp, string][] = [
 ];
 
 export function useMetricNames(trace: string | null = null): MetricName[] | null {
-  return useLoad(`names ${trace}`, (signal) => get<{ metrics: MetricName[] }>(`/api/v1/metrics/names${query({ trace })}`, signal)).data?.metrics ?? null;
+  return useLoad(`names ${trace}`, (signal) => get<MetricNames>(`/api/v1/metrics/names${query({ trace })}`, signal)).data?.metrics ?? null;
 }
 
 /** The unit as the server says it, or as the name ends. */

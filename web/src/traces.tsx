@@ -4,7 +4,7 @@ import { get } from "./api";
 import { live } from "./live";
 import { setParams, useRoute } from "./route";
 import { useStore } from "./store";
-import type { TraceInfo } from "./types";
+import type { TraceInfo, TraceList } from "./types";
 import { Empty, Failed, Loading, Select, useLoad } from "./ui";
 
 export interface Chosen {
@@ -18,7 +18,7 @@ export function useTrace(): Chosen {
   const { params } = useRoute();
   const { info, sessions } = useStore(live);
   const states = sessions?.map((s) => `${s.id} ${s.state}`).join() ?? "";
-  const load = useLoad(`traces ${states}`, (signal) => get<{ traces: TraceInfo[] }>("/api/v1/traces", signal));
+  const load = useLoad(`traces ${states}`, (signal) => get<TraceList>("/api/v1/traces", signal));
   const traces = [...(load.data?.traces ?? [])].sort((a, b) => (BigInt(a.start) < BigInt(b.start) ? 1 : -1));
   const asked = params.get("trace");
   const trace = asked ? (traces.find((t) => t.id === asked) ?? null) : (traces[0] ?? null);

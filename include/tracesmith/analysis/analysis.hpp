@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "tracesmith/analysis/hta.hpp"
 #include "tracesmith/analysis/results.hpp"
 #include "tracesmith/common/export.hpp"
 #include "tracesmith/common/status.hpp"
@@ -47,37 +46,8 @@ struct Excerpt {
   std::vector<Lane> lanes;
 };
 
-struct Analysis {
-  Verdict verdict;
-  bool simulated = false;             ///< no measurement
-  std::vector<std::string> unknowns;  ///< what the answer cannot know, and why
-  std::vector<std::string> notes;     ///< how it knows what the trace does not say
-  uint64_t events = 0;
-  int ranks = 0, nodes = 0;
-  std::optional<int> world_size;  ///< ranks of the job, of which the trace may have some only; absent: not known
-  double duration_us = 0;  ///< recorded: from the first to the last that ranks did, as `info` and the page say it
-  /// From the start of the first step to the end of the last; all that was recorded where there are no steps. Shares
-  /// are of this time.
-  double job_us = 0;
-  double startup_us = kUnknown;  ///< recorded before the first step, and not counted
-  double step_us = kUnknown;     ///< median of the steps
-  Hta hta;
-  std::string steps_by =
-      "none";  ///< how steps are known: marks, optimizer, operations, kernels; windows or none: they are not
-  std::vector<StepResult> steps;
-  std::vector<Breakdown> breakdown;
-  std::vector<KernelResult> kernels;  ///< those that take most time, largest first
-  std::vector<CollectiveResult> collectives;
-  std::vector<Blame> blame;       ///< significant ones first, then largest cost first
-  std::vector<LinkResult> links;  ///< largest slowdown first
-  std::vector<MatrixCell> matrix;
-  std::string matrix_note;  ///< how much of the matrix is a guess; empty: none
-  std::string pattern;
-  std::optional<CriticalPath> critical_path;
+struct Analysis : AnalysisResult {
   std::optional<Excerpt> excerpt;  ///< of the collective that cost most
-  std::vector<ClockResult> clocks;
-  std::vector<LossResult> losses;
-  uint64_t incomplete = 0, inconsistent = 0, unmatched = 0;  ///< collectives not all ranks of which are there, …
 };
 
 TRACESMITH_API Result<Analysis> analyze(const trace::Reader& reader, const AnalyzeOptions& options = {});

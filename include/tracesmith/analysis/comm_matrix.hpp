@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ struct CommOperation {
   uint32_t rank = 0, world_size = 0;
   uint64_t bytes = 0;  ///< message of this rank
   int64_t start_ns = 0, end_ns = 0;
-  int32_t peer = -1;  ///< of a send or receive, or root
+  std::optional<int32_t> peer;  ///< of a send or receive, or root; empty: none, or not known
 };
 
 class TRACESMITH_API CommMatrix {

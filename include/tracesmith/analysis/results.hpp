@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,11 +30,16 @@ struct Note : Kind<std::string> {};
 struct Notes : Kind<std::vector<std::string>> {};
 struct Flag : Kind<bool> {};
 struct Int : Kind<int> {};
+struct MaybeInt : Kind<std::optional<int>> {};
 struct Count : Kind<uint64_t> {};
 struct I64 : Kind<int64_t> {};
 struct Ids : Kind<std::vector<int64_t>> {};
 struct Counts : Kind<std::vector<std::vector<uint64_t>>> {};
 struct Reals : Kind<std::vector<std::vector<double>>> {};
+struct ByName : Kind<std::map<std::string, int64_t>> {};
+struct How : Kind<std::string> {
+  static std::string none() { return "none"; }
+};
 struct Sum : Kind<double> {};
 struct Why : Kind<Cause> {};
 struct MaybeWhy : Kind<std::optional<Cause>> {};
@@ -51,8 +57,8 @@ struct About : Kind<VerdictKind> {
 
 #define STRUCT(Name, doc) struct Name {
 #define FIELD(Struct, Kind, name, doc) kind::Kind::type name = kind::Kind::none();
-#define FIELD_AS(Struct, Kind, name, json, doc) kind::Kind::type name = kind::Kind::none();
 #define PART(Struct, Other, name, doc) Other name;
+#define MAYBE_PART(Struct, Other, name, doc) std::optional<Other> name;
 #define PARTS(Struct, Other, name, doc) std::vector<Other> name;
 #define END_STRUCT(Name) \
   }                      \

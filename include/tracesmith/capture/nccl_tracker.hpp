@@ -81,7 +81,7 @@ struct NCCLOperation {
   bool in_flight = false;            ///< called, its kernel not seen to end
   std::optional<double> algbw_gbps;  ///< bytes of the whole operation over time, GB/s, as nccl-tests counts it
   std::optional<double> busbw_gbps;  ///< what a link carried, GB/s
-  int32_t peer_rank = -1;            ///< of Send and Recv, or root
+  std::optional<int32_t> peer_rank;  ///< of Send and Recv, or root; empty: none, or not known
   uint64_t cuda_stream = 0;          ///< CUPTI's stream id
   uint32_t device_id = 0;            ///
   uint64_t correlation_id = 0;       ///< of the kernel; 0 while in flight

@@ -1,9 +1,10 @@
-// The tables of a trace, from the one declaration in src/trace/schema.def.
+// The tables of a trace, from the one declaration in schema.def.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,18 +108,23 @@ inline int64_t real(double v) {
   return v == 0 ? 0 : std::bit_cast<int64_t>(v);  // -0.0 has the bits of kNull
 }
 
-/// Launch shape of a kernel; -1 = unknown.
+/// Launch shape of a kernel; what is not known is empty. Numbers are not negative.
 struct TRACESMITH_API LaunchShape {
-  int32_t grid_x = -1, grid_y = -1, grid_z = -1;
-  int32_t block_x = -1, block_y = -1, block_z = -1;
-  int32_t registers = -1, shared_static = -1, shared_dynamic = -1;
+  std::optional<int32_t> grid_x = {}, grid_y = {}, grid_z = {};
+  std::optional<int32_t> block_x = {}, block_y = {}, block_z = {};
+  std::optional<int32_t> registers = {}, shared_static = {}, shared_dynamic = {};
 
   bool operator==(const LaunchShape&) const = default;
   std::string text() const;                      ///< as the file keeps it: "128,1,1,256,1,1,32,,4096"
-  static LaunchShape parse(std::string_view s);  ///< unknown where it does not parse
+  static LaunchShape parse(std::string_view s);  ///< empty where it does not parse
 };
 constexpr int kLaunchFields = 9;
-/// SQL names of the fields, in their order: grid_x, …, shared_dynamic.
-TRACESMITH_API extern const char* const kLaunchFieldNames[kLaunchFields];
+struct LaunchField {
+  const char* name;  ///< in SQL
+  std::optional<int32_t> LaunchShape::*value;
+  const char* doc;
+};
+/// In the order in which the file has them: grid_x, …, shared_dynamic.
+TRACESMITH_API std::span<const LaunchField, kLaunchFields> launchFields();
 
 }  // namespace tracesmith::trace

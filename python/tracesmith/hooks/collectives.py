@@ -85,7 +85,7 @@ class Collectives:
         self.hooks = hooks
         self.torch = hooks.torch
         self.dist = hooks.torch.distributed
-        self.groups = {}  # id of a process group: (it, Group)
+        self.groups = {}  # id of a process group: (a weak reference to it, Group)
         self.hooked = False
         self.open = weakref.WeakKeyDictionary()  # work: (Operation, begin)
 
@@ -96,8 +96,8 @@ class Collectives:
         if group is None or group is getattr(c10d.GroupMember, "WORLD", None):
             group = c10d._get_default_group()
         known = self.groups.get(id(group))
-        if known is None or known[0] is not group:
-            known = self.groups[id(group)] = (group, Group(self.dist, group))
+        if known is None or known[0]() is not group:  # one that is gone leaves its id to another
+            known = self.groups[id(group)] = (weakref.ref(group), Group(self.dist, group))
         return known[1]
 
     def made(self, group, description):
@@ -105,7 +105,7 @@ class Collectives:
         if group is not None and group is getattr(self.dist.GroupMember, "NON_GROUP_MEMBER", None):
             return
         own = self.group(group)
-        functions = probe.functions()
+        functions = probe.functions() if group is not None else probe.start()
         if group is None:
             self.set_rank(functions, own)
         if functions is not None:
@@ -118,8 +118,6 @@ class Collectives:
 
     def set_rank(self, functions, own):
         local = os.environ.get("LOCAL_RANK", "")
-        if functions is None and probe.present():
-            functions = probe.functions()
         if functions is not None:
             functions.set_rank(own.rank, own.size, int(local) if local.isdigit() else -1)
 

@@ -59,7 +59,7 @@ def stalls(hooks):
     plain = (torch.Tensor, torch.nn.Parameter)  # not those that torch.compile traces with
 
     def on_gpu(arguments):
-        return type(arguments[0]) in plain and arguments[0].is_cuda
+        return bool(arguments) and type(arguments[0]) in plain and arguments[0].is_cuda
 
     for name in ("item", "tolist", "cpu", "__bool__", "__int__", "__float__"):
         setattr(torch.Tensor, name, stalling(hooks, getattr(torch.Tensor, name), "Tensor." + name, on_gpu))

@@ -75,32 +75,47 @@ _found = None
 _asked = False
 
 
-def _library():
+def _entry(symbol):
     path = os.environ.get("TRACESMITH_PROBE")
     for name in (None, path) if path else (None,):
         try:
-            library = ctypes.PyDLL(name)
-            return library.tracesmith_probe_api
+            return ctypes.PyDLL(name)[symbol]
         except (OSError, AttributeError):
             continue
     return None
 
 
-def present():
-    """Whether the probe is in this process. Does not start a recording."""
-    return _library() is not None
-
-
 def functions():
-    """The probe's functions, or None. The first call starts the recording of this process."""
-    global _found, _asked
+    """The probe's functions, or None. The first call starts the recording of this process, unless it was forked."""
+    global _asked
     if not _asked:
         _asked = True
-        get = _library()
-        if get is not None:
-            get.restype = ctypes.POINTER(_Table)
-            get.argtypes = []
-            table = get()
-            if table and table.contents.size >= ctypes.sizeof(_Table):
-                _found = Functions(table.contents)
+        _ask("tracesmith_probe_api")
     return _found
+
+
+def start():
+    """The same, and a forked process is recorded from now on."""
+    global _asked
+    _asked = True
+    _ask("tracesmith_probe_start")
+    return _found
+
+
+def _ask(symbol):
+    global _found
+    get = _entry(symbol)
+    if get is None:
+        return
+    get.restype = ctypes.POINTER(_Table)
+    get.argtypes = []
+    table = get()
+    if table and table.contents.size >= ctypes.sizeof(_Table):
+        _found = Functions(table.contents)
+
+
+def look_again():
+    """For those who brought the probe into the process after somebody asked for it."""
+    global _asked
+    if _found is None:
+        _asked = False

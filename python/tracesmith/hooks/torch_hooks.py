@@ -2,6 +2,7 @@
 import functools
 import importlib
 import re
+import sys
 
 from . import collectives, memory, pauses, probe, roles
 from .guard import Guard
@@ -115,13 +116,20 @@ class Hooks:
         module = self.torch.utils.data.dataloader
 
         def fetched(begin, arguments):
-            training.fetched(begin, now())
+            training.fetched(begin, now(), not isinstance(sys.exc_info()[1], StopIteration))
+            tasks = getattr(arguments[0], "_task_info", None)  # of workers: batches asked for, and those that came too early
+            if tasks is None or self.guard.off or training.thread is None:
+                return
+            functions = probe.functions()
+            if functions is not None:
+                ready = sum(len(task) == 2 for task in tasks.values()) + arguments[0]._data_queue.qsize()
+                functions.counter(b"data: batches ready", ready)
 
         self.around(module._BaseDataLoaderIter, "__next__", "data", now, fetched)
 
         def started(begin, arguments):
             if training.thread is not None:
-                training.fetched(begin, now())
+                training.fetched(begin, now(), False)
 
         self.around(module.DataLoader, "__iter__", "data", now, started)
 

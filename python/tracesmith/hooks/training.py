@@ -56,12 +56,13 @@ class Training:
         if threading.get_ident() == self.thread and len(self.holes) < 1000:
             self.holes.append((begin, end))
 
-    def fetched(self, begin, end):
-        """The program waited for a batch."""
+    def fetched(self, begin, end, batch):
+        """The program waited for its data. `batch`: it got one."""
         thread = threading.get_ident()
         if self.thread is not None and thread != self.thread:
             return
-        self.fetches.append((thread, begin, end))
+        if batch:
+            self.fetches.append((thread, begin, end))
         if len(self.fetches) > 64:
             del self.fetches[: len(self.fetches) - 64]
         if self.thread is None:
@@ -99,7 +100,7 @@ class Training:
             self.emit(b"forward", self.edge, begin, self.take_holes())
         self.in_backward = self.backward_since = True
         self.fetches = []
-        for reduction in self.reductions:
+        for reduction in list(self.reductions):
             reduction.begins(begin)
         return begin
 

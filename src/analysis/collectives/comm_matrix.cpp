@@ -26,7 +26,7 @@ struct Pair {
 
 void CommMatrix::add(const CommOperation& operation) {
   world_size_ = std::max({world_size_, operation.world_size, operation.rank + 1});
-  if (operation.peer >= 0) world_size_ = std::max(world_size_, static_cast<uint32_t>(operation.peer) + 1);
+  if (operation.peer) world_size_ = std::max(world_size_, static_cast<uint32_t>(*operation.peer) + 1);
   operations_.push_back(operation);
 }
 
@@ -52,8 +52,9 @@ std::vector<CommMatrix::Transfer> CommMatrix::transfers() const {
     Key key{o.comm, o.seq, -1, -1};
     const bool send = o.op == "send";
     if (send || o.op == "recv") {
-      key.from = send ? o.rank : o.peer;
-      key.to = send ? o.peer : o.rank;
+      const int64_t peer = o.peer.value_or(-1);
+      key.from = send ? o.rank : peer;
+      key.to = send ? peer : o.rank;
       key.seq = order[{o.comm, key.from, key.to, send}]++;
     }
     found[key].parts.push_back(o);
@@ -81,16 +82,15 @@ void edgesOf(const Parts& parts, Visit visit) {
   std::vector<int32_t> members;
   OpKind op = model::opKind(first.op);
   if (op == OpKind::send || op == OpKind::recv) {
-    const bool send = op == OpKind::send;
+    if (!first.peer) return;
     const auto self = static_cast<int32_t>(first.rank);
-    members = {send ? self : first.peer, send ? first.peer : self};
+    members = op == OpKind::send ? std::vector{self, *first.peer} : std::vector{*first.peer, self};
     op = OpKind::send;
-    if (first.peer < 0) return;
   } else {
     for (uint32_t r = 0; r < std::max<uint32_t>(first.world_size, static_cast<uint32_t>(parts.size())); ++r)
       members.push_back(static_cast<int32_t>(r));
   }
-  eachEdge(op, first.algo, members, first.peer, static_cast<double>(bytes), visit);
+  eachEdge(op, first.algo, members, first.peer.value_or(-1), static_cast<double>(bytes), visit);
 }
 
 }  // namespace

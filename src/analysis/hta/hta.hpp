@@ -10,7 +10,7 @@
 #include "analysis/rows/rank_rows.hpp"
 #include "analysis/rows/trace_steps.hpp"
 #include "trace/name_numbers.hpp"
-#include "tracesmith/analysis/hta.hpp"
+#include "tracesmith/analysis/results.hpp"
 
 namespace tracesmith::analysis {
 

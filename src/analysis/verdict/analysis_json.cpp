@@ -32,6 +32,8 @@ void write(JsonWriter& w, const typename Kind::type& value) {
     w.value(nameOf(value));
   else if constexpr (std::is_same_v<Kind, MaybeWhy>)
     value ? w.value(nameOf(*value)) : w.null();
+  else if constexpr (std::is_same_v<Kind, MaybeInt>)
+    value ? w.value(*value) : w.null();
   else if constexpr (std::is_same_v<Kind, About>)
     w.value(kindName(value));
   else if constexpr (std::is_same_v<Kind, Notes> || std::is_same_v<Kind, Ids>) {
@@ -46,6 +48,10 @@ void write(JsonWriter& w, const typename Kind::type& value) {
       w.endArray();
     }
     w.endArray();
+  } else if constexpr (std::is_same_v<Kind, ByName>) {
+    w.beginObject();
+    for (const auto& [name, number] : value) w.field(name, number);
+    w.endObject();
   } else {
     w.value(value);
   }
@@ -60,7 +66,13 @@ void writeObject(JsonWriter& w, const Struct& s);
 #define FIELD(Struct, Kind, name, doc) write<kind::Kind>(w.key(#name), s.name);
 #define FIELD_AS(Struct, Kind, name, json, doc) write<kind::Kind>(w.key(json), s.name);
 #define PART(Struct, Other, name, doc) writeObject(w.key(#name), s.name);
+#define MAYBE_PART(Struct, Other, name, doc) \
+  w.key(#name);                              \
+  s.name ? writeObject(w, *s.name) : void(w.null());
 #define PARTS(Struct, Other, name, doc) writeList(w, #name, s.name);
+#define PARTS_AS(Struct, Other, name, json, doc) writeList(w, json, s.name);
+#define GROUP(Struct, name, doc) w.key(#name).beginObject();
+#define END_GROUP(Struct) w.endObject();
 #define END_STRUCT(Name) }
 #include "tracesmith/model/verdict.def"
 
@@ -78,62 +90,14 @@ void writeList(JsonWriter& w, const char* key, const List& list) {
   w.endArray();
 }
 
-void writeTexts(JsonWriter& w, const char* key, const std::vector<std::string>& list) {
-  write<kind::Notes>(w.key(key), list);
-}
-
-void writeHta(JsonWriter& w, const Hta& h) {
-  w.key("hta").beginObject();
-  writeList(w, "temporal", h.temporal);
-  writeList(w, "overlap", h.overlap);
-  w.key("kernel_types").beginObject();
-  for (const auto& [label, us] : h.kernel_types) w.field(label, us);
-  w.endObject();
-  writeList(w, "kernels", h.kernels);
-  writeList(w, "idle", h.idle);
-  writeList(w, "queue", h.queue);
-  writeList(w, "launch", h.launch);
-  writeList(w, "stragglers", h.stragglers);
-  w.endObject();
-}
-
 }  // namespace
 
 std::string toJson(const Analysis& a, const std::string& file) {
-  using namespace kind;
   std::string out;
   JsonWriter w(out);
-  w.beginObject();
-  w.field("file", file).field("simulated", a.simulated).field("events", a.events);
-  w.field("ranks", a.ranks).field("nodes", a.nodes);
-  write<Id>(w.key("world_size"), a.world_size ? *a.world_size : kNull);
-  write<Real>(w.key("duration_us"), a.duration_us);
-  write<Real>(w.key("job_us"), a.job_us);
-  write<Real>(w.key("startup_us"), a.startup_us);
-  write<Real>(w.key("step_us"), a.step_us);
-  w.field("steps_by", a.steps_by);
-  writeObject(w.key("verdict"), a.verdict);
-  writeTexts(w, "unknowns", a.unknowns);
-  writeTexts(w, "notes", a.notes);
-  writeHta(w, a.hta);
-  writeList(w, "steps", a.steps);
-  writeList(w, "breakdown", a.breakdown);
-  writeList(w, "kernels", a.kernels);
-  writeList(w, "collectives", a.collectives);
-  writeList(w, "blame", a.blame);
-  writeList(w, "links", a.links);
-  w.key("matrix").beginObject();
-  write<Note>(w.key("pattern"), a.pattern);
-  write<Note>(w.key("note"), a.matrix_note);
-  writeList(w, "cells", a.matrix);
+  w.beginObject().field("file", file);
+  writeFields(w, a);
   w.endObject();
-  w.key("critical_path");
-  a.critical_path ? writeObject(w, *a.critical_path) : void(w.null());
-  writeList(w, "clock", a.clocks);
-  writeList(w, "losses", a.losses);
-  w.key("not_counted").beginObject();
-  w.field("incomplete", a.incomplete).field("inconsistent", a.inconsistent).field("unmatched", a.unmatched);
-  w.endObject().endObject();
   return out;
 }
 

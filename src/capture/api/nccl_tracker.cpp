@@ -123,10 +123,7 @@ struct NCCLTracker::Impl {
         o.algo += static_cast<char>(*c >= 'A' && *c <= 'Z' ? *c | 32 : *c);
     o.enqueue_time = r.start;
     o.simulated = source->simulated();
-    if (r.pair)
-      o.peer_rank = r.peer;
-    else if (isRooted(kind))
-      o.peer_rank = r.root;
+    if (const int32_t peer = r.pair ? r.peer : isRooted(kind) ? r.root : -1; peer >= 0) o.peer_rank = peer;
     if (!kernel) return o;
     o.start_time = kernel->start;
     o.end_time = kernel->end;

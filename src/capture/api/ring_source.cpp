@@ -189,7 +189,8 @@ void RingSource::setRecording(bool on) {
     for (Ring& ring : rings_) {
       ring.reader->header().wants = wanted;
       // If `tracesmith run` records too, it is not ours to stop.
-      if (on || (wants.empty() && ring.reader->attachedReader() == 0)) ring.reader->header().recording = on;
+      if (on || (wants.empty() && (own_reader_ || ring.reader->attachedReader() == 0)))
+        ring.reader->header().recording = on;
     }
     // A simulated job begins when the first source records it, so that nothing is missed.
     if (on && shared_->job && !shared_->player.joinable()) {
@@ -199,6 +200,8 @@ void RingSource::setRecording(bool on) {
   }
   waitForProbe(now);
 }
+
+const std::vector<std::string>& RingSource::paths() const { return shared_->paths; }
 
 /// The probe's own thread turns CUPTI on and off and fetches its records: waits until it has done so.
 void RingSource::waitForProbe(uint64_t since_ns) const {

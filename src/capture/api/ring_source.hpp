@@ -25,6 +25,10 @@ class RingSource {
   /// Recording goes on while any source of the process wants it.
   void setRecording(bool on);
   bool recording() const { return recording_; }
+  /// Whoever is attached to the rings belongs to this source, and does not keep them recording.
+  void ownReader() { own_reader_ = true; }
+  /// The files of the rings.
+  const std::vector<std::string>& paths() const;
 
   using Visit = std::function<void(size_t ring, uint32_t lane, const ring::Record&)>;
   /// New records from the time in which this source records, in the order of each lane.
@@ -51,7 +55,7 @@ class RingSource {
   std::shared_ptr<Shared> shared_;
   std::vector<Ring> rings_;
   uint32_t wants_ = 0;
-  bool recording_ = false;
+  bool recording_ = false, own_reader_ = false;
   uint64_t from_ns_ = 0, to_ns_ = 0;  // what it records, raw clock; 0…0: nothing yet
 };
 

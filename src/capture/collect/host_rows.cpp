@@ -14,7 +14,7 @@ void Collector::hostOperation(Process& p, const ring::HostOperationRecord& o) {
     return;
   }
   p.open_operations.erase(key);
-  if (o.end >= since_ns_ && o.end != o.start) hostOperationRow(p, o);  // without a length it was none
+  if (o.end >= since_ns_ && o.end > o.start) hostOperationRow(p, o);  // without a length it was none
 }
 
 /// One that has not ended has no times: it is in flight.

@@ -120,7 +120,7 @@ void processGroup(const char* name, const char* description, const char* backend
                                            .size = size < 0 ? 0 : static_cast<uint32_t>(size)}));
 }
 void setRank(int32_t rank, int32_t world_size, int32_t local_rank) {
-  RingWriter* r = startRing();
+  RingWriter* r = ringOrNull();
   if (!r) return;
   ring::RingHeader& h = r->header();
   if (rank >= 0) h.rank = rank;
@@ -295,6 +295,9 @@ TS_EXPORT const tracesmith_api* tracesmith_probe_api(void) {
       foundStep, hostOperation,          processGroup, setRank};
   return ringOrNull() ? &kApi : nullptr;
 }
+
+/// The same, but starts recording also in a forked process, which stays out until then.
+TS_EXPORT const tracesmith_api* tracesmith_probe_start(void) { return startRing() ? tracesmith_probe_api() : nullptr; }
 
 /// Called by NVTX for the library NVTX_INJECTION64_PATH names; possibly several times. 1 means success.
 TS_EXPORT int InitializeInjectionNvtx2(const void* (*get_export_table)(uint32_t)) {

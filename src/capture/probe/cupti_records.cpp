@@ -105,67 +105,63 @@ bool goodTimes(const RingWriter& r, uint64_t start, uint64_t end) {
 // Versions of cuptiGetVersion since which records have these fields.
 constexpr uint32_t kGraphNodeSince = 13, kGraphSince = 14;  // CUDA 11.0, 11.1
 
+/// What all work on a GPU has: ours of CUPTI's.
+template <typename Work, typename Cupti>
+Work workOf(const Cupti& c, uint32_t device, uint32_t name) {
+  Work w;
+  w.name = name;
+  w.start = c.start;
+  w.end = c.end;
+  w.device = static_cast<uint16_t>(device);
+  w.stream = c.stream;
+  w.correlation = c.correlation;
+  w.context = c.context;
+  return w;
+}
+
+/// The same with the graph it ran in, where this CUPTI tells it.
+template <typename Work, typename Cupti>
+Work graphWorkOf(const CuptiSource& source, const Cupti& c, uint32_t name) {
+  Work w = workOf<Work>(c, c.device, name);
+  if (source.version >= kGraphSince) w.graph = c.graph;
+  if (source.version >= kGraphNodeSince) w.graph_node = c.graph_node;
+  return w;
+}
+
 }  // namespace
 
 void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
-  const bool has_node = source.version >= kGraphNodeSince, has_graph = source.version >= kGraphSince;
   Record out{};
   switch (*static_cast<const uint32_t*>(record)) {
     case kConcurrentKernel: {
       const auto& k = *static_cast<const KernelRecord*>(record);
-      out = encode(ring::KernelRecord{.name = r.intern(k.name),
-                                      .launch = launchShape(r, k),
-                                      .start = k.start,
-                                      .end = k.end,
-                                      .device = static_cast<uint16_t>(k.device),
-                                      .stream = k.stream,
-                                      .correlation = k.correlation,
-                                      .context = k.context,
-                                      .graph = has_graph ? k.graph : 0,
-                                      .graph_node = has_node ? k.graph_node : 0});
+      auto kernel = graphWorkOf<ring::KernelRecord>(source, k, r.intern(k.name));
+      kernel.launch = launchShape(r, k);
+      out = encode(kernel);
       break;
     }
     case kMemcpy: {
       const auto& m = *static_cast<const MemcpyRecord*>(record);
-      out = encode(ring::CopyRecord{.name = copyName(r, m.copy_kind, m.src_kind, m.dst_kind),
-                                    .start = m.start,
-                                    .end = m.end,
-                                    .bytes = m.bytes,
-                                    .device = static_cast<uint16_t>(m.device),
-                                    .stream = m.stream,
-                                    .correlation = m.correlation,
-                                    .context = m.context,
-                                    .graph = has_graph ? m.graph : 0,
-                                    .graph_node = has_node ? m.graph_node : 0});
+      auto copy = graphWorkOf<ring::CopyRecord>(source, m, copyName(r, m.copy_kind, m.src_kind, m.dst_kind));
+      copy.bytes = m.bytes;
+      out = encode(copy);
       break;
     }
     case kMemcpy2: {
       const auto& m = *static_cast<const PeerCopyRecord*>(record);
-      out = encode(ring::CopyRecord{.name = copyName(r, 10, m.src_kind, m.dst_kind),
-                                    .start = m.start,
-                                    .end = m.end,
-                                    .bytes = m.bytes,
-                                    .device = static_cast<uint16_t>(m.src_device),
-                                    .stream = m.stream,
-                                    .correlation = m.correlation,
-                                    .context = m.context,
-                                    .from = m.src_device,
-                                    .to = m.dst_device});
+      auto copy = workOf<ring::CopyRecord>(m, m.src_device, copyName(r, 10, m.src_kind, m.dst_kind));
+      copy.bytes = m.bytes;
+      copy.from = m.src_device;
+      copy.to = m.dst_device;
+      out = encode(copy);
       break;
     }
     case kMemset: {
       const auto& m = *static_cast<const MemsetRecord*>(record);
-      out = encode(ring::CopyRecord{.set = true,
-                                    .name = r.intern("Memset (Device)"),
-                                    .start = m.start,
-                                    .end = m.end,
-                                    .bytes = m.bytes,
-                                    .device = static_cast<uint16_t>(m.device),
-                                    .stream = m.stream,
-                                    .correlation = m.correlation,
-                                    .context = m.context,
-                                    .graph = has_graph ? m.graph : 0,
-                                    .graph_node = has_node ? m.graph_node : 0});
+      auto set = graphWorkOf<ring::CopyRecord>(source, m, r.intern("Memset (Device)"));
+      set.set = true;
+      set.bytes = m.bytes;
+      out = encode(set);
       break;
     }
     case kRuntime:
@@ -209,14 +205,9 @@ void writeRecord(RingWriter& r, const CuptiSource& source, const void* record) {
     }
     case kGraphTrace: {
       const auto& g = *static_cast<const GraphRecord*>(record);
-      out = encode(ring::GraphRecord{.name = r.intern("CUDA graph"),
-                                     .start = g.start,
-                                     .end = g.end,
-                                     .device = static_cast<uint16_t>(g.device),
-                                     .stream = g.stream,
-                                     .correlation = g.correlation,
-                                     .context = g.context,
-                                     .graph = g.graph});
+      auto graph = workOf<ring::GraphRecord>(g, g.device, r.intern("CUDA graph"));
+      graph.graph = g.graph;
+      out = encode(graph);
       break;
     }
     default:

@@ -107,7 +107,7 @@ void AlertSender::send(const Alert& alert, const HangVerdict& verdict) {
   std::string json;
   JsonWriter w(json);
   w.beginObject().key("alert").raw(toJson(alert)).field("left_out", left_out_);
-  w.key("hang").raw(hangJson(verdict, {})).endObject();
+  w.key("hang").raw(toJson(model::HangAnswer{verdict, {}})).endObject();
   left_out_ = 0;
   queue_.push_back({nameOf(alert.kind), std::move(json)});
   changed_.notify_all();

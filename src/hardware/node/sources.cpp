@@ -50,12 +50,12 @@ class Maker : public SourceMaker {
   std::pair<int64_t, size_t> count() {
     if (places_.simulated_gpus > 0) return {};
     std::pair<int64_t, size_t> out{-1, 0};
-    if (auto nvml = nvml_->get()) {
+    if (std::shared_ptr<nvml::Session> nvml; nvml_->get(nvml)) {
       uint32_t n = 0;
-      if ((*nvml)->call(&nvml::Functions::count, &n) == nvml::kSuccess)
+      if (nvml->call(&nvml::Functions::count, &n) == nvml::kSuccess)
         out.first = n;
       else
-        nvml_->broken(*nvml);
+        nvml_->broken(nvml);
     }
     out.second = listFolder(places_.root + "/sys/class/drm").size();
     return out;

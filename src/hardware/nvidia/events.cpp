@@ -21,9 +21,7 @@ class NvidiaEvents : public Source {
 
   Status open() override {
     close();
-    Result<std::shared_ptr<nvml::Session>> session = pool_->get();
-    if (!session) return Status::io("NVML missing: " + session.status().message());
-    session_ = *session;
+    TS_TRY(pool_->get(session_));
     uint32_t count = 0;
     Return r = session_->call(&Functions::count, &count);
     if (r == nvml::kSuccess) r = session_->call(&Functions::eventSetCreate, &set_);

@@ -18,12 +18,15 @@ Status nvmlFailure(const std::string& gpu, Return r) {
   return Status::io(std::string(cause) + ": " + gpu + " does not respond: " + nvml::returnText(r));
 }
 
-Result<std::shared_ptr<nvml::Session>> NvmlPool::get() {
+Status NvmlPool::get(std::shared_ptr<nvml::Session>& session) {
   std::unique_lock lock(mutex_);
-  if (session_) return session_;
-  Result<std::shared_ptr<nvml::Session>> opened = nvml::Session::open(library_);
-  if (opened) session_ = *opened;
-  return opened;
+  if (!session_) {
+    Result<std::shared_ptr<nvml::Session>> opened = nvml::Session::open(library_);
+    if (!opened) return Status::io("NVML missing: " + opened.status().message());
+    session_ = *opened;
+  }
+  session = session_;
+  return {};
 }
 
 void NvmlPool::broken(const std::shared_ptr<nvml::Session>& session) {

@@ -75,9 +75,7 @@ class NvidiaGpu : public Source {
 
   Status open() override {
     close();
-    Result<std::shared_ptr<nvml::Session>> session = pool_->get();
-    if (!session) return Status::io("NVML missing: " + session.status().message());
-    session_ = *session;
+    TS_TRY(pool_->get(session_));
     uint32_t count = 0;
     Return r = session_->call(&Functions::count, &count), own = nvml::kSuccess;
     // Where it was before, then anywhere: another GPU may hang when it is asked.

@@ -15,7 +15,7 @@ namespace tracesmith::hardware {
 class NvmlPool {
  public:
   explicit NvmlPool(std::string library) : library_(std::move(library)) {}
-  Result<std::shared_ptr<nvml::Session>> get();
+  Status get(std::shared_ptr<nvml::Session>& session);
   /// The next get() opens a new one, if this is still the current one.
   void broken(const std::shared_ptr<nvml::Session>& session);
 

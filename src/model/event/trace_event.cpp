@@ -6,9 +6,7 @@ namespace {
 using PublicType = tracesmith::EventType;
 using RowType = trace::EventType;
 
-std::optional<uint32_t> known(int32_t v) {
-  return v < 0 ? std::nullopt : std::optional<uint32_t>(static_cast<uint32_t>(v));
-}
+uint32_t whole(int32_t v) { return static_cast<uint32_t>(v); }
 
 }  // namespace
 
@@ -46,15 +44,14 @@ PublicType publicType(RowType type, std::string_view name) {
 
 std::optional<KernelParams> kernelParams(std::string_view launch) {
   const trace::LaunchShape s = trace::LaunchShape::parse(launch);
-  for (int32_t side : {s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z})
-    if (side < 0) return {};
-  auto whole = [](int32_t v) { return static_cast<uint32_t>(v); };
+  for (const auto& side : {s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z})
+    if (!side) return {};
   KernelParams p;
-  p.grid_x = whole(s.grid_x), p.grid_y = whole(s.grid_y), p.grid_z = whole(s.grid_z);
-  p.block_x = whole(s.block_x), p.block_y = whole(s.block_y), p.block_z = whole(s.block_z);
-  p.registers_per_thread = known(s.registers);
+  p.grid_x = whole(*s.grid_x), p.grid_y = whole(*s.grid_y), p.grid_z = whole(*s.grid_z);
+  p.block_x = whole(*s.block_x), p.block_y = whole(*s.block_y), p.block_z = whole(*s.block_z);
+  if (s.registers) p.registers_per_thread = whole(*s.registers);
   // Kineto tells the sum alone, which is kept as the static part.
-  if (s.shared_static >= 0) p.shared_mem_bytes = whole(s.shared_static) + known(s.shared_dynamic).value_or(0);
+  if (s.shared_static) p.shared_mem_bytes = whole(*s.shared_static) + whole(s.shared_dynamic.value_or(0));
   return p;
 }
 

@@ -88,7 +88,7 @@ constexpr OperationRecord operationOf(const Record& r) {
           .sequence = words::from48(r.arg[1]),
           .elements = words::from48(r.arg[2]),
           .nccl_sequence = pair ? kUnknown : words::from48(r.device | r.arg[1] >> 48 << 16 | (r.arg[2] >> 48) << 32),
-          .rank = static_cast<int32_t>(r.stream) - 1,
+          .rank = static_cast<int32_t>(r.stream - 1),
           .ranks = r.correlation,
           .peer = pair ? words::rankOf(r.device) : -1,
           .datatype = static_cast<uint16_t>(r.arg[3]),

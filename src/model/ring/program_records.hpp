@@ -36,7 +36,7 @@ constexpr HostOperationRecord hostOperationOf(const Record& r) {
           .end = r.end,
           .sequence = r.arg[1],
           .bytes = r.arg[2],
-          .rank = static_cast<int32_t>(r.stream) - 1,
+          .rank = static_cast<int32_t>(r.stream - 1),
           .ranks = r.correlation,
           .peer = words::rankOf(r.device)};
 }

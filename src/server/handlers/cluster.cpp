@@ -3,7 +3,6 @@
 #include "model/travel_json.hpp"
 #include "server/handlers/handlers.hpp"
 #include "server/http/fields.hpp"
-#include "server/sources/cluster_json.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -68,46 +67,25 @@ std::vector<Route> ClusterHandlers::routes() {
 }
 
 Answer ClusterHandlers::nodes(const Request&) {
-  if (!sources_.cluster) return Answer::json("{\"nodes\":[],\"now\":null,\"stored_bytes\":0,\"problem\":null}");
+  if (!sources_.cluster) return Answer::json(model::toJson(model::ClusterNodes{}));
   Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();
   if (!status) return Answer::error(status.status());
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject();
-  writeNodes(w, **status);
-  w.endObject();
-  return Answer::json(std::move(text));
+  return Answer::json(model::toJson<model::ClusterNodes>(**status));
 }
 
 Answer ClusterHandlers::clock(const Request& r) {
   const std::string node = r.name("node");
-  std::string text;
-  JsonWriter w(text);
-  const std::vector<LiveFeed::ClockPoint> points = sources_.live.clock(node);
-  if (points.empty()) return Answer::error(404, "there is no node " + node.substr(0, 64) + " with a known clock");
-  w.beginObject().field("node", node).key("points").beginArray();
-  for (const LiveFeed::ClockPoint& p : points) {
-    w.beginObject();
-    timeField(w, "t", p.t)
-        .field("offset_ns", std::to_string(p.offset_ns))
-        .field("drift_ppm", p.drift_ppm)
-        .field("bound_ns", p.bound_ns)
-        .endObject();
-  }
-  w.endArray().endObject();
-  return Answer::json(std::move(text));
+  model::ClockHistory history{node, sources_.live.clock(node)};
+  if (history.points.empty())
+    return Answer::error(404, "there is no node " + node.substr(0, 64) + " with a known clock");
+  return Answer::json(model::toJson(history));
 }
 
 Answer ClusterHandlers::sessions(const Request&) {
-  if (!sources_.cluster) return Answer::json("{\"sessions\":[]}");
+  if (!sources_.cluster) return Answer::json(model::toJson(model::SessionList{}));
   Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();
   if (!status) return Answer::error(status.status());
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject();
-  writeSessions(w, (*status)->sessions);
-  w.endObject();
-  return Answer::json(std::move(text));
+  return Answer::json(model::toJson(model::SessionList{(*status)->sessions}));
 }
 
 Answer ClusterHandlers::startSession(const Request& r) {

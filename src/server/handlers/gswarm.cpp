@@ -5,7 +5,6 @@
 #include "model/travel_json.hpp"
 #include "server/handlers/handlers.hpp"
 #include "server/http/fields.hpp"
-#include "server/sources/cluster_json.hpp"
 #include "trace/export/frames.hpp"
 
 namespace tracesmith::server {

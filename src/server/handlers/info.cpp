@@ -4,8 +4,8 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 #include "server/handlers/handlers.hpp"
-#include "server/sources/cluster_json.hpp"
 #include "sync/exchange.hpp"
 #include "trace/sql_columns.hpp"
 
@@ -58,28 +58,25 @@ Answer InfoHandlers::root(const Request& r) {
 }
 
 Answer InfoHandlers::info(const Request& r) {
-  std::string text;
-  JsonWriter w(text);
-  bool simulated = false;
-  int64_t now = unixClock();
-  std::string title = sources_.cluster ? "cluster" : std::filesystem::path(sources_.trace_path).filename().string();
+  model::ServerInfo info;
+  info.version = TRACESMITH_VERSION;
+  info.mode = sources_.cluster ? model::ServerMode::cluster : model::ServerMode::file;
+  info.title = sources_.cluster ? "cluster" : std::filesystem::path(sources_.trace_path).filename().string();
+  info.role = access::roleName(r.role);
+  info.now_ns = unixClock();
   if (sources_.cluster) {
     Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();
     if (!status) return Answer::error(status.status());
-    now = (*status)->now_ns;
-    simulated = std::any_of((*status)->nodes.begin(), (*status)->nodes.end(),
-                            [](const cluster::NodeStatus& n) { return n.simulated; });
+    info.now_ns = (*status)->now_ns;
+    info.simulated = std::any_of((*status)->nodes.begin(), (*status)->nodes.end(),
+                                 [](const cluster::NodeStatus& n) { return n.simulated; });
   } else {
     double progress;
     if (Result<TracePtr> trace = sources_.traces.open("file", progress); trace && *trace)
-      simulated = trace::isSimulated((*trace)->timeline().reader());
+      info.simulated = trace::isSimulated((*trace)->timeline().reader());
   }
-  w.beginObject().field("version", TRACESMITH_VERSION).field("mode", sources_.cluster ? "cluster" : "file");
-  w.field("title", title).field("simulated", simulated).field("role", access::roleName(r.role));
-  timeField(w, "now", now).key("notes").beginArray();
-  if (simulated) w.value("simulated data, not a measurement");
-  w.endArray().endObject();
-  return Answer::json(std::move(text));
+  if (info.simulated) info.notes.push_back("simulated data, not a measurement");
+  return Answer::json(model::toJson(info));
 }
 
 Answer InfoHandlers::health(const Request&) { return Answer::json("{\"status\":\"ok\"}"); }
@@ -93,17 +90,12 @@ Answer InfoHandlers::ready(const Request&) {
 }
 
 Answer InfoHandlers::schema(const Request&) {
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject().key("tables").beginArray();
+  model::SchemaAnswer answer;
   for (const trace::TableInfo& table : trace::tables()) {
-    w.beginObject().field("name", table.name).field("doc", table.doc).key("columns").beginArray();
-    for (const trace::SqlColumn& c : trace::sqlColumns(table))
-      w.beginObject().field("name", c.name).field("type", c.type).field("doc", c.doc).endObject();
-    w.endArray().endObject();
+    model::SchemaTable& out = answer.tables.emplace_back(model::SchemaTable{table.name, table.doc, {}});
+    for (const trace::SqlColumn& c : trace::sqlColumns(table)) out.columns.push_back({c.name, c.type, c.doc});
   }
-  w.endArray().endObject();
-  return Answer::json(std::move(text));
+  return Answer::json(model::toJson(answer));
 }
 
 Answer InfoHandlers::openapi(const Request&) { return Answer::json(openApi(sources_.routes)); }

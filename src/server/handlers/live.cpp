@@ -87,18 +87,18 @@ Answer LiveHandlers::events(const Request&) {
 }
 
 Answer LiveHandlers::metricsLatest(const Request&) {
-  if (!sources_.cluster) return Answer::json("{\"now\":null,\"devices\":[]}");
+  if (!sources_.cluster) return Answer::json(model::toJson(model::LatestMetrics{}));
   return Answer::json(latestJson(sources_.live.now()->live));
 }
 
 Answer LiveHandlers::hang(const Request&) {
   if (!sources_.cluster) {
-    model::HangVerdict none;
+    model::HangAnswer none;
     none.verdict = "this is a recorded trace: nothing is running";
-    return Answer::json(model::hangJson(none, {}));
+    return Answer::json(model::toJson(none));
   }
   const auto state = sources_.live.now();
-  return Answer::json(model::hangJson(state->hang.verdict, state->hang.alerts));
+  return Answer::json(model::toJson(model::HangAnswer{state->hang.verdict, state->hang.alerts}));
 }
 
 }  // namespace

@@ -1,13 +1,11 @@
 // Metrics over time: of the last hour from what nodes report, of a trace from its table.
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <set>
 
 #include "base/text.hpp"
 #include "hardware/metrics.hpp"
+#include "model/travel_json.hpp"
 #include "server/handlers/handlers.hpp"
-#include "server/sources/cluster_json.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -29,15 +27,6 @@ std::vector<std::string> split(const std::string& text) {
     at = end + 1;
   }
   return parts;
-}
-
-/// A mean of what fell into a step, to be drawn: more digits would be bytes nobody sees.
-void value(std::string& out, double v) {
-  char text[32];
-  if (std::isfinite(v))
-    out.append(text, std::to_chars(text, text + sizeof text, v, std::chars_format::general, 6).ptr);
-  else
-    out += "null";
 }
 
 class MetricHandlers final : public Handlers {
@@ -88,12 +77,9 @@ Answer MetricHandlers::metricNames(const Request& r) {
       for (const model::GpuState& gpu : node.report.gpus)
         for (const model::Metric& m : gpu.metrics) names.insert(m.name);
   }
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject().key("metrics").beginArray();
-  for (const std::string& n : names) w.beginObject().field("name", n).field("unit", unitOf(n)).endObject();
-  w.endArray().endObject();
-  return Answer::json(std::move(text));
+  model::MetricNames answer;
+  for (const std::string& n : names) answer.metrics.push_back({n, unitOf(n)});
+  return Answer::json(model::toJson(answer));
 }
 
 Answer MetricHandlers::metricSeries(const Request& r) {
@@ -112,37 +98,20 @@ Answer MetricHandlers::metricSeries(const Request& r) {
     return Answer::error(400, "'from' must be a time in ns");
   if (r.query.contains("to") && !parseRange(r.get("to"), INT64_MIN, INT64_MAX, q.to))
     return Answer::error(400, "'to' must be a time in ns");
-  MetricSeries series;
+  model::MetricSeries series;
   if (!sources_.cluster || !r.get("trace").empty()) {
     Answer instead;
     TracePtr trace = traceOf(sources_.traces, sources_.cluster ? r.get("trace") : "file", instead);
     if (!trace) return instead;
-    Result<MetricSeries> of = trace->metrics().series(q);
+    Result<model::MetricSeries> of = trace->metrics().series(q);
     if (!of) return Answer::error(of.status());
     series = std::move(*of);
   } else {
     series = sources_.live.series(q);
   }
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject().field("metric", q.metric).field("unit", unitOf(q.metric));
-  timeField(w, "t0", series.t0).field("step_ms", series.step_ms).key("times").beginArray();
-  for (size_t i = 0; i < series.points; ++i)
-    w.value(static_cast<int64_t>(std::llround((static_cast<double>(i) + 0.5) * series.step_ms)));
-  w.endArray().key("series").beginArray();
-  std::string values;
-  for (const MetricSeries::Line& line : series.lines) {
-    w.beginObject().field("node", line.node).key("index");
-    line.index < 0 ? w.null() : w.value(line.index);
-    values.assign(1, '[');
-    for (double v : line.values) {
-      if (values.size() > 1) values += ',';
-      value(values, v);
-    }
-    w.field("name", line.name).key("values").raw(values += ']').endObject();
-  }
-  w.endArray().endObject();
-  return Answer::json(std::move(text));
+  series.metric = q.metric;
+  series.unit = unitOf(q.metric);
+  return Answer::json(model::toJson(series));
 }
 
 }  // namespace

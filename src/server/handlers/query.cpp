@@ -1,11 +1,13 @@
 // SQL over HTTP: one reading statement, limited in rows and time, its rows sent as they come.
-#include <condition_variable>
-#include <mutex>
-#include <thread>
+#include <poll.h>
 
-#include "base/text.hpp"
+#include <chrono>
+#include <filesystem>
+#include <mutex>
+
 #include "server/handlers/handlers.hpp"
 #include "server/http/fields.hpp"
+#include "server/sources/query_process.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -13,34 +15,53 @@ namespace {
 constexpr double kMostRows = 1'000'000, kMostSeconds = 600;
 constexpr size_t kHoldBytes = 1 << 20;  // until then a failure is still an answer of its own
 
-/// Interrupts a query when its time is over.
-class Timer {
+/// Queries that run at a time, and how long one more waits for them.
+constexpr int kAtOnce = 2;
+constexpr auto kPatience = std::chrono::seconds(10);
+
+/// Places for queries.
+class Places {
  public:
-  Timer(query::Engine& engine, double seconds)
-      : thread_([this, &engine, seconds] {
-          std::unique_lock lock(mutex_);
-          if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return done_; })) return;
-          over_ = true;
-          engine.interrupt();
-        }) {}
-  ~Timer() { stop(); }
-  void stop() {
-    {
-      std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
+  bool take() {
+    std::lock_guard lock(mutex_);
+    if (taken_ == kAtOnce) return false;
+    ++taken_;
+    return true;
   }
-  bool over() const { return over_; }
+  void giveBack() {
+    std::lock_guard lock(mutex_);
+    --taken_;
+  }
 
  private:
-  std::mutex mutex_;  // guards done_
-  std::condition_variable changed_;
-  bool done_ = false;
-  std::atomic<bool> over_{false};
-  std::thread thread_;
+  std::mutex mutex_;  // guards taken_
+  int taken_ = 0;
 };
+
+/// A query that runs, with all it needs until it ends.
+struct Running {
+  Running(Places& of, TracePtr on) : places(of), trace(std::move(on)) {}
+  ~Running() {
+    process.reset();
+    places.giveBack();
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  Places& places;
+  const TracePtr trace;  // its file may be temporary
+  std::unique_ptr<QueryProcess> process;
+};
+
+/// Waits for a place; false: there was none in time, or the client went away.
+bool waitFor(Places& places, int client) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!places.take()) {
+    pollfd gone{client, POLLRDHUP, 0};
+    if (::poll(&gone, 1, 20) > 0 || std::chrono::steady_clock::now() > until) return false;
+  }
+  return true;
+}
 
 class QueryHandlers final : public Handlers {
  public:
@@ -51,6 +72,7 @@ class QueryHandlers final : public Handlers {
   Answer query(const Request& r);
 
   const Sources& sources_;
+  Places places_;
 };
 
 std::vector<Route> QueryHandlers::routes() {
@@ -85,105 +107,40 @@ Answer QueryHandlers::query(const Request& r) {
   TracePtr trace = traceOf(sources_.traces, id, instead);
   if (!trace) return instead;
 
+  if (!waitFor(places_, r.socket))
+    return Answer::error(Status::busy("other queries are still running: try again when they have ended"));
+  auto running = std::make_shared<Running>(places_, trace);  // shared: a std::function can be copied
+  QueryProcess::Options options;
+  options.program = sources_.options.program;
+  options.trace = trace->path();
+  options.sql = sql;
+  options.format = format;
+  options.max_rows = static_cast<uint64_t>(max_rows);
+  options.seconds = timeout_s;
+  options.folder = sources_.cluster ? std::filesystem::path(trace->path()).parent_path().string() : "";
+  options.client = r.socket;
+  Result<std::unique_ptr<QueryProcess>> process = QueryProcess::start(options);
+  if (!process) return Answer::error(process.status());
+  running->process = std::move(*process);
+
   // A small result is held back whole: a failure in its midst then has its own status. The rest of a large one follows
   // as it comes.
-  struct State {
-    std::mutex mutex;  // guards what follows
-    std::condition_variable changed;
-    std::string held;
-    bool done = false, gone = false, large = false;
-    Status status;
-    std::thread thread;
-    ~State() {
-      if (thread.joinable()) thread.join();
-    }
-  };
-  auto state = std::make_shared<State>();
-  const bool json = format == "json";
-  const query::Format form = json              ? query::Format::kRows
-                             : format == "csv" ? query::Format::kCsv
-                                               : query::Format::kArrow;
-  state->thread =
-      std::thread([s = state.get(), trace, sql, json, form, max_rows, timeout_s, load = sources_.options.load_engine] {
-        query::RunReport report;
-        std::vector<std::string> notes;
-        auto write = [s](std::string_view bytes) -> Status {
-          std::unique_lock lock(s->mutex);
-          s->changed.wait(lock, [&] { return s->held.size() < 4 * kHoldBytes || s->gone; });
-          if (s->gone) return Status::io("the client disconnected");
-          s->held += bytes;
-          s->changed.notify_all();
-          return {};
-        };
-        Status status = trace->withEngine(load, [&](query::Engine& engine) -> Status {
-          Timer timer(engine, timeout_s);
-          query::RunOptions options;
-          options.format = form;
-          options.limit = static_cast<uint64_t>(max_rows);
-          options.write = write;
-          if (json) TS_TRY(write("{"));
-          Status result = engine.run(sql, options, report);
-          timer.stop();
-          notes = engine.notes();
-          for (std::string& d : engine.damage()) notes.push_back(std::move(d));
-          if (!timer.over()) return result;
-          return Status::timeout("the query took longer than its " + humanNs(timeout_s * 1e9) +
-                                 "; raise timeout_s to allow more");
-        });
-        std::string tail;
-        if (status && json) {
-          JsonWriter w(tail);
-          w.beginObject().field("row_count", report.rows).field("truncated", report.truncated);
-          w.field("seconds", report.seconds).key("notes").beginArray();
-          for (const std::string& n : notes) w.value(n);
-          w.endArray().endObject();
-          tail[0] = ',';
-        }
-        std::lock_guard lock(s->mutex);
-        s->held += tail;
-        s->status = status;
-        s->done = true;
-        s->changed.notify_all();
-      });
-  {
-    std::unique_lock lock(state->mutex);
-    state->changed.wait(lock, [&] { return state->done || state->held.size() >= kHoldBytes; });
-    if (state->done && !state->status) {
-      return Answer::error(state->status);
-    }
-  }
   Answer answer;
-  answer.type = json              ? "application/json"
+  bool more = true;
+  while (more && answer.body.size() < kHoldBytes)
+    if (Status s = running->process->read(answer.body, more); !s) return Answer::error(s);
+  answer.type = format == "json"  ? "application/json"
                 : format == "csv" ? "text/csv; charset=utf-8"
                                   : "application/vnd.apache.arrow.stream";
   answer.headers.emplace_back("Cache-Control", "no-store");
-  struct Leave {  // however the sending ends, the query does not wait for it
-    explicit Leave(std::shared_ptr<State> of) : state(std::move(of)) {}
-    std::shared_ptr<State> state;
-    ~Leave() {
-      {
-        std::lock_guard lock(state->mutex);
-        state->gone = true;
-      }
-      state->changed.notify_all();
-    }
-  };
-  answer.stream = [leave = std::make_shared<Leave>(state)](const Sink& sink) {
-    State& s = *leave->state;
-    for (;;) {
-      std::string piece;
-      bool done;
-      {
-        std::unique_lock lock(s.mutex);
-        s.changed.wait(lock, [&] { return s.done || !s.held.empty(); });
-        piece.swap(s.held);
-        done = s.done;
-        if (done && !s.status) return false;  // cut: half a result must not look whole
-        s.changed.notify_all();
-      }
+  if (!more) return answer;
+  answer.stream = [running, piece = std::move(answer.body)](const Sink& sink) mutable {
+    for (bool go_on = true; go_on;) {
       if (!piece.empty() && !sink(piece)) return false;
-      if (done) return true;
+      piece.clear();
+      if (!running->process->read(piece, go_on)) return false;  // cut: half a result must not look whole
     }
+    return true;
   };
   return answer;
 }

@@ -7,8 +7,8 @@
 #include "base/file.hpp"
 #include "base/progress.hpp"
 #include "base/text.hpp"
+#include "model/travel_json.hpp"
 #include "server/handlers/handlers.hpp"
-#include "server/sources/cluster_json.hpp"
 #include "trace/clocks.hpp"
 #include "trace/export/export.hpp"
 
@@ -148,41 +148,34 @@ std::vector<Route> TraceHandlers::routes() {
 }
 
 Answer TraceHandlers::traceList(const Request&) {
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject().key("traces").beginArray();
+  model::TraceList answer;
   if (sources_.cluster) {
     Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();
     if (!status) return Answer::error(status.status());
     std::set<std::string> simulated;
     for (const cluster::NodeStatus& n : (*status)->nodes)
       if (n.simulated) simulated.insert(n.node);
-    for (const cluster::SessionInfo& s : (*status)->sessions) {
-      w.beginObject().field("id", s.id).field("title", s.name).field("kind", "session").field("state", nameOf(s.state));
-      timeField(w, "start", s.start_ns);
-      endField(w, "end", s.end_ns);
-      w.key("events").null();  // not known before it is laid out
-      w.field("simulated",
-              std::any_of(s.nodes.begin(), s.nodes.end(), [&](const auto& n) { return simulated.contains(n.node); }));
-      w.endObject();
-    }
+    for (const cluster::SessionInfo& s : (*status)->sessions)
+      answer.traces.push_back(
+          {s.id,
+           s.name,
+           model::TraceKind::session,
+           s.state,
+           s.start_ns,
+           s.end_ns,
+           {},
+           std::any_of(s.nodes.begin(), s.nodes.end(), [&](const auto& n) { return simulated.contains(n.node); })});
   } else {
     Answer instead;
     TracePtr trace = traceOf(sources_.traces, "file", instead);
     if (!trace) return instead;
     Timeline& t = trace->timeline();
-    w.beginObject()
-        .field("id", "file")
-        .field("title", trace->title())
-        .field("kind", "file")
-        .field("state", nameOf(model::SessionState::complete));
-    timeField(w, "start", t.index().origin);
-    timeField(w, "end", t.index().origin + t.index().duration);
-    w.field("events", t.reader().rows(trace::tableOf<trace::EventRow>()));
-    w.field("simulated", trace::isSimulated(t.reader())).endObject();
+    const int64_t start = t.index().origin;
+    answer.traces.push_back({"file", trace->title(), model::TraceKind::file, model::SessionState::complete, start,
+                             start + t.index().duration, t.reader().rows(trace::tableOf<trace::EventRow>()),
+                             trace::isSimulated(t.reader())});
   }
-  w.endArray().endObject();
-  return Answer::json(std::move(text));
+  return Answer::json(model::toJson(answer));
 }
 
 Answer TraceHandlers::timeline(const Request& r) {

@@ -189,6 +189,7 @@ class HttpServer final : public httplib::Server {
     r.accept = in.get_header_value("Accept");
     r.gzip = in.get_header_value(kKeptEncoding).find("gzip") != std::string::npos;
     for (const auto& [key, value] : in.params) r.query[key] = value;
+    r.socket = t_connection->socket();
     return r;
   }
 
@@ -209,7 +210,10 @@ class HttpServer final : public httplib::Server {
   bool process_and_close_socket(socket_t socket) override {
     {
       std::lock_guard lock(mutex_);
-      if (!stopping_) sockets_.insert(socket);
+      if (stopping_)
+        ::shutdown(socket, SHUT_RDWR);
+      else
+        sockets_.insert(socket);
     }
     {
       Connection connection(socket);

@@ -22,6 +22,7 @@ struct Request {
   access::Role role = access::Role::kNone;
   std::string origin;  ///< another site whose pages may ask; empty: none asks
   bool gzip = false;   ///< the client takes it
+  int socket = -1;     ///< of the connection, to notice that the client goes or the server stops; not to read or write
 
   const std::string& name(const std::string& key) const { return names.at(key); }
   /// Empty if it was not given.

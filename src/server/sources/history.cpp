@@ -15,6 +15,12 @@ constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
+void setTimes(model::MetricSeries& series, int64_t first_ns, size_t points) {
+  series.t0_ns = first_ns - static_cast<int64_t>(series.step_ms * 5e5);
+  for (size_t i = 0; i < points; ++i)
+    series.times.push_back(std::llround((static_cast<double>(i) + 0.5) * series.step_ms));
+}
+
 std::vector<double> Binned::means() const {
   std::vector<double> out(sums_.size());
   for (size_t i = 0; i < out.size(); ++i)
@@ -44,9 +50,9 @@ void MetricHistory::add(const cluster::LiveStatus& live) {
   if (frames_.size() > kFrames) frames_.pop_front();
 }
 
-MetricSeries MetricHistory::series(const SeriesQuery& q) const {
+model::MetricSeries MetricHistory::series(const SeriesQuery& q) const {
   std::lock_guard lock(mutex_);
-  MetricSeries out;
+  model::MetricSeries out;
   const auto metric = metrics_.find(q.metric);
   const auto first =
       std::lower_bound(frames_.begin(), frames_.end(), q.from, [](const Frame& f, int64_t t) { return f.t < t; });
@@ -57,20 +63,19 @@ MetricSeries MetricHistory::series(const SeriesQuery& q) const {
   // A little more than the reports' own second, so that a step without a value says that there was none.
   out.step_ms = std::max(frames > 1 ? span_ms / static_cast<double>(frames - 1) : 1000.0,
                          span_ms / static_cast<double>(q.points));
-  out.t0 = first->t - static_cast<int64_t>(out.step_ms * 5e5);
-  out.points = static_cast<size_t>(span_ms / out.step_ms) + 1;
+  setTimes(out, first->t, static_cast<size_t>(span_ms / out.step_ms) + 1);
   for (const auto& [key, gpu] : gpus_) {
     if (!q.nodes.empty() && std::find(q.nodes.begin(), q.nodes.end(), key.first) == q.nodes.end()) continue;
     if (!q.gpus.empty() && std::find(q.gpus.begin(), q.gpus.end(), key.second) == q.gpus.end()) continue;
-    Binned bins(out.t0, out.step_ms, out.points);
+    Binned bins(out);
     for (auto f = first; f != last; ++f) {
       if (metric->second >= f->values.size() || gpu >= f->values[metric->second].size()) continue;
       const float v = f->values[metric->second][gpu];
       if (!std::isnan(v)) bins.add(f->t, v);
     }
-    out.lines.push_back({key.first, key.second, gpu_names_[gpu], bins.means()});
+    out.series.push_back({key.first, key.second, gpu_names_[gpu], bins.means()});
   }
-  std::stable_sort(out.lines.begin(), out.lines.end(), [](const MetricSeries::Line& a, const MetricSeries::Line& b) {
+  std::stable_sort(out.series.begin(), out.series.end(), [](const model::MetricLine& a, const model::MetricLine& b) {
     return naturalOrder(a.node, b.node) < 0;
   });
   return out;

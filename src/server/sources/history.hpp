@@ -14,19 +14,6 @@
 namespace tracesmith::server {
 
 /// Values of one metric over time, on common times; NaN where nothing was measured.
-struct MetricSeries {
-  struct Line {
-    std::string node;
-    int64_t index = 0;  ///< −1: the host
-    std::string name;
-    std::vector<double> values;
-  };
-  int64_t t0 = 0;  ///< ns
-  double step_ms = 0;
-  size_t points = 0;  ///< times are t0 + i × step
-  std::vector<Line> lines;
-};
-
 struct SeriesQuery {
   std::string metric;
   std::vector<std::string> nodes;  ///< empty: all
@@ -39,7 +26,7 @@ struct SeriesQuery {
 class MetricHistory {
  public:
   void add(const cluster::LiveStatus& live);
-  MetricSeries series(const SeriesQuery& query) const;
+  model::MetricSeries series(const SeriesQuery& query) const;
 
  private:
   struct Frame {
@@ -53,11 +40,14 @@ class MetricHistory {
   std::deque<Frame> frames_;
 };
 
-/// Means of samples that fall into the same step; NaN where none does.
+/// Sets the times of a series whose step is known: the first step has its middle at `first_ns`.
+void setTimes(model::MetricSeries& series, int64_t first_ns, size_t points);
+
+/// Means of samples that fall into the same step of a series; NaN where none does.
 class Binned {
  public:
-  Binned(int64_t t0, double step_ms, size_t points)
-      : t0_(t0), step_ns_(step_ms * 1e6), sums_(points), counts_(points) {}
+  explicit Binned(const model::MetricSeries& series)
+      : t0_(series.t0_ns), step_ns_(series.step_ms * 1e6), sums_(series.times.size()), counts_(series.times.size()) {}
   void add(int64_t t, double value) {
     const double at = static_cast<double>(t - t0_) / step_ns_;
     if (at < 0 || at >= static_cast<double>(sums_.size())) return;

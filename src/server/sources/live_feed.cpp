@@ -1,7 +1,6 @@
 #include "server/sources/live_feed.hpp"
 
-#include "base/text.hpp"
-#include "server/sources/cluster_json.hpp"
+#include "model/travel_json.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -14,23 +13,15 @@ constexpr size_t kClockPoints = 17280;  // a day
 }  // namespace
 
 std::string latestJson(const cluster::LiveStatus& live) {
-  std::string text;
-  JsonWriter w(text);
-  w.beginObject();
-  timeField(w, "now", live.now_ns).key("devices").beginArray();
+  model::LatestMetrics answer;
+  answer.now_ns = live.now_ns;
   for (const cluster::LiveNode& node : live.nodes)
     for (const model::GpuState& gpu : node.report.gpus) {
-      w.beginObject().field("node", node.report.node).field("index", static_cast<int64_t>(gpu.index));
-      w.field("name", gpu.name).field("simulated", gpu.simulated).field("age_s", node.age_s);
-      w.key("metrics").beginObject();
-      for (const model::Metric& m : gpu.metrics) {
-        w.key(m.name);
-        m.value ? w.value(*m.value) : w.null();
-      }
-      w.endObject().endObject();
+      model::DeviceMetrics& out = answer.devices.emplace_back(
+          model::DeviceMetrics{node.report.node, gpu.index, gpu.name, gpu.simulated, node.age_s, {}});
+      for (const model::Metric& m : gpu.metrics) out.metrics.emplace_back(m.name, m.value);
     }
-  w.endArray().endObject();
-  return text;
+  return model::toJson(answer);
 }
 
 LiveFeed::LiveFeed(ClusterView* cluster) : cluster_(cluster) {
@@ -57,7 +48,7 @@ std::shared_ptr<const LiveFeed::State> LiveFeed::next(uint64_t seen) const {
   return stop_ ? nullptr : state_;
 }
 
-std::vector<LiveFeed::ClockPoint> LiveFeed::clock(const std::string& node) const {
+std::vector<model::ClockPoint> LiveFeed::clock(const std::string& node) const {
   std::lock_guard lock(mutex_);
   auto it = clocks_.find(node);
   if (it == clocks_.end()) return {};
@@ -74,11 +65,7 @@ void LiveFeed::follow() {
     auto state = std::make_shared<State>();
     const bool known = status && live && hang;
     if (known) {
-      JsonWriter w(state->status_json);
-      w.beginObject();
-      writeNodes(w, **status);
-      writeSessions(w, (*status)->sessions);
-      w.endObject();
+      state->status_json = model::toJson(**status);
       state->metrics_json = latestJson(*live);
       history_.add(*live);
       state->live = std::move(*live);
@@ -101,8 +88,8 @@ void LiveFeed::remember(const cluster::ClusterStatus& status) {
   clock_saved_ns_ = status.now_ns;
   for (const cluster::NodeStatus& n : status.nodes) {
     if (!n.clock) continue;
-    std::deque<ClockPoint>& points = clocks_[n.node];
-    points.push_back({status.now_ns, n.clock->offset_ns, n.clock->bound_ns, n.clock->drift_ppm});
+    std::deque<model::ClockPoint>& points = clocks_[n.node];
+    points.push_back({status.now_ns, n.clock->offset_ns, n.clock->drift_ppm, n.clock->bound_ns});
     if (points.size() > kClockPoints) points.pop_front();
   }
 }

@@ -27,11 +27,6 @@ class LiveFeed {
     cluster::HangStatus hang;
     std::string status_json, metrics_json;  ///< what event streams send, written once for all of them
   };
-  struct ClockPoint {
-    int64_t t, offset_ns, bound_ns;
-    double drift_ppm;
-  };
-
   /// nullptr: nothing is live. The view must outlive it.
   explicit LiveFeed(ClusterView* cluster);
   ~LiveFeed() { stop(); }
@@ -42,8 +37,8 @@ class LiveFeed {
   /// Waits for another version than `seen`, or for some seconds. Empty: it was stopped.
   std::shared_ptr<const State> next(uint64_t seen) const;
   /// A node's clock over the last day; empty: it was never known.
-  std::vector<ClockPoint> clock(const std::string& node) const;
-  MetricSeries series(const SeriesQuery& query) const { return history_.series(query); }
+  std::vector<model::ClockPoint> clock(const std::string& node) const;
+  model::MetricSeries series(const SeriesQuery& query) const { return history_.series(query); }
   /// How many event streams are open.
   std::atomic<size_t>& listeners() { return listeners_; }
 
@@ -57,7 +52,7 @@ class LiveFeed {
   mutable std::mutex mutex_;  // guards what follows
   mutable std::condition_variable changed_;
   std::shared_ptr<const State> state_ = std::make_shared<State>();  // shared with those who read it
-  std::map<std::string, std::deque<ClockPoint>> clocks_;
+  std::map<std::string, std::deque<model::ClockPoint>> clocks_;
   int64_t clock_saved_ns_ = 0;
   bool stop_ = false;
   std::thread follower_;

@@ -92,7 +92,7 @@ Result<TraceMetrics::MetricPtr> TraceMetrics::metric(const std::string& name) {
   return *loaded;
 }
 
-Result<MetricSeries> TraceMetrics::series(const SeriesQuery& q) {
+Result<model::MetricSeries> TraceMetrics::series(const SeriesQuery& q) {
   Result<MetricPtr> found = metric(q.metric);
   if (!found) return found.status();
   struct Part {
@@ -114,17 +114,17 @@ Result<MetricSeries> TraceMetrics::series(const SeriesQuery& q) {
     most = std::max(most, static_cast<size_t>(last - first));
     parts.push_back({&line, first, last});
   }
-  MetricSeries out;
+  model::MetricSeries out;
   if (parts.empty()) return out;
   const double span_ms = std::max(1e-3, static_cast<double>(high - low) / 1e6);
   out.step_ms =
       std::max(span_ms / static_cast<double>(std::max<size_t>(1, most - 1)), span_ms / static_cast<double>(q.points));
-  out.t0 = low - static_cast<int64_t>(out.step_ms * 5e5);
-  out.points = static_cast<size_t>(span_ms / out.step_ms) + 2;
+  setTimes(out, low, static_cast<size_t>(span_ms / out.step_ms) + 2);
   for (const Part& p : parts) {
-    Binned bins(out.t0, out.step_ms, out.points);
+    Binned bins(out);
     for (auto s = p.first; s != p.last; ++s) bins.add(s->t, s->value);
-    out.lines.push_back({p.line->node, p.line->gpu, p.line->part, bins.means()});
+    const std::optional<int64_t> gpu = p.line->gpu < 0 ? std::nullopt : std::optional(p.line->gpu);
+    out.series.push_back({p.line->node, gpu, p.line->part, bins.means()});
   }
   return out;
 }

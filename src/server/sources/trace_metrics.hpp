@@ -20,7 +20,7 @@ class TraceMetrics {
   explicit TraceMetrics(const Timeline& timeline) : timeline_(timeline) {}
 
   std::set<std::string> names();
-  Result<MetricSeries> series(const SeriesQuery& query);
+  Result<model::MetricSeries> series(const SeriesQuery& query);
 
  private:
   struct Sample {

@@ -16,7 +16,6 @@ constexpr auto kPatience = std::chrono::milliseconds(1500);  // of a request, be
 constexpr double kRefreshSeconds = 5;                        // of a session that still records
 constexpr size_t kOpen = 6;
 constexpr int kAtOnce = 2;  // sessions being laid out; each takes disk and processors that ingestion needs too
-constexpr auto kEngineWait = std::chrono::seconds(10);
 constexpr const char* kIndexEnding = ".tiles";
 
 }  // namespace
@@ -25,27 +24,11 @@ OpenTrace::~OpenTrace() {
   if (analyzer_.joinable()) analyzer_.join();
   metrics_.reset();
   timeline_.reset();
-  engine_.reset();
 }
 
 TemporaryFile::~TemporaryFile() {
   std::error_code ignored;
   fs::remove(path_, ignored);
-}
-
-Status OpenTrace::withEngine(const LoadEngine& load, const std::function<Status(query::Engine&)>& use) {
-  std::unique_lock lock(engine_mutex_, kEngineWait);
-  if (!lock) return Status::busy("another query on this trace is still running");
-  if (!engine_) {
-    if (!load) return Status::unsupported("this server was built without SQL");
-    Result<std::unique_ptr<query::Engine>> engine = load();
-    if (!engine) return engine.status();
-    query::EngineOptions options;
-    options.memory = "1GB";
-    TS_TRY((*engine)->open({path_}, options));
-    engine_ = std::move(*engine);
-  }
-  return use(*engine_);
 }
 
 Result<std::string> OpenTrace::analysis() {
@@ -63,8 +46,8 @@ Result<std::string> OpenTrace::analysis() {
   return std::string();
 }
 
-Traces::Traces(cluster::Client* client, FindSession find, std::string file, std::string folder)
-    : client_(client), find_(std::move(find)), file_(std::move(file)), folder_(std::move(folder)) {}
+Traces::Traces(cluster::SessionTraces* master, FindSession find, std::string file, std::string folder)
+    : master_(master), find_(std::move(find)), file_(std::move(file)), folder_(std::move(folder)) {}
 
 Traces::~Traces() {
   {
@@ -77,7 +60,7 @@ Traces::~Traces() {
 
 /// What an earlier run laid out may be of yesterday.
 Status Traces::prepare() {
-  if (!client_) {
+  if (!master_) {
     Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(file_);
     return reader ? Status() : reader.status();
   }
@@ -89,7 +72,7 @@ Status Traces::prepare() {
 Result<TracePtr> Traces::open(const std::string& id, double& progress) {
   Job job{id, "", 0, false};
   bool changes = false;
-  if (client_) {
+  if (master_) {
     Result<cluster::SessionInfo> session = find_(id);
     if (!session) return session.status();
     job.title = session->name;
@@ -144,7 +127,7 @@ Result<TracePtr> Traces::grow(Entry& entry, const Job& job) {
   std::shared_ptr<OpenTrace> before = entry.copy ? entry.trace : nullptr;
   if (!entry.copy) {
     entry.copy_file = std::make_shared<TemporaryFile>(newPath(job.id));
-    entry.copy = client_->copy(job.id, entry.copy_file->path());
+    entry.copy = master_->copy(job.id, entry.copy_file->path());
     if (!entry.copy) return layOut(entry, job);
   }
   const double all = static_cast<double>(std::max<uint64_t>(1, job.bytes));
@@ -170,17 +153,17 @@ Result<TracePtr> Traces::layOut(Entry& entry, const Job& job) {
   entry.copy_file.reset();
   std::string path = file_;
   std::shared_ptr<TemporaryFile> temporary;
-  if (client_) {
+  if (master_) {
     path = newPath(job.id);
     temporary = std::make_shared<TemporaryFile>(path);
-    TS_TRY(client_->fetch(job.id, path, [&](uint64_t done) {
+    TS_TRY(master_->fetch(job.id, path, [&](uint64_t done) {
       entry.progress =
           0.5 * std::min(1.0, static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, job.bytes)));
     }));
     if (Result<analysis::Refinement> refined = analysis::storeRefinedClocks(path); !refined) return refined.status();
   }
   auto trace = std::make_shared<OpenTrace>(job.id, job.title, path, temporary);
-  Result<std::unique_ptr<Timeline>> timeline = Timeline::open(path, client_ ? "" : path + kIndexEnding);
+  Result<std::unique_ptr<Timeline>> timeline = Timeline::open(path, master_ ? "" : path + kIndexEnding);
   if (!timeline) return timeline.status();
   trace->timeline_ = std::move(*timeline);
   return trace;
@@ -189,12 +172,12 @@ Result<TracePtr> Traces::layOut(Entry& entry, const Job& job) {
 /// Lays a session out, and makes the index.
 void Traces::work(Entry& entry, const Job& job) {
   const auto start = Clock::now();
-  Result<TracePtr> made = client_ && job.records ? grow(entry, job) : layOut(entry, job);
+  Result<TracePtr> made = master_ && job.records ? grow(entry, job) : layOut(entry, job);
   Status status = made.status();
   while (status) {
     double done;
     Result<bool> ready = (*made)->timeline_->ready(done);
-    entry.progress = client_ ? 0.5 + done / 2 : done;
+    entry.progress = master_ ? 0.5 + done / 2 : done;
     if (!ready) status = ready.status();
     if (!ready || *ready) break;
     {

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "cluster/api.hpp"
-#include "query/engine.hpp"
 #include "server/api.hpp"
 #include "server/sources/trace_metrics.hpp"
 #include "server/timeline/timeline.hpp"
@@ -45,8 +44,6 @@ class OpenTrace {
   Timeline& timeline() { return *timeline_; }
   TraceMetrics& metrics() { return *metrics_; }
 
-  /// Runs with the SQL engine of this trace, which takes one query at a time. kBusy: it did not become free.
-  Status withEngine(const LoadEngine& load, const std::function<Status(query::Engine&)>& use);
   /// The JSON of `tracesmith analyze`; empty while it is being made.
   Result<std::string> analysis();
 
@@ -60,8 +57,6 @@ class OpenTrace {
   std::chrono::steady_clock::time_point made_{};
   double cost_s_ = 0;  // of laying it out
 
-  std::timed_mutex engine_mutex_;  // guards engine_
-  std::unique_ptr<query::Engine> engine_;
   std::mutex analysis_mutex_;  // guards what follows
   std::optional<Result<std::string>> analysis_;
   std::thread analyzer_;
@@ -72,8 +67,8 @@ using TracePtr = std::shared_ptr<OpenTrace>;
 class Traces {
  public:
   using FindSession = std::function<Result<cluster::SessionInfo>(const std::string& id)>;
-  /// `client`: of a master; nullptr: `file` is the one trace.
-  Traces(cluster::Client* client, FindSession find, std::string file, std::string folder);
+  /// `master`: nullptr: `file` is the one trace.
+  Traces(cluster::SessionTraces* master, FindSession find, std::string file, std::string folder);
   ~Traces();
   Status prepare();
 
@@ -103,7 +98,7 @@ class Traces {
   std::string newPath(const std::string& id);
   void forget();
 
-  cluster::Client* const client_;
+  cluster::SessionTraces* const master_;
   const FindSession find_;
   const std::string file_, folder_;
   std::mutex mutex_;  // guards what follows

@@ -44,15 +44,14 @@ Result<std::string> Timeline::event(const std::string& id) {
 
   std::string text;
   JsonWriter w(text);
-  w.beginObject().field("name", rowName(names_, drawn->name[place.row]));
-  w.field("type", rowTypeName(drawn->type[place.row]));
-  w.field("ts", std::to_string(drawn->ts[place.row] + index_->origin)).field("ts_rel", drawn->ts[place.row]);
-  w.field("track", static_cast<uint64_t>(track)).field("row_id", id);
+  w.beginObject();
+  model::writeFields(
+      w, model::EventHead{std::string(rowName(names_, drawn->name[place.row])), rowTypeName(drawn->type[place.row]),
+                          drawn->ts[place.row] + index_->origin, drawn->ts[place.row], track, id});
   int64_t correlation = kNull;
   TS_TRY(writeColumns(w, block, place.row, correlation));
-  w.key("flow").beginArray();
-  if (correlation != kNull) writeFlow(w, place, *drawn, correlation);
-  w.endArray().key("collective");
+  model::EventJoins joins;
+  if (correlation != kNull) joins.flow = flowOf(place, *drawn, correlation);
   // The collective: this row, or the one that has this kernel.
   const trace::TableInfo& parts = trace::tableOf<trace::CollectiveRow>();
   std::vector<Place> part;
@@ -62,10 +61,8 @@ Result<std::string> Timeline::event(const std::string& id) {
            trace::isDeviceType(static_cast<trace::EventType>(drawn->type[place.row])))
     part = findNear(blocksOfProcess(track), *drawn, place.row,
                     {parts, trace::collectives::correlation, correlation, inProcess(track), 1});
-  if (part.empty())
-    w.null();
-  else
-    writeCollective(w, part.front());
+  if (!part.empty()) joins.collective = collectiveOf(part.front());
+  model::writeFields(w, joins);
   w.endObject();
   return text;
 }
@@ -104,13 +101,14 @@ Status Timeline::writeColumns(JsonWriter& w, const trace::Block& block, size_t r
         break;
       case Kind::Launch: {
         const trace::LaunchShape s = trace::LaunchShape::parse((*strings)->at(slot));
-        auto one = [&](const char* k, int v) { v < 0 ? w.key(k).null() : w.field(k, v); };
-        auto triple = [&](const char* k, int x, int y, int z) {
+        using Number = std::optional<int32_t>;
+        auto one = [&](const char* k, Number v) { v ? w.field(k, *v) : w.key(k).null(); };
+        auto triple = [&](const char* k, Number x, Number y, Number z) {
           w.key(k);
-          if (x < 0 || y < 0 || z < 0)
-            w.null();
+          if (x && y && z)
+            w.beginArray().value(*x).value(*y).value(*z).endArray();
           else
-            w.beginArray().value(x).value(y).value(z).endArray();
+            w.null();
         };
         triple("grid", s.grid_x, s.grid_y, s.grid_z);
         triple("block", s.block_x, s.block_y, s.block_z);
@@ -199,20 +197,20 @@ std::vector<Timeline::Place> Timeline::findNear(const std::vector<uint32_t>& sum
   return found;
 }
 
-void Timeline::writeFlow(JsonWriter& w, const Place& place, const TimelineRows& drawn, int64_t correlation) {
+std::vector<model::SearchHit> Timeline::flowOf(const Place& place, const TimelineRows& drawn, int64_t correlation) {
   const uint32_t track = drawn.track[place.row];
-  size_t flows = 0;
+  std::vector<model::SearchHit> flow;
   // Itself and one more.
   for (const Place& p :
        findNear(blocksOfProcess(track), drawn, place.row,
                 {trace::tableOf<trace::EventRow>(), trace::events::correlation, correlation, inProcess(track), 2})) {
     const Rows rows = decode(p.summary);
     if (!rows || (p.summary == place.summary && p.row == place.row)) continue;
-    model::writeJson(
-        w, model::SearchHit{rows->track[p.row], rows->ts[p.row], rows->dur[p.row], rowName(names_, rows->name[p.row]),
-                            rowTypeName(rows->type[p.row]), rowId(p.summary, p.row)});
-    if (++flows == kFlows) return;
+    flow.push_back({rows->track[p.row], rows->ts[p.row], rows->dur[p.row], rowName(names_, rows->name[p.row]),
+                    rowTypeName(rows->type[p.row]), rowId(p.summary, p.row)});
+    if (flow.size() == kFlows) break;
   }
+  return flow;
 }
 
 }  // namespace tracesmith::server

@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "model/operation.hpp"
-#include "model/travel_json.hpp"
 #include "server/timeline/timeline.hpp"
 
 namespace tracesmith::server {
@@ -43,7 +42,7 @@ std::vector<Timeline::Arrival> Timeline::arrivals(const Place& part, uint32_t co
   return found;
 }
 
-void Timeline::writeCollective(JsonWriter& w, const Place& part) {
+model::CollectiveDetail Timeline::collectiveOf(const Place& part) {
   namespace col = trace::collectives;
   const trace::TableInfo& table = trace::tableOf<trace::CollectiveRow>();
   const trace::Block& block = reader_->blocks()[index_->blocks[part.summary].block];
@@ -75,7 +74,7 @@ void Timeline::writeCollective(JsonWriter& w, const Place& part) {
     out.algbw_gbps = speed->algorithm_gbps, out.busbw_gbps = speed->bus_gbps;
   if (all.size() > 1) out.culprit_rank = rankOf(all.back());
   for (const Arrival& a : all) out.arrivals.push_back({rankOf(a), a.track, a.ts, a.ts + a.dur, all.back().ts - a.ts});
-  model::writeJson(w, out);
+  return out;
 }
 
 }  // namespace tracesmith::server

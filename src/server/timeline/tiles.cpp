@@ -1,28 +1,15 @@
 // What a stretch of some tracks looks like: exact slices where they are few, buckets where they are many.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
-#include "base/text.hpp"
 #include "model/communication.hpp"
+#include "model/travel_json.hpp"
 #include "server/timeline/timeline.hpp"
 
 namespace tracesmith::server {
-namespace {
-
-constexpr uint64_t kSlicesPerBucket = 4;    // of a track: more than this cannot be told apart
-constexpr uint64_t kSlices = 40'000;        // of an answer
-constexpr size_t kNewBlocks = 16;           // decoded for one answer where buckets would do as well
-constexpr size_t kBlocks = 96;              // and where they are too wide
-constexpr uint64_t kExactRows = 4'000'000;  // read to make buckets where the index is too coarse
-
-void number(std::string& out, int64_t v) {
-  char text[24];
-  out.append(text, std::to_chars(text, text + sizeof text, v).ptr);
-}
 
 /// Numbers of the names an answer uses.
-class NameList {
+class Timeline::NameList {
  public:
   size_t of(uint32_t name) {
     auto [it, added] = numbers_.try_emplace(name, list_.size());
@@ -35,6 +22,14 @@ class NameList {
   std::unordered_map<uint32_t, size_t> numbers_;
   std::vector<uint32_t> list_;
 };
+
+namespace {
+
+constexpr uint64_t kSlicesPerBucket = 4;    // of a track: more than this cannot be told apart
+constexpr uint64_t kSlices = 40'000;        // of an answer
+constexpr size_t kNewBlocks = 16;           // decoded for one answer where buckets would do as well
+constexpr size_t kBlocks = 96;              // and where they are too wide
+constexpr uint64_t kExactRows = 4'000'000;  // read to make buckets where the index is too coarse
 
 /// A bucket of the answer.
 struct Cell {
@@ -84,33 +79,17 @@ class Cells {
     if (ts >= from_ && ts < to_) cells_[cellOf(ts)].count += 1;
   }
 
-  void write(std::string& out, NameList& names) const {
-    bool first = true;
+  template <typename Names>
+  std::vector<model::TileBucket> buckets(Names& names) const {
+    std::vector<model::TileBucket> out;
     for (size_t i = 0; i < cells_.size(); ++i) {
       const Cell& c = cells_[i];
       if (c.busy <= 0 && c.count <= 0) continue;
-      if (!first) out += ',';
-      first = false;
-      out += '[';
-      number(out, static_cast<int64_t>(i));
-      out += ',';
-      const auto share = static_cast<int64_t>(std::lround(std::min(1.0, c.busy / width_) * 1000));
-      if (share >= 1000) {
-        out += '1';
-      } else {
-        out += "0.";
-        out += static_cast<char>('0' + share / 100);
-        out += static_cast<char>('0' + share / 10 % 10);
-        out += static_cast<char>('0' + share % 10);
-      }
-      out += ',';
-      number(out, std::max<int64_t>(c.count > 0 ? 1 : 0, std::llround(c.count)));
-      out += ',';
-      number(out, static_cast<int64_t>(names.of(c.name)));
-      out += ',';
-      number(out, c.type);
-      out += ']';
+      out.push_back({i, std::min(1.0, c.busy / width_),
+                     static_cast<uint64_t>(std::max<long long>(c.count > 0, std::llround(c.count))), names.of(c.name),
+                     c.type});
     }
+    return out;
   }
 
  private:
@@ -180,6 +159,18 @@ std::vector<std::vector<Timeline::Slice>> Timeline::slices(const TileQuery& q, c
   return found;
 }
 
+std::vector<model::TileSlice> Timeline::drawnSlices(const std::vector<Slice>& list, NameList& names) const {
+  std::vector<model::TileSlice> out;
+  out.reserve(list.size());
+  std::vector<int64_t> open;  // ends of the slices around the next one
+  for (const Slice& s : list) {
+    while (!open.empty() && open.back() <= s.ts) open.pop_back();
+    out.push_back({s.ts, s.dur, names.of(s.name), s.type, rowId(s.summary, s.row), open.size()});
+    open.push_back(s.ts + s.dur);
+  }
+  return out;
+}
+
 std::string Timeline::tiles(const TileQuery& q) {
   const int64_t bucket_ns = std::max<int64_t>(1, (q.to - q.from) / q.width);
   // Which tracks are few enough for slices, and which have buckets that are too wide: fewest events first.
@@ -215,39 +206,18 @@ std::string Timeline::tiles(const TileQuery& q) {
   const std::vector<std::vector<Slice>> found = slices(q, exact);
 
   NameList names;
-  std::string tracks;
-  std::vector<int64_t> open;  // ends of the slices around the next one
+  model::TileAnswer answer;
+  answer.from = q.from;
+  answer.to = q.to;
   for (uint32_t track : q.tracks) {
-    const TrackIndex& t = index_->tracks[track];
-    if (!tracks.empty()) tracks += ',';
-    tracks += "{\"id\":";
-    number(tracks, track);
+    model::TileTrack& out = answer.tracks.emplace_back();
+    out.id = track;
     if (drawn[track]) {
-      tracks += ",\"detail\":\"slices\",\"slices\":[";
-      open.clear();
-      bool first = true;
-      for (const Slice& s : found[track]) {
-        while (!open.empty() && open.back() <= s.ts) open.pop_back();
-        if (!first) tracks += ',';
-        first = false;
-        tracks += '[';
-        number(tracks, s.ts);
-        tracks += ',';
-        number(tracks, s.dur);
-        tracks += ',';
-        number(tracks, static_cast<int64_t>(names.of(s.name)));
-        tracks += ',';
-        number(tracks, s.type);
-        tracks += ",\"";
-        tracks += rowId(s.summary, s.row);
-        tracks += "\",";
-        number(tracks, static_cast<int64_t>(open.size()));
-        tracks += ']';
-        open.push_back(s.ts + s.dur);
-      }
-      tracks += "]}";
+      out.detail = model::TileDetail::slices;
+      out.slices = drawnSlices(found[track], names);
       continue;
     }
+    const TrackIndex& t = index_->tracks[track];
     Cells cells(q);
     if (exact[track]) {
       for (const Slice& s : found[track]) cells.event(s.ts, s.dur, s.name, s.type);
@@ -262,33 +232,13 @@ std::string Timeline::tiles(const TileQuery& q) {
         cells.event(e.ts, e.dur, e.name, static_cast<uint8_t>(e.type));
       }
     }
-    tracks += ",\"detail\":\"buckets\",\"buckets\":[";
-    cells.write(tracks, names);
-    tracks += "]}";
+    out.buckets = cells.buckets(names);
   }
-  std::string out;
-  out.reserve(tracks.size() + 4096);
-  out += "{\"from\":";
-  number(out, q.from);
-  out += ",\"to\":";
-  number(out, q.to);
-  out += ",\"names\":[";
-  for (size_t i = 0; i < names.list().size(); ++i) {
-    if (i > 0) out += ',';
-    appendJsonString(out, rowName(names_, names.list()[i]));
+  for (uint32_t name : names.list()) {
+    answer.names.push_back(rowName(names_, name));
+    if (model::isCommunication(answer.names.back())) answer.communication.push_back(answer.names.size() - 1);
   }
-  out += "],\"communication\":[";
-  bool first_of_them = true;
-  for (size_t i = 0; i < names.list().size(); ++i) {
-    if (!model::isCommunication(rowName(names_, names.list()[i]))) continue;
-    if (!first_of_them) out += ',';
-    first_of_them = false;
-    number(out, static_cast<int64_t>(i));
-  }
-  out += "],\"tracks\":[";
-  out += tracks;
-  out += "]}";
-  return out;
+  return model::toJson(answer);
 }
 
 }  // namespace tracesmith::server

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "model/travel.hpp"
 #include "server/timeline/index_builder.hpp"
 
 namespace tracesmith {
@@ -99,8 +100,8 @@ class Timeline {
   std::vector<Place> findNear(const std::vector<uint32_t>& summaries, const TimelineRows& around, size_t row,
                               const Sought& sought);
   Status writeColumns(JsonWriter& w, const trace::Block& block, size_t row, int64_t& correlation) const;
-  void writeFlow(JsonWriter& w, const Place& place, const TimelineRows& drawn, int64_t correlation);
-  void writeCollective(JsonWriter& w, const Place& part);
+  std::vector<model::SearchHit> flowOf(const Place& place, const TimelineRows& drawn, int64_t correlation);
+  model::CollectiveDetail collectiveOf(const Place& part);
   std::vector<Arrival> arrivals(const Place& part, uint32_t comm, int64_t seq, int64_t ranks);
 
   struct Slice {
@@ -108,6 +109,8 @@ class Timeline {
     uint32_t name, summary, row;
     uint8_t type;
   };
+  class NameList;
+  std::vector<model::TileSlice> drawnSlices(const std::vector<Slice>& list, NameList& names) const;
   std::vector<std::vector<Slice>> slices(const TileQuery& query, const std::vector<bool>& wanted);
   std::vector<uint32_t> blocksOf(const TileQuery& query, const std::vector<bool>& wanted) const;
 

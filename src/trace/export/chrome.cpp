@@ -146,14 +146,15 @@ void Chrome::eventArgs(JsonWriter& json, const Row& row, int64_t rank, bool on_d
   add("graph id", row.slot(events::graph));
   add("graph node id", row.slot(events::graph_node));
   if (std::string_view text = row.text(events::launch); !text.empty()) {
-    LaunchShape s = LaunchShape::parse(text);
-    auto known = [](int32_t v) { return v < 0 ? kNull : v; };
-    auto size = [&](const char* key, int32_t x, int32_t y, int32_t z) {
-      if (x >= 0 && !args_.has(key)) json.key(key).beginArray().value(x).value(y).value(z).endArray();
+    const LaunchShape s = LaunchShape::parse(text);
+    using Number = std::optional<int32_t>;
+    auto known = [](Number v) { return v ? *v : kNull; };
+    auto size = [&](const char* key, Number x, Number y, Number z) {
+      if (x && y && z && !args_.has(key)) json.key(key).beginArray().value(*x).value(*y).value(*z).endArray();
     };
     add("registers per thread", known(s.registers));
     // Kineto knows only the sum.
-    add(s.shared_dynamic < 0 ? "shared memory" : "static shared memory", known(s.shared_static));
+    add(s.shared_dynamic ? "static shared memory" : "shared memory", known(s.shared_static));
     add("dynamic shared memory", known(s.shared_dynamic));
     size("grid", s.grid_x, s.grid_y, s.grid_z);
     size("block", s.block_x, s.block_y, s.block_z);

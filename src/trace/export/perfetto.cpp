@@ -132,15 +132,21 @@ void Perfetto::describe(const Row& row) {
   annotate(row, events::step, "step");
   annotate(row, events::bytes, "bytes");
   if (std::string_view shape = row.text(events::launch); !shape.empty()) {
-    LaunchShape s = LaunchShape::parse(shape);
-    auto size = [](int32_t x, int32_t y, int32_t z) {
-      return std::to_string(x) + " x " + std::to_string(y) + " x " + std::to_string(z);
+    const LaunchShape s = LaunchShape::parse(shape);
+    using Number = std::optional<int32_t>;
+    auto size = [&](const char* key, Number x, Number y, Number z) {
+      if (!x || !y || !z) return;
+      const std::string text = std::to_string(*x) + " x " + std::to_string(*y) + " x " + std::to_string(*z);
+      packets_.annotate(key, std::string_view(text));
     };
-    if (s.grid_x >= 0) packets_.annotate("grid", std::string_view(size(s.grid_x, s.grid_y, s.grid_z)));
-    if (s.block_x >= 0) packets_.annotate("block", std::string_view(size(s.block_x, s.block_y, s.block_z)));
-    if (s.registers >= 0) packets_.annotate("registers", int64_t{s.registers});
-    if (s.shared_static >= 0) packets_.annotate("shared static", int64_t{s.shared_static});
-    if (s.shared_dynamic >= 0) packets_.annotate("shared dynamic", int64_t{s.shared_dynamic});
+    auto number = [&](const char* key, Number v) {
+      if (v) packets_.annotate(key, int64_t{*v});
+    };
+    size("grid", s.grid_x, s.grid_y, s.grid_z);
+    size("block", s.block_x, s.block_y, s.block_z);
+    number("registers", s.registers);
+    number("shared static", s.shared_static);
+    number("shared dynamic", s.shared_dynamic);
   }
   annotate(row, events::correlation, "correlation");
   annotate(row, events::external_id, "external id");

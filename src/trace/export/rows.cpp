@@ -24,13 +24,10 @@ void forEachColumn(const TableInfo& table, const Row* row, Visit visit) {
     Value v;
     switch (column.kind) {
       case Kind::Launch: {
-        std::string_view shape = row ? row->text(c) : std::string_view();
-        for (const char* name : kLaunchFieldNames) {
-          size_t comma = std::min(shape.find(','), shape.size());
-          auto [end, error] = std::from_chars(shape.data(), shape.data() + comma, v.integer);
-          v.kind = comma > 0 && error == std::errc() && end == shape.data() + comma ? Value::kInteger : Value::kNothing;
-          visit(name, v);
-          shape.remove_prefix(std::min(comma + 1, shape.size()));
+        const LaunchShape shape = row ? LaunchShape::parse(row->text(c)) : LaunchShape();
+        for (const LaunchField& field : launchFields()) {
+          const std::optional<int32_t> number = shape.*field.value;
+          visit(field.name, number ? Value{Value::kInteger, *number} : Value());
         }
         continue;
       }

@@ -21,17 +21,18 @@ bool setInt32(std::string_view value, int64_t& slot) {
   return true;
 }
 
-bool setShape(std::string_view value, int32_t& field) {
+bool setShape(std::string_view value, std::optional<int32_t>& field) {
   int64_t v;
-  if (field >= 0 || !parseToken(value, v) || v < 0 || v > INT32_MAX) return false;
+  if (field || !parseToken(value, v) || v < 0 || v > INT32_MAX) return false;
   field = static_cast<int32_t>(v);
   return true;
 }
 
 /// "[8, 1, 1]"
-bool setShape3(std::string_view value, int32_t& x, int32_t& y, int32_t& z) {
-  if (x >= 0 || value.size() < 2 || value.front() != '[') return false;
-  int32_t out[3] = {-1, -1, -1};
+bool setShape3(std::string_view value, std::optional<int32_t>& x, std::optional<int32_t>& y,
+               std::optional<int32_t>& z) {
+  if (x || value.size() < 2 || value.front() != '[') return false;
+  int32_t out[3];
   const char *p = value.data() + 1, *end = value.data() + value.size() - 1;
   for (int i = 0; i < 3; ++i) {
     while (p < end && (*p == ' ' || *p == ',' || *p == '\n' || *p == '\r' || *p == '\t')) ++p;
@@ -137,14 +138,20 @@ std::string ArgsText::takeMembers() {
   return text;
 }
 
-size_t LaunchIds::Hash::operator()(const LaunchShape& shape) const { return XXH3_64bits(&shape, sizeof shape); }
+size_t LaunchIds::Hash::operator()(const Numbers& numbers) const { return XXH3_64bits(&numbers, sizeof numbers); }
 
-int64_t LaunchIds::of(const LaunchShape& shape) {
-  if (shape == LaunchShape()) return kNull;
-  if (auto it = ids_.find(shape); it != ids_.end()) return it->second;
+int64_t LaunchIds::of(const LaunchShape& s) {
+  constexpr int32_t kNone = -1;
+  constexpr Numbers kNothing = {kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
+  auto number = [](std::optional<int32_t> v) { return v ? *v : kNone; };
+  const Numbers numbers = {number(s.grid_x),    number(s.grid_y),        number(s.grid_z),
+                           number(s.block_x),   number(s.block_y),       number(s.block_z),
+                           number(s.registers), number(s.shared_static), number(s.shared_dynamic)};
+  if (numbers == kNothing) return kNull;
+  if (auto it = ids_.find(numbers); it != ids_.end()) return it->second;
   if (ids_.size() >= 1u << 16) ids_.clear();
-  int64_t id = writer_.launch(shape);
-  ids_.emplace(shape, id);
+  const int64_t id = writer_.launch(s);
+  ids_.emplace(numbers, id);
   return id;
 }
 

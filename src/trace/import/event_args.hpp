@@ -1,6 +1,7 @@
 // The args of an event: members that have a column, and the JSON text of all others.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -44,11 +45,12 @@ class LaunchIds {
   int64_t of(const LaunchShape& shape);
 
  private:
+  using Numbers = std::array<int32_t, kLaunchFields>;  // -1: not known
   struct Hash {
-    size_t operator()(const LaunchShape& shape) const;
+    size_t operator()(const Numbers& numbers) const;
   };
   Writer& writer_;
-  std::unordered_map<LaunchShape, int64_t, Hash> ids_;
+  std::unordered_map<Numbers, int64_t, Hash> ids_;
 };
 
 /// Moves members of args into the columns of `row` and the rest into `rest`. Device and stream only where `on_device`:

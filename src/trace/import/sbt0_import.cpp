@@ -45,7 +45,9 @@ EventType typeOf(uint8_t type) {
 
 int64_t int64Slot(uint64_t v) { return v <= INT64_MAX ? static_cast<int64_t>(v) : kNull; }
 int64_t int32Slot(uint64_t v) { return v <= INT32_MAX ? static_cast<int64_t>(v) : kNull; }
-int32_t shapeField(uint64_t v) { return v <= INT32_MAX ? static_cast<int32_t>(v) : -1; }
+std::optional<int32_t> shapeField(uint64_t v) {
+  return v <= INT32_MAX ? std::optional(static_cast<int32_t>(v)) : std::nullopt;
+}
 
 class Sbt0Import {
  public:

@@ -1,96 +1,13 @@
 // The functions of NVML the project calls, answering from a description.
-#include <sys/stat.h>
-
-#include <chrono>
 #include <cstring>
-#include <mutex>
-#include <thread>
 
-#include "abi.hpp"
-#include "description.hpp"
+#include "call.hpp"
 
 using namespace fake_nvml;
 
 namespace {
 
-std::mutex g_mutex;
-fake_nvml::Description g_description;
-struct timespec g_changed {};
-std::string g_path;
-off_t g_size = -1;
-int g_users = 0;
-std::map<std::pair<size_t, std::pair<uint32_t, uint32_t>>, uint64_t> g_readings;  // of fields that grow
-std::set<size_t> g_told_xid;
-
-constexpr size_t kMigBase = 1000;  // handles: GPU i is i + 1, instance m of GPU i is kMigBase × (i + 1) + m
-
-void refresh() {
-  const char* path = std::getenv("TRACESMITH_FAKE_NVML");
-  struct stat s {};
-  if (!path || ::stat(path, &s) != 0) return;
-  if (g_path == path && s.st_size == g_size && s.st_mtim.tv_sec == g_changed.tv_sec &&
-      s.st_mtim.tv_nsec == g_changed.tv_nsec)
-    return;
-  if (g_path != path) {  // another test
-    g_readings.clear();
-    g_told_xid.clear();
-  }
-  g_description = fake_nvml::parse(path);
-  g_changed = s.st_mtim;
-  g_size = s.st_size;
-  g_path = path;
-}
-
 size_t handleNumber(Device d) { return reinterpret_cast<size_t>(d); }
-
-/// The GPU behind a handle, after what may be wrong with it. Hangs outside the lock, as a driver would.
-struct Call {
-  Return result = kSuccess;
-  fake_nvml::Gpu gpu;
-  size_t index = 0;
-  const fake_nvml::Mig* mig = nullptr;
-
-  Call(Device d, const char* name, bool answers_when_lost = false) {
-    int hang = 0;
-    {
-      std::lock_guard lock(g_mutex);
-      refresh();
-      if (g_users == 0 || g_description.state != "ok") {
-        result = kUninitialized;
-        return;
-      }
-      size_t n = handleNumber(d), instance = SIZE_MAX;
-      if (n >= kMigBase) {
-        instance = n % kMigBase;
-        n /= kMigBase;
-      }
-      if (n == 0 || n > g_description.gpus.size()) {
-        result = kInvalidArgument;
-        return;
-      }
-      index = n - 1;
-      gpu = g_description.gpus[index];
-      if (instance != SIZE_MAX) {
-        if (instance >= gpu.migs.size()) {
-          result = kNotFound;
-          return;
-        }
-        mig = &gpu.migs[instance];
-      }
-      if (gpu.hang_call == name) hang = gpu.hang_ms;
-    }
-    if (hang > 0) std::this_thread::sleep_for(std::chrono::milliseconds(hang));
-    const std::string state = gpu.text("state", "ok");
-    if (state == "lost" && !answers_when_lost)
-      result = kGpuIsLost;
-    else if (state == "reset")
-      result = kResetRequired;
-    else if (gpu.unsupported.contains(name))
-      result = kNotSupported;
-    else if (gpu.forbidden.contains(name))
-      result = kNoPermission;
-  }
-};
 
 Return copyText(const std::string& s, char* out, uint32_t size) {
   if (s.size() + 1 > size) return kInsufficientSize;
@@ -117,27 +34,29 @@ Return number(Device d, const char* name, uint64_t otherwise, uint32_t* out) {
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 EXPORT Return nvmlInit_v2() {
-  std::lock_guard lock(g_mutex);
+  std::lock_guard lock(g_state.mutex);
   refresh();
-  if (g_description.state != "ok") return kDriverNotLoaded;
-  ++g_users;
+  if (g_state.description.state != "ok") return kDriverNotLoaded;
+  ++g_state.users;
   return kSuccess;
 }
 EXPORT Return nvmlShutdown() {
-  std::lock_guard lock(g_mutex);
-  if (g_users > 0) --g_users;
+  std::lock_guard lock(g_state.mutex);
+  if (g_state.users > 0) --g_state.users;
   return kSuccess;
 }
-EXPORT Return nvmlSystemGetDriverVersion(char* out, uint32_t size) { return copyText(g_description.driver, out, size); }
+EXPORT Return nvmlSystemGetDriverVersion(char* out, uint32_t size) {
+  return copyText(g_state.description.driver, out, size);
+}
 EXPORT Return nvmlSystemGetCudaDriverVersion(int* out) {
-  *out = g_description.cuda;
+  *out = g_state.description.cuda;
   return kSuccess;
 }
 EXPORT Return nvmlDeviceGetCount_v2(uint32_t* out) {
-  std::lock_guard lock(g_mutex);
+  std::lock_guard lock(g_state.mutex);
   refresh();
-  if (g_users == 0 || g_description.state != "ok") return kUninitialized;
-  *out = static_cast<uint32_t>(g_description.gpus.size());
+  if (g_state.users == 0 || g_state.description.state != "ok") return kUninitialized;
+  *out = static_cast<uint32_t>(g_state.description.gpus.size());
   return kSuccess;
 }
 EXPORT Return nvmlDeviceGetHandleByIndex_v2(uint32_t index, Device* out) {
@@ -235,8 +154,9 @@ EXPORT Return nvmlDeviceGetNvLinkRemotePciInfo_v2(Device d, uint32_t link, PciIn
   if (c.result != kSuccess) return c.result;
   if (!c.gpu.links.contains(link)) return kNotSupported;
   const fake_nvml::Link& l = c.gpu.links[link];
-  std::lock_guard lock(g_mutex);
-  fillPci(l.to_switch ? l.remote_pci : g_description.gpus.at(static_cast<size_t>(l.remote_gpu)).text("pci", ""), out);
+  std::lock_guard lock(g_state.mutex);
+  fillPci(l.to_switch ? l.remote_pci : g_state.description.gpus.at(static_cast<size_t>(l.remote_gpu)).text("pci", ""),
+          out);
   return kSuccess;
 }
 EXPORT Return nvmlDeviceGetNvLinkRemoteDeviceType(Device d, uint32_t link, uint32_t* out) {
@@ -325,8 +245,8 @@ EXPORT Return nvmlDeviceGetFieldValues(Device d, int count, FieldValue* values) 
     auto f = c.gpu.fields.find({v.field, v.scope});
     if (f == c.gpu.fields.end()) f = c.gpu.fields.find({v.field, ~0u});
     if (f == c.gpu.fields.end()) continue;
-    std::lock_guard lock(g_mutex);
-    const uint64_t n = g_readings[{c.index, {v.field, v.scope}}]++;
+    std::lock_guard lock(g_state.mutex);
+    const uint64_t n = g_state.readings[{c.index, {v.field, v.scope}}]++;
     const uint64_t value = f->second.value + n * f->second.step;
     v.type = f->second.is_u32 ? kUint : kUlonglong;
     v.value.ull = 0;
@@ -375,11 +295,12 @@ EXPORT Return nvmlEventSetFree(EventSet set) {
 }
 EXPORT Return nvmlDeviceRegisterEvents(Device d, uint64_t, EventSet) { return Call(d, "events").result; }
 EXPORT Return nvmlEventSetWait_v2(EventSet, EventData* out, uint32_t) {
-  std::lock_guard lock(g_mutex);
+  std::lock_guard lock(g_state.mutex);
   refresh();
-  if (g_description.state != "ok") return kUninitialized;
-  for (size_t i = 0; i < g_description.gpus.size(); ++i)
-    if (const uint64_t xid = g_description.gpus[i].number("xid", 0); xid != 0 && g_told_xid.insert(i).second) {
+  if (g_state.description.state != "ok") return kUninitialized;
+  for (size_t i = 0; i < g_state.description.gpus.size(); ++i)
+    if (const uint64_t xid = g_state.description.gpus[i].number("xid", 0);
+        xid != 0 && g_state.told_xid.insert(i).second) {
       *out = {reinterpret_cast<Device>(i + 1), kEventXid, xid, ~0u, ~0u};
       return kSuccess;
     }

@@ -39,8 +39,8 @@ export class Minimap {
       const answer = await get<TileAnswer>(path, this.control.signal);
       const busy = new Float32Array(buckets);
       for (const t of answer.tracks) {
-        for (const b of t.buckets ?? []) busy[b[0]] += b[1];
-        for (const s of t.slices ?? []) {
+        for (const b of t.buckets) busy[b[0]] += b[1];
+        for (const s of t.slices) {
           if (s[5]) continue;
           const bucket = length / buckets;
           for (let i = Math.max(0, Math.floor(s[0] / bucket)); i <= Math.min(buckets - 1, Math.floor((s[0] + s[1]) / bucket)); i++)

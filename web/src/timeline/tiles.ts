@@ -3,7 +3,7 @@
 
 import { get, query, Running, trace } from "../api";
 import { noteCommunication } from "../color";
-import type { TileAnswer } from "../types";
+import type { Bucket, Slice, TileAnswer } from "../types";
 
 export const tileBuckets = 1024;
 const atOnce = 4;
@@ -48,7 +48,7 @@ export interface Want {
 export const span = (level: number): number => tileBuckets * 2 ** level;
 const keyOf = (track: number, level: number, index: number): string => `${track}/${level}/${index}`;
 
-function sliceTile(list: NonNullable<TileAnswer["tracks"][number]["slices"]>, ids: number[], from: number, to: number): SliceTile {
+function sliceTile(list: Slice[], ids: number[], from: number, to: number): SliceTile {
   const n = list.length;
   const tile: SliceTile = {
     detail: "slices",
@@ -70,13 +70,13 @@ function sliceTile(list: NonNullable<TileAnswer["tracks"][number]["slices"]>, id
     if (s[1] > tile.longest) tile.longest = s[1];
     tile.name[i] = ids[s[2]];
     tile.type[i] = s[3];
-    tile.row[i] = s[4] === 0 ? "" : String(s[4]);
-    tile.depth[i] = Math.min(255, s[5] ?? 0);
+    tile.row[i] = s[4];
+    tile.depth[i] = Math.min(255, s[5]);
   }
   return tile;
 }
 
-function bucketTile(list: NonNullable<TileAnswer["tracks"][number]["buckets"]>, ids: number[], from: number, to: number): BucketTile {
+function bucketTile(list: Bucket[], ids: number[], from: number, to: number): BucketTile {
   const n = list.length;
   const tile: BucketTile = {
     detail: "buckets",
@@ -229,7 +229,7 @@ export class Tiles {
     const seen = new Set<number>();
     for (const t of answer.tracks) {
       seen.add(t.id);
-      const tile = t.detail === "slices" ? sliceTile(t.slices!, ids, from, to) : bucketTile(t.buckets!, ids, from, to);
+      const tile = t.detail === "slices" ? sliceTile(t.slices, ids, from, to) : bucketTile(t.buckets, ids, from, to);
       this.tiles.set(keyOf(t.id, w.level, w.index), this.touch(tile));
     }
     // A track the answer leaves out has nothing here.

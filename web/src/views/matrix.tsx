@@ -10,7 +10,7 @@ import { Empty, Panel } from "../ui";
 
 export function CommMatrix({ data }: { data: Analysis }) {
   const m = useMemo(() => {
-    const cells = data.matrix?.cells ?? [];
+    const cells = data.matrix.cells;
     const ranks = [...new Set(cells.flatMap((c) => [c.from, c.to]))].sort((a, b) => a - b);
     const at = new Map(ranks.map((r, i) => [r, i]));
     const grid = new Map(cells.map((c) => [at.get(c.from)! * ranks.length + at.get(c.to)!, c]));
@@ -47,7 +47,7 @@ export function CommMatrix({ data }: { data: Analysis }) {
             rowHeight={1.5}
             maxHeight={26}
           />
-          <p class="fine">Pattern: {data.matrix!.pattern}. Follows from the algorithm each collective names; one that names none is taken to be a ring.</p>
+          <p class="fine">Pattern: {data.matrix.pattern}. Follows from the algorithm each collective names; one that names none is taken to be a ring.</p>
         </div>
       ) : (
         <Empty title="No communication recorded" />

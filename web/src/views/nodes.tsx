@@ -7,7 +7,7 @@ import { live } from "../live";
 import { Plot } from "../plot";
 import { link, setParams, useRoute } from "../route";
 import { useStore } from "../store";
-import { stateOf, type NodeInfo } from "../types";
+import { stateOf, type ClockHistory, type NodeInfo } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, Table, useLoad } from "../ui";
 import { useMemo } from "preact/hooks";
 
@@ -60,22 +60,13 @@ export function Nodes() {
   );
 }
 
-const whole = (n: string | number): bigint => BigInt(typeof n === "number" ? Math.round(n) : n);
-
-interface ClockPoint {
-  t: string;
-  offset_ns: string | number;
-  drift_ppm: number;
-  bound_ns: number;
-}
-
 function Details({ node }: { node: NodeInfo }) {
-  const load = useLoad(`clock ${node.node}`, (signal) => get<{ node: string; points: ClockPoint[] }>(`/api/v1/nodes/${encodeURIComponent(node.node)}/clock`, signal), 5000);
+  const load = useLoad(`clock ${node.node}`, (signal) => get<ClockHistory>(`/api/v1/nodes/${encodeURIComponent(node.node)}/clock`, signal), 5000);
   const data = load.data?.node === node.node ? load.data.points : null;
   const x = useMemo(() => data?.map((p) => toMs(p.t) / 1000) ?? [], [data]);
   const offset = useMemo(() => {
-    const middle = data?.length ? whole(data[data.length - 1].offset_ns) : 0n;
-    const from = (bound: number) => data?.map((p) => Number(whole(p.offset_ns) - middle) + bound * p.bound_ns) ?? [];
+    const middle = data?.length ? BigInt(data[data.length - 1].offset_ns) : 0n;
+    const from = (bound: number) => data?.map((p) => Number(BigInt(p.offset_ns) - middle) + bound * p.bound_ns) ?? [];
     return [
       { label: "at most", color: palette[0], values: from(1), width: 0.5, fillTo: 2 },
       { label: "offset", color: palette[0], values: from(0), width: 1.75 },

@@ -78,7 +78,7 @@ export function Verdict({ data }: { data: Analysis }) {
         ))}
         {data.unknowns.map((u, i) => (
           <span class="fine" key={i}>
-            {typeof u === "string" ? u : (u.text ?? [u.what, u.why].filter(Boolean).join(": "))}
+            {u}
           </span>
         ))}
       </div>

@@ -6,7 +6,7 @@ import { count, seconds } from "../format";
 import { live } from "../live";
 import { setParams, useRoute } from "../route";
 import { useStore } from "../store";
-import type { QueryResult, Schema, TraceInfo } from "../types";
+import type { QueryResult, Schema, TraceList } from "../types";
 import { Empty, Select, Switch, useLoad } from "../ui";
 import { SqlEditor } from "./sqleditor";
 import { ResultChart, ResultTable } from "./sqlresult";
@@ -45,7 +45,7 @@ export function Sql() {
   const [naming, setNaming] = useState("");
   const control = useRef<AbortController | null>(null);
   const schema = useLoad("schema", (signal) => get<Schema>("/api/v1/schema", signal)).data;
-  const asked = useLoad("traces", (signal) => get<{ traces: TraceInfo[] }>("/api/v1/traces", signal));
+  const asked = useLoad("traces", (signal) => get<TraceList>("/api/v1/traces", signal));
   const traces = [...(asked.data?.traces ?? [])].sort((a, b) => (BigInt(a.start) < BigInt(b.start) ? 1 : -1));
   const file = info?.mode === "file";
   const trace = file ? "" : (params.get("trace") ?? traces[0]?.id ?? "");

@@ -31,6 +31,15 @@ def _hook():
 
 
 def _next():
+    if sys.version_info < (3, 5):
+        import imp
+
+        try:
+            found = imp.find_module("sitecustomize", sys.path)
+        except ImportError:
+            return
+        imp.load_module("sitecustomize", *found)
+        return
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
@@ -43,7 +52,7 @@ def _next():
 
 
 sys.path[:] = [entry for entry in sys.path if not _is_here(entry)]
-if os.environ.get("TRACESMITH_PYTHON", "1") != "0":
+if sys.version_info >= (3, 7) and os.environ.get("TRACESMITH_PYTHON", "1") != "0":  # no torch that we know is for older ones
     try:
         _hook()
     except Exception as error:  # noqa: BLE001 (the program comes first)
