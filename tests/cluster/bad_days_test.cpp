@@ -5,6 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
 
 #include "cluster/cluster_fixture.hpp"
 
@@ -199,6 +202,34 @@ TEST_F(BadDays, AKilledCommandLeavesNothingBesideItsFrames) {
   ASSERT_TRUE(recover->running()) << recover->err();
   kill(recover);
   for (const auto& file : fs::directory_iterator(dir_ / "out")) EXPECT_EQ(file.path(), pipe);
+}
+
+/// A file that was renamed has its new name after a power cut only if its folder was synced.
+TEST_F(BadDays, NamesAreOnDiskBeforeAnybodyReliesOnThem) {
+  const std::string log = dir_ / "names";
+  more_environment_ = {{"LD_PRELOAD", std::string(TRACESMITH_BUILD_DIR) + "/lib/libname_log.so"},
+                       {"ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0"},
+                       {"NAME_LOG", log}};
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  begin("all");
+  finish("all");
+  ASSERT_EQ(command({"delete", "--name", "all"}).rc, 0);
+  std::map<std::string, std::string> open;  // the last name in a folder that was not synced since
+  std::set<std::string> seen;
+  std::istringstream lines(test::readFile(log));
+  for (std::string what, path; lines >> what >> path;) {
+    if (what == "sync") {
+      open.erase(path);
+      continue;
+    }
+    const fs::path name(path);
+    for (const char* file : {"m/master/sessions", "m/master/nodes/alpha/node", "a-alpha/agent/id"})
+      if (path.starts_with(dir_ / file)) open[name.parent_path()] = path, seen.insert(file);
+  }
+  EXPECT_EQ(seen.size(), 3u) << test::readFile(log);
+  for (const auto& [folder, name] : open) ADD_FAILURE() << name << " may be gone after a power cut";
 }
 
 TEST_F(BadDays, ACopiedDataFolderIsAnotherAgent) {
