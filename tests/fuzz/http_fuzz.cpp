@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -29,8 +31,10 @@ using namespace tracesmith;
 
 namespace {
 
-void check(bool good) {
-  if (!good) __builtin_trap();
+void check(bool good, int line = __builtin_LINE()) {
+  if (good) return;
+  std::fprintf(stderr, "http_fuzz.cpp:%d does not hold (errno %d)\n", line, errno);
+  __builtin_trap();
 }
 
 std::string makeTrace() {
