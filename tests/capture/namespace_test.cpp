@@ -54,8 +54,9 @@ TEST_F(PidNamespace, ProcessesOfTwoContainersHaveTwoIds) {
   auto collect = [&](const std::string& file, const std::string& state) {
     auto writer = std::move(*trace::Writer::create(dir_ / file));
     capture::Collector collector(*writer, "node");
-    if (state.empty())
+    if (state.empty()) {
       for (const char* ring : {"a.ring", "b.ring"}) EXPECT_TRUE(collector.follow(dir_ / ring, false));
+    }
     collector.restore(state);
     EXPECT_TRUE(collector.take());
     std::string after = collector.state();
