@@ -31,6 +31,8 @@ class Training:
         self.stepped_in_backward = False
         self.metadata = []  # told when the first step begins
         self.on_step = []  # functions to call when a step has ended
+        self.on_evaluation = []  # functions to call when the program begins to evaluate
+        self.last_ns = 0  # how long the last step took
         self.reductions = []  # what reduces gradients: begins(begin), and waits(begin, end) of a backward
 
     # ---- phases
@@ -81,6 +83,8 @@ class Training:
             self.found(-1, 0)
             self.step -= 1
             self.begun = 0
+        for function in self.on_evaluation:
+            function()
 
     def backward_begins(self):
         """Returns when, or None if this is inside of another or not the thread that trains."""
@@ -188,7 +192,8 @@ class Training:
 
     def end_step(self, end):
         if self.begun:
-            self.guard.step(end - self.begun)
+            self.last_ns = end - self.begun
+            self.guard.step(self.last_ns)
         self.next_begin = end
         self.backward_since = False
         for function in list(self.on_step):

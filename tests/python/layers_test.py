@@ -1,0 +1,58 @@
+"""Modules of the model on sampled steps: their names, that nothing changes, and who is slow."""
+
+import os
+import subprocess
+import sys
+
+from ddp_test import Ddp
+from torch_jobs import Recorded, environment, needs_torch
+
+pytestmark = needs_torch
+
+LAYERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "layers.py")
+COMMAND = (sys.executable, LAYERS)
+
+
+def modules(job, where="true"):
+    return {name for name, in job.ask("SELECT DISTINCT name FROM events WHERE name LIKE 'module%%' AND %s" % where)}
+
+
+def test_modules_are_ranges_of_the_sampled_steps_and_losses_are_the_same_bits(tmp_path, needs_query):
+    job = Recorded(tmp_path, *COMMAND, "12", ODD="1")
+    assert job.ask("SELECT DISTINCT step FROM events WHERE name LIKE 'module%' ORDER BY step") == [["4"], ["10"]]
+    names = modules(job)
+    for name in ("model (Gpt)", "blocks.3.attn.qkv (Linear)", "odd.a (b) é (Returns)", "odd.same (Identity)"):
+        assert "module: " + name in names
+    assert not [name for name in names if "scripted" in name or "again" in name]
+    # Backward passes, also of a module that hands no gradient on; not of one that returns what it is given.
+    assert {"module backward: blocks.3.attn (Attention)", "module backward: embed (Embedding)"} < names
+    assert "module backward: odd.same (Identity)" not in names
+    # A module lies in the one around it.
+    (outside,), = job.ask(
+        "SELECT count(*) FROM events i WHERE i.name LIKE 'module: blocks.1.%' AND NOT EXISTS (SELECT 1 FROM events o WHERE "
+        "o.name = 'module: blocks.1 (Block)' AND o.step = i.step AND o.ts <= i.ts AND o.ts_end >= i.ts_end)")
+    assert outside == "0"
+    plain = subprocess.run([*COMMAND, "12"], stdout=subprocess.PIPE, universal_newlines=True, env=environment(ODD="1"), timeout=60)
+    assert job.out == plain.stdout != ""
+
+
+def test_all_ranks_sample_the_same_steps_and_ddp_has_no_name(tmp_path, needs_query):
+    job = Recorded(tmp_path, *Ddp(*COMMAND, "6"), WORLD_SIZE="2", MEETING=str(tmp_path / "meeting"))
+    assert job.ask("SELECT DISTINCT step FROM events WHERE name LIKE 'module%'") == [["4"]]
+    assert modules(job, "rank = 0") == modules(job, "rank = 1") > {"module: model (Gpt)", "module: blocks.0 (Block)"}
+
+
+def test_a_hook_of_a_module_that_fails_is_off(tmp_path, needs_query):
+    code = ("import sys, runpy; import torch; m = sys.modules['_tracesmith_hooks.modules']\n"
+            "def fails(*_): raise RuntimeError('injected')\n"
+            "m.nodes_of = fails; sys.argv = ['layers.py', '12']; runpy.run_path(%r, run_name='__main__')" % LAYERS)
+    job = Recorded(tmp_path, sys.executable, "-c", code)
+    assert job.err.count("tracesmith: the hook for module ranges failed and is off: RuntimeError: injected\n") == 1
+    assert "Traceback" not in job.err and len(job.out.split()) == 12
+    assert modules(job, "step > 4") == set()
+
+
+def test_modules_beyond_the_budget_are_turned_off(tmp_path, needs_query):
+    job = Recorded(tmp_path, *COMMAND, "12", TRACESMITH_BUDGET_PPM="1")
+    assert job.err.count("they are not recorded from step 5 on\n") == 1
+    assert modules(job, "step > 4") == set()
