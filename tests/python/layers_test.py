@@ -25,7 +25,7 @@ def test_modules_are_ranges_of_the_sampled_steps_and_losses_are_the_same_bits(tm
         assert "module: " + name in names
     assert not [name for name in names if "scripted" in name or "again" in name]
     # Backward passes, also of a module that hands no gradient on; not of one that returns what it is given.
-    assert {"module backward: blocks.3.attn (Attention)", "module backward: embed (Embedding)"} < names
+    assert {"module backward: blocks.3.attn (Attention)", "module backward: embed (Embedding)", "module backward: model (Gpt)"} < names
     assert "module backward: odd.same (Identity)" not in names
     # A module lies in the one around it.
     (outside,), = job.ask(
@@ -56,3 +56,28 @@ def test_modules_beyond_the_budget_are_turned_off(tmp_path, needs_query):
     job = Recorded(tmp_path, *COMMAND, "12", TRACESMITH_BUDGET_PPM="1")
     assert job.err.count("they are not recorded from step 5 on\n") == 1
     assert modules(job, "step > 4") == set()
+
+
+def test_a_slow_layer_of_one_rank_is_named(tmp_path, needs_query):
+    job = Recorded(tmp_path, *Ddp(*COMMAND, "12"), WORLD_SIZE="2", MEETING=str(tmp_path / "meeting"), SLOW="1")
+    analysis = job.analyze()
+    slow = [(m["name"], m["slow_ranks"]) for m in analysis["modules"] if m["slowdown"] is not None]
+    assert ("blocks.2.attn", [1]) in slow
+    assert [n for n in analysis["notes"] if n.startswith("blocks.2.attn takes ") and " its siblings on rank 1: " in n]
+    assert analysis["modules"][0]["name"] == "model" and analysis["modules"][0]["launch_us"] is None
+
+
+def test_operations_samples_and_tokens_are_counted(tmp_path, needs_query):
+    job = Recorded(tmp_path, *COMMAND, "8")
+    width, heads, layers, length, batch, vocabulary = 32, 4, 4, 8, 2, 50  # as layers.py has them
+    linear = 2 * batch * length * (12 * width * width * layers + width * vocabulary)
+    attention = 2 * 2 * batch * length * length * width * layers
+    # Those of the gradients are twice as many. The step in which they are counted is not held against the time.
+    assert job.ask("SELECT count(*), min(value), max(value) FROM counters WHERE name = 'flops'") == [
+        ["4", str(3.0 * (linear + attention)), str(3.0 * (linear + attention))]]
+    (ratio,), = job.ask("SELECT max(abs(t.value / s.value - 9)) < 1e-6 FROM counters t JOIN counters s ON t.name = 'tokens/s' "
+                        "AND s.name = 'samples/s' AND abs(t.ts - s.ts) < 100000")
+    assert ratio == "true"
+    rate = job.analyze()["rate"]
+    assert rate["step_flops"] == 3 * (linear + attention) and rate["samples_per_s"] > 0
+    assert rate["mfu_pct"] is None  # nobody knows what this CPU could do

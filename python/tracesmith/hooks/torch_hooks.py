@@ -4,7 +4,7 @@ import importlib
 import re
 import sys
 
-from . import collectives, memory, modules, pauses, probe, roles
+from . import collectives, flops, memory, modules, pauses, probe, roles
 from .guard import Guard
 from .imports import say
 from .probe import now
@@ -20,7 +20,7 @@ def install(torch):
         say("torch %s is not hooked: known are 1.13 to 2.x" % getattr(torch, "__version__", "without a version"))
         return
     hooks = Hooks(torch)
-    for name in ("optimizers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "modules", "roles"):
+    for name in ("optimizers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "modules", "rate", "roles"):
         try:
             getattr(hooks, name)()
         except Exception as error:  # noqa: BLE001 (a version that differs: the others still work)
@@ -159,6 +159,9 @@ class Hooks:
 
     def modules(self):
         modules.install(self)
+
+    def rate(self):
+        flops.install(self)
 
     def roles(self):
         roles.install(self)

@@ -119,7 +119,7 @@ class Analyzer {
     job_.work = deviceWork(job_.ranks);
     out_.kernels = largestKernels(job_, *names_, comm_, options_.kernels);
     say();
-    TS_TRY(sayStalls(reader_, *names_, job_, out_));
+    TS_TRY(sayHooks(reader_, *names_, job_, comm_, options_.threads, out_));
     out_.verdict = makeVerdict(job_, out_);
     if (const auto unfinished = findUnfinished(reader_, *names_, job_, out_.world_size))
       sayHang(*unfinished, job_, out_.verdict);
