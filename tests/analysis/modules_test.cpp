@@ -134,14 +134,16 @@ TEST(Modules, ThatTakeLongerThanTheirSiblingsAreNamed) {
   EXPECT_TRUE(named(a, "blocks.1").slow_ranks.empty()) << "what is in it explains it";
   const std::vector<std::string> notes = siblingNotes(a);
   ASSERT_EQ(notes.size(), 2u);
-  EXPECT_TRUE(notes[0].starts_with("blocks.4.attn takes 3.3 × its siblings on all ranks: 1.000 ms of GPU time in a step"))
+  EXPECT_TRUE(
+      notes[0].starts_with("blocks.4.attn takes 3.3 × its siblings on all ranks: 1.000 ms of GPU time in a step"))
       << notes[0];
 }
 
 TEST(Modules, WithoutSiblingsAreComparedWithOtherRanks) {
   const std::vector<std::string> notes = siblingNotes(Modules().run(-1, 2));
   ASSERT_EQ(notes.size(), 2u);
-  EXPECT_EQ(notes[1], "head takes 1.8 × as long on rank 2 as on the others: 900.0 us of GPU time in a step, 500.0 us there");
+  EXPECT_EQ(notes[1],
+            "head takes 1.8 × as long on rank 2 as on the others: 900.0 us of GPU time in a step, 500.0 us there");
 }
 
 TEST(Rate, IsThatOfAllRanksAndTheMedianRank) {

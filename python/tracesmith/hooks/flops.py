@@ -148,6 +148,8 @@ def counter_of(torch):
     class Counter(importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode):
         """flops: by precision."""
 
+        supports_higher_order_operators = True
+
         def __init__(self):
             super().__init__()
             self.flops = {}

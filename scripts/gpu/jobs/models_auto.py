@@ -149,6 +149,8 @@ def train(o):
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cudnn.benchmark = False
+    if hasattr(torch.utils, "deterministic"):
+        torch.utils.deterministic.fill_uninitialized_memory = False
     model, sample, batch, bf16 = build(torch, o.model, cuda)
     model = model.to(device)
     if cuda:
@@ -284,8 +286,8 @@ def modules_of(file, steps):
                 number = e.get("args", {}).get("Sequence number")
                 away = e.get("args", {}).get("Fwd thread id", 0)
                 names = {s["name"][7:] for s in stack if s["name"].startswith("MODULE ")}
-                if not backward and e.get("cat") == "cpu_op" and number is not None and not away and names:
-                    owners.setdefault(number, set()).update(names)
+                if not backward and e.get("cat") == "cpu_op" and number is not None and not away:
+                    owners[number] = names  # the last one that has it made the node of the graph
                 if e.get("cat") in ("cuda_runtime", "cuda_driver"):
                     us = device.get(e.get("args", {}).get("correlation"), 0)
                     if not backward:
@@ -354,11 +356,11 @@ class Case:
 
     def phases(self):
         rows = self.ask("SELECT sum(e.dur) / any_value(s.dur) AS part FROM events e JOIN steps s ON e.step = s.step AND e.rank IS NOT DISTINCT FROM s.rank "
-                        "WHERE e.name IN ('data', 'forward', 'backward', 'optimizer') AND s.step > 4 AND s.step NOT BETWEEN 19 AND 24 "
+                        "WHERE (e.name IN ('data', 'forward', 'backward', 'optimizer') OR e.name LIKE 'stall:%') AND s.step > 4 AND s.step NOT BETWEEN 19 AND 24 "
                         "GROUP BY s.step, s.rank")
         part = statistics.median(r["part"] for r in rows)
-        # item() comes after the optimizer: it is in the forward of the next step.
-        self.say("phases sum to the step", abs(1 - part) <= 0.02, part=round(part, 4), steps=len(rows))
+        # item() comes between the optimizer and the data: it is in no phase, but in a stall.
+        self.say("phases and stalls sum to the step", abs(1 - part) <= 0.02, part=round(part, 4), steps=len(rows))
 
     def flops(self, truth, analysis):
         rate = analysis["rate"] or {}

@@ -124,7 +124,9 @@ void findSlowSiblings(const std::vector<ModuleTimes>& times, std::vector<ModuleR
     std::snprintf(factor, sizeof factor, "%.1f", odd.factor);
     const std::vector<int64_t> known = odd.ranks[0] == trace::kNull ? std::vector<int64_t>() : odd.ranks;
     const bool all = odd.ranks.size() == times[odd.module].size();
-    const std::string where = known.empty() ? "" : all && known.size() > 1 ? " on all ranks" : " on " + ranksText(known);
+    const std::string where = known.empty()             ? ""
+                              : all && known.size() > 1 ? " on all ranks"
+                                                        : " on " + ranksText(known);
     std::string text = m.name + " takes " + factor + " × ";
     text += odd.by_rank ? "as long" + where + " as on the others" : "its siblings" + where;
     text += ": " + humanNs(odd.usual + odd.excess) + (host ? " of the host's time" : " of GPU time") + " in a step, ";

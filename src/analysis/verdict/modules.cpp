@@ -194,17 +194,20 @@ Status findModules(const Reader& reader, const NameNumbers& names, const JobData
   std::map<int64_t, std::vector<Range>> ranges;
   TS_TRY(readRanges(reader, names, modules, ranges));
   std::map<int64_t, Sums> sums;  // by process
+  bool host = true;              // no calls that launched something: the time of the host is all there is
   if (job.host_only) {
     for (auto& [process, own] : ranges) sums[process] = RankModules(std::move(own)).byHost();
   } else {
-    std::mutex mutex;  // guards sums
+    std::mutex mutex;  // guards sums and host
     RankRowsOptions options;
     options.threads = threads;
     TS_TRY(eachRank(reader, names, options, [&](RankRows& rows, size_t) {
       auto it = ranges.find(rows.process);
       if (it == ranges.end()) return;
-      Sums own = RankModules(std::move(it->second)).byDevice(rows, Launches(rows), comm);
+      const RankModules modules_of(std::move(it->second));
+      Sums own = rows.calls.empty() ? modules_of.byHost() : modules_of.byDevice(rows, Launches(rows), comm);
       std::lock_guard lock(mutex);
+      host &= rows.calls.empty();
       sums[rows.process] = std::move(own);
     }));
   }
@@ -217,9 +220,8 @@ Status findModules(const Reader& reader, const NameNumbers& names, const JobData
       std::vector<Sum> steps;
       for (const auto& [step, sum] : by_step) steps.push_back(sum);
       const auto middle = steps.begin() + static_cast<long>((steps.size() - 1) / 2);
-      std::nth_element(steps.begin(), middle, steps.end(), [](const Sum& a, const Sum& b) {
-        return a.forward + a.backward < b.forward + b.backward;
-      });
+      std::nth_element(steps.begin(), middle, steps.end(),
+                       [](const Sum& a, const Sum& b) { return a.forward + a.backward < b.forward + b.backward; });
       typical[module].push_back(*middle);
       times[module][job.rankOf(process)] = static_cast<double>(middle->forward + middle->backward);
     }
@@ -234,12 +236,12 @@ Status findModules(const Reader& reader, const NameNumbers& names, const JobData
     all[m].total_us = us(middle->forward + middle->backward);
     all[m].own_us = all[m].total_us;
     all[m].host_us = us(middle->host);
-    if (!job.host_only) all[m].launch_us = us(middle->launch);
+    if (!host) all[m].launch_us = us(middle->launch);
   }
   const double whole = shareOut(all);
   for (ModuleResult& m : all)
     if (whole > 0) m.share_pct = 100 * m.total_us / whole;
-  findSlowSiblings(times, all, job.host_only, out.notes);
+  findSlowSiblings(times, all, host, out.notes);
   std::stable_sort(all.begin(), all.end(),
                    [](const ModuleResult& a, const ModuleResult& b) { return a.total_us > b.total_us; });
   if (all.size() > kMostListed) all.resize(kMostListed);

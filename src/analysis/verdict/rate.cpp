@@ -29,14 +29,13 @@ Status findRate(const Reader& reader, const NameNumbers& names, const JobData& j
       which[n] = static_cast<size_t>(it - std::begin(kNames));
   if (which.empty()) return {};
   std::map<int64_t, std::array<std::vector<double>, 4>> values;  // by process
-  TS_TRY(eachRow<CounterRow>(
-      reader, names, {counters::rank, counters::pid, counters::name, counters::value},
-      [&](const CounterRow& row, auto&&) {
-        auto it = row.name == kNull ? which.end() : which.find(static_cast<uint32_t>(row.name));
-        if (it == which.end() || row.value == kNull) return;
-        if (const auto value = std::bit_cast<double>(row.value); std::isfinite(value))
-          values[processOf(row.rank, row.pid)][it->second].push_back(value);
-      }));
+  TS_TRY(eachRow<CounterRow>(reader, names, {counters::rank, counters::pid, counters::name, counters::value},
+                             [&](const CounterRow& row, auto&&) {
+                               auto it = row.name == kNull ? which.end() : which.find(static_cast<uint32_t>(row.name));
+                               if (it == which.end() || row.value == kNull) return;
+                               if (const auto value = std::bit_cast<double>(row.value); std::isfinite(value))
+                                 values[processOf(row.rank, row.pid)][it->second].push_back(value);
+                             }));
   if (values.empty()) return {};
   ModelRate rate;
   std::vector<double> flops, mfu;
