@@ -10,7 +10,8 @@
 
 namespace tracesmith::test {
 
-/// The table in docs/analysis.md with this heading (below `section`) has these rows. scripts/update-tables writes them there.
+/// The table in docs/analysis.md with this heading (below `section`) has these rows. scripts/update-tables writes them
+/// there.
 inline void expectTable(const std::string& heading, const std::string& rows, const std::string& section = "") {
   const std::string path = TRACESMITH_SOURCE_DIR "/docs/analysis.md", whole = readFile(path);
   size_t from = whole.find(section);

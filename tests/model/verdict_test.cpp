@@ -11,9 +11,7 @@ void row(std::string& table, const std::string& key, const std::string& doc) {
   table += "| `" + key + "` | " + doc + " |\n";
 }
 
-bool isList(std::string_view kind) {
-  return kind == "Notes" || kind == "Ids" || kind == "Counts" || kind == "Reals";
-}
+bool isList(std::string_view kind) { return kind == "Notes" || kind == "Ids" || kind == "Counts" || kind == "Reals"; }
 
 /// Appends the rows of a struct, and of those inside it, with this before each key.
 template <typename T>
