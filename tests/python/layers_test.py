@@ -81,3 +81,34 @@ def test_operations_samples_and_tokens_are_counted(tmp_path, needs_query):
     rate = job.analyze()["rate"]
     assert rate["step_flops"] == 3 * (linear + attention) and rate["samples_per_s"] > 0
     assert rate["mfu_pct"] is None  # nobody knows what this CPU could do
+
+
+def test_a_dispatch_mode_of_the_program_stays(tmp_path, needs_query):
+    job = Recorded(tmp_path, *COMMAND, "8", MODE="1")  # which checks that it does
+    assert "hook" not in job.err
+    assert job.ask("SELECT count(*) FROM counters WHERE name = 'flops'") == [["0"]]
+
+
+def test_convolutions_are_counted_with_the_gradients_they_need():
+    import torch
+    from tracesmith.hooks import flops
+
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3, stride=2, groups=2),
+                                torch.nn.ConvTranspose2d(4, 2, 2))
+    counter = flops.counter_of(torch)
+    with counter:
+        model(torch.zeros(5, 3, 9, 9)).sum().backward()
+    first, second, third = (2 * 5 * 81 * 9 * 3 * 8, 2 * 5 * 16 * 9 * 4 * 4, 2 * 5 * 16 * 4 * 4 * 2)
+    # Of the first, nobody needs the gradient of its input. As torch.utils.flop_counter, that of the weights of groups is
+    # counted as if there were none.
+    assert counter.flops == {"fp32": 2 * first + 2 * second + 2 * 5 * 16 * 9 * 8 * 4 + 3 * third}
+
+
+def test_peaks_are_found_by_the_names_of_devices():
+    from tracesmith.hooks import peaks
+
+    assert peaks.tflops("NVIDIA H200", "bf16") == peaks.tflops("NVIDIA H100 80GB HBM3", "bf16") == 989.5
+    assert peaks.tflops("NVIDIA A100-SXM4-80GB", "tf32") == 156
+    assert peaks.tflops("NVIDIA H100 PCIe", "bf16") == 756.5
+    assert peaks.tflops("Tesla V100-SXM2-16GB", "bf16") is None  # it has none
+    assert peaks.tflops("NVIDIA H20", "bf16") is None and peaks.tflops("llvmpipe", "fp32") is None

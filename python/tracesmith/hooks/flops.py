@@ -75,13 +75,13 @@ class Rate:
             functions.counter(b"flops", known[0])
             if known[1] is not None:
                 functions.counter(b"mfu %", 100 * known[1] / seconds)
-        if step + 1 in COUNTED:
+        if step + 1 in COUNTED and self.counter is None:
             self.start()
 
     # ---- counting
 
     def start(self):
-        if has_compiled() or modes_of(self.torch):  # modes of the program must be taken off in order
+        if has_compiled() or mode_of(self.torch) is not None:  # modes of the program must be taken off in order
             return
         counter = counter_of(self.torch)
         counter.__enter__()
@@ -89,12 +89,15 @@ class Rate:
 
     def stop(self):
         """{precision: FLOPs}; None: nothing was counted."""
-        counter, self.counter = self.counter, None
+        counter = self.counter
         if counter is None:
             return None
-        counter.off = True
+        late, counter.off = counter.off, True
+        if mode_of(self.torch) is not counter:  # the program has put one of its own on: it is asked again
+            return None
+        self.counter = None
         counter.__exit__(None, None, None)
-        return counter.flops
+        return None if late else counter.flops
 
     def seconds(self, flops):
         """How long the GPU takes for them at its peak; None: not known."""
@@ -134,10 +137,10 @@ def has_compiled():
     return bool(counters and counters.get("frames"))
 
 
-def modes_of(torch):
-    """How many dispatch modes are on."""
-    length = getattr(torch._C, "_len_torch_dispatch_stack", None)
-    return length() if length is not None else int(torch._C._get_torch_dispatch_mode() is not None)
+def mode_of(torch):
+    """The innermost dispatch mode that is on; None: none is."""
+    length = torch._C._len_torch_dispatch_stack()
+    return torch._C._get_dispatch_stack_at(length - 1) if length else None
 
 
 def counter_of(torch):

@@ -3,7 +3,7 @@
 import { useEffect } from "preact/hooks";
 import { noteCommunication, sliceColor } from "../color";
 import { count, percent, plural, us } from "../format";
-import type { Analysis, KernelResult } from "../types";
+import type { Analysis, KernelResult, ModuleResult } from "../types";
 import { Empty, Panel, Table } from "../ui";
 
 /** Shares of the steps of all ranks. Without kernels it is the host that computes. */
@@ -73,6 +73,65 @@ export function KernelTable({ data }: { data: Analysis }) {
       ) : (
         <Empty title="No kernels recorded" />
       )}
+    </Panel>
+  );
+}
+
+/** Modules with the same pattern in one row, largest first. */
+function byPattern(modules: ModuleResult[]) {
+  const groups = new Map<string, { name: string; count: number; share: number; forward: number; backward: number; slow: ModuleResult[] }>();
+  for (const m of modules) {
+    const name = m.kind ? `${m.pattern} (${m.kind})` : m.pattern;
+    const g = groups.get(name) ?? { name, count: 0, share: 0, forward: 0, backward: 0, slow: [] };
+    g.count += 1;
+    g.share += m.share_pct ?? 0;
+    g.forward += m.forward_us ?? 0;
+    g.backward += m.backward_us ?? 0;
+    if (m.slowdown !== null) g.slow.push(m);
+    groups.set(name, g);
+  }
+  return [...groups.values()].sort((a, b) => b.share - a.share);
+}
+
+/** What the hooks of torch recorded of the model; nothing without them. */
+export function ModuleTable({ data }: { data: Analysis }) {
+  if (!data.modules.length) return null;
+  const where = data.modules[0].launch_us === null ? "host time" : "GPU time";
+  const mfu = data.rate?.mfu_pct;
+  const aside = `${where} of a step of a rank${mfu == null ? "" : ` · MFU ${percent(mfu / 100, 1)}`}`;
+  return (
+    <Panel title="Modules of the model" aside={aside}>
+      <Table
+        label="Modules of the model"
+        rows={byPattern(data.modules).slice(0, 12)}
+        id={(m) => m.name}
+        columns={[
+          {
+            title: "share",
+            number: true,
+            hint: "Of the time of all modules; a module has those inside of it",
+            cell: (m) => (
+              <span class="bar-cell">
+                <i style={{ width: `${Math.min(100, m.share)}%` }} />
+                <span>{percent(m.share / 100, 1)}</span>
+              </span>
+            ),
+          },
+          { title: "forward", number: true, cell: (m) => us(m.forward) },
+          { title: "backward", number: true, cell: (m) => us(m.backward) },
+          { title: "count", number: true, cell: (m) => count(m.count) },
+          {
+            title: "module",
+            wide: true,
+            cell: (m) => (
+              <span class="kernel-name" title={m.name}>
+                {m.name}
+                {m.slow.map((s) => ` · ${s.name} takes ${(s.slowdown ?? 0).toFixed(1)} ×`)}
+              </span>
+            ),
+          },
+        ]}
+      />
     </Panel>
   );
 }
