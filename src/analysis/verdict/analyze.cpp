@@ -120,6 +120,7 @@ class Analyzer {
     out_.kernels = largestKernels(job_, *names_, comm_, options_.kernels);
     say();
     TS_TRY(sayStalls(reader_, *names_, job_, out_));
+    if (!summary_) TS_TRY(findRoles(reader_, *names_, job_, comm_, out_));
     out_.verdict = makeVerdict(job_, out_);
     if (const auto unfinished = findUnfinished(reader_, *names_, job_, out_.world_size))
       sayHang(*unfinished, job_, out_.verdict);
@@ -144,11 +145,12 @@ class Analyzer {
                            if (row.rank != kNull) job_.lost[row.rank] += count;
                          }));
     TS_TRY(eachRow<ProcessRow>(
-        reader_, *names_, {processes::rank, processes::pid, processes::world_size, processes::local_rank},
+        reader_, *names_, {processes::rank, processes::pid, processes::world_size, processes::local_rank, processes::role},
         [&](const ProcessRow& row, auto&&) {
           if (row.world_size != kNull)
             out_.world_size = std::max(out_.world_size.value_or(0), static_cast<int>(row.world_size));
           if (row.rank != kNull && row.local_rank != kNull) job_.device_of[row.rank] = row.local_rank;
+          if (row.role != kNull) job_.role_of[processOf(row.rank, row.pid)] = row.role;
         }));
     for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
     std::map<std::string, size_t> ranks;
