@@ -31,7 +31,16 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   # gcc 12 raises these falsely inside std::string and std::vector; the address sanitizer watches for the real ones.
   add_compile_options(-Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
-if(TRACESMITH_WERROR)
+# AUTO, the presets' value: another compiler may warn about something that nobody has seen yet, and still has to build.
+set(werror ${TRACESMITH_WERROR})
+if(werror STREQUAL AUTO)
+  set(werror OFF)
+  string(REGEX MATCH "^[0-9]+" major ${CMAKE_CXX_COMPILER_VERSION})
+  if("${CMAKE_CXX_COMPILER_ID} ${major}" MATCHES "^(GNU 12|Clang 14)$")
+    set(werror ON)
+  endif()
+endif()
+if(werror)
   add_compile_options(-Werror)
 endif()
 
@@ -66,7 +75,8 @@ find_package(Threads REQUIRED)
 
 find_program(TRACESMITH_CCACHE ccache)
 if(TRACESMITH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(settings CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_ABSSTDERR=1
+  # -Werror changes no object, and what fails is not kept: builds with and without it share the cache.
+  set(settings CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_ABSSTDERR=1 CCACHE_IGNOREOPTIONS=-Werror
                CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime)
   # ccache fails without a folder it may write.
   execute_process(COMMAND ${CMAKE_COMMAND} -E env ${settings} sh -c

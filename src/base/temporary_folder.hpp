@@ -7,7 +7,8 @@
 
 namespace tracesmith {
 
-/// Only its owner may enter it. Removed with everything in it at the end, or by remove().
+/// Only its owner may enter it. Removed with everything in it at the end, or by remove(). It is locked as long as its
+/// process lives: what a killed process left behind is removed by the next create() of the same user.
 class TemporaryFolder {
  public:
   TemporaryFolder() = default;
@@ -23,6 +24,7 @@ class TemporaryFolder {
 
  private:
   std::string path_;  // empty: none
+  int lock_ = -1;     // the folder, open and locked
 };
 
 }  // namespace tracesmith

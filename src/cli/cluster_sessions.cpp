@@ -271,6 +271,11 @@ void addClusterSessions(Command& cluster) {
   {
     auto [command, o] = make("start", "Start a named session", start);
     addStart(command, *o);
+    command
+        .option("-d,--duration", o->start.duration_s,
+                "End after SECONDS (default: when it is stopped; with --last, now)")
+        .type("SECONDS")
+        .check(range(0.001, 1e8));
     command.option("--last", o->start.last_s, "Start SECONDS ago, as far back as the rings reach").type("SECONDS");
     command.option("--max-age", o->start.max_age_s, "Keep only the last SECONDS of the session").type("SECONDS");
     command.option("--max-bytes", o->start.max_bytes, "Keep only about the last BYTES of the session").type("BYTES");

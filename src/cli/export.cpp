@@ -96,7 +96,11 @@ int exportParquet(const Options& o, const trace::Selection& selection, const tra
     warn(damage);
   }
   if (o.strict) std::filesystem::rename(work, o.out, error);
-  if (error) return fail(Status::io("cannot create " + o.out + ": " + error.message()));
+  if (error) {
+    const Status status = Status::io("cannot create " + o.out + ": " + error.message());
+    std::filesystem::remove(work, error);
+    return fail(status);
+  }
   report(o.out, "");
   return 0;
 }

@@ -125,6 +125,8 @@ Status answer(const WorkerOptions& o) {
     held += tail;
   }
   TS_TRY(writeOut(held));
+  std::fprintf(stderr, "%s\n", query::WorkerReport{report.rows, report.truncated}.toText().c_str());
+  std::fflush(stderr);
   (void)engine->release();  // the process ends at once: nothing is worth tidying up
   return {};
 }

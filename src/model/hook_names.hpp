@@ -1,4 +1,5 @@
-// Names that the Python hooks give to ranges and metadata, beside the phases and pauses that everybody may mark.
+// Names that the Python hooks give to ranges, counters and metadata, beside the phases and pauses that everybody may
+// mark.
 #pragma once
 
 #include <string_view>
@@ -7,6 +8,17 @@ namespace tracesmith::model {
 
 /// The host waits for the GPU: "stall: Tensor.item at train.py:42", the call and the line of the program.
 constexpr std::string_view kStall = "stall: ";
+/// A module runs: "module: blocks.7.attn (Attention)", its name and class.
+constexpr std::string_view kModule = "module: ";
+constexpr std::string_view kModuleBackward = "module backward: ";
+
+/// Counters, at the end of a step.
+constexpr std::string_view kFlops = "flops";  ///< of the step
+constexpr std::string_view kMfu = "mfu %";
+constexpr std::string_view kSamples = "samples/s";
+constexpr std::string_view kTokens = "tokens/s";
+/// Metadata: "FLOPs by torch's counter, peak 989 TFLOP/s bf16 by data sheet".
+constexpr std::string_view kHowMfu = "mfu";
 
 /// The key of metadata that says what the process is for: trainer, rollout, reward, evaluator, data, or any other word.
 constexpr const char* kRole = "role";

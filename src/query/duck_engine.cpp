@@ -267,15 +267,20 @@ class DuckEngine : public Engine {
     return result->HasError() ? duckError(result->GetErrorObject()) : Status();
   }
 
+  static Status fetch(duckdb::QueryResult& result, duckdb::unique_ptr<duckdb::DataChunk>& chunk) {
+    duckdb::ErrorData error;
+    const bool fetched = result.TryFetch(chunk, error);
+    if (result.HasError()) return duckError(result.GetErrorObject());  // of rows in the midst: `error` has no text
+    return fetched ? Status() : duckError(error);
+  }
+
   Status runOne(duckdb::unique_ptr<duckdb::SQLStatement> statement, const RunOptions& options, RunReport& report) {
     duckdb::unique_ptr<duckdb::QueryResult> result;
     TS_TRY(execute(*connection_, std::move(statement), result));
     std::unique_ptr<ResultWriter> writer = makeWriter(options, result->names, result->types);
     for (;;) {
       duckdb::unique_ptr<duckdb::DataChunk> chunk;
-      duckdb::ErrorData error;
-      if (!result->TryFetch(chunk, error)) return duckError(error);
-      if (result->HasError()) return duckError(result->GetErrorObject());
+      TS_TRY(fetch(*result, chunk));
       if (!chunk || chunk->size() == 0) break;
       if (options.limit > 0 && report.rows + chunk->size() > options.limit) {
         report.truncated = true;
@@ -311,8 +316,7 @@ class DuckEngine : public Engine {
     duckdb::unique_ptr<duckdb::QueryResult> result;
     Status status = execute(*connection_, std::move(copy), result);
     duckdb::unique_ptr<duckdb::DataChunk> chunk;
-    duckdb::ErrorData error;
-    if (status.ok() && !result->TryFetch(chunk, error)) status = duckError(error);
+    if (status.ok()) status = fetch(*result, chunk);
     config.options.allowed_paths.clear();
     TS_TRY(status);
     if (chunk && chunk->size() > 0) report.rows += static_cast<uint64_t>(chunk->GetValue(0, 0).GetValue<int64_t>());

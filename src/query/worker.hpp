@@ -1,6 +1,6 @@
 // A query of somebody else: it runs in a process of its own, `tracesmith` started again with kWorkerCommand. What is
 // said between the two is in here. The statement is on the worker's standard input, the result on its standard output.
-// A worker that fails prints one line on standard error and exits with exitOf().
+// A worker that fails prints one line on standard error and exits with exitOf(); one that does not, a WorkerReport.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tracesmith/common/status.hpp"
@@ -49,6 +50,20 @@ struct WorkerOptions {
     spill = words[5];
     return number(words[3], max_rows) && number(words[4], memory_bytes) && number(words[6], spill_bytes) &&
            number(words[7], time_ms) && number(words[8], parent);
+  }
+};
+
+/// What a result in any format does not say itself.
+struct WorkerReport {
+  uint64_t rows = 0;
+  bool truncated = false;
+
+  std::string toText() const { return std::to_string(rows) + (truncated ? " truncated" : " whole"); }
+  bool parse(const std::string& text) {
+    const char* end = text.data() + text.size();
+    const char* rest = std::from_chars(text.data(), end, rows).ptr;
+    truncated = std::string_view(rest, end) == " truncated";
+    return rest != text.data() && (truncated || std::string_view(rest, end) == " whole");
   }
 };
 

@@ -155,8 +155,11 @@ VALUE(kCeColl, ncclProfileCeColl);
 #ifdef PROFILER_V7_H_
 COPY_ENGINES(7);
 PART(CollV7, parent_group, ncclProfilerEventDescr_v7_t, coll.parentGroup);
+PART(CollV7, kernel_variant, ncclProfilerEventDescr_v7_t, coll.kernelVariant);
 PART(CollV7, symmetric, ncclProfilerEventDescr_v7_t, coll.isSymColl);
 PART(CollV7, user_tag, ncclProfilerEventDescr_v7_t, coll.userTag);
+static_assert(kHeadBytes + sizeof(CollV7) <= sizeof(ncclProfilerEventDescr_v7_t));
+static_assert(offsetof(ProxyStepArgs, bytes) == offsetof(ncclProfilerEventStateArgs_v7_t, proxyStep.transSize));
 #endif
 #endif
 

@@ -1,5 +1,9 @@
 // tracesmith export: formats by name and ending, rows as CSV and JSON, whole or absent, wrong usage.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
 
 #include "support/process.hpp"
 #include "support/sample_trace.hpp"
@@ -170,6 +174,38 @@ TEST_F(ExportCommand, ParquetIsWrittenByTheSqlLibrary) {
   EXPECT_NE(out.err.find("warning: "), std::string::npos);
   EXPECT_EQ(tracesmith({"export", file, "-o", dir / "c.parquet", "--table", "steps", "--strict"}).rc, 1);
   EXPECT_FALSE(exists(dir / "c.parquet"));
+}
+
+TEST_F(ExportCommand, AStrictParquetExportThatFailsLeavesNothing) {
+#if !TRACESMITH_HAS_QUERY
+  GTEST_SKIP() << "built without SQL";
+#endif
+  const std::string file = sample({.block_rows = 16}), out = dir / "o/c.parquet";
+  std::filesystem::create_directory(dir / "o");
+  auto strict = [&](const std::string& to) {
+    return tracesmith({"export", file, "-o", to, "--table", "steps", "--strict", "--force"});
+  };
+  auto files = [&] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(dir / "o")) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  // Of two runs that look killed, one lives: what it writes is not touched.
+  const std::string living = "c.parquet.part" + std::to_string(::getpid());
+  writeFile(dir / "o/c.parquet.part999999999", "half");
+  writeFile(dir / ("o/" + living), "half");
+  ASSERT_EQ(strict(out).rc, 0);
+  EXPECT_EQ(files(), (std::vector<std::string>{"c.parquet", living}));
+  const std::string before = readFile(out);
+  // Where it cannot get its name.
+  std::filesystem::create_directory(dir / "o/d.parquet");
+  EXPECT_EQ(strict(dir / "o/d.parquet").rc, 1);
+  // Damage, found while it is written.
+  ASSERT_TRUE(damageBlock(file, "steps"));
+  EXPECT_EQ(strict(out).rc, 1);
+  EXPECT_EQ(files(), (std::vector<std::string>{"c.parquet", living, "d.parquet"}));
+  EXPECT_EQ(readFile(out), before);
 }
 
 TEST_F(ExportCommand, SelectionsApplyToRows) {

@@ -107,8 +107,11 @@ TEST_F(Damage, AFlippedBitCostsOneBlockAndCutsNothing) {
   auto spool = open();
   segments(*spool, 1);
   const std::string sent = spoolFile(*spool, 0);
-  const std::vector<Place> places = rowBlocks(sent);
+  const std::vector<Place> places = rowBlocks(sent), names = blocks(sent, trace::kStringsTable),
+                           checkpoints = blocks(sent, 8);
   ASSERT_EQ(places.size(), 2u);
+  ASSERT_EQ(names.size(), 1u);
+  ASSERT_EQ(checkpoints.size(), 3u) << "the last one twice";
   const struct {
     const char* what;
     size_t offset;
@@ -116,11 +119,16 @@ TEST_F(Damage, AFlippedBitCostsOneBlockAndCutsNothing) {
     std::map<std::string, int64_t> lost;
   } kCases[] = {
       {"file header", 20, 10, {}},
-      {"magic of a block", places[0].offset, 5, {{"damaged", trace::kNull}}},
-      {"size of a block", places[0].offset + 8, 5, {{"damaged", trace::kNull}}},
-      {"size of a block, large", places[0].offset + 11, 5, {{"damaged", trace::kNull}}},
-      {"checksum of a block", places[0].offset + 50, 5, {{"damaged", trace::kNull}}},
-      {"directory", places[0].offset + 60, 5, {{"damaged", trace::kNull}}},
+      {"magic of a block", places[0].offset, 5, {{"damaged", 5}}},
+      {"size of a block", places[0].offset + 8, 5, {{"damaged", 5}}},
+      {"size of a block, large", places[0].offset + 11, 5, {{"damaged", 5}}},
+      {"checksum of a block", places[0].offset + 50, 5, {{"damaged", 5}}},
+      {"directory", places[0].offset + 60, 5, {{"damaged", 5}}},
+      {"last block of rows", places[1].offset, 5, {{"damaged", 5}}},
+      {"names", names[0].offset, 10, {{"damaged", 1}}},
+      {"first checkpoint", checkpoints[0].offset, 10, {}},
+      {"last checkpoint", checkpoints[1].offset, 10, {}},
+      {"last checkpoint, again", checkpoints[2].offset, 10, {}},
       {"column", places[1].columns, 5, {{"damaged", 5}}},
   };
   for (const auto& c : kCases) {
@@ -151,6 +159,31 @@ TEST_F(Damage, AFlippedBitCostsOneBlockAndCutsNothing) {
   }
 }
 
+TEST_F(Damage, TwoPlacesInOneSegmentAreCountedTogether) {
+  auto spool = open();
+  ASSERT_TRUE(spool->beginSegment());
+  for (int64_t from : {1, 6, 11}) rows(*spool, from, 5);
+  checkpoint(*spool, "s", 20);
+  ASSERT_TRUE(spool->closeSegment());
+  auto store = openStore();
+  deliver(*spool, *store);
+  const std::string path = store->segments("n").at(0).path;
+  const std::vector<Place> places = rowBlocks(path), checkpoints = blocks(path, 8);
+  ASSERT_EQ(places.size(), 3u);
+  ASSERT_EQ(checkpoints.size(), 2u);
+  flip(path, places[0].offset);
+  flip(path, places[2].offset + 50);
+  const std::string trace = merged(*store);
+  EXPECT_EQ(counters(trace), 5u);
+  EXPECT_EQ(test::losses(trace), (std::map<std::string, int64_t>{{"damaged", 10}}));
+  EXPECT_NE(test::rows(trace, "losses").at(0).s("detail").find("rows of counters"), std::string::npos);
+  // With the checkpoints nobody knows any more how much there was.
+  for (const Place& p : checkpoints) flip(path, p.offset);
+  const std::vector<test::Row> lost = test::rows(merged(*store), "losses");
+  EXPECT_EQ(lost.size(), 2u);
+  for (const test::Row& row : lost) EXPECT_TRUE(row.s("cause") == "damaged" && row.null("count"));
+}
+
 TEST_F(Damage, AFlippedBitInTheSpoolDoesNotKeepTheRestFromBeingSent) {
   for (bool column : {false, true}) {
     std::filesystem::remove_all(dir_ / "store");
@@ -170,7 +203,7 @@ TEST_F(Damage, AFlippedBitInTheSpoolDoesNotKeepTheRestFromBeingSent) {
     const auto lost = test::losses(trace);
     ASSERT_EQ(lost.size(), 1u);
     EXPECT_EQ(lost.begin()->first, "damaged");
-    EXPECT_EQ(lost.begin()->second, column ? 5 : trace::kNull);
+    EXPECT_EQ(lost.begin()->second, 5);
   }
 }
 

@@ -189,17 +189,60 @@ TEST_F(QueryProcessTest, AWorkerDoesNotOutliveAServerThatIsKilled) {
   EXPECT_TRUE(eventually([&] { return ::kill(worker, 0) != 0; }));
 }
 
-TEST_F(QueryProcessTest, AResultBeyondTheLimitIsCut) {
+TEST_F(QueryProcessTest, AResultBeyondTheLimitIsAnError) {
   serveFile(job());
-  // The beginning was on its way when it became too large: the end of the body does not come.
-  RawConnection c(http_);
-  const std::string body = "{\"sql\":\"SELECT repeat('x', 100000) FROM range(3000)\",\"format\":\"csv\"}";
-  ASSERT_TRUE(c.send("POST /api/v1/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
-                     std::to_string(body.size()) + "\r\n\r\n" + body));
-  const std::string got = c.readAll();
-  EXPECT_TRUE(c.closed() && got.starts_with("HTTP/1.1 200 ")) << got.substr(0, 300);
-  EXPECT_LT(got.size(), 270'000'000u);
-  EXPECT_FALSE(got.ends_with("\r\n0\r\n\r\n"));
+  const Reply r = query("SELECT repeat('x', 100000) FROM range(3000)", ",\"format\":\"csv\"");
+  EXPECT_EQ(r.status, 503) << r.head;
+  EXPECT_TRUE(r.has("the result is larger than 256.0 MB: ask for fewer rows or columns")) << r.body.substr(0, 300);
+  EXPECT_TRUE(nothingLeft(*server_));
+}
+
+TEST_F(QueryProcessTest, AFailureAfterManyRowsIsAnError) {
+  serveFile(job());
+  const Reply r = query("SELECT CASE WHEN range < 400000 THEN range ELSE error('stop here') END FROM range(500000)",
+                        ",\"format\":\"csv\",\"max_rows\":1000000");
+  EXPECT_EQ(r.status, 400) << r.head;
+  EXPECT_TRUE(r.has("stop here")) << r.body.substr(0, 300);
+}
+
+TEST_F(QueryProcessTest, EveryFormatTellsThatItWasCut) {
+  serveFile(job());
+  for (const char* format : {"json", "csv", "arrow"}) {
+    const std::string in = std::string(",\"format\":\"") + format + "\"";
+    Reply r = query("SELECT * FROM range(20)", in + ",\"max_rows\":10");
+    EXPECT_TRUE(r.status == 200 && r.header("X-Truncated: true") && r.header("X-Row-Count: 10")) << format << r.head;
+    r = query("SELECT * FROM range(10)", in + ",\"max_rows\":10");
+    EXPECT_TRUE(r.status == 200 && r.header("X-Truncated: false") && r.header("X-Row-Count: 10")) << format << r.head;
+    r = query("SELECT * FROM range(300000)", in + ",\"max_rows\":299999");  // too large to be held in memory
+    EXPECT_TRUE(r.status == 200 && r.header("X-Truncated: true") && r.header("X-Row-Count: 299999")) << format;
+    EXPECT_GT(r.body.size(), 1'000'000u);
+  }
+  EXPECT_TRUE(nothingLeft(*server_));
+}
+
+TEST_F(QueryProcessTest, AThirdQueryIsToldToTryAgain) {
+  serveFile(job());
+  const std::string body = std::string("{\"timeout_s\":600,\"sql\":\"") + kEndless + "\"}";
+  auto first = begin(body), second = begin(body);
+  ASSERT_TRUE(eventually([&] { return children(server_->pid()).size() == 2; }));
+  const Reply r = query("SELECT 1", ",\"timeout_s\":0.1");
+  EXPECT_EQ(r.status, 429);
+  EXPECT_TRUE(r.body.starts_with(error("too_many")) && r.has("other queries are still running: try again")) << r.body;
+  first.reset();
+  EXPECT_EQ(query("SELECT 1").status, 200);
+}
+
+TEST_F(QueryProcessTest, TheNextQueryRemovesWhatAKilledServerLeft) {
+  serveFile(job());
+  auto asked = begin(std::string("{\"sql\":\"") + kEndless + "\",\"timeout_s\":600}");
+  ASSERT_TRUE(waitForWorker(*server_));
+  const std::string left = spillFolders().at(0);
+  server_->signal(SIGKILL);
+  EXPECT_EQ(server_->wait().rc, 128 + SIGKILL);
+  EXPECT_TRUE(test::exists(left));
+  serveFile(job());
+  EXPECT_EQ(query("SELECT 1").status, 200);
+  EXPECT_FALSE(test::exists(left));
 }
 
 TEST_F(QueryProcessTest, TheSpillFolderIsBounded) {

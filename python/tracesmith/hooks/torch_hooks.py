@@ -4,7 +4,7 @@ import importlib
 import re
 import sys
 
-from . import collectives, memory, pauses, probe, roles
+from . import collectives, flops, memory, modules, pauses, probe, roles
 from .guard import Guard
 from .imports import say
 from .probe import now
@@ -20,7 +20,7 @@ def install(torch):
         say("torch %s is not hooked: known are 1.13 to 2.x" % getattr(torch, "__version__", "without a version"))
         return
     hooks = Hooks(torch)
-    for name in ("optimizers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "roles"):
+    for name in ("optimizers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "modules", "rate", "roles"):
         try:
             getattr(hooks, name)()
         except Exception as error:  # noqa: BLE001 (a version that differs: the others still work)
@@ -71,6 +71,8 @@ class Hooks:
     def optimizers(self):
         training, safely = self.training, self.safely
         module = importlib.import_module("torch.optim.optimizer")  # it is there: torch.optim hides it
+        self.around(module.Optimizer, "zero_grad", "optimizer", training.clearing_begins,
+                    lambda begin, arguments: training.clearing_ended(begin))
         before = getattr(module, "register_optimizer_step_pre_hook", None)
         after = getattr(module, "register_optimizer_step_post_hook", None)
         if before is not None and after is not None:
@@ -156,6 +158,12 @@ class Hooks:
 
     def memory(self):
         memory.install(self)
+
+    def modules(self):
+        modules.install(self)
+
+    def rate(self):
+        flops.install(self)
 
     def roles(self):
         roles.install(self)

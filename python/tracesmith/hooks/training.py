@@ -20,6 +20,7 @@ class Training:
         self.begun = 0  # when the step began; 0: none is open
         self.next_begin = 0  # where the next one begins if none is open: behind the last optimizer
         self.edge = 0  # where the last phase ended
+        self.before_clearing = []  # what lies between a phase and zero_grad() after it: forward, if backward comes next
         self.backward_since = False  # in this step
         self.in_backward = False
         self.fetches = []  # since the last backward: (thread, begin, end)
@@ -31,6 +32,8 @@ class Training:
         self.stepped_in_backward = False
         self.metadata = []  # told when the first step begins
         self.on_step = []  # functions to call when a step has ended
+        self.on_evaluation = []  # functions to call when the program begins to evaluate
+        self.last_ns = 0  # how long the last step took
         self.reductions = []  # what reduces gradients: begins(begin), and waits(begin, end) of a backward
 
     # ---- phases
@@ -69,6 +72,7 @@ class Training:
             return
         self.emit(b"data", begin, end)
         self.take_holes()
+        self.before_clearing = []
         self.edge = end
 
     def evaluates(self):
@@ -81,6 +85,8 @@ class Training:
             self.found(-1, 0)
             self.step -= 1
             self.begun = 0
+        for function in self.on_evaluation:
+            function()
 
     def backward_begins(self):
         """Returns when, or None if this is inside of another or not the thread that trains."""
@@ -97,7 +103,11 @@ class Training:
         if not self.begun:
             self.begin_step(self.next_begin or self.edge or begin)
         if self.edge:
-            self.emit(b"forward", self.edge, begin, self.take_holes())
+            holes = self.take_holes()
+            for gap in self.before_clearing:
+                self.emit(b"forward", gap[0], gap[1], holes)
+            self.emit(b"forward", self.edge, begin, holes)
+        self.before_clearing = []
         self.in_backward = self.backward_since = True
         self.fetches = []
         for reduction in list(self.reductions):
@@ -172,6 +182,19 @@ class Training:
         if self.closes(optimizer) and self.backward_since:
             self.end_step(end)
 
+    def clearing_begins(self):
+        """zero_grad() is part of the optimizer's phase, wherever the program calls it."""
+        if self.in_optimizer or self.in_backward or self.evaluating or threading.get_ident() != self.thread:
+            return None
+        return now()
+
+    def clearing_ended(self, begin):
+        end = now()
+        self.emit(b"optimizer", begin, end)
+        if self.edge and len(self.before_clearing) < 64:
+            self.before_clearing.append((self.edge, begin))
+        self.edge = end
+
     def closes(self, optimizer):
         """Whether a step ends with this one: of several that with the fewest steps, and of those the last."""
         key = id(optimizer)
@@ -188,7 +211,8 @@ class Training:
 
     def end_step(self, end):
         if self.begun:
-            self.guard.step(end - self.begun)
+            self.last_ns = end - self.begun
+            self.guard.step(self.last_ns)
         self.next_begin = end
         self.backward_since = False
         for function in list(self.on_step):

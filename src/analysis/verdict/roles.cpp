@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "analysis/rows/each_row.hpp"
 #include "analysis/rows/intervals.hpp"
 #include "analysis/verdict/job_data.hpp"
 #include "base/text.hpp"
@@ -179,6 +180,13 @@ class Roles {
 };
 
 }  // namespace
+
+Status readRoles(const Reader& reader, const NameNumbers& names, JobData& job) {
+  return eachRow<ProcessRow>(reader, names, {processes::rank, processes::pid, processes::role},
+                             [&](const ProcessRow& row, auto&&) {
+                               if (row.role != kNull) job.role_of[processOf(row.rank, row.pid)] = row.role;
+                             });
+}
 
 Status findRoles(const Reader& reader, const NameNumbers& names, const JobData& job, const std::vector<uint8_t>& comm,
                  Analysis& out) {

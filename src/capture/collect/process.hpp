@@ -37,9 +37,9 @@ struct Collector::Process {
   bool described = false, cut_told = false, hidden_told = false;
   std::optional<Watched> watched;  // as it was last reported
   bool has_operations = false;
-  bool gpu_told = false;  // whether its GPU was recorded when its rows begin
-  bool ended = false;     // seen dead at the last dropEnded()
-  uint32_t role = 0;      // string of the ring, as it was described
+  bool gpu_told = false;      // whether its GPU was recorded when its rows begin
+  bool ended = false;         // seen dead at the last dropEnded()
+  uint32_t role = 0;          // string of the ring, as it was described
   bool rank_of_role = false;  // a process with another role has the same rank, and was there first
 
   /// The step a row belongs to: the GPU works for the last one that began, the host only within it.

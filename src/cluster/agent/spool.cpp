@@ -5,15 +5,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "access/names.hpp"
 #include "cluster/wire/damage.hpp"
 #include "cluster/wire/segment.hpp"
 #include "model/travel_lines.hpp"
+#include "trace/batch.hpp"
 
 namespace tracesmith::cluster {
 
@@ -124,7 +127,9 @@ Status Spool::recover(const std::string& file, const std::string& epoch, uint32_
   if (!closed) {
     Result<File> out = File::openAppend(path);
     if (!out) return out.status();
-    const std::string end = trace::endBlock(next_sequence);
+    std::string end = encodeCheckpoint(recovered_);
+    trace::seal(end, next_sequence, 0);
+    end += trace::endBlock(next_sequence + 1);
     TS_TRY(out->write(end));
     safe += end.size();
   }
@@ -143,7 +148,20 @@ Status Spool::beginSegment() {
   segment.number = next_segment_;
   trace::WriterOptions options;
   options.memory_bytes = 16u << 20;
-  Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(path(segment), options);
+  Result<File> file = File::create(path(segment));
+  if (!file) return file.status();
+  file_ = std::move(*file);
+  rows_ = {};
+  last_ = {};
+  auto write = [this, header = true](std::string_view bytes) mutable {
+    if (!std::exchange(header, false)) {
+      trace::BlockHeader h;
+      std::memcpy(&h, bytes.data(), sizeof h);
+      rows_.add(h);
+    }
+    return file_.write(bytes);
+  };
+  Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(write, options);
   if (!writer) return writer.status();
   writer_ = std::move(*writer);
   ++next_segment_;
@@ -153,7 +171,10 @@ Status Spool::beginSegment() {
 }
 
 Status Spool::checkpoint(const Checkpoint& checkpoint) {
-  TS_TRY(writer_->commit(encodeCheckpoint(checkpoint)));
+  TS_TRY(writer_->flushStrings());
+  last_ = checkpoint;
+  last_.rows = rows_;
+  TS_TRY(writer_->commit(encodeCheckpoint(last_)));
   std::lock_guard lock(mutex_);
   segments_.back().size = writer_->bytesWritten();
   segments_.back().covered_ns = std::max(segments_.back().covered_ns, checkpoint.covered_ns);
@@ -164,7 +185,9 @@ Status Spool::checkpoint(const Checkpoint& checkpoint) {
 }
 
 Status Spool::closeSegment() {
+  TS_TRY(writer_->commit(encodeCheckpoint(last_)));
   TS_TRY(writer_->close());
+  TS_TRY(file_.close());
   std::lock_guard lock(mutex_);
   segments_.back().size = writer_->bytesWritten();
   segments_.back().closed = true;
@@ -177,6 +200,7 @@ Status Spool::closeSegment() {
 void Spool::abandonSegment() {
   if (!writer_) return;
   writer_.reset();
+  file_ = File();
   std::lock_guard lock(mutex_);
   Segment& segment = segments_.back();
   if (segment.size == 0) {

@@ -3,9 +3,10 @@
 //   spool/<epoch>-<segment>.sbt    epoch = one run of the agent, segments count from 0
 //
 // A segment is a whole trace by itself (its own strings, its own description of node and clock) and ends with a
-// checkpoint at every moment somebody else may see. Its bytes go to the master as they are. A segment is removed when
-// the master has all of it and a later one has a checkpoint. The file spool/removed has the last one that was removed:
-// a master that does not know it was restored from an older state.
+// checkpoint at every moment somebody else may see. When it is closed, the last one is in it twice: each says how many
+// rows are before it, and damage to one must not take that too. Its bytes go to the master as they are. A segment is
+// removed when the master has all of it and a later one has a checkpoint. The file spool/removed has the last one that
+// was removed: a master that does not know it was restored from an older state.
 #pragma once
 
 #include <condition_variable>
@@ -90,6 +91,9 @@ class Spool {
 
   std::string folder_, epoch_;
   Checkpoint recovered_;
+  File file_;  // of the segment being written, and what is in it
+  RowCounts rows_;
+  Checkpoint last_;
   std::unique_ptr<trace::Writer> writer_;
   uint32_t next_segment_ = 0;
 

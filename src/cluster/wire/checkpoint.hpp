@@ -4,16 +4,34 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "trace/block_bytes.hpp"
 
 namespace tracesmith::cluster {
 
+/// How many rows some blocks have, by the number of their table: those of traces, and names.
+class RowCounts {
+ public:
+  void add(const trace::BlockHeader& header);
+  bool empty() const { return rows_.empty(); }
+  const std::map<uint16_t, uint64_t>& tables() const { return rows_; }
+  uint64_t of(uint16_t table) const;
+
+  std::string toText() const;
+  static RowCounts parse(std::string_view text);
+  bool operator==(const RowCounts&) const = default;
+
+ private:
+  std::map<uint16_t, uint64_t> rows_;
+};
+
 struct Checkpoint {
   int64_t covered_ns = 0;  ///< reference clock: everything before is in the blocks up to here
   int64_t raw_ns = 0;      ///< the same moment by the node's raw clock
   std::string state;       ///< of the Collector
+  RowCounts rows = {};     ///< in the segment up to here; empty: nobody counted
 };
 
 /// The encoded block, not sealed.

@@ -55,4 +55,40 @@ std::string damagedBlock(std::string_view bytes, uint64_t rows) {
 
 bool isDamaged(const BlockBytes& block) { return block.header.table == kDamagedTable; }
 
+void DamageCount::damaged(size_t offset, size_t bytes, uint64_t rows) { places_.push_back({offset, bytes, rows}); }
+
+std::vector<DamageCount::Lost> DamageCount::sound(const BlockBytes& block) {
+  const BlockHeader& h = block.header;
+  read_.add(h);
+  // Between the last checkpoint and the end mark there is the checkpoint once more.
+  if (h.table == kEndTable && counted_ && h.sequence == *counted_ + 2) places_.clear();
+  if (!isCheckpoint(block)) return {};
+  const Result<Checkpoint> checkpoint = decodeCheckpoint(block);
+  if (!checkpoint || checkpoint->rows.empty()) return end();
+  counted_ = h.sequence;
+  if (places_.empty()) return {};
+  size_t bytes = 0;
+  for (const Place& p : places_) bytes += p.bytes;
+  const std::string where = std::to_string(bytes) + " bytes at offset " + std::to_string(places_[0].offset) +
+                            (places_.size() > 1 ? " and later" : "") + " cannot be read: ";
+  places_.clear();
+  std::vector<Lost> all;
+  for (const auto& [table, rows] : checkpoint->rows.tables()) {
+    if (rows <= read_.of(table)) continue;
+    const TableInfo* info = findTable(table);
+    all.push_back({rows - read_.of(table), where + (info ? std::string("rows of ") + info->name : "names")});
+  }
+  read_ = checkpoint->rows;
+  return all;
+}
+
+std::vector<DamageCount::Lost> DamageCount::end() {
+  std::vector<Lost> all;
+  for (const Place& p : places_)
+    all.push_back({p.rows > 0 ? std::optional(p.rows) : std::nullopt,
+                   std::to_string(p.bytes) + " bytes at offset " + std::to_string(p.offset) + " cannot be read"});
+  places_.clear();
+  return all;
+}
+
 }  // namespace tracesmith::cluster

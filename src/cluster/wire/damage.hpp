@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "cluster/wire/checkpoint.hpp"
 #include "trace/block_bytes.hpp"
 
 namespace tracesmith::cluster {
@@ -25,5 +28,29 @@ Stretch stretchAt(std::string_view bytes, bool deep);
 /// begins and ends with a block, so it is never smaller than a block's header.
 std::string damagedBlock(std::string_view bytes, uint64_t rows);
 bool isDamaged(const trace::BlockBytes& block);
+
+/// What damage took from a segment, which is read from its beginning. Checkpoints have the number of rows before them:
+/// what was not read up to there is lost, exactly.
+class DamageCount {
+ public:
+  struct Lost {
+    std::optional<uint64_t> rows;  ///< none: not known
+    std::string detail;
+  };
+  void damaged(size_t offset, size_t bytes, uint64_t rows);
+  /// What is lost before this block, if it is a checkpoint and there was damage.
+  std::vector<Lost> sound(const trace::BlockBytes& block);
+  /// No checkpoint follows: what is known of the rest.
+  std::vector<Lost> end();
+
+ private:
+  struct Place {
+    size_t offset, bytes;
+    uint64_t rows;
+  };
+  std::vector<Place> places_;  // since the last checkpoint
+  RowCounts read_;
+  std::optional<uint64_t> counted_;  // number of the last checkpoint that had counts
+};
 
 }  // namespace tracesmith::cluster

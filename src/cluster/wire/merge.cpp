@@ -56,7 +56,7 @@ class Merge {
   bool belongs(int64_t start, int64_t end) const;
   Status copyRows(const Reader& reader, const Block& block, uint32_t stream);
   Status write(std::string block, uint32_t stream, uint64_t events);
-  void damaged(const SegmentInfo& segment, size_t offset, size_t bytes, uint64_t rows);
+  void lost(const SegmentInfo& segment, const std::vector<DamageCount::Lost>& all);
   Status gone(const SegmentInfo& segment, const Status& status);
 
   const SessionRecord& session_;
@@ -68,6 +68,7 @@ class Merge {
   struct Taken {
     uint32_t stream = 0;
     size_t bytes = 0;
+    DamageCount damage;
   };
   std::map<std::string, Taken> taken_;  // of segments, by path
   std::vector<SessionLoss> found_;      // since the last tell()
@@ -138,10 +139,9 @@ Status Merge::tell(const std::vector<SessionLoss>& losses) {
   return (*writer)->flushStrings();
 }
 
-void Merge::damaged(const SegmentInfo& segment, size_t offset, size_t bytes, uint64_t rows) {
-  found_.push_back({segment.node, "damaged", rows > 0 ? std::optional(rows) : std::nullopt,
-                    std::to_string(bytes) + " bytes at offset " + std::to_string(offset) + " of " +
-                        segmentFile(segment.epoch, segment.number) + " cannot be read"});
+void Merge::lost(const SegmentInfo& segment, const std::vector<DamageCount::Lost>& all) {
+  for (const DamageCount::Lost& l : all)
+    found_.push_back({segment.node, "damaged", l.rows, segmentFile(segment.epoch, segment.number) + ": " + l.detail});
 }
 
 /// Retention may remove a segment after it was listed; other problems are the caller's.
@@ -257,20 +257,21 @@ Status Merge::add(const SegmentInfo& segment) {
   const std::string_view bytes(static_cast<const char*>(memory), size);
 
   Taken& taken = taken_[segment.path];
-  if (taken.bytes == 0) taken = {streams_++, sizeof(FileHeader)};
+  if (taken.bytes == 0) taken = {streams_++, sizeof(FileHeader), {}};
   const uint32_t stream = taken.stream;
   auto known = (*reader)->blocks().begin();
   const auto last = (*reader)->blocks().end();
   for (size_t& at = taken.bytes; at < size;) {
     const Stretch found = stretchAt(bytes.substr(at), true);
     if (!found.sound) {
-      damaged(segment, at, found.size, found.rows);
+      taken.damage.damaged(at, found.size, found.rows);
       at += found.size;
       continue;
     }
     const BlockBytes* block = &found.block;
     const BlockHeader& h = block->header;
-    if (isDamaged(*block)) damaged(segment, at, h.block_size, h.rows);
+    if (isDamaged(*block)) taken.damage.damaged(at, h.block_size, h.rows);
+    lost(segment, taken.damage.sound(*block));
     while (known != last && known->offset < at) ++known;
     if (h.table == kStringsTable) {
       TS_TRY(write(std::string(block->bytes), stream, 0));
@@ -288,6 +289,7 @@ Status Merge::add(const SegmentInfo& segment) {
     }
     at += h.block_size;
   }
+  lost(segment, taken.damage.end());
   return {};
 }
 

@@ -39,6 +39,7 @@ std::string value(const std::map<std::string, std::string>& headers, const char*
 void allowOrigin(const Request& r, Answer& answer) {
   if (r.origin.empty()) return;
   answer.headers.emplace_back("Access-Control-Allow-Origin", r.origin);
+  answer.headers.emplace_back("Access-Control-Expose-Headers", "X-Row-Count, X-Truncated");
   answer.headers.emplace_back("Vary", "Origin");
 }
 

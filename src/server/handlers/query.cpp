@@ -1,6 +1,8 @@
-// SQL over HTTP: one reading statement, limited in rows and time, its rows sent as they come.
+// SQL over HTTP: one reading statement, limited in rows and time. Its result is sent when it is whole: whatever goes
+// wrong has an answer of its own.
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
@@ -13,11 +15,11 @@ namespace tracesmith::server {
 namespace {
 
 constexpr double kMostRows = 1'000'000, kMostSeconds = 600;
-constexpr size_t kHoldBytes = 1 << 20;  // until then a failure is still an answer of its own
+constexpr size_t kPieceBytes = 1 << 16;
 
-/// Queries that run at a time, and how long one more waits for them.
+/// Queries that run at a time, and how long one more waits for them, unless its own time is shorter.
 constexpr int kAtOnce = 2;
-constexpr auto kPatience = std::chrono::seconds(10);
+constexpr double kPatienceS = 10;
 
 /// Places for queries.
 class Places {
@@ -38,24 +40,21 @@ class Places {
   int taken_ = 0;
 };
 
-/// A query that runs, with all it needs until it ends.
-struct Running {
-  Running(Places& of, TracePtr on) : places(of), trace(std::move(on)) {}
-  ~Running() {
-    process.reset();
-    places.giveBack();
-  }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
+/// A place that was taken.
+class Place {
+ public:
+  explicit Place(Places& places) : places_(places) {}
+  ~Place() { places_.giveBack(); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
 
-  Places& places;
-  const TracePtr trace;  // its file may be temporary
-  std::unique_ptr<QueryProcess> process;
+ private:
+  Places& places_;
 };
 
 /// Waits for a place; false: there was none in time, or the client went away.
-bool waitFor(Places& places, int client) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+bool waitFor(Places& places, int client, double seconds) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (!places.take()) {
     pollfd gone{client, POLLRDHUP, 0};
     if (::poll(&gone, 1, 20) > 0 || std::chrono::steady_clock::now() > until) return false;
@@ -107,38 +106,40 @@ Answer QueryHandlers::query(const Request& r) {
   TracePtr trace = traceOf(sources_.traces, id, instead);
   if (!trace) return instead;
 
-  if (!waitFor(places_, r.socket))
+  if (!waitFor(places_, r.socket, std::min(kPatienceS, timeout_s)))
     return Answer::error(Status::busy("other queries are still running: try again when they have ended"));
-  auto running = std::make_shared<Running>(places_, trace);  // shared: a std::function can be copied
-  QueryProcess::Options options;
-  options.program = sources_.options.program;
-  options.trace = trace->path();
-  options.sql = sql;
-  options.format = format;
-  options.max_rows = static_cast<uint64_t>(max_rows);
-  options.seconds = timeout_s;
-  options.folder = sources_.cluster ? std::filesystem::path(trace->path()).parent_path().string() : "";
-  options.client = r.socket;
-  Result<std::unique_ptr<QueryProcess>> process = QueryProcess::start(options);
-  if (!process) return Answer::error(process.status());
-  running->process = std::move(*process);
+  Result<QueryResult> result = [&]() -> Result<QueryResult> {
+    const Place place(places_);  // until it has ended, however long the client takes to read
+    QueryProcess::Options options;
+    options.program = sources_.options.program;
+    options.trace = trace->path();
+    options.sql = sql;
+    options.format = format;
+    options.max_rows = static_cast<uint64_t>(max_rows);
+    options.seconds = timeout_s;
+    options.folder = sources_.cluster ? std::filesystem::path(trace->path()).parent_path().string() : "";
+    options.client = r.socket;
+    Result<std::unique_ptr<QueryProcess>> process = QueryProcess::start(options);
+    if (!process) return process.status();
+    return (*process)->result();
+  }();
+  if (!result) return Answer::error(result.status());
 
-  // A small result is held back whole: a failure in its midst then has its own status. The rest of a large one follows
-  // as it comes.
   Answer answer;
-  bool more = true;
-  while (more && answer.body.size() < kHoldBytes)
-    if (Status s = running->process->read(answer.body, more); !s) return Answer::error(s);
   answer.type = format == "json"  ? "application/json"
                 : format == "csv" ? "text/csv; charset=utf-8"
                                   : "application/vnd.apache.arrow.stream";
   answer.headers.emplace_back("Cache-Control", "no-store");
-  if (!more) return answer;
-  answer.stream = [running, piece = std::move(answer.body)](const Sink& sink) mutable {
-    for (bool go_on = true; go_on;) {
-      if (!piece.empty() && !sink(piece)) return false;
-      piece.clear();
-      if (!running->process->read(piece, go_on)) return false;  // cut: half a result must not look whole
+  answer.headers.emplace_back("X-Row-Count", std::to_string(result->rows));
+  answer.headers.emplace_back("X-Truncated", result->truncated ? "true" : "false");
+  answer.body = std::move(result->body);
+  if (!result->file.isOpen()) return answer;
+  auto file = std::make_shared<File>(std::move(result->file));  // shared: a std::function can be copied
+  answer.stream = [file](const Sink& sink) {
+    std::string piece(kPieceBytes, 0);
+    for (size_t got = 1; got > 0;) {
+      if (!file->readNext(piece.data(), piece.size(), got)) return false;
+      if (got > 0 && !sink(std::string_view(piece).substr(0, got))) return false;
     }
     return true;
   };

@@ -24,6 +24,7 @@ constexpr uint64_t kMemoryBytes = 1'000'000'000;
 constexpr uint64_t kMostSpillBytes = 4'000'000'000;
 constexpr uint64_t kSpillShare = 10;          // a tenth of the free disk: segments of agents come first
 constexpr uint64_t kMostBytes = 256'000'000;  // of a result
+constexpr size_t kHoldBytes = 1 << 20;        // of a result in memory; a larger one waits in a file
 
 /// Closes itself.
 class Descriptor {
@@ -129,6 +130,40 @@ Status QueryProcess::timeout() const {
                          "; raise timeout_s to allow more");
 }
 
+Result<QueryResult> QueryProcess::result() {
+  QueryResult result;
+  std::string piece;
+  for (bool more = true; more;) {
+    piece.clear();
+    TS_TRY(read(piece, more));
+    if (!result.file.isOpen() && result.body.size() + piece.size() > kHoldBytes) {
+      const std::string path = spill_.path() + "/result";
+      Result<File> file = File::create(path);
+      if (!file) return file.status();
+      TS_TRY(file->write(result.body));
+      result.body.clear();
+      result.file = std::move(*file);
+    }
+    if (result.file.isOpen())
+      TS_TRY(result.file.write(piece));
+    else
+      result.body += piece;
+  }
+  if (result.file.isOpen()) {
+    Result<File> file = File::openRead(result.file.path());
+    if (!file) return file.status();
+    result.file = std::move(*file);
+  }
+  query::WorkerReport report;
+  if (!report.parse(said_.substr(said_.rfind('\n') + 1)))
+    return Status::io("the query's process ended without reporting its result");
+  result.rows = report.rows;
+  result.truncated = report.truncated;
+  spill_.remove();
+  return result;
+}
+
+/// Appends the next bytes of the result to `out`; false in `more` when it was whole. A failure ends the query.
 Status QueryProcess::read(std::string& out, bool& more) {
   more = true;
   for (;;) {
@@ -168,6 +203,11 @@ Status QueryProcess::end() {
   while (::waitpid(pid_, &status, 0) < 0)
     if (errno != EINTR) return errnoStatus("wait for", "the query's process");
   pid_ = -1;
+  char text[1 << 14];
+  ::fcntl(err_, F_SETFL, O_NONBLOCK);
+  const ssize_t got = std::max<ssize_t>(0, ::read(err_, text, sizeof text));
+  said_.assign(text, static_cast<size_t>(got));
+  while (said_.ends_with('\n')) said_.pop_back();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
   const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   if (number == SIGALRM || number == SIGXCPU) return timeout();
@@ -177,12 +217,7 @@ Status QueryProcess::end() {
         "the query's process ended (" +
         (number ? "signal " + std::to_string(number) : "exit " + std::to_string(WEXITSTATUS(status))) +
         "): it needs more than its " + humanBytes(kMemoryBytes) + " of memory, or met an error of the SQL engine");
-  char text[1 << 14];
-  ::fcntl(err_, F_SETFL, O_NONBLOCK);
-  const ssize_t got = std::max<ssize_t>(0, ::read(err_, text, sizeof text));
-  std::string message(text, static_cast<size_t>(got));
-  while (message.ends_with('\n')) message.pop_back();
-  return {code, message};
+  return {code, said_};
 }
 
 }  // namespace tracesmith::server

@@ -14,6 +14,14 @@
 
 namespace tracesmith::server {
 
+/// What a query gave, whole. A small one is in `body`, a larger one in `file`.
+struct QueryResult {
+  std::string body;
+  File file;  ///< open for reading, without a name
+  uint64_t rows = 0;
+  bool truncated = false;  ///< there were more than max_rows
+};
+
 /// One thread at a time; the one that starts it lives as long as it. Killed and cleaned up at the end.
 class QueryProcess {
  public:
@@ -30,12 +38,13 @@ class QueryProcess {
   QueryProcess(const QueryProcess&) = delete;
   QueryProcess& operator=(const QueryProcess&) = delete;
 
-  /// Appends the next bytes of the result to `out`; false in `more` when it was whole. A failure ends the query.
-  Status read(std::string& out, bool& more);
+  /// Waits for the end of the query. A result is whole or a failure.
+  Result<QueryResult> result();
 
  private:
   QueryProcess() = default;
   Status spawn(const Options& options, const query::WorkerOptions& worker);
+  Status read(std::string& out, bool& more);
   Status end();
   Status timeout() const;
   void kill();
@@ -46,6 +55,7 @@ class QueryProcess {
   double seconds_ = 0;
   std::chrono::steady_clock::time_point deadline_{};
   uint64_t bytes_ = 0;
+  std::string said_;  // on its standard error, at its end
 };
 
 }  // namespace tracesmith::server

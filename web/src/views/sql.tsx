@@ -87,6 +87,8 @@ export function Sql() {
     try {
       const response = await request("/api/v1/query", { method: "POST", body: JSON.stringify({ ...body(), format, max_rows: 1_000_000 }) });
       saveBlob(await response.blob(), `result.${format === "csv" ? "csv" : "arrows"}`);
+      if (response.headers.get("X-Truncated") === "true")
+        setError(`The file has the first ${count(Number(response.headers.get("X-Row-Count")))} rows of the result; there are more. Ask for fewer rows, or use tracesmith query on the trace.`);
     } catch (e) {
       setError((e as Error).message);
     }

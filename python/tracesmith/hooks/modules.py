@@ -1,0 +1,267 @@
+"""Ranges of the model's modules, on a few steps that are the same on all ranks.
+
+"module: blocks.7.attn (Attention)" is its forward pass and "module backward: …" its backward pass, each on the thread
+that launches. Hooks are put on the modules when such a step begins and taken off when it ends: the others cost nothing.
+
+Backward passes begin when the gradient of what a module returned is there, and end when that of what it was given is:
+both are told by hooks on nodes of the autograd graph, which neither add nodes nor touch gradients. What torch.compile or
+torch.jit has compiled is one module; nothing inside of it is hooked.
+"""
+import threading
+import weakref
+
+from . import probe
+from .probe import now
+
+FIRST = (4, 10, 40)  # steps; then each EVERY-th from LATER on: not those that the guard compares
+LATER, EVERY = 100, 64
+MOST = 4000  # modules
+WALK = 64  # nodes looked at for the end of a backward pass that has no gradient to hand on
+
+
+def sampled(step):
+    """Whether modules are recorded on this step."""
+    return step in FIRST or (step >= LATER and (step - LATER) % EVERY == 0)
+
+
+def install(hooks):
+    """Of a torch that has just been imported."""
+    modules = Modules(hooks)
+    modules.watch(hooks.torch.nn.Module)
+    hooks.training.on_step.append(lambda step: hooks.safely("modules", modules.step_ended, step))
+    hooks.training.on_evaluation.append(lambda: hooks.safely("modules", modules.remove))
+
+
+class Modules:
+    """Of one process."""
+
+    def __init__(self, hooks):
+        self.hooks = hooks
+        self.torch = hooks.torch
+        self.alive = {}  # id: weak reference, of every module, in the order they were made
+        self.handles = []  # of the hooks of this step
+        self.open = threading.local()  # modules whose forward pass runs
+        self.hook_ns = 0  # of this step
+        self.off = False
+        parts = str(self.torch.__version__).split(".")
+        self.new = int(parts[0]) >= 2  # hooks get keyword arguments, and nodes have hooks in front
+
+    def watch(self, kind):
+        """Nobody tells which module is the model: all are known from when they are made."""
+        original, alive = kind.__init__, self.alive
+
+        def made(self, *arguments, **named):
+            key = id(self)
+            alive[key] = weakref.ref(self, lambda _: alive.pop(key, None))
+            original(self, *arguments, **named)
+
+        made.__doc__, made.__wrapped__, made.__name__, made.__qualname__ = original.__doc__, original, "__init__", original.__qualname__
+        kind.__init__ = made
+
+    # ---- which modules
+
+    def roots(self):
+        """Modules that are trained and in no other."""
+        modules = [m for m in (ref() for ref in list(self.alive.values())) if m is not None and "_modules" in m.__dict__]
+        inside = {id(child) for m in modules for child in m.__dict__["_modules"].values()}
+        return [m for m in modules if id(m) not in inside and self.trained(m)]
+
+    def trained(self, root):
+        if not root.training or isinstance(root, self.torch.jit.ScriptModule):
+            return False
+        return any(p.requires_grad for p in root.parameters())
+
+    def named(self):
+        """(module, its name) of all that can be hooked."""
+        found, seen, taken = [], set(), {}
+        for i, root in enumerate(self.roots()):
+            base = ""
+            if i > 0:
+                kind = type(root).__name__
+                taken[kind] = taken.get(kind, 0) + 1
+                base = kind if taken[kind] == 1 else "%s#%d" % (kind, taken[kind])
+            self.walk(root, base, found, seen)
+        return found
+
+    def walk(self, root, base, found, seen):
+        waiting = [(root, base, True)]
+        while waiting and len(found) < MOST:
+            module, name, told = waiting.pop()
+            if id(module) in seen or isinstance(module, self.torch.jit.ScriptModule):
+                continue
+            seen.add(id(module))
+            if module.__dict__.get("_compiled_call_impl") is not None:  # its hooks would be compiled as well
+                continue
+            compiled = type(module).__name__ == "OptimizedModule"
+            children = [(n, m) for n, m in module.__dict__.get("_modules", {}).items() if m is not None]
+            wrapper = not compiled and is_wrapper(children)
+            if told and not wrapper:
+                found.append((module, name))
+            if compiled:
+                continue
+            for child, m in reversed(children):
+                waiting.append((m, name if wrapper else "%s.%s" % (name, child) if name else str(child), True))
+
+    # ---- hooks on and off
+
+    def step_ended(self, step):
+        """The next one begins."""
+        if self.handles:
+            self.remove()
+            step_ns = self.hooks.training.last_ns
+            if self.hook_ns > self.hooks.guard.budget * step_ns * EVERY:
+                self.off = True
+                self.hooks.guard.note("modules off", "modules cost %.1f %% of a sampled step, more than the budget allows: "
+                                      "they are not recorded from step %d on" % (100 * self.hook_ns / max(1, step_ns), step + 1))
+        if sampled(step + 1) and not self.off and not self.hooks.guard.off and probe.functions() is not None:
+            self.hook_ns = 0
+            for module, name in self.named():
+                self.hook(module, name)
+
+    def remove(self):
+        handles, self.handles = self.handles, []
+        for handle in handles:
+            handle.remove()
+
+    def hook(self, module, name):
+        title = "%s (%s)" % (name or "model", type(unwrapped(module)).__name__)
+        forward, backward = ("module: " + title).encode("utf-8", "replace"), ("module backward: " + title).encode("utf-8", "replace")
+        functions, failed, opened, tensor = probe.functions(), self.failed, self.opened, self.torch.Tensor
+        key = id(module)
+
+        def before(_, arguments, named=None):
+            try:
+                begin = now()
+                nodes = nodes_of(tensor, arguments, named)
+                stack = opened()
+                middle = now()
+                self.hook_ns += middle - begin
+                stack.append([key, middle, nodes, None])
+            except Exception as error:  # noqa: BLE001 (the program comes first)
+                failed(error)
+
+        def after(_, arguments, named_or_result, result=None):
+            try:
+                end = now()
+                stack = opened()
+                while stack:  # those above it ended with an exception
+                    own, begin, nodes, last = stack.pop()
+                    if own == key:
+                        break
+                else:
+                    return
+                functions.range_at(forward, begin, end)
+                last = self.backward(backward, nodes, result if self.new else named_or_result, last)
+                if last is not None and stack and stack[-1][3] is None:
+                    stack[-1][3] = last
+                self.hook_ns += now() - end
+            except Exception as error:  # noqa: BLE001
+                failed(error)
+
+        before._torchdynamo_disable = after._torchdynamo_disable = True  # where something around the module is compiled
+        if self.new:
+            self.handles.append(module.register_forward_pre_hook(before, prepend=True, with_kwargs=True))
+            self.handles.append(module.register_forward_hook(after, with_kwargs=True))
+        else:
+            self.handles.append(module.register_forward_pre_hook(before))
+            self.handles.append(module.register_forward_hook(after))
+
+    def opened(self):
+        try:
+            return self.open.stack
+        except AttributeError:
+            self.open.stack = []
+            return self.open.stack
+
+    def failed(self, error):
+        """Torch goes over its hooks now: they are taken off when the step ends."""
+        self.off = True
+        self.hooks.guard.failure("module ranges", error)
+
+    # ---- backward
+
+    def backward(self, name, inputs, result, last):
+        """Follows the gradients of a module that has just returned. `last`: of those in it that were given nothing with a
+        gradient, the node that runs last. Returns that of this one."""
+        outputs = nodes_of(self.torch.Tensor, (result,), None)
+        for node in inputs:
+            outputs.pop(node, None)  # it returned what it was given
+        if not outputs:
+            return None
+        functions = probe.functions()
+        state = [0]
+
+        def begins(*_):
+            if not state[0]:
+                state[0] = now()
+
+        def ends(*_):
+            begin, state[0] = state[0], 0
+            if begin:
+                functions.range_at(name, begin, now())
+
+        last = None if inputs else last or self.last_of(outputs)
+        if not inputs and last is None:
+            return None
+        for node, tensor in outputs.items():
+            self.in_front(node, tensor, begins)
+        for node, tensor in inputs.items():  # the first of them: all of the module has run by then
+            self.in_front(node, tensor, ends)
+        if last is not None:
+            last.register_hook(lambda *_: ends())
+        return last
+
+    def in_front(self, node, tensor, function):
+        """Calls it when the node is about to run."""
+        def called(*_):
+            try:
+                begin = now()
+                function()
+                self.hook_ns += now() - begin
+            except Exception as error:  # noqa: BLE001
+                self.failed(error)
+
+        if hasattr(node, "register_prehook"):
+            node.register_prehook(called)
+        else:
+            tensor.register_hook(called)
+
+    @staticmethod
+    def last_of(outputs):
+        """The node of a module without gradients of its inputs that runs last; None: there are too many to look."""
+        waiting, seen, last = list(outputs), set(), None
+        while waiting:
+            node = waiting.pop(0)
+            if node in seen:
+                continue
+            seen.add(node)
+            if len(seen) > WALK:
+                return None
+            following = [n for n, _ in node.next_functions if n is not None and type(n).__name__ != "AccumulateGrad"]
+            if not following:
+                last = node
+            waiting.extend(following)
+        return last
+
+
+def is_wrapper(children):
+    """A module around one other, as of DDP or FSDP, has no name."""
+    return len(children) == 1 and children[0][0] in ("module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+
+
+def unwrapped(module):
+    """What torch.compile has compiled."""
+    original = module.__dict__.get("_modules", {}).get("_orig_mod")
+    return module if original is None else original
+
+
+def nodes_of(kind, arguments, named):
+    """{node: tensor}: what computed the tensors, in tuples, lists and dictionaries of one level."""
+    nodes = {}
+    for value in arguments if not named else (*arguments, *named.values()):
+        if isinstance(value, dict):
+            value = tuple(value.values())
+        for part in value[:16] if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(part, kind) and part.grad_fn is not None:
+                nodes.setdefault(part.grad_fn, part)
+    return nodes
