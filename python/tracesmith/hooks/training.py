@@ -178,6 +178,7 @@ class Training:
             self.stepped_in_backward = True
             return
         self.emit(b"optimizer", begin, end, self.take_holes())
+        self.before_clearing = []
         self.edge = end
         if self.closes(optimizer) and self.backward_since:
             self.end_step(end)

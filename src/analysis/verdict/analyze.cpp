@@ -21,7 +21,6 @@ namespace tracesmith::analysis {
 using namespace trace;
 
 namespace {
-
 double us(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
 class Analyzer {
