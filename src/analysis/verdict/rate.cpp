@@ -18,6 +18,8 @@ Status sayHooks(const Reader& reader, const NameNumbers& names, const JobData& j
                 size_t threads, Analysis& out) {
   TS_TRY(findRoles(reader, names, job, comm, out));
   TS_TRY(sayStalls(reader, names, job, out));
+  TS_TRY(sayMemory(reader, names, out));
+  TS_TRY(sayCompilations(reader, names, out));
   TS_TRY(findModules(reader, names, job, comm, threads, out));
   return findRate(reader, names, job, out);
 }
