@@ -38,7 +38,7 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path, job):
     assert out[0] == "20000 3 True"
     assert all(path.startswith(str(tmp_path)) for path in eval(out[1])) and len(eval(out[1])) >= 5
     # Type checkers know the methods of the classes, in both spellings.
-    where = run(python, "-c", "import tracesmith.cluster as c; print(c.__file__ + 'i')", cwd=str(tmp_path)).strip()
+    where = run(python, "-c", "import tracesmith.cluster as c; print(c.__file__ + 'i')", env=environment, cwd=str(tmp_path)).strip()
     with open(where) as file:
         signatures = file.read()
     compile(signatures, where, "exec")
