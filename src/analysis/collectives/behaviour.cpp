@@ -1,7 +1,9 @@
 #include "analysis/collectives/behaviour.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "base/statistics.hpp"
@@ -25,31 +27,32 @@ using Kernel = std::pair<uint32_t, size_t>;  // name, and which of the rank's st
 struct Member {
   int64_t process;
   const std::vector<One>* all;
-  int64_t offset = 0;  // of its clock to that of the first member
+  const std::string* clock;  // domain of its clock; empty: not known
+  int64_t offset = 0;        // of its clock to that of the first member
 };
 
-/// Occurrences that both have.
-std::vector<std::pair<const One*, const One*>> common(const std::vector<One>& a, const std::vector<One>& b) {
-  std::vector<std::pair<const One*, const One*>> out;
-  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
-    if (x->at == y->at) out.emplace_back(&*x, &*y);
+/// Whether these two end together. A clock that is not the same may differ by any constant.
+/// Every rank is compared with many others for each of its kernels: those that do not cost no allocation.
+bool endTogether(const Member& a, Member& b) {
+  std::array<int64_t, KernelSample::kMost> apart;  // the ends of occurrences that both have
+  size_t n = 0;
+  for (auto x = a.all->begin(), y = b.all->begin(); x != a.all->end() && y != b.all->end();) {
+    if (x->at == y->at) apart[n++] = y->end - x->end;
     const bool first = x->at <= y->at, second = y->at <= x->at;
     x += first;
     y += second;
   }
-  return out;
-}
-
-/// Whether these two end together. A clock that is not the same may differ by any constant.
-bool endTogether(const Member& a, Member& b, bool same_clock) {
-  const auto both = common(*a.all, *b.all);
-  if (both.size() < kLeast) return false;
-  std::vector<int64_t> apart;
-  for (const auto& [x, y] : both) apart.push_back(y->end - x->end);
-  b.offset = same_clock ? 0 : median(apart);
-  const auto off =
-      std::count_if(apart.begin(), apart.end(), [&](int64_t ns) { return std::abs(ns - b.offset) > kMeetNs; });
-  return static_cast<double>(off) <= kMostOff * static_cast<double>(apart.size());
+  if (n < kLeast) return false;
+  const std::span<int64_t> all(apart.data(), n);
+  const auto most_off = static_cast<size_t>(kMostOff * static_cast<double>(n));
+  std::sort(all.begin(), all.end());
+  bool near = false;  // whatever the offset is: so many lie so near to each other
+  for (size_t i = 0; i <= most_off; ++i) near |= all[i + n - most_off - 1] - all[i] <= 2 * kMeetNs;
+  if (!near) return false;
+  const bool same_clock = !a.clock->empty() && a.clock == b.clock;
+  b.offset = same_clock ? 0 : median(std::vector(all.begin(), all.end()));
+  const auto off = std::count_if(all.begin(), all.end(), [&](int64_t ns) { return std::abs(ns - b.offset) > kMeetNs; });
+  return static_cast<size_t>(off) <= most_off;
 }
 
 /// Ranks that compute the same in step begin and end together: only where they began apart it says something that they
@@ -84,6 +87,7 @@ void KernelSampler::keep(uint32_t name, int64_t stream, int64_t step, int64_t ts
   if (at == own.end()) {
     at = own.insert(own.end(), static_cast<uint32_t>(samples_.size()));
     samples_.push_back({{name, stream, {}}});
+    samples_.back().sample.first.reserve(KernelSample::kMost);
   }
   Own& s = samples_[*at];
   if (s.sample.first.size() == KernelSample::kMost) return;
@@ -110,12 +114,13 @@ std::vector<KernelSample> KernelSampler::take() {
 Synchronising Synchronising::find(const std::map<int64_t, std::vector<KernelSample>>& samples, const PartTable& table) {
   std::map<Kernel, std::vector<Member>> kernels;
   for (const auto& [process, own] : samples) {
+    const std::string* clock = &table.domain(process);
     std::map<uint32_t, std::map<int64_t, const KernelSample*>> streams;  // by name
     for (const KernelSample& s : own) streams[s.name][s.stream] = &s;
     for (const auto& [name, by_stream] : streams) {
       size_t place = 0;
       for (const auto& [stream, sample] : by_stream) {
-        if (sample->first.size() >= kLeast) kernels[{name, place}].push_back({process, &sample->first});
+        if (sample->first.size() >= kLeast) kernels[{name, place}].push_back({process, &sample->first, clock});
         ++place;
       }
     }
@@ -127,8 +132,7 @@ Synchronising Synchronising::find(const std::map<int64_t, std::vector<KernelSamp
     for (Member& m : members) {
       bool placed = false;
       for (auto& group : groups) {
-        const std::string &a = table.domain(group[0].process), &b = table.domain(m.process);
-        if (!endTogether(group[0], m, !a.empty() && a == b)) continue;
+        if (!endTogether(group[0], m)) continue;
         group.push_back(m);
         placed = true;
         break;
