@@ -27,32 +27,24 @@ using Kernel = std::pair<uint32_t, size_t>;  // name, and which of the rank's st
 struct Member {
   int64_t process;
   const std::vector<One>* all;
-  const std::string* clock;  // domain of its clock; empty: not known
-  int64_t offset = 0;        // of its clock to that of the first member
+  int64_t offset = 0;  // of its clock to that of the first member
 };
 
 /// Whether these two end together. A clock that is not the same may differ by any constant.
-/// Every rank is compared with many others for each of its kernels: those that do not cost no allocation.
-bool endTogether(const Member& a, Member& b) {
-  std::array<int64_t, KernelSample::kMost> apart;  // the ends of occurrences that both have
-  size_t n = 0;
+bool endTogether(const Member& a, Member& b, bool same_clock) {
+  std::array<int64_t, KernelSample::kMost> apart;  // where both have it
+  size_t both = 0;
   for (auto x = a.all->begin(), y = b.all->begin(); x != a.all->end() && y != b.all->end();) {
-    if (x->at == y->at) apart[n++] = y->end - x->end;
+    if (x->at == y->at) apart[both++] = y->end - x->end;
     const bool first = x->at <= y->at, second = y->at <= x->at;
     x += first;
     y += second;
   }
-  if (n < kLeast) return false;
-  const std::span<int64_t> all(apart.data(), n);
-  const auto most_off = static_cast<size_t>(kMostOff * static_cast<double>(n));
-  std::sort(all.begin(), all.end());
-  bool near = false;  // whatever the offset is: so many lie so near to each other
-  for (size_t i = 0; i <= most_off; ++i) near |= all[i + n - most_off - 1] - all[i] <= 2 * kMeetNs;
-  if (!near) return false;
-  const bool same_clock = !a.clock->empty() && a.clock == b.clock;
-  b.offset = same_clock ? 0 : median(std::vector(all.begin(), all.end()));
-  const auto off = std::count_if(all.begin(), all.end(), [&](int64_t ns) { return std::abs(ns - b.offset) > kMeetNs; });
-  return static_cast<size_t>(off) <= most_off;
+  if (both < kLeast) return false;
+  const auto end = apart.begin() + static_cast<ptrdiff_t>(both);
+  b.offset = same_clock ? 0 : median(std::vector<int64_t>(apart.begin(), end));
+  const auto off = std::count_if(apart.begin(), end, [&](int64_t ns) { return std::abs(ns - b.offset) > kMeetNs; });
+  return static_cast<double>(off) <= kMostOff * static_cast<double>(both);
 }
 
 /// Ranks that compute the same in step begin and end together: only where they began apart it says something that they
@@ -87,7 +79,6 @@ void KernelSampler::keep(uint32_t name, int64_t stream, int64_t step, int64_t ts
   if (at == own.end()) {
     at = own.insert(own.end(), static_cast<uint32_t>(samples_.size()));
     samples_.push_back({{name, stream, {}}});
-    samples_.back().sample.first.reserve(KernelSample::kMost);
   }
   Own& s = samples_[*at];
   if (s.sample.first.size() == KernelSample::kMost) return;
@@ -114,13 +105,12 @@ std::vector<KernelSample> KernelSampler::take() {
 Synchronising Synchronising::find(const std::map<int64_t, std::vector<KernelSample>>& samples, const PartTable& table) {
   std::map<Kernel, std::vector<Member>> kernels;
   for (const auto& [process, own] : samples) {
-    const std::string* clock = &table.domain(process);
     std::map<uint32_t, std::map<int64_t, const KernelSample*>> streams;  // by name
     for (const KernelSample& s : own) streams[s.name][s.stream] = &s;
     for (const auto& [name, by_stream] : streams) {
       size_t place = 0;
       for (const auto& [stream, sample] : by_stream) {
-        if (sample->first.size() >= kLeast) kernels[{name, place}].push_back({process, &sample->first, clock});
+        if (sample->first.size() >= kLeast) kernels[{name, place}].push_back({process, &sample->first});
         ++place;
       }
     }
@@ -128,26 +118,22 @@ Synchronising Synchronising::find(const std::map<int64_t, std::vector<KernelSamp
   Synchronising out;
   uint32_t number = 0;
   for (auto& [kernel, members] : kernels) {
-    std::vector<std::vector<Member>> groups;
-    for (Member& m : members) {
-      bool placed = false;
-      for (auto& group : groups) {
-        if (!endTogether(group[0], m)) continue;
-        group.push_back(m);
-        placed = true;
-        break;
-      }
-      if (!placed && groups.size() == kMostGroups) break;
-      if (!placed) groups.push_back({m});
-    }
     // All ranks that run it must take part, in groups of one size.
-    size_t placed = 0;
-    bool all = !groups.empty() && groups[0].size() > 1;
-    for (const auto& group : groups) {
-      all = all && group.size() == groups[0].size() && synchronises(group);
-      placed += group.size();
+    std::vector<std::vector<Member>> groups;
+    bool all = true;
+    while (all && !members.empty()) {
+      std::vector<Member> group = {members.front()}, others;
+      const std::string& domain = table.domain(group[0].process);
+      for (Member& m : std::span(members).subspan(1)) {
+        const bool same_clock = !domain.empty() && domain == table.domain(m.process);
+        (endTogether(group[0], m, same_clock) ? group : others).push_back(m);
+      }
+      all = group.size() > 1 && (groups.empty() || group.size() == groups[0].size()) && groups.size() < kMostGroups &&
+            synchronises(group);
+      groups.push_back(std::move(group));
+      members = std::move(others);
     }
-    if (!all || placed < members.size()) continue;
+    if (!all) continue;
     for (const auto& group : groups) {
       for (const Member& m : group) out.groups_[kernel][m.process] = {number, static_cast<int32_t>(group.size())};
       ++number;
