@@ -112,3 +112,26 @@ def test_peaks_are_found_by_the_names_of_devices():
     assert peaks.tflops("NVIDIA H100 PCIe", "bf16") == 756.5
     assert peaks.tflops("Tesla V100-SXM2-16GB", "bf16") is None  # it has none
     assert peaks.tflops("NVIDIA H20", "bf16") is None and peaks.tflops("llvmpipe", "fp32") is None
+
+
+def test_a_backward_pass_ends_before_that_of_another_branch(tmp_path, needs_query):
+    code = """import torch
+class Fork(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.side = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+        self.long = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
+    def forward(self, x):
+        x = self.first(x)
+        return self.long(x) + self.side(x)
+model = Fork()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(6):
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+"""
+    job = Recorded(tmp_path, sys.executable, "-c", code)
+    ends = {name.split()[2]: (int(ts), int(end)) for name, ts, end in job.ask(
+        "SELECT name, ts, ts_end FROM events WHERE step = 4 AND name LIKE 'module backward: %'")}
+    assert ends["side"][1] <= ends["long"][0]  # it ran last forward, so it runs first
+    assert ends["long"][1] <= ends["first"][0]

@@ -17,6 +17,7 @@ FIRST = (4, 10, 40)  # steps; then each EVERY-th from LATER on: not those that t
 LATER, EVERY = 100, 64
 MOST = 4000  # modules
 WALK = 64  # nodes looked at for the end of a backward pass that has no gradient to hand on
+BRANCH = 8  # nodes of a module that is looked at for where it hands gradients on: one layer, or two
 
 
 def sampled(step):
@@ -205,7 +206,19 @@ class Modules:
             return None
         for node, tensor in outputs.items():
             self.in_front(node, tensor, begins)
-        for node, tensor in inputs.items():  # the first of them: all of the module has run by then
+        # It ends when its own nodes in front of the inputs have run. The nodes of the inputs also wait for other branches:
+        # they end it where that is not known. No hook holds a node, which would keep the graph for ever.
+        edges = self.edges_to(inputs, outputs)
+        left = [len(edges)]
+
+        def one_ended():
+            left[0] -= 1
+            if left[0] == 0:
+                ends()
+
+        for node in edges:
+            node.register_hook(self.careful(one_ended))
+        for node, tensor in inputs.items():
             self.in_front(node, tensor, ends)
         if last is not None:
             last.register_hook(lambda *_: ends())
@@ -225,6 +238,23 @@ class Modules:
             node.register_prehook(called)
         else:
             tensor.register_hook(called)
+
+    @staticmethod
+    def edges_to(inputs, outputs):
+        """The nodes of a module that hand gradients on to its inputs; none: there are too many to look."""
+        waiting, seen, edges = list(outputs), set(), set()
+        while waiting:
+            node = waiting.pop()
+            if node in seen or node in inputs:
+                continue
+            seen.add(node)
+            if len(seen) > BRANCH:
+                return set()
+            following = [n for n, _ in node.next_functions if n is not None]
+            if any(n in inputs for n in following):
+                edges.add(node)
+            waiting.extend(following)
+        return edges
 
     @staticmethod
     def last_of(outputs):
