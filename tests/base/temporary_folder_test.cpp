@@ -32,7 +32,8 @@ TEST(TemporaryFolder, RemovesWhatTheDeadLeftAndNothingElse) {
   test::TempDir dir;
   Result<TemporaryFolder> living = TemporaryFolder::create(dir.path());
   ASSERT_TRUE(living);
-  const std::string dead = dir / "tracesmith-query-dead00", target = dir / "target", link = dir / "tracesmith-query-link";
+  const std::string dead = dir / "tracesmith-query-dead00", target = dir / "target",
+                    link = dir / "tracesmith-query-link";
   for (const std::string& folder : {dead, target, std::string(dir / "other")}) fs::create_directory(folder);
   test::writeFile(dead + "/spilled", "x");
   test::writeFile(dir / "tracesmith-query-file", "x");
