@@ -14,6 +14,9 @@ constexpr int kFleetGpus = 8, kFleetMetrics = 8;
 
 std::string fleetNode(int index);
 
+/// Says what is wrong and ends the process.
+[[noreturn]] void giveUp(const std::string& what);
+
 struct FleetOptions {
   int first = 0, nodes = 8;  ///< nodes first … first + nodes − 1
   int ranks = 8;             ///< rings a node

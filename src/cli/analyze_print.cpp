@@ -1,5 +1,6 @@
 #include "cli/analyze_print.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -112,6 +113,69 @@ void kernelTable(const Analysis& a, size_t most, std::string& out) {
   out += "\nLargest kernels\n" + alignTable(table, "  ");
 }
 
+void roleTable(const Analysis& a, std::string& out) {
+  if (a.roles.empty()) return;
+  Table table = {{"role", "processes", "works", "waits for its own", "does nothing while this works"}};
+  for (const RoleResult& r : a.roles) {
+    std::string waits;
+    for (const RoleWait& w : r.waits)
+      if (w.pct >= 0.1)
+        waits += (waits.empty() ? "" : ", ") + (w.working.empty() ? "nobody" : printable(w.working)) +
+                 number(" %.1f %%", w.pct);
+    table.push_back({printable(r.role), std::to_string(r.processes), number("%.1f %%", r.works_pct),
+                     number("%.1f %%", r.own_pct), waits});
+  }
+  out += "\nRoles\n" + alignTable(table, "  ");
+}
+
+/// Modules with the same pattern in one line.
+void moduleTable(const Analysis& a, size_t most, std::string& out) {
+  std::map<std::pair<std::string, std::string>, ModuleResult> groups;
+  std::map<const ModuleResult*, uint64_t> counts;
+  for (const ModuleResult& m : a.modules) {
+    ModuleResult& g = groups[{m.pattern, m.kind}];
+    g.name = m.pattern + (m.kind.empty() ? "" : " (" + m.kind + ")");
+    g.total_us += m.total_us, g.forward_us += m.forward_us, g.backward_us += m.backward_us, g.own_us += m.own_us;
+    g.share_pct += m.share_pct;
+    ++counts[&g];
+  }
+  if (groups.empty()) return;
+  std::vector<const ModuleResult*> sorted;
+  for (const auto& [key, g] : groups) sorted.push_back(&g);
+  std::stable_sort(sorted.begin(), sorted.end(), [](auto* x, auto* y) { return x->total_us > y->total_us; });
+  if (sorted.size() > most) sorted.resize(most);
+  Table table = {{"total", "share", "forward", "backward", "own", "count", "name"}};
+  for (const ModuleResult* g : sorted)
+    table.push_back({time(g->total_us), number("%.1f %%", g->share_pct), time(g->forward_us), time(g->backward_us),
+                     time(g->own_us), humanCount(counts[g]), shorten(printable(g->name), 80)});
+  const bool gpu = std::isfinite(a.modules[0].launch_us);
+  out += std::string("\nModules, with all in them: ") + (gpu ? "GPU" : "host") + " time of a step of a rank\n" +
+         alignTable(table, "  ");
+}
+
+void rateText(const Analysis& a, std::string& out) {
+  if (!a.rate) return;
+  const ModelRate& r = *a.rate;
+  std::vector<std::string> parts;
+  if (std::isfinite(r.mfu_pct)) {
+    parts.push_back("MFU " + number("%.1f %%", r.mfu_pct));
+    if (a.ranks > 1 && r.mfu_low_pct < 0.9 * r.mfu_pct)
+      parts.back() += ", " + number("%.1f %%", r.mfu_low_pct) + " on rank " + id(r.mfu_low_rank);
+    if (!r.how.empty()) parts.back() += " (" + printable(r.how) + ")";
+  }
+  if (std::isfinite(r.step_flops)) {
+    const bool large = r.step_flops >= 1e11;
+    parts.push_back(number(large ? "%.4g TFLOP" : "%.4g MFLOP", r.step_flops / (large ? 1e12 : 1e6)) +
+                    " in a step of a rank");
+  }
+  if (std::isfinite(r.samples_per_s))
+    parts.push_back(number(r.samples_per_s < 100 ? "%.3g samples/s" : "%.0f samples/s", r.samples_per_s));
+  if (std::isfinite(r.tokens_per_s))
+    parts.push_back(number(r.tokens_per_s < 100 ? "%.3g tokens/s" : "%.0f tokens/s", r.tokens_per_s));
+  for (size_t i = 0; i < parts.size(); ++i) out += (i > 0 ? "; " : "") + parts[i];
+  out += "\n";
+}
+
 void pathText(const Analysis& a, std::string& out) {
   if (!a.critical_path) return;
   const CriticalPath& p = *a.critical_path;
@@ -203,10 +267,13 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   }
   if (!a.pattern.empty()) out += ", communication pattern: " + a.pattern;
   out += "\n";
+  rateText(a, out);
   blameTable(a, print.ranks ? SIZE_MAX : 5, out);
   linkTable(a, print.ranks ? SIZE_MAX : 5, out);
   breakdownTable(a, print.ranks, out);
+  roleTable(a, out);
   kernelTable(a, print.ranks ? SIZE_MAX : 8, out);
+  moduleTable(a, print.ranks ? SIZE_MAX : 12, out);
   pathText(a, out);
   if (print.steps) stepTable(a, out);
   if (print.comm) commText(a, out);

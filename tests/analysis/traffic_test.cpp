@@ -11,15 +11,15 @@ using namespace trace;
 constexpr int kRanks = 4;
 constexpr uint64_t kMiB = 1 << 20;
 
-/// All-reduces of 1 MiB by these algorithms, one after another; "": not told.
-Analysis job(const std::vector<std::string>& algorithms) {
+/// All-reduces, or other operations, of 1 MiB by these algorithms, one after another; "": not told.
+Analysis job(const std::vector<std::string>& algorithms, const std::string& op = "all_reduce", int32_t root = -1) {
   WrittenTrace trace;
   for (size_t i = 0; i < algorithms.size(); ++i)
     for (int r = 0; r < kRanks; ++r) {
       CollectiveRow c;
       c.ts = static_cast<int64_t>(i + 1) * 1'000'000;
       c.dur = 100'000;
-      c.op = trace.string("all_reduce");
+      c.op = trace.string(op);
       c.comm = trace.string("world");
       c.name = trace.string("ncclDevKernel_AllReduce");
       c.node = trace.string("n0");
@@ -28,6 +28,7 @@ Analysis job(const std::vector<std::string>& algorithms) {
       c.rank = c.group_rank = r;
       c.group_size = kRanks;
       c.bytes = kMiB;
+      if (root >= 0) c.peer = root;
       trace.add(c);
     }
   return trace.analyzed();
@@ -58,6 +59,18 @@ TEST(Traffic, SaysWhatIsDrawnAsARingWithoutKnowingIt) {
   const Analysis a = job({"ring", "", "pat"});
   EXPECT_EQ(sent(a, 3, 0), 3 * kMiB * 3 / 2);
   EXPECT_TRUE(a.matrix_note.starts_with("2 of 3 operations")) << a.matrix_note;
+}
+
+TEST(Traffic, OfARootedOperationIsDrawnFromItsRootOnly) {
+  for (const char* op : {"gather", "scatter", "broadcast", "reduce"}) {
+    const Analysis known = job({"ring"}, op, 2), unknown = job({"ring"}, op);
+    EXPECT_EQ(known.matrix.size(), kRanks - 1u) << op;
+    EXPECT_EQ(known.matrix_note, "") << op;
+    EXPECT_TRUE(unknown.matrix.empty()) << op << " has no known root";
+    EXPECT_EQ(unknown.matrix_note, "1 of 1 operations left out: the trace does not name the root") << op;
+  }
+  EXPECT_EQ(sent(job({""}, "gather", 2), 0, 2), kMiB);
+  EXPECT_EQ(sent(job({""}, "scatter", 2), 2, 0), kMiB);
 }
 
 }  // namespace

@@ -3,25 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <set>
 
 #include "model/alert.hpp"
-#include "support/process.hpp"
+#include "model/manual_table.hpp"
 
 namespace tracesmith {
 namespace {
-
-/// The table in docs/analysis.md below this heading has these rows. scripts/update-tables writes them there.
-void expectTable(const std::string& heading, const std::string& rows) {
-  const std::string path = TRACESMITH_SOURCE_DIR "/docs/analysis.md", whole = test::readFile(path);
-  size_t from = whole.find(heading);
-  ASSERT_NE(from, std::string::npos) << heading;
-  from = whole.find('\n', from + heading.size() + 1) + 1;  // below the line of dashes
-  const size_t to = whole.find("\n\n", from) + 1;
-  if (std::getenv("TRACESMITH_UPDATE_GOLDEN")) test::writeFile(path, whole.substr(0, from) + rows + whole.substr(to));
-  EXPECT_EQ(test::readFile(path).substr(from, rows.size()), rows) << "run scripts/update-tables";
-}
 
 TEST(Causes, EachHasANameATitleAndAdvice) {
   std::set<std::string> names;
@@ -55,7 +43,7 @@ TEST(Causes, TheManualHasTheTableOfThem) {
     for (size_t at; (at = advice.find("{gpu}")) != std::string::npos;) advice.replace(at, 5, "the GPU");
     table += std::string("| `") + c.name + "` | " + c.title + " | " + advice + " |\n";
   }
-  expectTable("| cause | in words | what to do next |", table);
+  test::expectTable("| cause | in words | what to do next |", table);
 }
 
 TEST(Alerts, TheManualHasTheTableOfThem) {
@@ -67,7 +55,7 @@ TEST(Alerts, TheManualHasTheTableOfThem) {
     EXPECT_EQ(kind, a.kind);
     table += std::string("| `") + a.name + "` | " + nameOf(a.severity) + " | " + a.doc + " |\n";
   }
-  expectTable("| alert | severity | when |", table);
+  test::expectTable("| alert | severity | when |", table);
 }
 
 }  // namespace

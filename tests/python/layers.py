@@ -1,13 +1,15 @@
 """A small GPT on the CPU, for the tests of module ranges and FLOPs: layers.py [STEPS]. Prints its losses, exactly.
 
-SLOW is the rank whose blocks.2.attn takes longer (with ALL: of every rank); ODD adds modules that are hard to hook. As one
-of several ranks (RANK, WORLD_SIZE and MEETING are set) it is DDP over gloo.
+SLOW is the rank whose blocks.2.attn takes longer; ODD adds modules that are hard to hook; MODE puts a dispatch mode of its
+own on in step 3, while operations are counted. As one of several ranks (RANK, WORLD_SIZE and MEETING are set) it is DDP
+over gloo.
 """
 import os
 import sys
 import time
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 from torch.utils.data import DataLoader, Dataset
 
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
@@ -94,6 +96,11 @@ class Gpt(torch.nn.Module):
         return self.head(x if self.odd is None else self.odd(x))
 
 
+class Mode(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        return function(*arguments, **(named or {}))
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -106,13 +113,17 @@ def main():
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
+    mode = Mode()
     for tokens in DataLoader(Tokens(), batch_size=BATCH):
+        if "MODE" in os.environ and len(losses) == 3:
+            mode.__enter__()
         out = model(tokens[:, :-1])
         loss = torch.nn.functional.cross_entropy(out.flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
+    assert _get_current_dispatch_mode() is (mode if "MODE" in os.environ else None)
     left = [n for n, m in model.named_modules() if m._forward_hooks or m._forward_pre_hooks]
     assert not left, left
     if RANK == 0:

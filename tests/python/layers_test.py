@@ -25,7 +25,7 @@ def test_modules_are_ranges_of_the_sampled_steps_and_losses_are_the_same_bits(tm
         assert "module: " + name in names
     assert not [name for name in names if "scripted" in name or "again" in name]
     # Backward passes, also of a module that hands no gradient on; not of one that returns what it is given.
-    assert {"module backward: blocks.3.attn (Attention)", "module backward: embed (Embedding)"} < names
+    assert {"module backward: blocks.3.attn (Attention)", "module backward: embed (Embedding)", "module backward: model (Gpt)"} < names
     assert "module backward: odd.same (Identity)" not in names
     # A module lies in the one around it.
     (outside,), = job.ask(
@@ -56,3 +56,59 @@ def test_modules_beyond_the_budget_are_turned_off(tmp_path, needs_query):
     job = Recorded(tmp_path, *COMMAND, "12", TRACESMITH_BUDGET_PPM="1")
     assert job.err.count("they are not recorded from step 5 on\n") == 1
     assert modules(job, "step > 4") == set()
+
+
+def test_a_slow_layer_of_one_rank_is_named(tmp_path, needs_query):
+    job = Recorded(tmp_path, *Ddp(*COMMAND, "12"), WORLD_SIZE="2", MEETING=str(tmp_path / "meeting"), SLOW="1")
+    analysis = job.analyze()
+    slow = [(m["name"], m["slow_ranks"]) for m in analysis["modules"] if m["slowdown"] is not None]
+    assert ("blocks.2.attn", [1]) in slow
+    assert [n for n in analysis["notes"] if n.startswith("blocks.2.attn takes ") and " its siblings on rank 1: " in n]
+    assert analysis["modules"][0]["name"] == "model" and analysis["modules"][0]["launch_us"] is None
+
+
+def test_operations_samples_and_tokens_are_counted(tmp_path, needs_query):
+    job = Recorded(tmp_path, *COMMAND, "8")
+    width, heads, layers, length, batch, vocabulary = 32, 4, 4, 8, 2, 50  # as layers.py has them
+    linear = 2 * batch * length * (12 * width * width * layers + width * vocabulary)
+    attention = 2 * 2 * batch * length * length * width * layers
+    # Those of the gradients are twice as many. The step in which they are counted is not held against the time.
+    assert job.ask("SELECT count(*), min(value), max(value) FROM counters WHERE name = 'flops'") == [
+        ["4", str(3.0 * (linear + attention)), str(3.0 * (linear + attention))]]
+    (ratio,), = job.ask("SELECT max(abs(t.value / s.value - 9)) < 1e-6 FROM counters t JOIN counters s ON t.name = 'tokens/s' "
+                        "AND s.name = 'samples/s' AND abs(t.ts - s.ts) < 100000")
+    assert ratio == "true"
+    rate = job.analyze()["rate"]
+    assert rate["step_flops"] == 3 * (linear + attention) and rate["samples_per_s"] > 0
+    assert rate["mfu_pct"] is None  # nobody knows what this CPU could do
+
+
+def test_a_dispatch_mode_of_the_program_stays(tmp_path, needs_query):
+    job = Recorded(tmp_path, *COMMAND, "8", MODE="1")  # which checks that it does
+    assert "hook" not in job.err
+    assert job.ask("SELECT count(*) FROM counters WHERE name = 'flops'") == [["0"]]
+
+
+def test_convolutions_are_counted_with_the_gradients_they_need():
+    import torch
+    from tracesmith.hooks import flops
+
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3, stride=2, groups=2),
+                                torch.nn.ConvTranspose2d(4, 2, 2))
+    counter = flops.counter_of(torch)
+    with counter:
+        model(torch.zeros(5, 3, 9, 9)).sum().backward()
+    first, second, third = (2 * 5 * 81 * 9 * 3 * 8, 2 * 5 * 16 * 9 * 4 * 4, 2 * 5 * 16 * 4 * 4 * 2)
+    # Of the first, nobody needs the gradient of its input. As torch.utils.flop_counter, that of the weights of groups is
+    # counted as if there were none.
+    assert counter.flops == {"fp32": 2 * first + 2 * second + 2 * 5 * 16 * 9 * 8 * 4 + 3 * third}
+
+
+def test_peaks_are_found_by_the_names_of_devices():
+    from tracesmith.hooks import peaks
+
+    assert peaks.tflops("NVIDIA H200", "bf16") == peaks.tflops("NVIDIA H100 80GB HBM3", "bf16") == 989.5
+    assert peaks.tflops("NVIDIA A100-SXM4-80GB", "tf32") == 156
+    assert peaks.tflops("NVIDIA H100 PCIe", "bf16") == 756.5
+    assert peaks.tflops("Tesla V100-SXM2-16GB", "bf16") is None  # it has none
+    assert peaks.tflops("NVIDIA H20", "bf16") is None and peaks.tflops("llvmpipe", "fp32") is None

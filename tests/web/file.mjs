@@ -1,9 +1,10 @@
 // A recorded trace: every view, from the whole to one kernel, by mouse and by keys.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import { test } from "node:test";
-import { open, place, shows, synth, timelineReady, timelineSpan, view, visit } from "./support.mjs";
+import { open, place, program, shows, synth, timelineReady, timelineSpan, view, visit } from "./support.mjs";
 
 let served;
 async function trace() {
@@ -33,6 +34,30 @@ test("of one GPU alone the overview says what it waits for, its largest kernels 
   assert.ok((await kernels.locator("tbody tr").count()) > 5);
   assert.match(await kernels.locator("tbody tr").first().innerText(), /%.*(ms|µs)/s);
   await page.locator(".facts dt", { hasText: "start-up, not counted" }).waitFor();
+  await close();
+});
+
+test("modules of the model have their GPU time, and the one that takes longer than its siblings is named", async () => {
+  const events = [];
+  for (let step = 0; step < 12; ++step) {
+    const begin = step * 10_000;
+    const x = (cat, name, tid, ts, dur, args = {}) => events.push({ ph: "X", cat, name, pid: 1, tid, ts: begin + ts, dur, args });
+    x("user_annotation", `ProfilerStep#${step}`, 1, 0, 9_900);
+    for (let block = 0; block < 4; ++block) {
+      const correlation = step * 10 + block + 1;
+      x("user_annotation", `module: blocks.${block}.attn (Attention)`, 1, 100 + 100 * block, 50);
+      x("cuda_runtime", "cudaLaunchKernel", 1, 110 + 100 * block, 5, { correlation });
+      x("kernel", "gemm", 7, 1_000 + 1_000 * block, block === 2 ? 900 : 450, { correlation, stream: 7, device: 0 });
+    }
+  }
+  fs.writeFileSync(place("modules.json"), JSON.stringify({ traceEvents: events }));
+  execFileSync(program, ["import", place("modules.json"), "-o", place("modules.sbt")]);
+  const { url } = await view(place("modules.sbt"));
+  const { page, close } = await open(url);
+  const modules = page.getByRole("region", { name: "Modules of the model" });
+  await modules.locator("tbody tr").first().waitFor();
+  assert.match(await modules.locator("tbody tr").first().innerText(), /blocks\.\*\.attn \(Attention\) · blocks\.2\.attn takes 2\.0 ×/);
+  await shows(page, /blocks\.2\.attn takes 2\.0 × its siblings/);
   await close();
 });
 

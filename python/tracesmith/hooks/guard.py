@@ -83,7 +83,8 @@ class Guard:
         if hook in self.failed:
             return
         self.failed.add(hook)
-        self.note("hook failed", "the hook for %s failed and is off: %s: %s" % (hook, type(error).__name__, error))
+        text = (str(error).splitlines() or [""])[0]
+        self.note("hook failed", "the hook for %s failed and is off: %s: %s" % (hook, type(error).__name__, text))
 
     @staticmethod
     def note(key, text):

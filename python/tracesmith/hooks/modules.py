@@ -136,7 +136,7 @@ class Modules:
                 stack = opened()
                 middle = now()
                 self.hook_ns += middle - begin
-                stack.append((key, middle, nodes))
+                stack.append([key, middle, nodes, None])
             except Exception as error:  # noqa: BLE001 (the program comes first)
                 failed(error)
 
@@ -145,13 +145,15 @@ class Modules:
                 end = now()
                 stack = opened()
                 while stack:  # those above it ended with an exception
-                    own, begin, nodes = stack.pop()
+                    own, begin, nodes, last = stack.pop()
                     if own == key:
                         break
                 else:
                     return
                 functions.range_at(forward, begin, end)
-                self.backward(backward, nodes, result if self.new else named_or_result)
+                last = self.backward(backward, nodes, result if self.new else named_or_result, last)
+                if last is not None and stack and stack[-1][3] is None:
+                    stack[-1][3] = last
                 self.hook_ns += now() - end
             except Exception as error:  # noqa: BLE001
                 failed(error)
@@ -178,13 +180,14 @@ class Modules:
 
     # ---- backward
 
-    def backward(self, name, inputs, result):
-        """Follows the gradients of a module that has just returned."""
+    def backward(self, name, inputs, result, last):
+        """Follows the gradients of a module that has just returned. `last`: of those in it that were given nothing with a
+        gradient, the node that runs last. Returns that of this one."""
         outputs = nodes_of(self.torch.Tensor, (result,), None)
         for node in inputs:
             outputs.pop(node, None)  # it returned what it was given
         if not outputs:
-            return
+            return None
         functions = probe.functions()
         state = [0]
 
@@ -197,15 +200,16 @@ class Modules:
             if begin:
                 functions.range_at(name, begin, now())
 
-        behind = None if inputs else self.last_of(outputs)
-        if not inputs and behind is None:
-            return
+        last = None if inputs else last or self.last_of(outputs)
+        if not inputs and last is None:
+            return None
         for node, tensor in outputs.items():
             self.in_front(node, tensor, begins)
         for node, tensor in inputs.items():  # the first of them: all of the module has run by then
             self.in_front(node, tensor, ends)
-        if behind is not None:
-            behind.register_hook(ends)
+        if last is not None:
+            last.register_hook(lambda *_: ends())
+        return last
 
     def in_front(self, node, tensor, function):
         """Calls it when the node is about to run."""

@@ -8,7 +8,7 @@ namespace tracesmith::analysis {
 void eachEdge(OpKind op, std::string_view algo, const std::vector<int32_t>& m, int64_t root, double bytes,
               const EdgeVisitor& visit) {
   const size_t n = m.size();
-  if (n < 2 || bytes <= 0) return;
+  if (n < 2 || bytes <= 0 || !drawsEdges(op, m, root)) return;
   const auto count = static_cast<double>(n);
   auto ring = [&](double each) {
     for (size_t i = 0; i < n; ++i) visit(m[i], m[(i + 1) % n], each);
@@ -24,10 +24,7 @@ void eachEdge(OpKind op, std::string_view algo, const std::vector<int32_t>& m, i
       if (down) visit(m[(i - 1) / 2], m[i], bytes);
     }
   };
-  const size_t first = [&]() -> size_t {
-    auto it = std::find(m.begin(), m.end(), static_cast<int32_t>(root));
-    return it == m.end() ? 0 : static_cast<size_t>(it - m.begin());
-  }();
+  const auto first = static_cast<size_t>(std::find(m.begin(), m.end(), root) - m.begin());  // of a rooted operation
   switch (op) {
     case OpKind::all_reduce:
       if (algo == "tree") return tree(true, true);
@@ -57,6 +54,10 @@ void eachEdge(OpKind op, std::string_view algo, const std::vector<int32_t>& m, i
     default:
       return;
   }
+}
+
+bool drawsEdges(OpKind op, const std::vector<int32_t>& members, int64_t root) {
+  return !model::isRooted(op) || std::find(members.begin(), members.end(), root) != members.end();
 }
 
 bool knowsEdges(OpKind op, std::string_view algo) {

@@ -21,7 +21,6 @@ namespace tracesmith::analysis {
 using namespace trace;
 
 namespace {
-
 double us(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
 class Analyzer {
@@ -119,7 +118,7 @@ class Analyzer {
     job_.work = deviceWork(job_.ranks);
     out_.kernels = largestKernels(job_, *names_, comm_, options_.kernels);
     say();
-    TS_TRY(sayStalls(reader_, *names_, job_, out_));
+    TS_TRY(sayHooks(reader_, *names_, job_, comm_, options_.threads, out_));
     out_.verdict = makeVerdict(job_, out_);
     if (const auto unfinished = findUnfinished(reader_, *names_, job_, out_.world_size))
       sayHang(*unfinished, job_, out_.verdict);
@@ -150,6 +149,7 @@ class Analyzer {
             out_.world_size = std::max(out_.world_size.value_or(0), static_cast<int>(row.world_size));
           if (row.rank != kNull && row.local_rank != kNull) job_.device_of[row.rank] = row.local_rank;
         }));
+    TS_TRY(readRoles(reader_, *names_, job_));
     for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
     std::map<std::string, size_t> ranks;
     for (const auto& [process, range] : job_.table.of_process) ++ranks[job_.nodeOf(process)];
@@ -173,7 +173,7 @@ class Analyzer {
       context.coverage = &*coverage;
       if (job_.ranks.empty())
         out_.notes.push_back(
-            "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
+            "the GPU was not recorded all the time (watch mode): where the time goes is known for the steps "
             "in which it was");
     }
     const WorkPlace place = workPlaceOf(reader_, *names_);
@@ -330,8 +330,8 @@ class Analyzer {
       out_.notes.push_back("steps are not marked: found " + counted(out_.steps.size(), "step") + " of " +
                            humanNs(job_.step_ns) + " by " +
                            (source_ == StepSource::optimizer    ? "the ranges of their optimizers"
-                            : source_ == StepSource::operations ? "operations that repeat themselves"
-                                                                : "kernels that repeat themselves") +
+                            : source_ == StepSource::operations ? "operations that repeat"
+                                                                : "kernels that repeat") +
                            "; for exact ones, " + kMark);
     else if (source_ == StepSource::windows)
       add("no training steps are marked: the trace was divided by its collectives into " +
@@ -342,7 +342,7 @@ class Analyzer {
           kMark);
     if (job_.mixed)
       out_.notes.push_back("GPUs of different models take part: a rank is compared with ranks on the same model" +
-                           std::string(job_.mixed->alone ? "; one without any is held against its own past" : ""));
+                           std::string(job_.mixed->alone ? "; one alone is compared with its own past" : ""));
     if (job_.gpus_shared)
       out_.notes.push_back(
           "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
@@ -351,8 +351,8 @@ class Analyzer {
     for (const RankFigures& r : job_.ranks) by_thread += r.phases_by_thread;
     if (by_thread > 0)
       out_.notes.push_back(
-          "phases are not all marked: what was not is told apart by launching thread (torch launches "
-          "the backward pass on a thread of its own) and by the names of optimizer kernels");
+          "not all phases are marked: the others were found by launching thread (torch launches "
+          "the backward pass on a separate thread) and by the names of optimizer kernels");
     uint64_t lost = 0;
     for (const LossResult& l : out_.losses) lost += l.count;
     if (lost > 0) add(std::to_string(lost) + " records were lost (see losses): the figures of those ranks are too low");

@@ -51,7 +51,7 @@ std::string pattern(const PartTable& t, const trace::NameNumbers& names) {
     std::vector<std::vector<uint64_t>> matrix(n, std::vector<uint64_t>(n, 0));
     std::vector<int32_t> places(n);
     for (size_t i = 0; i < n; ++i) places[i] = static_cast<int32_t>(i);
-    eachEdge(op, algo, places, -1, 1000,
+    eachEdge(op, algo, places, 0, 1000,  // the root matters to who sends, not to the pattern
              [&](int64_t from, int64_t to, double) { matrix[static_cast<size_t>(from)][static_cast<size_t>(to)] = 1; });
     of_comm[comm] = {bytes, patternOf(matrix)};
   }
@@ -70,14 +70,18 @@ void findTraffic(const JobData& job, const trace::NameNumbers& names, Analysis& 
   };
   std::map<std::pair<int64_t, int64_t>, Cell> cells;
   const std::vector<std::vector<int32_t>> members = membersInOrder(t);
-  uint64_t drawn = 0, guessed = 0;
+  uint64_t seen = 0, guessed = 0, rootless = 0;
   for (const Instance& in : t.instances) {
     if (in.bytes == kNull || !in.complete) continue;
     const Part& p = t.parts[t.order[in.first]];
     const std::vector<int32_t> ends = {p.op == OpKind::send ? p.process : p.peer,
                                        p.op == OpKind::send ? p.peer : p.process};
     const std::string_view algo = algorithmOf(t, in, names);
-    ++drawn;
+    ++seen;
+    if (!isPair(in.op) && !drawsEdges(in.op, members[in.comm], p.peer)) {
+      ++rootless;
+      continue;
+    }
     guessed += !knowsEdges(in.op, algo);
     eachEdge(isPair(in.op) ? OpKind::send : in.op, algo, isPair(in.op) ? ends : members[in.comm], p.peer,
              static_cast<double>(in.bytes), [&](int64_t from, int64_t to, double bytes) {
@@ -90,10 +94,13 @@ void findTraffic(const JobData& job, const trace::NameNumbers& names, Analysis& 
   for (const auto& [key, cell] : cells)
     out.matrix.push_back({key.first, key.second, static_cast<uint64_t>(cell.bytes), cell.count,
                           cell.ns / 1000 / static_cast<double>(cell.count)});
+  const std::string of = " of " + std::to_string(seen) + " operations ";
   if (guessed > 0)
     out.matrix_note =
-        std::to_string(guessed) + " of " + std::to_string(drawn) +
-        " operations do not tell their algorithm, or one whose transfers are not known: they are drawn as rings";
+        std::to_string(guessed) + of + "drawn as rings: the trace does not say which ranks exchanged data in them";
+  if (rootless > 0)
+    out.matrix_note +=
+        (guessed > 0 ? "; " : "") + std::to_string(rootless) + of + "left out: the trace does not name the root";
   out.pattern = pattern(t, names);
 }
 

@@ -1,9 +1,11 @@
 // tracesmith.h's functions, and NVTX.
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 
 #include "capture/probe/probe.hpp"
 #include "capture/probe/watch.hpp"
+#include "model/hook_names.hpp"
 #include "model/ring/program_records.hpp"
 #include "tracesmith/tracesmith.h"
 
@@ -79,10 +81,21 @@ void counter(const char* name, double value) {
   if (!r || !recording(*r)) return;
   r->write(encode(ring::CounterRecord{.name = r->intern(name), .start = ring::nowNs(), .value = value}));
 }
+void counterAt(const char* name, const char* series, double value, uint64_t at_ns, int64_t step) {
+  RingWriter* r = ringOrNull();
+  if (!r || !name || !recording(*r)) return;
+  r->write(encode(ring::CounterRecord{.name = r->intern(name),
+                                      .start = at_ns ? at_ns : ring::nowNs(),
+                                      .value = value,
+                                      .series = series ? r->intern(series) : 0,
+                                      .step = step < 0 ? -1 : step}));
+}
 void metadata(const char* key, const char* value) {
   RingWriter* r = ringOrNull();
   if (!r) return;
-  r->write(encode(ring::MetadataRecord{.key = r->intern(key), .value = r->intern(value), .start = ring::nowNs()}));
+  const uint32_t text = r->intern(value);
+  if (key && strcmp(key, model::kRole) == 0) r->header().role.store(text, std::memory_order_release);
+  r->write(encode(ring::MetadataRecord{.key = r->intern(key), .value = text, .start = ring::nowNs()}));
 }
 
 void rangeAt(const char* name, uint64_t start_ns, uint64_t end_ns) {
@@ -292,7 +305,7 @@ struct NvtxCallbacks {
 TS_EXPORT const tracesmith_api* tracesmith_probe_api(void) {
   static const tracesmith_api kApi = {
       1,         sizeof(tracesmith_api), rangeBegin,   rangeEnd, stepBegin, stepEnd, counter, metadata, rangeAt, mark,
-      foundStep, hostOperation,          processGroup, setRank};
+      foundStep, hostOperation,          processGroup, setRank,  counterAt};
   return ringOrNull() ? &kApi : nullptr;
 }
 

@@ -8,7 +8,7 @@ import { traceState } from "../statusbar";
 import { useTrace } from "../traces";
 import type { TimelineInfo, TraceInfo } from "../types";
 import { Empty, Failed, Loading, Panel, useLoad } from "../ui";
-import { GpuTime, KernelTable } from "./gputime";
+import { GpuTime, KernelTable, ModuleTable } from "./gputime";
 import { useAnalysis, Verdict } from "./ranks";
 
 export function FileOverview() {
@@ -94,6 +94,7 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
             <>
               <GpuTime data={a} />
               <KernelTable data={a} />
+              <ModuleTable data={a} />
             </>
           ) : (
             <Panel title="Where GPU time goes">{analysis.error ? <Empty title="Unknown">{analysis.error.message}</Empty> : <Loading what="Analyzing" progress={analysis.progress} />}</Panel>
