@@ -55,6 +55,9 @@ typedef struct tracesmith_api {
                         const char* ranks);
   /* Where the environment does not tell; -1: not known. */
   void (*set_rank)(int32_t rank, int32_t world_size, int32_t local_rank);
+  /* A counter's value at a time (0: now). `series`: which one of several, or NULL. `step`: which it belongs to; -1: the
+   * one of that time. */
+  void (*counter_at)(const char* name, const char* series, double value, uint64_t at_ns, int64_t step);
 } tracesmith_api;
 
 /* The probe's table, or NULL when the program does not run under the probe. Looked up once. */

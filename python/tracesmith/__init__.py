@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tracesmith import cluster
     from tracesmith._native import Error
     from tracesmith._result import Result, Table
-    from tracesmith.marks import counter, metadata, range, step, step_end
+    from tracesmith.marks import counter, log, metadata, range, step, step_end, table
     from tracesmith.recording import record
     from tracesmith.trace import Analysis, Diff, Timeline, Trace
 
@@ -33,11 +33,13 @@ _HOME = {
     "Trace": "trace.Trace",
     "cluster": "cluster",
     "counter": "marks.counter",
+    "log": "marks.log",
     "metadata": "marks.metadata",
     "range": "marks.range",
     "record": "recording.record",
     "step": "marks.step",
     "step_end": "marks.step_end",
+    "table": "marks.table",
 }
 
 __all__ = sorted(_HOME)

@@ -1,4 +1,4 @@
-"""Marks in your own code: steps, ranges, counters and facts about the process.
+"""Marks in your own code: steps, ranges, counters, tables and facts about the process.
 
 Under `tracesmith run` they are in the trace. Without it, each call is a test of one variable.
 
@@ -10,10 +10,12 @@ Under `tracesmith run` they are in the trace. Without it, each call is a test of
 ...         marks.counter("loss", 0.5)
 """
 import functools
+import sys
 
 from .hooks import probe as _probe
+from .hooks import tables as _tables
 
-__all__ = ["step", "step_end", "range", "counter", "metadata", "recording"]
+__all__ = ["step", "step_end", "range", "counter", "log", "table", "metadata", "recording"]
 
 
 def recording():
@@ -106,6 +108,56 @@ def counter(name, value):
     functions = _probe.functions()
     if functions is not None:
         functions.counter(str(name).encode("utf-8", "replace"), float(value))
+
+
+def _step_now():
+    """The step that the hooks of torch are in, or have just ended; -1: the time tells."""
+    training = getattr(sys, "_tracesmith_training", None)
+    return training.step_of_log() if training is not None else -1
+
+
+def log(step=None, **values):  # noqa: A002
+    """Values of a step: loss, learning rate and what else you watch. `python.training_metrics` has them by step.
+
+    Without `step` they belong to the step that is open. Where torch's optimizer ends the steps, a value that is logged
+    behind `optimizer.step()` belongs to the step that it ended. A value of None is left out.
+
+    >>> log(loss=0.25, lr=1e-4)
+    """
+    functions = _probe.functions()
+    if functions is None:
+        return
+    number = _step_now() if step is None else int(step)
+    at = _probe.now()
+    for name, value in values.items():
+        if value is not None:
+            functions.counter_at(name.encode("utf-8", "replace"), None, float(value), at, number)
+
+
+_VIEWS = ("torch_trace", "nccl_trace", "training_metrics", "backtrace", "out_of_memory", "memory_held", "memory_growth")
+
+
+class table:
+    """A table of your own: each `append` is a row, and SQL has it as `python.NAME`.
+
+    `columns` are names of numbers, or names with their types: float, int or str. A row also has ts, node, rank, pid and
+    the step; a column `step` says which. Texts are meant to repeat: each different one is kept for as long as the
+    process runs.
+
+    >>> evals = table("evals", {"epoch": int, "accuracy": float, "split": str})
+    >>> evals.append(epoch=1, accuracy=0.75, split="held out")
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self, name, columns):
+        if str(name).lower() in _VIEWS:
+            raise ValueError("a table cannot be called %r: that is one of TraceSmith's" % name)
+        self._table = _tables.Table(name, columns)
+
+    def append(self, *values, **named):
+        """Adds a row: values in the order of the columns, or by name. What is missing or None is NULL."""
+        self._table.append(dict(zip(self._table.columns, values), **named) if len(values) <= len(self._table.columns) else None, _step_now)
 
 
 def metadata(key, value):

@@ -47,7 +47,7 @@ void addClusterRemove(Command& cluster) {
     command.option("--id,--session-id", *id, "Session to delete, by id").type("ID");
     o->add(command);
     command.footer(
-        "Needs the role admin. Stop the session first.\n\nExample:  tracesmith cluster delete --name epoch-1");
+        "Requires the admin role. Stop the session first.\n\nExample:  tracesmith cluster delete --name epoch-1");
     command.run(
         [name, id]() -> Status {
           if (name->empty() == id->empty()) return Status::invalid("give --name NAME or --id ID");
@@ -61,7 +61,7 @@ void addClusterRemove(Command& cluster) {
   command.option("--node", *node, "Name of the node").required().type("NAME");
   o->add(command);
   command.footer(
-      "Needs the role admin. Stop the node's agent first. What it sent stays until its sessions are deleted.\n\n"
+      "Requires the admin role. Stop the node's agent first. What it sent stays until its sessions are deleted.\n\n"
       "Example:  tracesmith cluster remove-node --node node7");
   command.run([o, node] { return removeNode(*o, *node); });
 }

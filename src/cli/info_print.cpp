@@ -122,7 +122,7 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   for (const std::string& source : s.sources) by += (by.empty() ? " by " : ", ") + source;
   line("recorded", utcTime(s.recorded_ns.value_or(reader.createdNs())) + by);
   if (analysis::isSummary(reader))
-    line("kept", "a summary: events are counted by name and step; `tracesmith analyze` reads it as ever");
+    line("kept", "a summary: events are counted by name and step; `tracesmith analyze` reads it like any trace");
   if (s.simulated) line("simulated", "simulated data, not a measurement");
   if (std::string text = job(s); !text.empty()) line("job", text);
   if (s.watched) {

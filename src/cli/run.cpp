@@ -329,7 +329,7 @@ void addRun(Command& app) {
   command.flag(
       "--per-step", o->per_step,
       "Print a line for each training step: its duration, the computing time of the median and of the busiest rank, "
-      "and the communicating time. Steps of torch programs are found by themselves; mark others with tracesmith.h or "
+      "and the communicating time. Steps of torch programs are found automatically; mark others with tracesmith.h or "
       "with NVTX "
       "ranges named like \"step 12\"");
   command.flag("--no-telemetry", o->no_telemetry,

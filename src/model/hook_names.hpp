@@ -7,6 +7,20 @@ namespace tracesmith::model {
 
 /// The host waits for the GPU: "stall: Tensor.item at train.py:42", the call and the line of the program.
 constexpr std::string_view kStall = "stall: ";
+/// The model is evaluated between two steps.
+constexpr std::string_view kEvaluation = "evaluation";
+/// A table that the program made: of its row of `metadata`, whose value has its columns, and of its cells in
+/// `counters`.
+constexpr std::string_view kUserTable = "table: ";
+/// Tables of the hooks themselves: what a rank had when its memory ran out, what was alive then, and what grows.
+constexpr const char* kOutOfMemory = "out_of_memory";
+constexpr const char* kMemoryHeld = "memory_held";
+constexpr const char* kMemoryGrowth = "memory_growth";
+/// A counter: what torch's allocator had given out when a step ended.
+constexpr std::string_view kAllocated = "memory allocated";
+/// torch.compile: "recompile at train.py:57 forward: the reason", "graph break at train.py:60: the reason".
+constexpr std::string_view kRecompile = "recompile at ";
+constexpr std::string_view kGraphBreak = "graph break at ";
 /// A module runs: "module: blocks.7.attn (Attention)", its name and class.
 constexpr std::string_view kModule = "module: ";
 constexpr std::string_view kModuleBackward = "module backward: ";

@@ -24,6 +24,7 @@
 #include "query/functions.hpp"
 #include "query/output.hpp"
 #include "query/prompt.hpp"
+#include "query/python_views.hpp"
 #include "query/statements.hpp"
 #include "query/trace_set.hpp"
 #include "tracesmith/trace/scan.hpp"
@@ -152,6 +153,7 @@ class DuckEngine : public Engine {
       for (const std::string& macro : model::bandwidthMacros()) TS_TRY(setUp(macro));
       TS_TRY(setUp(model::communicationMacro()));
       TS_TRY(setUp(kReferenceMacro));
+      makePythonViews(*connection_, traces_->sources().size() > 1);
       // From here on nobody reaches another file, another setting or another extension.
       removeFunctions(*connection_);
       TS_TRY(setUp("SET allow_community_extensions = false"));

@@ -255,7 +255,7 @@ Status read(const Json& json, T& value) {
 
 /// Parses a text; the parser must live as long as what it gives.
 inline Status parse(simdjson::dom::parser& parser, std::string_view text, Json& json) {
-  if (parser.parse(text.data(), text.size()).get(json)) return Status::invalid("what was given is not JSON");
+  if (parser.parse(text.data(), text.size()).get(json)) return Status::invalid("the argument is not valid JSON");
   return {};
 }
 

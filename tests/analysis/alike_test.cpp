@@ -77,7 +77,7 @@ TEST(Alike, TheOnlyOneOfItsModelIsHeldAgainstWhatWasMeasuredOfIt) {
   sim::JobConfig c = fourRanks();
   c.faults.other_gpus = {{3, 2.0}};
   const Analysis usual = analyzed(c);
-  EXPECT_NE(usual.verdict.text.find("what was measured of both models explains up to 2.0 ×"), std::string::npos)
+  EXPECT_NE(usual.verdict.text.find("the benchmarks of both models explain up to 2.0 ×"), std::string::npos)
       << usual.verdict.text;
   for (const Blame& b : usual.blame) EXPECT_FALSE(b.significant) << b.evidence;
   c.faults.slow_rank = 3;

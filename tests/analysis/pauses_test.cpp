@@ -16,6 +16,21 @@ class Stops {
  public:
   Stops() : node_(t_.string("n0")), comm_(t_.string("world")), op_(t_.string("all_reduce")) {}
 
+  /// Every 10 steps all ranks evaluate for 50 ms, between two steps.
+  Analysis evaluate() {
+    int64_t now = 0;
+    for (int step = 0; step < kSteps; ++step, now += 10 * kMs)
+      for (int rank = 0; rank < kRanks; ++rank) {
+        kernel(rank, "gemm", now, now + 8 * kMs);
+        reduce(rank, step, now + 8 * kMs, now + 9 * kMs);
+        mark(rank, step, now, now + 10 * kMs);
+        if (step % 10 != 9) continue;
+        event(rank, EventType::annotation, "evaluation", now + 10 * kMs, now + 60 * kMs);
+        if (rank == kRanks - 1) now += 50 * kMs;
+      }
+    return t_.analyzed();
+  }
+
   /// Every rank waits for its GPU in a line of the program, for 2 ms of each step.
   Analysis stall() {
     for (int step = 0; step < kSteps; ++step)
@@ -138,6 +153,12 @@ TEST(Pauses, ALineThatWaitsForTheGpuIsNoted) {
   EXPECT_TRUE(
       stalls[0].starts_with("hosts wait for the GPU in Tensor.item at train.py:42: 160 times, 20.0 % of the steps"))
       << stalls[0];
+}
+
+TEST(Pauses, AnEvaluationBetweenStepsIsInNone) {
+  const Analysis a = Stops().evaluate();
+  ASSERT_FALSE(a.breakdown.empty());
+  for (const Breakdown& b : a.breakdown) EXPECT_NEAR(b.idle_us, 1000, 100) << b.rank;
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ TEST_P(Api, RangesStepsCountersAndMetadataAreRows) {
     EXPECT_LE(decodes[i].i("ts_end"), loads[i].i("ts_end"));
     EXPECT_LE(loads[i].i("ts_end"), steps[i].i("ts_end"));
     EXPECT_EQ(counters[i].s("name"), "loss");
+    EXPECT_EQ(counters[i].i("step"), static_cast<int64_t>(i));
     EXPECT_EQ(counters[i].d("value"), 2.5 - static_cast<double>(i));
   }
   std::vector<Row> metadata = rows(trace(), "metadata");

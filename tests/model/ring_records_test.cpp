@@ -108,6 +108,8 @@ TEST(RingRecords, TheOthersComeBack) {
   static_assert(graphOf(encode(GraphRecord{.context = 1, .graph = 5})).graph == 5);
   static_assert(stepOf(encode(StepRecord{.step = -3})).step == -3);
   static_assert(counterOf(encode(CounterRecord{.value = -0.5})).value == -0.5);
+  static_assert(counterOf(encode(CounterRecord{.series = 7})).series == 7);
+  static_assert(counterOf(encode(CounterRecord{})).step == -1 && counterOf(encode(CounterRecord{.step = 3})).step == 3);
   static_assert(metadataOf(encode(MetadataRecord{.key = 8, .value = 16})).value == 16);
   static_assert(commOf(encode(CommRecord{.hash = 1, .rank = 2, .ranks = 3, .nodes = 4})).nodes == 4);
   static_assert(launchOf(encode(LaunchRecord{.start = 1, .end = 2, .stream = 3})).stream == 3);

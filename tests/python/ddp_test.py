@@ -33,6 +33,9 @@ def test_the_rank_with_late_data_is_named(tmp_path, needs_query):
     assert rows["broadcast", "gloo 1"] == (20, 10)
     assert job.ask("SELECT DISTINCT ranks FROM groups WHERE comm = 'gloo 1'") == [["[0, 1]"]]
     assert job.ask("SELECT DISTINCT peer, bytes FROM collectives WHERE op = 'send'") == [["1", "16"]]
+    # Peers are ranks of the job, not of the group.
+    assert job.ask("SELECT DISTINCT operation, src_rank, dst_rank FROM python.nccl_trace WHERE operation NOT IN ('all_reduce', 'barrier') "
+                   "ORDER BY ALL") == [["broadcast", "1", "0"], ["broadcast", "1", "1"], ["recv", "0", "1"], ["send", "0", "1"]]
     # Losses are the same bits without us.
     plain = subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True, env=environment(**env), timeout=60)
     assert plain.stdout == job.out != ""
@@ -55,3 +58,12 @@ def test_forked_ranks_are_recorded(tmp_path, needs_query):
     job = Recorded(tmp_path, sys.executable, TRAIN, "fork", "5", MEETING=str(tmp_path / "meeting"))
     assert job.ask("SELECT rank, world_size FROM processes ORDER BY rank") == [["0", "2"], ["1", "2"]]
     assert job.ask("SELECT rank, count(*) FROM steps GROUP BY rank ORDER BY rank") == [["0", "5"], ["1", "5"]]
+
+
+def test_an_evaluation_is_in_no_step_of_the_analysis(tmp_path, needs_query):
+    env = {"WORLD_SIZE": "2", "MEETING": str(tmp_path / "meeting"), "EVALUATE": "1"}
+    job = Recorded(tmp_path, *Ddp(sys.executable, TRAIN, "ddp", "9"), **env)
+    (evaluated,), = job.ask("SELECT sum(dur) / 1e3 FROM events WHERE name = 'evaluation'")
+    analysis = job.analyze()
+    assert len(analysis["steps"]) == 9
+    assert sum(part["idle_us"] for part in analysis["breakdown"]) < float(evaluated) / 2

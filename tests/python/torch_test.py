@@ -71,6 +71,24 @@ def test_a_program_that_marks_its_steps_is_left_alone(train):
     assert len(job.ranges("backward")) == 5
 
 
+def test_what_is_logged_behind_the_optimizer_belongs_to_its_step(train):
+    job = train("logged", 5, PYTHONPATH=os.environ["PYTHONPATH"])
+    assert job.ask("SELECT step, loss, learning_rate FROM python.training_metrics ORDER BY step") == [
+        [str(i), "%.1f" % i, str(0.5**i)] for i in range(5)]
+    rows = job.ask("SELECT step, score, split FROM python.evals ORDER BY ts")
+    assert rows == [[str(i), str(i / 4), ["even", "odd"][i % 2]] for i in range(5)] + [["100", "9.0", ""]]
+    # Phases by step, and where in it.
+    assert job.ask("SELECT stage, count(*), bool_and(time_offset >= 0 AND duration > 0) FROM python.torch_trace "
+                   "WHERE module IS NULL AND stage IN ('forward', 'backward') GROUP BY stage ORDER BY stage") == [["backward", "5", "true"], ["forward", "5", "true"]]
+
+
+def test_steps_that_a_grad_scaler_skips_are_steps(train):
+    job = train("scaled", 6)
+    assert job.steps() == list(range(6))
+    assert job.ask("SELECT step FROM events WHERE name = 'step skipped by GradScaler' ORDER BY ts") == [["2"], ["3"]]
+    assert "hook" not in job.err
+
+
 def test_steps_of_the_profiler_are_steps(train):
     assert train("profiled", 6).steps() == [0, 1, 2, 3, 4, 5]  # the first one before anybody called step()
 

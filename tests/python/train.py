@@ -108,6 +108,29 @@ def main():
         for i, x in enumerate(DataLoader(Samples(STEPS), batch_size=1)):
             with marks.step(100 + i):
                 train(x)
+    elif KIND == "logged":  # behind the optimizer, as most do, and a table
+        import tracesmith
+
+        evals = tracesmith.table("evals", {"step": int, "score": float, "split": str})
+        for i, x in enumerate(DataLoader(Samples(STEPS), batch_size=1)):
+            optimizer.param_groups[0]["lr"] = 0.5 ** i
+            train(x)
+            tracesmith.log(loss=i, nothing=None)
+            evals.append(score=i / 4, split="odd" if i % 2 else "even")
+        evals.append(step=100, score=9)
+    elif KIND == "scaled":  # a GradScaler that finds inf in steps 2 and 3; it has no GPU: what it finds is stood in for
+        torch.cuda.amp.grad_scaler.amp_definitely_not_available = lambda: False
+        scaler = torch.cuda.amp.GradScaler()
+        scaler._lazy_init_scale_growth_tracker(torch.device("cpu"))
+        for i, x in enumerate(DataLoader(Samples(STEPS), batch_size=1)):
+            work()
+            model(x).pow(2).mean().backward()
+            inf = torch.tensor(float(i in (2, 3)))
+            scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = {torch.device("cpu"): inf}
+            scaler.unscale_ = lambda _: None
+            scaler.step(optimizer)
+            scaler._per_optimizer_states.clear()
+            optimizer.zero_grad()
     elif KIND == "profiled":
         with torch.profiler.profile() as profiler:
             for x in DataLoader(Samples(STEPS), batch_size=1):
@@ -176,6 +199,12 @@ def main():
             if RANK < 2:
                 dist.broadcast(total, 1, group=pair)
             losses.append(total.item())
+            if "EVALUATE" in os.environ and len(losses) % 4 == 0:
+                model.eval()
+                for x in DataLoader(Samples(5), batch_size=1):
+                    work(0.04)
+                    model.module(x)
+                model.train()
         dist.barrier()
         if RANK < 2:  # nobody keeps a group that is gone
             gone = weakref.ref(pair)

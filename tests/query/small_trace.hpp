@@ -99,7 +99,32 @@ inline void writeSmallTrace(const std::string& path, int first = 0, int last = 4
         ASSERT_TRUE(appender->append(c));
       }
     }
+    auto counted = [&](const char* name, const char* series, double value, int64_t ts, int64_t step) {
+      CounterRow c;
+      c.ts = ts;
+      c.node = node;
+      c.rank = rank;
+      c.name = writer.string(name);
+      if (series) c.series = writer.string(series);
+      c.value = real(value);
+      c.step = step;
+      ASSERT_TRUE(appender->append(c));
+    };
+    for (int step = 0; step < 2; ++step) {
+      counted("memory allocated", nullptr, (100.0 * (rank + 1) + step) * (1 << 20), 5000 * step + 4990, step);
+      counted("loss", nullptr, 2.5 - step, 5000 * step + 4000, step);
+      if (rank > 0) continue;
+      counted("table: evals", "accuracy", 0.5 + step / 4.0, 5000 * step + 4500, step);
+      counted("table: evals", "epoch", step, 5000 * step + 4500, step);
+      counted("table: evals", "split=held out", 0, 5000 * step + 4500, step);
+    }
     if (rank == 0) {
+      MetadataRow table;
+      table.node = node;
+      table.rank = 0;
+      table.key = writer.string("table: evals");
+      table.value = appender->text("epoch int\naccuracy float\nsplit str\nmissing float");
+      ASSERT_TRUE(appender->append(table));
       for (double value : {1.5, -2.25, 1e300}) {
         MetricRow m;
         m.ts = 10;

@@ -17,7 +17,7 @@ export function StatusBar() {
   const trace = useStore(traceState);
   const { view } = useRoute();
   const file = state.info?.mode === "file";
-  const whole = useLoad(file ? "losses of the file" : null, (signal) => get<TimelineInfo>("/api/v1/traces/file/timeline", signal)).data;
+  const whole = useLoad(file ? "losses in the file" : null, (signal) => get<TimelineInfo>("/api/v1/traces/file/timeline", signal)).data;
   const ofFile = whole && { losses: whole.losses, bound: whole.clock_bound_ns, notes: [] };
   const ofTrace = file ? (trace ?? ofFile) : ["timeline", "ranks"].includes(view) ? trace : null;
   return (

@@ -32,11 +32,11 @@ class TRACESMITH_API MultiGPUProfiler {
   /// Before the program's first CUDA call. False with a reason in lastError().
   bool initialize();
   void finalize();
-  /// Why the last call that failed did so.
+  /// The reason for the last failure.
   Status lastStatus() const;
   std::string lastError() const { return lastStatus().message(); }
 
-  bool addGPU(uint32_t gpu_id);     ///< false if there is no such GPU, or it was there
+  bool addGPU(uint32_t gpu_id);     ///< false if there is no such GPU, or it was added before
   bool removeGPU(uint32_t gpu_id);  ///< its events are gone
   std::vector<uint32_t> getActiveGPUs() const;
 
@@ -57,8 +57,8 @@ class TRACESMITH_API MultiGPUProfiler {
   std::vector<DeviceInfo> getAllDeviceInfo() const;
   DeviceInfo getDeviceInfo(uint32_t gpu_id) const;
 
-  /// A copy from one GPU to another, or what a link carried between two readings of its counter (copies are in there
-  /// too, and what kernels and NCCL sent).
+  /// A copy from one GPU to another, or what a link carried between two readings of its counter (which
+  /// includes copies, and what kernels and NCCL sent).
   struct NVLinkTransfer {
     uint32_t src_gpu;
     uint32_t dst_gpu;  ///< kUnknownGPU: behind a switch

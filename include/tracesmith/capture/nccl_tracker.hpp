@@ -28,7 +28,7 @@ enum class NCCLOpType {
   Unknown
 };
 TRACESMITH_API const char* ncclOpName(NCCLOpType type);  ///< "AllReduce"
-/// "all_reduce", as in traces; "other" of what is not an operation by itself.
+/// "all_reduce", as in traces; "other" if it is not an operation.
 TRACESMITH_API const char* operationName(NCCLOpType type);
 
 enum class NCCLRedOp { Sum, Prod, Max, Min, Avg, Unknown };
@@ -61,8 +61,8 @@ struct NCCLOperation {
   uint32_t rank = 0, world_size = 0;  ///< within the communicator
 
   /// Number of the ncclGroupStart … ncclGroupEnd in which it was called, or of its own call; the same for all
-  /// operations of one group of this process. Empty: not known. NCCL before 2.28 does not tell, nor where it tells of
-  /// the operation on a thread of CUDA's (replays of graphs, CUDA_LAUNCH_BLOCKING).
+  /// operations of one group of this process. Empty: not known, as with NCCL before 2.28, or if NCCL reports the
+  /// operation on a CUDA thread (replays of graphs, CUDA_LAUNCH_BLOCKING).
   std::optional<uint64_t> group_id;
   /// Who called it, the innermost function first: "name (library+0x1234)", without a name where the library exports
   /// none. Only with capture_call_stack, else nullptr; shared by all operations that were called from there. Before
@@ -71,8 +71,8 @@ struct NCCLOperation {
 
   std::string algo;  ///< ring, tree, nvls, …; empty: NCCL does not say
 
-  size_t count = 0;      ///< elements, as NCCL was told them: of AllToAll those for one rank
-  size_t data_size = 0;  ///< bytes of this rank's message: of AllToAll those for all ranks
+  size_t count = 0;      ///< elements as passed to NCCL; for AllToAll, those for one rank
+  size_t data_size = 0;  ///< bytes of this rank's message; for AllToAll, those for all ranks
 
   Timestamp enqueue_time = 0;        ///< when the host called it
   Timestamp start_time = 0;          ///< on the GPU; 0 while in flight
@@ -111,7 +111,7 @@ class TRACESMITH_API NCCLTracker {
   bool installHooks();
   void removeHooks();
   bool isHooked() const;
-  /// Why the last call that failed did so.
+  /// The reason for the last failure.
   Status lastStatus() const;
   std::string lastError() const { return lastStatus().message(); }
 

@@ -35,7 +35,7 @@ struct SimConfig {
   uint32_t gpus = 8;
   uint64_t seed = 1;
   double step_ms = 50;
-  double speed = 1;                 ///< simulated seconds a second
+  double speed = 1;                 ///< simulated seconds per second
   uint64_t steps = 0;               ///< 0: until stopped
   std::vector<std::string> faults;  ///< as `tracesmith synth --fault` takes them: "slow-gpu=3:1.2", "hang=1:40", …
 };
@@ -66,7 +66,7 @@ class TRACESMITH_API IPlatformProfiler {
   /// Events handed out so far, and records that were lost for any reason.
   virtual uint64_t eventsCaptured() const = 0;
   virtual uint64_t eventsDropped() const = 0;
-  /// Why the last call that failed did so.
+  /// The reason for the last failure.
   virtual Status lastStatus() const = 0;
   std::string lastError() const { return lastStatus().message(); }
 };

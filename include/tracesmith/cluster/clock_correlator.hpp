@@ -21,7 +21,7 @@ class TRACESMITH_API ClockCorrelator {
   /// reference − source, ns, at the last point; 0 for an unknown source.
   int64_t calculateOffset(const std::string& source_id) const;
 
-  /// Moves the events from the source's clock to the reference. Events of an unknown source stay as they are.
+  /// Moves the events from the source's clock to the reference. Events of an unknown source are not changed.
   void correctTimestamps(const std::string& source_id, std::vector<TraceEvent>& events) const;
 
   struct DriftModel {
@@ -30,7 +30,7 @@ class TRACESMITH_API ClockCorrelator {
     double r_squared = 0;   ///< how much of the change of the offset the drift explains, 0…1
     bool valid = false;     ///< false: fewer than two points
   };
-  /// Least squares after points far off the rest were left out.
+  /// Least squares, without outliers.
   DriftModel calculateDriftModel(const std::string& source_id) const;
 
  private:

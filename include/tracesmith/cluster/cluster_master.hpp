@@ -22,7 +22,7 @@ struct NodeConnection {
   std::string address;  ///< host
   uint16_t port = 0;
   bool connected = false;
-  bool healthy = false;  ///< heard of within node_timeout_ms
+  bool healthy = false;  ///< it reported within node_timeout_ms
   NodeInfo info;
   int64_t time_offset = 0;                  ///< ns; means nothing without a time_error_bound
   std::optional<int64_t> time_error_bound;  ///< ns; empty: the clock was not compared yet
@@ -55,23 +55,23 @@ class TRACESMITH_API ClusterMaster {
   bool isRunning() const;
   uint16_t port() const;
   std::string lastError() const { return lastStatus().message(); }
-  /// Why the last call that failed did so.
+  /// The reason for the last failure.
   Status lastStatus() const;
 
-  /// Dials an agent and takes it in.
+  /// Connects to an agent and adds its node.
   bool registerNode(const std::string& address, uint16_t port);
-  /// Forgets a node that is not connected.
+  /// Removes a node that is not connected.
   bool unregisterNode(const std::string& node_id);
   std::vector<NodeConnection> getConnectedNodes() const;
   bool isNodeConnected(const std::string& node_id) const;
 
-  /// One capture at a time by these two; sessions by name are the commands' way.
+  /// One capture at a time. For named sessions, use the commands.
   bool startClusterCapture();
   /// Waits until every node has delivered, at most `wait_seconds`.
   bool stopClusterCapture(double wait_seconds = 30);
 
-  /// Agents compare their clocks all the time: waits until every node that is connected has reported its clock anew,
-  /// and it is known. Whether it is: lastStatus().
+  /// Agents compare their clocks all the time. Waits until every connected node has reported its clock again, and its
+  /// offset is known; lastStatus() says whether it is.
   void synchronizeClusterTime();
   std::map<std::string, int64_t> getNodeTimeOffsets() const;
 
@@ -86,7 +86,7 @@ class TRACESMITH_API ClusterMaster {
   ClusterStatistics getClusterStatistics() const;
 
   /// Called for every event agents send from now on, in a thread of its own, with times in Unix ns. A callback that is
-  /// too slow loses events, which eventsLost() counts; it slows nobody down. False with a reason in lastError().
+  /// too slow loses events, which eventsLost() counts; it slows down nothing else. False with a reason in lastError().
   using EventCallback = std::function<void(const std::string& node_id, const tracesmith::TraceEvent& event)>;
   bool subscribeToEvents(EventCallback callback);
   void unsubscribeFromEvents();
@@ -94,7 +94,7 @@ class TRACESMITH_API ClusterMaster {
 
   /// The last capture, of all nodes, in a file of its own below the data folder.
   TraceRecord collectAllTraces();
-  /// The same of these nodes alone.
+  /// The same for these nodes only.
   TraceRecord collectTracesFromNodes(const std::vector<std::string>& node_ids);
   using ClusterTimeline = cluster::ClusterTimeline;
   /// The last capture in the order of the corrected clock, loaded. Empty, with a reason in its lastError(), if it

@@ -1,4 +1,4 @@
-// What masters and nodes of a cluster hand to programs.
+// What the classes for masters and nodes return to programs.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class TRACESMITH_API ClusterTimeline {
 
   /// What load() found. Events in order of time, their node in metadata "node"; times are Unix ns.
   std::vector<tracesmith::TraceEvent> events;
-  uint64_t events_left_out = 0;           ///< beyond the most of their node
+  uint64_t events_left_out = 0;           ///< beyond the limit for their node
   std::vector<NCCLOperation> nccl_ops;    ///< in order of time; those in flight last
   GPUTopologyInfo cluster_topology = {};  ///< GPUs of all nodes numbered one after another, nodes by name
 

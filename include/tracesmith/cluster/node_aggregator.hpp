@@ -1,6 +1,6 @@
 // A node of a cluster, inside a program: what `tracesmith cluster agent` runs. It collects from every process under the
-// probe on this machine, keeps what it has on disk until a master has it, and comes back after any crash. What is
-// captured, and when, the master says, or the program itself.
+// probe on this machine, keeps the data on disk until a master has stored it, and continues after a crash.
+// The master, or the program itself, decides what is captured and when.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct NodeInfo {
   std::string node_id;
   std::string hostname;
   std::string ip_address;  ///< as the node listens on it
-  uint32_t gpu_count = 0;  ///< 0 until they were found: a driver may take its time
+  uint32_t gpu_count = 0;  ///< 0 until they are found, which may take the driver a while
   std::vector<DeviceInfo> gpus;
   GPUTopologyInfo topology;  ///< how they are connected, with what `tracesmith bench links` measured
 };
@@ -48,7 +48,7 @@ struct NodeAggregatorConfig {
   /// the exchange with the master.
   TimeSyncConfig time_sync_config = {.method = TimeSyncMethod::Custom};
   size_t aggregation_buffer_size = 10 * 1024 * 1024;  ///< events in a file of the spool, about
-  uint32_t flush_interval_ms = 20;                    ///< how often the rings are emptied; oftener where they fill fast
+  uint32_t flush_interval_ms = 20;                    ///< how often the rings are emptied; more often if they fill fast
   bool enable_compression = true;                     ///< changes nothing: blocks of traces are always compressed
 };
 
@@ -80,7 +80,7 @@ class TRACESMITH_API NodeAggregator {
   /// Records taken from rings so far.
   size_t getEventCount() const;
 
-  /// Compares the clock now, besides the comparisons that go on all the time. Whether it could: lastStatus().
+  /// Compares the clock now, in addition to the periodic comparisons. lastStatus() says whether it succeeded.
   void synchronizeTime();
   /// Reference (the master's clock) − this machine's raw clock, ns.
   int64_t getTimeOffset() const;
@@ -89,7 +89,7 @@ class TRACESMITH_API NodeAggregator {
     uint64_t total_events = 0;                    ///< records taken from rings
     uint64_t lost_events = 0;                     ///< counted, by cause in the trace
     uint32_t processes = 0;                       ///< under the probe now
-    uint64_t spooled_bytes = 0;                   ///< that the master does not have yet
+    uint64_t spooled_bytes = 0;                   ///< not yet stored by the master
     std::optional<int64_t> clock_error_bound_ns;  ///< empty: the clock was not compared yet
 
     /// Of the last capture that has ended; all 0 before.

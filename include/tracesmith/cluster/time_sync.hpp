@@ -1,5 +1,5 @@
 // This machine's clock against another: the system clock, an NTP server, a PTP hardware clock, the GPU's clock, or a
-// TraceSmith master. A method that cannot measure says so; nothing is made up.
+// TraceSmith master. A method that cannot measure fails with a reason.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ struct TimeSyncConfig {
   std::string ntp_server = "pool.ntp.org";  ///< HOST or HOST:PORT; "chrony": the state of this machine's chronyd
   std::string ptp_interface = "eth0";       ///< a network interface, or a device: /dev/ptp0
   std::string master = "127.0.0.1:50051";   ///< Custom: HOST:PORT
-  std::string token_file = "";              ///< Custom: for a master that asks for one
+  std::string token_file = "";              ///< Custom: for a master that requires a token
   uint32_t sync_interval_ms = 1000;
-  int64_t max_acceptable_offset_ns = 1'000'000;  ///< a larger uncertainty is no success
+  int64_t max_acceptable_offset_ns = 1'000'000;  ///< a larger uncertainty counts as failure
   uint32_t gpu_id = 0;                           ///< CUDA: the driver's number of the GPU
 };
 
@@ -47,7 +47,7 @@ class TRACESMITH_API TimeSync {
   explicit TimeSync(const TimeSyncConfig& config = {});
   ~TimeSync();
 
-  /// Opens what the method needs. With sync_interval_ms > 0 a thread synchronises from then on.
+  /// Opens what the method needs. With sync_interval_ms > 0, a thread then synchronises periodically.
   bool initialize();
   void finalize();
   /// Why the last call failed; ok if it did not.
@@ -55,20 +55,20 @@ class TRACESMITH_API TimeSync {
   std::string lastError() const { return lastStatus().message(); }
 
   SyncResult synchronize();
-  /// Whatever the method: against the master at HOST:PORT; or, given the name of a node, against that node's raw clock,
-  /// as the master of the configuration knows it.
+  /// Compares with the master at HOST:PORT, whatever the method. Given the name of a node, compares with that node's
+  /// raw clock, as the configured master knows it.
   SyncResult synchronizeWithNode(const std::string& node_id);
 
   Timestamp toSynchronizedTime(Timestamp local_time) const;
   Timestamp toLocalTime(Timestamp sync_time) const;
 
   int64_t getCurrentOffset() const;
-  /// From now on this offset holds, whatever is measured.
+  /// Uses this offset from now on, whatever is measured.
   void setManualOffset(int64_t offset_ns);
 
-  /// Reads the clock of a GPU (CUDA's number of it). It makes a context on the GPU, which takes memory there.
+  /// Reads the clock of a GPU, by its CUDA index. This creates a context on the GPU, which takes memory there.
   void correlateGPUTimestamps(uint32_t gpu_id);
-  /// GPU's clock − this machine's raw clock, ns, as last correlated; 0 for a GPU that was not.
+  /// GPU's clock − this machine's raw clock, ns, as last correlated; 0 if it was not.
   int64_t getGPUOffset(uint32_t gpu_id) const;
 
   /// Over the results that succeeded.

@@ -53,10 +53,10 @@ struct GPUTopologyInfo {
 class TRACESMITH_API GPUTopology {
  public:
   GPUTopology();
-  /// Of hardware that was discovered already.
+  /// For hardware that has already been discovered.
   explicit GPUTopology(const hardware::Inventory& inventory);
 
-  /// Looks at this node, and at what `tracesmith bench links` measured on it. False if it has no GPU; lastStatus() says
+  /// Discovers this node, with what `tracesmith bench links` measured on it. False if it has no GPU; lastStatus() says
   /// why none was found.
   bool discover();
   Status lastStatus() const { return status_; }
@@ -79,7 +79,7 @@ class TRACESMITH_API GPUTopology {
   /// Takes what `tracesmith bench links` measured: GB/s of ordered pairs.
   void setMeasured(const std::map<std::pair<uint32_t, uint32_t>, double>& gbps);
 
-  /// A matrix as of nvidia-smi topo -m.
+  /// A matrix like that of nvidia-smi topo -m.
   std::string toASCII() const;
   std::string toGraphviz() const;
   std::string toJSON() const;

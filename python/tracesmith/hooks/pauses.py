@@ -42,12 +42,17 @@ def collections(hooks):
     gc.callbacks.append(called)
 
 
+def foreign(file):
+    """Whether a file is ours, torch's or nobody's."""
+    return file.startswith((_OWN, "<", "??")) or (os.sep + "torch" + os.sep) in file
+
+
 def caller():
     """File and line of the program that asked: the innermost that is neither ours nor torch's."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_OWN) and (os.sep + "torch" + os.sep) not in file and not file.startswith("<"):
+        if not foreign(file):
             return "%s:%d" % (os.path.basename(file), frame.f_lineno)
         frame = frame.f_back
     return "?"

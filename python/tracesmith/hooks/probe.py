@@ -49,6 +49,7 @@ class _Table(ctypes.Structure):
         ("operation", _function(None, ctypes.POINTER(Operation), _time, _time)),
         ("process_group", _function(None, _text, _text, _text, ctypes.c_int32, _text)),
         ("set_rank", _function(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32)),
+        ("counter_at", _function(None, _text, _text, ctypes.c_double, _time, ctypes.c_int64)),
     ]
 
 

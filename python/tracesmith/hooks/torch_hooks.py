@@ -4,7 +4,7 @@ import importlib
 import re
 import sys
 
-from . import collectives, flops, memory, modules, pauses, probe, roles
+from . import collectives, compiling, flops, memory, modules, pauses, probe, roles
 from .guard import Guard
 from .imports import say
 from .probe import now
@@ -20,7 +20,7 @@ def install(torch):
         say("torch %s is not hooked: known are 1.13 to 2.x" % getattr(torch, "__version__", "without a version"))
         return
     hooks = Hooks(torch)
-    for name in ("optimizers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "modules", "rate", "roles"):
+    for name in ("optimizers", "scalers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "compiling", "modules", "rate", "roles"):
         try:
             getattr(hooks, name)()
         except Exception as error:  # noqa: BLE001 (a version that differs: the others still work)
@@ -35,6 +35,7 @@ class Hooks:
         self.guard = Guard()
         self.training = Training(self.guard)
         self.training.metadata.append(("torch", str(torch.__version__)))
+        sys._tracesmith_training = self.training  # for tracesmith.log, which is another copy of this package
 
     def safely(self, hook, function, *arguments):
         """Calls a hook; one that fails is off from then on."""
@@ -106,6 +107,19 @@ class Hooks:
 
         module.Optimizer._hook_for_profile = hook_for_profile
 
+    def scalers(self):
+        """Those that skip steps whose gradients are not finite."""
+        training = self.training
+        scaler = getattr(getattr(self.torch, "amp", None), "GradScaler", None) or self.torch.cuda.amp.GradScaler
+        kind = next((k for k in reversed(scaler.__mro__) if "step" in k.__dict__), None)
+
+        def stepped(before, arguments):
+            if len(arguments) > 1:
+                training.skipped(arguments[1], before)
+
+        if kind is not None:
+            self.around(kind, "step", "scaler", lambda: training.optimizer_steps, stepped)
+
     def backward(self):
         training = self.training
         self.around(self.torch.autograd, "backward", "backward", training.backward_begins,
@@ -156,6 +170,9 @@ class Hooks:
 
     def memory(self):
         memory.install(self)
+
+    def compiling(self):
+        compiling.install(self)
 
     def modules(self):
         modules.install(self)

@@ -174,7 +174,39 @@ class Training:
         self.emit(b"optimizer", begin, end, self.take_holes())
         self.edge = end
         if self.closes(optimizer) and self.backward_since:
+            if not self.marked:
+                self.tell_rate(optimizer)
             self.end_step(end)
+
+    def skipped(self, optimizer, before):
+        """A GradScaler has run. `before`: optimizer steps until then. Without one more it found inf or NaN: the step
+        ends here without its optimizer."""
+        if self.optimizer_steps != before or not self.backward_since or threading.get_ident() != self.thread:
+            return
+        functions = probe.functions()
+        if functions is not None:
+            functions.mark(b"step skipped by GradScaler")
+        if self.closes(optimizer):
+            self.end_step(now())
+
+    def step_of_log(self):
+        """The step that a value belongs to which is logged now; -1: the program marks its steps, or there are none yet.
+
+        Behind the optimizer, and before the next batch or backward, it is the step that has just ended.
+        """
+        if self.marked or self.thread is None or self.step < 0:
+            return -1
+        if threading.get_ident() != self.thread or self.backward_since or self.fetches or not self.begun:
+            return self.step
+        return max(0, self.step - 1)
+
+    def tell_rate(self, optimizer):
+        """The learning rate that a step was made with."""
+        groups = getattr(optimizer, "param_groups", None)
+        rate = groups[0].get("lr") if groups else None
+        functions = probe.functions()
+        if functions is not None and isinstance(rate, float) and not self.guard.off:
+            functions.counter_at(b"lr", None, rate, 0, self.step)
 
     def closes(self, optimizer):
         """Whether a step ends with this one: of several that with the fewest steps, and of those the last."""

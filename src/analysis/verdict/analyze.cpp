@@ -173,7 +173,7 @@ class Analyzer {
       context.coverage = &*coverage;
       if (job_.ranks.empty())
         out_.notes.push_back(
-            "the GPU was not recorded all the time (watch mode): where the time goes is said of the steps "
+            "the GPU was not recorded all the time (watch mode): where the time goes is known for the steps "
             "in which it was");
     }
     const WorkPlace place = workPlaceOf(reader_, *names_);
@@ -330,8 +330,8 @@ class Analyzer {
       out_.notes.push_back("steps are not marked: found " + counted(out_.steps.size(), "step") + " of " +
                            humanNs(job_.step_ns) + " by " +
                            (source_ == StepSource::optimizer    ? "the ranges of their optimizers"
-                            : source_ == StepSource::operations ? "operations that repeat themselves"
-                                                                : "kernels that repeat themselves") +
+                            : source_ == StepSource::operations ? "operations that repeat"
+                                                                : "kernels that repeat") +
                            "; for exact ones, " + kMark);
     else if (source_ == StepSource::windows)
       add("no training steps are marked: the trace was divided by its collectives into " +
@@ -342,7 +342,7 @@ class Analyzer {
           kMark);
     if (job_.mixed)
       out_.notes.push_back("GPUs of different models take part: a rank is compared with ranks on the same model" +
-                           std::string(job_.mixed->alone ? "; one without any is held against its own past" : ""));
+                           std::string(job_.mixed->alone ? "; one alone is compared with its own past" : ""));
     if (job_.gpus_shared)
       out_.notes.push_back(
           "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
@@ -351,8 +351,8 @@ class Analyzer {
     for (const RankFigures& r : job_.ranks) by_thread += r.phases_by_thread;
     if (by_thread > 0)
       out_.notes.push_back(
-          "phases are not all marked: what was not is told apart by launching thread (torch launches "
-          "the backward pass on a thread of its own) and by the names of optimizer kernels");
+          "not all phases are marked: the others were found by launching thread (torch launches "
+          "the backward pass on a separate thread) and by the names of optimizer kernels");
     uint64_t lost = 0;
     for (const LossResult& l : out_.losses) lost += l.count;
     if (lost > 0) add(std::to_string(lost) + " records were lost (see losses): the figures of those ranks are too low");

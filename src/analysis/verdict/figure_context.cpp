@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "model/hook_names.hpp"
+
 namespace tracesmith::analysis {
 
 namespace {
@@ -22,12 +24,25 @@ FigureContext::FigureContext(const trace::NameNumbers& n, const TraceSteps& s, c
   for (uint32_t i = 0; i < names.size(); ++i) {
     phases.push_back(phaseOfName(names.text(i)));
     pauses.push_back(pauseOfName(names.text(i)));
-    wanted.push_back(phases.back() != Phase::none || pauses.back() != Pause::none);
+    wanted.push_back(phases.back() != Phase::none || pauses.back() != Pause::none ||
+                     names.text(i) == model::kEvaluation);
     to_host.push_back(isCopyToHost(names.text(i)));
     optimizer.push_back(isOptimizerKernel(names.text(i)));
     rules.push_back(all.match(names.text(i)));
     excluded.push_back(!rules.back() && all.excludes(names.text(i)));
     host_calls.push_back(all.matchHost(names.text(i)) || names.text(i).starts_with("c10d::"));
+  }
+}
+
+void leaveOutEvaluations(const trace::NameNumbers& names, const RankRows& rows, std::vector<StepFigures>& steps) {
+  for (const HostRange& r : rows.ranges) {
+    if (names.text(r.name) != model::kEvaluation) continue;
+    auto after =
+        std::upper_bound(steps.begin(), steps.end(), r.ts, [](int64_t ts, const StepFigures& f) { return ts < f.ts; });
+    // Not in the middle of a step, where somebody else calls something so.
+    if (after == steps.begin() || after == steps.end() || r.end > after->ts) continue;
+    StepFigures& before = *std::prev(after);
+    before.end = std::min(before.end, std::max(before.ts + 1, r.ts));
   }
 }
 

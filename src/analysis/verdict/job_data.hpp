@@ -136,7 +136,8 @@ void cutByCollectives(const PartTable& table, TraceSteps& steps);
 void sumUpSteps(JobData& job, StepSource source, Analysis& out);
 /// Counts collectives and, if asked for, lists `each`. Returns how many contradict the clocks.
 uint64_t listCollectives(const JobData& job, const std::vector<int32_t>& roots, bool each, Analysis& out);
-/// What the Python hooks tell: stalls, modules and rates, as below. `comm`: by name: a kernel that communicates.
+/// What the Python hooks tell: stalls, modules, rates, memory and compilations, as below. `comm`: by name: a kernel
+/// that communicates.
 Status sayHooks(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job,
                 const std::vector<uint8_t>& comm, size_t threads, Analysis& out);
 /// Notes of `out`: the lines of the program in which hosts wait for the GPU.
@@ -146,6 +147,9 @@ Status findModules(const trace::Reader& reader, const trace::NameNumbers& names,
                    const std::vector<uint8_t>& comm, size_t threads, Analysis& out);
 /// Fills the rate of `out`.
 Status findRate(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job, Analysis& out);
+/// Notes of `out`: memory that grows or ran out, and what torch.compile did again.
+Status sayMemory(const trace::Reader& reader, const trace::NameNumbers& names, Analysis& out);
+Status sayCompilations(const trace::Reader& reader, const trace::NameNumbers& names, Analysis& out);
 /// Fills the communication matrix of `out`.
 void findTraffic(const JobData& job, const trace::NameNumbers& names, Analysis& out);
 /// The critical path, and what the job would gain if something were different. Fills saved_pct of blame and links, and

@@ -179,7 +179,7 @@ void besideItsCapability(const JobData& job, std::vector<RankEvidence>& out) {
     if (!(excess >= kLeast)) continue;  // also where nothing was measured
     char text[200];
     std::snprintf(text, sizeof text,
-                  "it computes %.1f × as long as the others, and what was measured of its GPU (%s) explains %.1f ×",
+                  "it computes %.1f × as long as the others, and the benchmark of its GPU (%s) explains %.1f ×",
                   m.factor, m.slow_model.c_str(), m.measured_ratio);
     out[r].cause = Cause::compute;
     out[r].sentence = text;

@@ -30,6 +30,7 @@ class Figures {
   RankFigures run() {
     out_.process = rows_.process;
     findSteps();
+    leaveOutEvaluations(c_.names, rows_, out_.steps);
     findPhases();
     if (c_.host_only)
       host();

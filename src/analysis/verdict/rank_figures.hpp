@@ -85,7 +85,7 @@ struct FigureContext {
   const Coverage* coverage = nullptr;         ///< nullptr: everything was recorded
   std::vector<Phase> phases;                  ///< by name
   std::vector<Pause> pauses;                  ///< by name
-  std::vector<uint8_t> wanted;                ///< by name: is a phase or a pause
+  std::vector<uint8_t> wanted;                ///< by name: is a phase, a pause or an evaluation
   std::vector<uint8_t> to_host;               ///< by name: is a copy from the device to the host
   std::vector<uint8_t> optimizer;             ///< by name: is a kernel of an optimizer
   std::vector<const model::CommRule*> rules;  ///< by name: nullptr: not communication
@@ -102,6 +102,9 @@ struct FigureContext {
 /// Steps as windows without gaps: each lasts until the next begins. Without steps: stretches of `window_ns`, or (0)
 /// one.
 std::vector<StepFigures> windowsOf(const std::vector<RankStep>& steps, const RankRows& rows, int64_t window_ns = 0);
+
+/// A step before an evaluation ends where that begins.
+void leaveOutEvaluations(const trace::NameNumbers& names, const RankRows& rows, std::vector<StepFigures>& steps);
 
 /// Also sets exposed_ns and blocks of the rank's parts.
 RankFigures rankFigures(const FigureContext& context, const RankRows& rows, const Launches& launches,

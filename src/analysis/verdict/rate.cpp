@@ -17,6 +17,8 @@ using namespace trace;
 Status sayHooks(const Reader& reader, const NameNumbers& names, const JobData& job, const std::vector<uint8_t>& comm,
                 size_t threads, Analysis& out) {
   TS_TRY(sayStalls(reader, names, job, out));
+  TS_TRY(sayMemory(reader, names, out));
+  TS_TRY(sayCompilations(reader, names, out));
   TS_TRY(findModules(reader, names, job, comm, threads, out));
   return findRate(reader, names, job, out);
 }

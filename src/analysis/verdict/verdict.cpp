@@ -102,11 +102,10 @@ std::string mixedText(const MixedDevices& m) {
     text += ", without " + std::string(one ? "it " : "them ") + percent(m.without_pct);
   if (!std::isnan(m.measured_ratio)) {
     char measured[120];
-    std::snprintf(measured, sizeof measured, "; what was measured of both models explains up to %.1f ×",
-                  m.measured_ratio);
+    std::snprintf(measured, sizeof measured, "; the benchmarks of both models explain up to %.1f ×", m.measured_ratio);
     text += measured;
   } else if (m.alone) {
-    text += "; nobody else has its model, so it was compared with its own past";
+    text += "; no other rank has its GPU model, so it was compared with its own past";
   }
   return text;
 }

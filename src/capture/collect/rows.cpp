@@ -273,7 +273,9 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
       row.rank = p.rank();
       row.pid = p.pid();
       row.name = name(p, c.name);
+      row.series = name(p, c.series);
       row.value = real(c.value);
+      row.step = c.step >= 0 ? c.step : p.stepAt(c.start, false);
       return append(row);
     }
     case RingKind::metadata: {

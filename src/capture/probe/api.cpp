@@ -79,6 +79,15 @@ void counter(const char* name, double value) {
   if (!r || !recording(*r)) return;
   r->write(encode(ring::CounterRecord{.name = r->intern(name), .start = ring::nowNs(), .value = value}));
 }
+void counterAt(const char* name, const char* series, double value, uint64_t at_ns, int64_t step) {
+  RingWriter* r = ringOrNull();
+  if (!r || !name || !recording(*r)) return;
+  r->write(encode(ring::CounterRecord{.name = r->intern(name),
+                                      .start = at_ns ? at_ns : ring::nowNs(),
+                                      .value = value,
+                                      .series = series ? r->intern(series) : 0,
+                                      .step = step < 0 ? -1 : step}));
+}
 void metadata(const char* key, const char* value) {
   RingWriter* r = ringOrNull();
   if (!r) return;
@@ -292,7 +301,7 @@ struct NvtxCallbacks {
 TS_EXPORT const tracesmith_api* tracesmith_probe_api(void) {
   static const tracesmith_api kApi = {
       1,         sizeof(tracesmith_api), rangeBegin,   rangeEnd, stepBegin, stepEnd, counter, metadata, rangeAt, mark,
-      foundStep, hostOperation,          processGroup, setRank};
+      foundStep, hostOperation,          processGroup, setRank,  counterAt};
   return ringOrNull() ? &kApi : nullptr;
 }
 

@@ -68,7 +68,7 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
 
 void noteNoLaunches() {
   if (RingWriter* r = ringOrNull(); r && eventsAsked())
-    note(*r, "NCCL before 2.28 does not tell of its launches: its operations are not timed by events");
+    note(*r, "NCCL before 2.28 does not report its launches: its operations are not timed by events");
 }
 
 int initV1(void** context, int* mask) {

@@ -247,7 +247,7 @@ Status checkLayout(const JobConfig& c) {
     return Status::invalid("stages that share no gradients have one rank or one tensor group each: " +
                            std::to_string(c.pipeline * tensor) + " ranks, not " + std::to_string(c.ranks));
   if (c.stages_only && c.faults.hang_rank >= 0)
-    return Status::invalid("a rank hangs in a collective of all ranks: stages that share no gradients have none");
+    return Status::invalid("hang= needs a collective of all ranks, and stages that share no gradients have none");
   if (c.tensor > 1 && c.gpus_per_node % c.tensor != 0)
     return Status::invalid("a tensor group of " + std::to_string(c.tensor) + " ranks does not fit nodes of " +
                            std::to_string(c.gpus_per_node) + " GPUs");

@@ -94,7 +94,7 @@ Status ClockKeeper::askSource(std::unique_lock<std::mutex>& lock) {
 
 Status ClockKeeper::askMaster(std::unique_lock<std::mutex>& lock) {
   const std::shared_ptr<sync::ExchangeClient> client = client_;
-  if (!client) return Status::invalid("no master answers datagrams; over its connection the clock is compared anyway");
+  if (!client) return Status::invalid("no master answers datagrams; the clock is compared over its connection instead");
   lock.unlock();
   const std::vector<sync::Exchange> burst = client->burst(kBurst, kTimeoutMs);
   lock.lock();

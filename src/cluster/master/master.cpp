@@ -84,7 +84,7 @@ Status Master::openReference() {
   if (referenceNow() <= last) {
     std::fprintf(stderr,
                  "tracesmith: the clock of this machine is %.1f s behind what the master has stored; times of sessions "
-                 "go on from there\n",
+                 "continue from there\n",
                  static_cast<double>(last - referenceNow()) / 1e9);
     anchor_ns_ = last + 1 - rawClock();
   }
@@ -110,7 +110,7 @@ void Master::notBefore(const std::string& reference_id, int64_t now_ns, const st
   std::lock_guard lock(mutex_);
   const int64_t behind = now_ns - referenceNow();
   if (behind <= kSameTime || behind > kMostStep) return;
-  std::fprintf(stderr, "tracesmith: node %s knows a time %.3f s later: the master's clock goes on from there\n",
+  std::fprintf(stderr, "tracesmith: node %s knows a time %.3f s later: the master's clock continues from there\n",
                node.c_str(), static_cast<double>(behind) / 1e9);
   anchor_ns_ += behind;
   (void)writeReference();  // a full disk: written later

@@ -26,7 +26,7 @@ Status checkReference(const TimeSyncConfig& config) {
   const int64_t off = unixClock() - raw - told.offset_ns;
   if (std::abs(off) <= config.max_acceptable_offset_ns) return {};
   return Status::invalid("this machine's clock is off by " + humanNs(static_cast<double>(off)) +
-                         " from the source it is to follow: set it right, with chrony for example");
+                         " from the source that it should follow: set it, for example with chrony");
 }
 
 }  // namespace

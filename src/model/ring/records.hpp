@@ -210,11 +210,23 @@ struct CounterRecord {
   uint32_t name = 0;
   uint64_t start = 0;
   double value = 0;
+  uint32_t series = 0;  // 0: it has one
+  int64_t step = -1;    // -1: that of its time
 };
 [[gnu::always_inline]] constexpr Record encode(const CounterRecord& c) {
-  return {Kind::counter, 0, 0, c.name, c.start, 0, 0, 0, {std::bit_cast<uint64_t>(c.value), 0, 0, 0}};
+  return {Kind::counter,
+          0,
+          0,
+          c.name,
+          c.start,
+          0,
+          0,
+          0,
+          {std::bit_cast<uint64_t>(c.value), c.series, static_cast<uint64_t>(c.step + 1), 0}};
 }
-constexpr CounterRecord counterOf(const Record& r) { return {r.name, r.start, std::bit_cast<double>(r.arg[0])}; }
+constexpr CounterRecord counterOf(const Record& r) {
+  return {r.name, r.start, std::bit_cast<double>(r.arg[0]), words::low(r.arg[1]), static_cast<int64_t>(r.arg[2]) - 1};
+}
 
 struct MetadataRecord {
   uint32_t key = 0, value = 0;

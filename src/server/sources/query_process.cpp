@@ -156,7 +156,7 @@ Result<QueryResult> QueryProcess::result() {
   }
   query::WorkerReport report;
   if (!report.parse(said_.substr(said_.rfind('\n') + 1)))
-    return Status::io("the query's process ended without a word about its result");
+    return Status::io("the query's process ended without reporting its result");
   result.rows = report.rows;
   result.truncated = report.truncated;
   spill_.remove();

@@ -81,7 +81,7 @@ Result<TracePtr> Traces::open(const std::string& id, double& progress) {
     changes = true;
   } else {
     if (id != "file")
-      return Status::notFound("there is no trace " + id.substr(0, 64) + ": the one here is called 'file'");
+      return Status::notFound("there is no trace " + id.substr(0, 64) + ": the trace of this server is called 'file'");
     job.title = fs::path(file_).filename().string();
   }
   std::unique_lock lock(mutex_);

@@ -10,9 +10,9 @@ import { Empty, Panel, Table } from "../ui";
 function shares(data: Analysis): { what: string; hint: string; us: number; color: string }[] {
   const sum = (of: (b: Analysis["breakdown"][number]) => number | null) => data.breakdown.reduce((all, b) => all + (of(b) ?? 0), 0);
   return [
-    { what: "computes", hint: "At least one kernel of computation runs", us: sum((b) => b.compute_us), color: sliceColor("", "kernel") },
-    { what: "only communicates", hint: "Collectives run, and no computation", us: sum((b) => b.exposed_comm_us), color: sliceColor("", "collective") },
-    { what: "only copies", hint: "Copies and sets of memory, and nothing else", us: sum((b) => b.copy_us), color: sliceColor("", "memcpy") },
+    { what: "computes", hint: "At least one compute kernel runs", us: sum((b) => b.compute_us), color: sliceColor("", "kernel") },
+    { what: "only communicates", hint: "Collectives run, but no computation", us: sum((b) => b.exposed_comm_us), color: sliceColor("", "collective") },
+    { what: "only copies", hint: "Only memory copies and memsets run", us: sum((b) => b.copy_us), color: sliceColor("", "memcpy") },
     { what: "waits for data", hint: "Nothing runs while the host waits for its data loader", us: sum((b) => (b.data_us ?? 0) - (b.copy_us ?? 0)), color: "var(--warn)" },
     { what: "is idle", hint: "Nothing runs: the host has launched nothing, or waits", us: sum((b) => b.idle_us), color: "var(--line)" },
   ];
@@ -25,7 +25,7 @@ export function GpuTime({ data }: { data: Analysis }) {
   return (
     <Panel title="Where GPU time goes" aside={steps}>
       {all <= 0 ? (
-        <Empty title="Unknown">Nothing that ran on a GPU or its host is in this trace.</Empty>
+        <Empty title="Unknown">This trace has no events of a GPU or its host.</Empty>
       ) : (
         <ol class="bars" aria-label="What the GPUs do">
           {rows.map((r) => (
@@ -56,7 +56,7 @@ export function KernelTable({ data }: { data: Analysis }) {
             {
               title: "share",
               number: true,
-              hint: "Of the time of all kernels",
+              hint: "Share of the time of all kernels",
               cell: (k) => (
                 <span class="bar-cell">
                   <i style={{ width: `${k.share_pct ?? 0}%` }} />

@@ -88,7 +88,7 @@ function StartForm({ may }: { may: boolean }) {
         disabled={!may}
         onInput={(e) => setLength(e.currentTarget.value)}
       />
-      <button type="submit" class="main" disabled={!may || busy} title={may ? "" : "Starting a session needs the role operator"}>
+      <button type="submit" class="main" disabled={!may || busy} title={may ? "" : "Starting a session needs the operator role"}>
         Start
       </button>
       <p class="form-says" role={error ? "alert" : undefined}>
