@@ -138,10 +138,18 @@ class Wheel:
         return self.name
 
 
+def stubs(build):
+    """Signatures of the classes that are made from the libraries' description, for type checkers."""
+    environment = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"), TRACESMITH_HOME=build, PYTHONDONTWRITEBYTECODE="1")
+    return subprocess.run([sys.executable, os.path.join(ROOT, "python", "stubs.py")], stdout=subprocess.PIPE, check=True,
+                          env=environment).stdout
+
+
 def make(folder, build):
     os.makedirs(folder, exist_ok=True)
     wheel = Wheel(folder)
     wheel.add_tree(os.path.join(ROOT, "python", "tracesmith"), "tracesmith")
+    wheel.add("tracesmith/cluster/__init__.pyi", stubs(build))
     with tempfile.TemporaryDirectory() as stage:
         native(build, stage)
         wheel.add_tree(stage, "tracesmith/native")

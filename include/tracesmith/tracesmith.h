@@ -41,7 +41,7 @@ typedef struct tracesmith_api {
   void (*step_begin)(int64_t step);
   void (*step_end)(void);
   void (*counter)(const char* name, double value);
-  void (*metadata)(const char* key, const char* value);
+  void (*metadata)(const char* key, const char* value); /* key "role": what the process is for */
   /* For hooks. A range of this thread that is over; a moment. */
   void (*range_at)(const char* name, uint64_t start_ns, uint64_t end_ns);
   void (*mark)(const char* name);

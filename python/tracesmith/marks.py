@@ -11,6 +11,7 @@ Under `tracesmith run` they are in the trace. Without it, each call is a test of
 """
 import functools
 import sys
+from typing import Any, Callable, Iterable, Mapping, Optional, Type, TypeVar, Union
 
 from .hooks import probe as _probe
 from .hooks import tables as _tables
@@ -18,7 +19,10 @@ from .hooks import tables as _tables
 __all__ = ["step", "step_end", "range", "counter", "log", "table", "metadata", "recording"]
 
 
-def recording():
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def recording() -> bool:
     """Whether anybody records these marks.
 
     >>> isinstance(recording(), bool)
@@ -38,19 +42,19 @@ class step:
 
     __slots__ = ()
 
-    def __init__(self, number):
+    def __init__(self, number: int) -> None:
         functions = _probe.functions()
         if functions is not None:
             functions.step_begin(number)
 
-    def __enter__(self):
+    def __enter__(self) -> "step":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         step_end()
 
 
-def step_end():
+def step_end() -> None:
     """The step that is open ends now.
 
     >>> step_end()
@@ -74,33 +78,33 @@ class range:  # noqa: A001 (its name in the C API, too)
 
     __slots__ = ("_name", "_open")
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self._name = str(name).encode("utf-8", "replace")
         self._open = None
 
-    def __enter__(self):
+    def __enter__(self) -> "range":
         self._open = _probe.functions()
         if self._open is not None:
             self._open.range_begin(self._name)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         if self._open is not None:
             self._open.range_end()
             self._open = None
 
-    def __call__(self, function):
+    def __call__(self, function: _Function) -> _Function:
         name = self._name.decode("utf-8", "replace")
 
         @functools.wraps(function)
-        def marked(*arguments, **named):
+        def marked(*arguments: Any, **named: Any) -> Any:
             with range(name):
                 return function(*arguments, **named)
 
-        return marked
+        return marked  # type: ignore[return-value]
 
 
-def counter(name, value):
+def counter(name: str, value: float) -> None:
     """The value of a counter of yours, now.
 
     >>> counter("loss", 0.25)
@@ -110,13 +114,13 @@ def counter(name, value):
         functions.counter(str(name).encode("utf-8", "replace"), float(value))
 
 
-def _step_now():
+def _step_now() -> int:
     """The step that the hooks of torch are in, or have just ended; -1: the time tells."""
     training = getattr(sys, "_tracesmith_training", None)
     return training.step_of_log() if training is not None else -1
 
 
-def log(step=None, **values):  # noqa: A002
+def log(step: Optional[int] = None, **values: Any) -> None:  # noqa: A002
     """Values of a step: loss, learning rate and what else you watch. `python.training_metrics` has them by step.
 
     Without `step` they belong to the step that is open. Where torch's optimizer ends the steps, a value that is logged
@@ -150,17 +154,19 @@ class table:
 
     __slots__ = ("_table",)
 
-    def __init__(self, name, columns):
+    def __init__(self, name: str, columns: Union[Iterable[str], Mapping[str, Type[Any]]]) -> None:
         if str(name).lower() in _VIEWS:
             raise ValueError("a table cannot be called %r: that is one of TraceSmith's" % name)
         self._table = _tables.Table(name, columns)
 
-    def append(self, *values, **named):
+    def append(self, *values: Any, **named: Any) -> None:
         """Adds a row: values in the order of the columns, or by name. What is missing or None is NULL."""
-        self._table.append(dict(zip(self._table.columns, values), **named) if len(values) <= len(self._table.columns) else None, _step_now)
+        if len(values) > len(self._table.columns):
+            raise ValueError("the columns are " + ", ".join(self._table.columns))
+        self._table.append(dict(zip(self._table.columns, values), **named), _step_now)
 
 
-def metadata(key, value):
+def metadata(key: str, value: Any) -> None:
     """A fact about this process, as text.
 
     >>> metadata("model", "gpt-small")

@@ -113,6 +113,21 @@ void kernelTable(const Analysis& a, size_t most, std::string& out) {
   out += "\nLargest kernels\n" + alignTable(table, "  ");
 }
 
+void roleTable(const Analysis& a, std::string& out) {
+  if (a.roles.empty()) return;
+  Table table = {{"role", "processes", "works", "waits for its own", "does nothing while this works"}};
+  for (const RoleResult& r : a.roles) {
+    std::string waits;
+    for (const RoleWait& w : r.waits)
+      if (w.pct >= 0.1)
+        waits += (waits.empty() ? "" : ", ") + (w.working.empty() ? "nobody" : printable(w.working)) +
+                 number(" %.1f %%", w.pct);
+    table.push_back({printable(r.role), std::to_string(r.processes), number("%.1f %%", r.works_pct),
+                     number("%.1f %%", r.own_pct), waits});
+  }
+  out += "\nRoles\n" + alignTable(table, "  ");
+}
+
 /// Modules with the same pattern in one line.
 void moduleTable(const Analysis& a, size_t most, std::string& out) {
   std::map<std::pair<std::string, std::string>, ModuleResult> groups;
@@ -258,6 +273,7 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   blameTable(a, print.ranks ? SIZE_MAX : 5, out);
   linkTable(a, print.ranks ? SIZE_MAX : 5, out);
   breakdownTable(a, print.ranks, out);
+  roleTable(a, out);
   kernelTable(a, print.ranks ? SIZE_MAX : 8, out);
   moduleTable(a, print.ranks ? SIZE_MAX : 12, out);
   pathText(a, out);

@@ -108,6 +108,19 @@ void tables(std::string& out, const Analysis& a) {
              l.compared_with});
     }
   }
+  if (!a.roles.empty()) {
+    out +=
+        "<h2>Roles</h2>\n<p class=soft>Shares are of the time from the first to the last work of any role, on average "
+        "over the processes of a role.</p>\n";
+    HtmlTable t(out, {"role", "#processes", "#works", "#waits for its own", "does nothing while this works"});
+    for (const RoleResult& r : a.roles) {
+      std::string waits;
+      for (const RoleWait& w : r.waits)
+        if (w.pct >= 0.1)
+          waits += (waits.empty() ? "" : ", ") + (w.working.empty() ? "nobody" : w.working) + number(" %.1f %%", w.pct);
+      t.row({r.role, std::to_string(r.processes), number("%.1f %%", r.works_pct), number("%.1f %%", r.own_pct), waits});
+    }
+  }
   if (!a.kernels.empty()) {
     out +=
         "<h2>Largest kernels</h2>\n<p class=soft>In the steps of all ranks; shares are of the time of all "

@@ -1,4 +1,5 @@
-// Names that the Python hooks give to ranges and counters, beside the phases and pauses that everybody may mark.
+// Names that the Python hooks give to ranges, counters and metadata, beside the phases and pauses that everybody may
+// mark.
 #pragma once
 
 #include <string_view>
@@ -34,5 +35,8 @@ constexpr std::string_view kTokens = "tokens/s";
 constexpr std::string_view kModuleFlops = "module flops: ";
 /// Metadata: "FLOPs by torch's counter, peak 989 TFLOP/s bf16 by data sheet".
 constexpr std::string_view kHowMfu = "mfu";
+
+/// The key of metadata that says what the process is for: trainer, rollout, reward, evaluator, data, or any other word.
+constexpr const char* kRole = "role";
 
 }  // namespace tracesmith::model

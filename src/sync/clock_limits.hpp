@@ -10,15 +10,21 @@ namespace tracesmith::sync {
 /// A crystal's rate is constant to 0.02 ppm within minutes.
 constexpr double kWander = 2e-8;
 
-/// Argument of the largest value of a concave function, by thirds.
+/// Argument of the largest value of a concave function, by the golden section: one of two values is known already.
 template <typename F>
 double argLargest(double low, double high, F f) {
-  for (int i = 0; i < 64; ++i) {
-    const double third = (high - low) / 3;
-    if (f(low + third) < f(high - third))
-      low += third;
-    else
-      high -= third;
+  constexpr double kPart = 0.6180339887498949;
+  constexpr int kRounds = 54;  // to 5e-12 of the range
+  double left = high - kPart * (high - low), right = low + kPart * (high - low);
+  double at_left = f(left), at_right = f(right);
+  for (int i = 0; i < kRounds; ++i) {
+    if (at_left < at_right) {
+      low = left, left = right, at_left = at_right;
+      at_right = f(right = low + kPart * (high - low));
+    } else {
+      high = right, right = left, at_right = at_left;
+      at_left = f(left = high - kPart * (high - low));
+    }
   }
   return (low + high) / 2;
 }

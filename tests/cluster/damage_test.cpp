@@ -184,6 +184,29 @@ TEST_F(Damage, TwoPlacesInOneSegmentAreCountedTogether) {
   for (const test::Row& row : lost) EXPECT_TRUE(row.s("cause") == "damaged" && row.null("count"));
 }
 
+/// The segment of an agent that was killed ends as one that was closed.
+TEST_F(Damage, OfAKilledAgentsSegmentTheLastCheckpointIsThereTwiceToo) {
+  auto spool = open();
+  ASSERT_TRUE(spool->beginSegment());
+  rows(*spool, 1, 5);
+  checkpoint(*spool, "s", 6);
+  rows(*spool, 6, 5);  // nobody else has seen them
+  spool.reset();
+  spool = open();
+  auto store = openStore();
+  deliver(*spool, *store);
+  const std::string path = store->segments("n").at(0).path, bytes = test::readFile(path);
+  const std::vector<Place> checkpoints = blocks(path, 8);
+  ASSERT_EQ(checkpoints.size(), 2u);
+  for (size_t offset : {checkpoints[0].offset, checkpoints[0].columns, checkpoints[1].offset, checkpoints[1].columns}) {
+    test::writeFile(path, bytes);
+    flip(path, offset);
+    const std::string trace = merged(*store);
+    EXPECT_EQ(counters(trace), 5u);
+    EXPECT_TRUE(test::losses(trace).empty()) << offset;
+  }
+}
+
 TEST_F(Damage, AFlippedBitInTheSpoolDoesNotKeepTheRestFromBeingSent) {
   for (bool column : {false, true}) {
     std::filesystem::remove_all(dir_ / "store");

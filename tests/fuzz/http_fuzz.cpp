@@ -5,6 +5,7 @@
 // this machine's names are answered.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <simdjson.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -82,6 +83,18 @@ std::unique_ptr<server::Server> serve(bool tokens) {
   return std::move(*made);
 }
 
+/// The fuzzer's timer interrupts calls; a connection is made all the same.
+bool connected(int fd, const sockaddr_in& to) {
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) return true;
+  if (errno != EINTR) return false;
+  pollfd made{fd, POLLOUT, 0};
+  while (::poll(&made, 1, -1) < 0)
+    if (errno != EINTR) return false;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
 /// What the server sends until it closes. Each connection has an address of its own: ports that were just used are not
 /// free for a minute.
 std::string exchange(uint16_t port, const std::string& bytes) {
@@ -94,16 +107,18 @@ std::string exchange(uint16_t port, const std::string& bytes) {
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   to.sin_port = htons(port);
   check(::bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof from) == 0);
-  check(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+  check(connected(fd, to));
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t n = ::send(fd, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;  // it has closed
     at += static_cast<size_t>(n);
   }
   ::shutdown(fd, SHUT_WR);
   std::string got;
   char buffer[16384];
-  for (ssize_t n; (n = ::recv(fd, buffer, sizeof buffer, 0)) > 0;) {
+  for (ssize_t n; (n = ::recv(fd, buffer, sizeof buffer, 0)) > 0 || (n < 0 && errno == EINTR);) {
+    if (n < 0) continue;
     got.append(buffer, static_cast<size_t>(n));
     if (got.find("\r\nContent-Type: text/event-stream\r\n") != got.npos) break;  // goes on for ever
   }

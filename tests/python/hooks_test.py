@@ -59,8 +59,8 @@ def test_a_hook_that_fails_is_off_and_the_program_goes_on(tmp_path, needs_query)
     assert len(job.ranges("backward")) == 6
 
 
-def test_role_and_ranks_of_parallelisms_are_metadata(train):
+def test_ranks_of_parallelisms_are_metadata(train):
     job = train("plain", 3, TRACESMITH_ROLE="rollout", TRACESMITH_TP_RANK="1", HOROVOD_RANK="5", HOROVOD_SIZE="8")
     facts = dict(map(tuple, job.ask("SELECT key, value FROM metadata")))
-    assert facts["role"] == "rollout" and facts["tp rank"] == "1"
-    assert job.ask("SELECT rank, world_size FROM processes") == [["5", "8"]]
+    assert facts["tp rank"] == "1"
+    assert job.ask("SELECT rank, world_size, role FROM processes") == [["5", "8", "rollout"]]

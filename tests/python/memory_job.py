@@ -1,5 +1,5 @@
 """Training on the CPU whose torch believes that it has a GPU with an allocator, for the tests of the hooks for memory:
-memory_job.py leak|out|steady STEPS. The allocator is a stand-in with the functions and answers of torch 2's.
+memory_job.py leak|out|steady|own STEPS. The allocator is a stand-in with the functions and answers of torch 2's.
 """
 import sys
 import types
@@ -53,12 +53,14 @@ def pretend(allocator):
     memory.install(types.SimpleNamespace(
         torch=types.SimpleNamespace(cuda=cuda, _C=backend, nn=torch.nn, Tensor=torch.Tensor), guard=training.guard,
         training=training, safely=safely))
-    return observers[0]
+    return observers[0], cuda.memory
 
 
 def main():
     allocator = Allocator()
-    out_of_memory = pretend(allocator)
+    out_of_memory, memory = pretend(allocator)
+    if KIND == "own":
+        memory._record_memory_history("all")
     model = torch.nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     allocator.allocate(100 * MIB)

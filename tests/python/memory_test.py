@@ -37,6 +37,10 @@ def test_memory_that_stays_is_no_leak(job):
     assert not [note for note in notes if "memory" in note], notes
 
 
+def test_a_program_that_records_allocations_itself_is_left_alone(job):
+    assert job("own", 6).out == "['state', 'all']\n"
+
+
 def test_out_of_memory_says_what_was_alive(job):
     out = job("out", 9, expect=3)
     (note,) = [note for note in out.analyze()["notes"] if "out of memory" in note]

@@ -37,6 +37,12 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path, job):
     out = run(python, "-c", code, env=environment, cwd=str(tmp_path)).splitlines()
     assert out[0] == "20000 3 True"
     assert all(path.startswith(str(tmp_path)) for path in eval(out[1])) and len(eval(out[1])) >= 5
+    # Type checkers know the methods of the classes, in both spellings.
+    where = run(python, "-c", "import tracesmith.cluster as c; print(c.__file__ + 'i')", env=environment, cwd=str(tmp_path)).strip()
+    with open(where) as file:
+        signatures = file.read()
+    compile(signatures, where, "exec")
+    assert "def getEvents(self, __0: int = ...) -> List[TraceEvent]: ..." in signatures and "def get_events(self" in signatures
     command = str(tmp_path / "venv" / "bin" / "tracesmith")
     assert "rank 3" in run(command, "analyze", job, env=environment)
     run(command, "run", "-o", str(tmp_path / "run.sbt"), "--", "true", env=environment, cwd=str(tmp_path))

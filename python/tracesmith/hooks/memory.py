@@ -54,6 +54,8 @@ class Memory:
         self.next_ns = 0
         self.growth = Growth(self)
         self.recording = False  # torch records lines, for us
+        self.left_alone = False  # the program records them itself
+        self.switch = getattr(self.torch.cuda.memory, "_record_memory_history", None)
         self.told = 0  # how often it was out of memory
         self.out = Table("out_of_memory", {"step": int, "allocated": int, "reserved": int, "total": int, "wanted": int, "line": str})
         self.held = Table("memory_held", {"step": int, "line": str, "bytes": int, "blocks": int})
@@ -61,6 +63,8 @@ class Memory:
 
     def begins(self):
         """CUDA is there."""
+        if self.switch is not None:
+            self.torch.cuda.memory._record_memory_history = self.switched_by_program
         attach = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
         if attach is not None:
             attach(lambda *given: self.hooks.safely("out of memory", self.out_of_memory, *given))
@@ -87,16 +91,21 @@ class Memory:
         if allocated is not None:
             self.growth.sample(step, allocated)
 
+    def switched_by_program(self, *arguments, **named):
+        """In place of torch's function: from now on that is the program's business."""
+        self.left_alone, self.recording = True, False
+        return self.switch(*arguments, **named)
+
     def record_lines(self, on):
         """Whether torch does."""
         enabled = getattr(self.torch._C, "_cuda_isHistoryEnabled", None)
-        if on and enabled is not None and enabled():
+        if self.left_alone or self.switch is None or (on and enabled is not None and enabled()):
             return  # the program's own
         try:
             if on:
-                self.torch.cuda.memory._record_memory_history("state", context="state", stacks="python")
+                self.switch("state", context="state", stacks="python")
             elif self.recording:
-                self.torch.cuda.memory._record_memory_history(None)
+                self.switch(None)
             self.recording = on
         except (AttributeError, TypeError):  # a torch that cannot, or not in this way
             self.recording = False

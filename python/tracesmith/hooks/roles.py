@@ -1,4 +1,4 @@
-"""What this process is for, and what its process groups are for."""
+"""What this process's ranks and process groups are for."""
 import json
 import os
 import sys
@@ -28,9 +28,6 @@ HOMES["megatron.mpu.initialize"] = HOMES["apex.transformer.parallel_state"] = HO
 def install(hooks):
     """Of a torch that has just been imported."""
     facts = hooks.training.metadata
-    role = os.environ.get("TRACESMITH_ROLE")
-    if role:
-        facts.append(("role", role))
     for name in PARALLELISMS:
         rank = os.environ.get("TRACESMITH_%s_RANK" % name)
         if rank:

@@ -33,7 +33,7 @@ class Table:
 
     def append(self, row, step_now):
         """`row`: values by column. step_now(): its step, where it has none; -1: that of the time."""
-        if row is None or not row.keys() <= self.columns.keys():
+        if not row.keys() <= self.columns.keys():
             raise ValueError("the columns are " + ", ".join(self.columns))
         functions = probe.functions()
         if functions is None:

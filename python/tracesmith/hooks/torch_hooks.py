@@ -72,6 +72,8 @@ class Hooks:
     def optimizers(self):
         training, safely = self.training, self.safely
         module = importlib.import_module("torch.optim.optimizer")  # it is there: torch.optim hides it
+        self.around(module.Optimizer, "zero_grad", "optimizer", training.clearing_begins,
+                    lambda begin, arguments: training.clearing_ended(begin))
         before = getattr(module, "register_optimizer_step_pre_hook", None)
         after = getattr(module, "register_optimizer_step_post_hook", None)
         if before is not None and after is not None:

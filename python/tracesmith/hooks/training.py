@@ -20,6 +20,7 @@ class Training:
         self.begun = 0  # when the step began; 0: none is open
         self.next_begin = 0  # where the next one begins if none is open: behind the last optimizer
         self.edge = 0  # where the last phase ended
+        self.before_clearing = []  # what lies between a phase and zero_grad() after it: forward, if backward comes next
         self.backward_since = False  # in this step
         self.in_backward = False
         self.fetches = []  # since the last backward: (thread, begin, end)
@@ -71,6 +72,7 @@ class Training:
             return
         self.emit(b"data", begin, end)
         self.take_holes()
+        self.before_clearing = []
         self.edge = end
 
     def evaluates(self):
@@ -101,7 +103,11 @@ class Training:
         if not self.begun:
             self.begin_step(self.next_begin or self.edge or begin)
         if self.edge:
-            self.emit(b"forward", self.edge, begin, self.take_holes())
+            holes = self.take_holes()
+            for gap in self.before_clearing:
+                self.emit(b"forward", gap[0], gap[1], holes)
+            self.emit(b"forward", self.edge, begin, holes)
+        self.before_clearing = []
         self.in_backward = self.backward_since = True
         self.fetches = []
         for reduction in list(self.reductions):
@@ -172,11 +178,25 @@ class Training:
             self.stepped_in_backward = True
             return
         self.emit(b"optimizer", begin, end, self.take_holes())
+        self.before_clearing = []
         self.edge = end
         if self.closes(optimizer) and self.backward_since:
             if not self.marked:
                 self.tell_rate(optimizer)
             self.end_step(end)
+
+    def clearing_begins(self):
+        """zero_grad() is part of the optimizer's phase, wherever the program calls it."""
+        if self.in_optimizer or self.in_backward or self.evaluating or threading.get_ident() != self.thread:
+            return None
+        return now()
+
+    def clearing_ended(self, begin):
+        end = now()
+        self.emit(b"optimizer", begin, end)
+        if self.edge and len(self.before_clearing) < 64:
+            self.before_clearing.append((self.edge, begin))
+        self.edge = end
 
     def skipped(self, optimizer, before):
         """A GradScaler has run. `before`: optimizer steps until then. Without one more it found inf or NaN: the step

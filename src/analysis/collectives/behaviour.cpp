@@ -1,7 +1,9 @@
 #include "analysis/collectives/behaviour.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "base/statistics.hpp"
@@ -28,28 +30,21 @@ struct Member {
   int64_t offset = 0;  // of its clock to that of the first member
 };
 
-/// Occurrences that both have.
-std::vector<std::pair<const One*, const One*>> common(const std::vector<One>& a, const std::vector<One>& b) {
-  std::vector<std::pair<const One*, const One*>> out;
-  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
-    if (x->at == y->at) out.emplace_back(&*x, &*y);
+/// Whether these two end together. A clock that is not the same may differ by any constant.
+bool endTogether(const Member& a, Member& b, bool same_clock) {
+  std::array<int64_t, KernelSample::kMost> apart;  // where both have it
+  size_t both = 0;
+  for (auto x = a.all->begin(), y = b.all->begin(); x != a.all->end() && y != b.all->end();) {
+    if (x->at == y->at) apart[both++] = y->end - x->end;
     const bool first = x->at <= y->at, second = y->at <= x->at;
     x += first;
     y += second;
   }
-  return out;
-}
-
-/// Whether these two end together. A clock that is not the same may differ by any constant.
-bool endTogether(const Member& a, Member& b, bool same_clock) {
-  const auto both = common(*a.all, *b.all);
-  if (both.size() < kLeast) return false;
-  std::vector<int64_t> apart;
-  for (const auto& [x, y] : both) apart.push_back(y->end - x->end);
-  b.offset = same_clock ? 0 : median(apart);
-  const auto off =
-      std::count_if(apart.begin(), apart.end(), [&](int64_t ns) { return std::abs(ns - b.offset) > kMeetNs; });
-  return static_cast<double>(off) <= kMostOff * static_cast<double>(apart.size());
+  if (both < kLeast) return false;
+  const auto end = apart.begin() + static_cast<ptrdiff_t>(both);
+  b.offset = same_clock ? 0 : median(std::vector<int64_t>(apart.begin(), end));
+  const auto off = std::count_if(apart.begin(), end, [&](int64_t ns) { return std::abs(ns - b.offset) > kMeetNs; });
+  return static_cast<double>(off) <= kMostOff * static_cast<double>(both);
 }
 
 /// Ranks that compute the same in step begin and end together: only where they began apart it says something that they
@@ -123,27 +118,22 @@ Synchronising Synchronising::find(const std::map<int64_t, std::vector<KernelSamp
   Synchronising out;
   uint32_t number = 0;
   for (auto& [kernel, members] : kernels) {
-    std::vector<std::vector<Member>> groups;
-    for (Member& m : members) {
-      bool placed = false;
-      for (auto& group : groups) {
-        const std::string &a = table.domain(group[0].process), &b = table.domain(m.process);
-        if (!endTogether(group[0], m, !a.empty() && a == b)) continue;
-        group.push_back(m);
-        placed = true;
-        break;
-      }
-      if (!placed && groups.size() == kMostGroups) break;
-      if (!placed) groups.push_back({m});
-    }
     // All ranks that run it must take part, in groups of one size.
-    size_t placed = 0;
-    bool all = !groups.empty() && groups[0].size() > 1;
-    for (const auto& group : groups) {
-      all = all && group.size() == groups[0].size() && synchronises(group);
-      placed += group.size();
+    std::vector<std::vector<Member>> groups;
+    bool all = true;
+    while (all && !members.empty()) {
+      std::vector<Member> group = {members.front()}, others;
+      const std::string& domain = table.domain(group[0].process);
+      for (Member& m : std::span(members).subspan(1)) {
+        const bool same_clock = !domain.empty() && domain == table.domain(m.process);
+        (endTogether(group[0], m, same_clock) ? group : others).push_back(m);
+      }
+      all = group.size() > 1 && (groups.empty() || group.size() == groups[0].size()) && groups.size() < kMostGroups &&
+            synchronises(group);
+      groups.push_back(std::move(group));
+      members = std::move(others);
     }
-    if (!all || placed < members.size()) continue;
+    if (!all) continue;
     for (const auto& group : groups) {
       for (const Member& m : group) out.groups_[kernel][m.process] = {number, static_cast<int32_t>(group.size())};
       ++number;

@@ -21,7 +21,6 @@ namespace tracesmith::analysis {
 using namespace trace;
 
 namespace {
-
 double us(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
 class Analyzer {
@@ -150,6 +149,7 @@ class Analyzer {
             out_.world_size = std::max(out_.world_size.value_or(0), static_cast<int>(row.world_size));
           if (row.rank != kNull && row.local_rank != kNull) job_.device_of[row.rank] = row.local_rank;
         }));
+    TS_TRY(readRoles(reader_, *names_, job_));
     for (const auto& [rank, device] : job_.table.device_of) job_.device_of[rank] = device;
     std::map<std::string, size_t> ranks;
     for (const auto& [process, range] : job_.table.of_process) ++ranks[job_.nodeOf(process)];

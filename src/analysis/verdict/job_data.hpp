@@ -34,6 +34,7 @@ struct JobData {
   DeviceModels models;
   /// By process: ranks with the same number have the same part of a pipeline; empty where there is none.
   std::map<int64_t, uint32_t> stage_of;
+  std::map<int64_t, int64_t> role_of;  ///< by process: name of its role, where it has one
   std::optional<MixedDevices> mixed;
   std::map<int64_t, std::vector<int64_t>> together;  ///< by rank: all of its stage, where that is slow as a whole
   std::map<int64_t, uint64_t> lost;                  ///< records lost, by process
@@ -89,8 +90,8 @@ std::vector<RankEvidence> rankEvidence(const JobData& job);
 
 /// Which ranks have the same part of a pipeline: they share communicators in which nobody sends anything on.
 void findStages(JobData& job);
-/// By rank: a number that ranks share which can be compared: on the same model of GPU and, if asked for and if there
-/// are several, of the same stage of a pipeline.
+/// By rank: a number that ranks share which can be compared: on the same model of GPU, with the same role and, if asked
+/// for and if there are several, of the same stage of a pipeline.
 std::vector<uint32_t> alike(const JobData& job, bool by_stage);
 /// How long a rank computes in a step, ns; NaN: not known.
 double computeOf(const RankFigures& rank);
@@ -136,12 +137,17 @@ void cutByCollectives(const PartTable& table, TraceSteps& steps);
 void sumUpSteps(JobData& job, StepSource source, Analysis& out);
 /// Counts collectives and, if asked for, lists `each`. Returns how many contradict the clocks.
 uint64_t listCollectives(const JobData& job, const std::vector<int32_t>& roots, bool each, Analysis& out);
-/// What the Python hooks tell: stalls, modules, rates, memory and compilations, as below. `comm`: by name: a kernel
-/// that communicates.
+/// What the Python hooks tell: roles, stalls, modules, rates, memory and compilations, as below. `comm`: by name: a
+/// kernel that communicates.
 Status sayHooks(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job,
                 const std::vector<uint8_t>& comm, size_t threads, Analysis& out);
 /// Notes of `out`: the lines of the program in which hosts wait for the GPU.
 Status sayStalls(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job, Analysis& out);
+/// Fills role_of.
+Status readRoles(const trace::Reader& reader, const trace::NameNumbers& names, JobData& job);
+/// Fills the roles of `out`, where there are several. `comm`: by name, kernels that communicate.
+Status findRoles(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job,
+                 const std::vector<uint8_t>& comm, Analysis& out);
 /// Fills the modules of `out`, and notes those that take longer than their siblings.
 Status findModules(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job,
                    const std::vector<uint8_t>& comm, size_t threads, Analysis& out);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "analysis/verdict/job_data.hpp"
 #include "base/statistics.hpp"
@@ -59,14 +60,19 @@ void findStages(JobData& job) {
 }
 
 std::vector<uint32_t> alike(const JobData& job, bool by_stage) {
-  using Key = std::pair<uint32_t, int64_t>;  // model, and stage or −1
+  using Key = std::tuple<uint32_t, int64_t, int64_t>;  // model, role or kNull, and stage or −1
+  auto keyOf = [&](const RankFigures& r) {
+    auto role = job.role_of.find(r.process);
+    return Key{job.models.of(r.process), role == job.role_of.end() ? trace::kNull : role->second,
+               job.stageOf(r.process)};
+  };
   std::map<Key, size_t> sizes;
-  for (const RankFigures& r : job.ranks) ++sizes[{job.models.of(r.process), job.stageOf(r.process)}];
+  for (const RankFigures& r : job.ranks) ++sizes[keyOf(r)];
   std::map<Key, uint32_t> numbers;
   std::vector<uint32_t> out;
   for (const RankFigures& r : job.ranks) {
-    Key key{job.models.of(r.process), job.stageOf(r.process)};
-    if (!by_stage || sizes[key] < 2) key.second = -1;
+    Key key = keyOf(r);
+    if (!by_stage || sizes[key] < 2) std::get<2>(key) = -1;
     out.push_back(numbers.try_emplace(key, static_cast<uint32_t>(numbers.size())).first->second);
   }
   return out;

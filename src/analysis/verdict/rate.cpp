@@ -16,6 +16,7 @@ using namespace trace;
 
 Status sayHooks(const Reader& reader, const NameNumbers& names, const JobData& job, const std::vector<uint8_t>& comm,
                 size_t threads, Analysis& out) {
+  TS_TRY(findRoles(reader, names, job, comm, out));
   TS_TRY(sayStalls(reader, names, job, out));
   TS_TRY(sayMemory(reader, names, out));
   TS_TRY(sayCompilations(reader, names, out));

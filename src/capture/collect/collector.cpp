@@ -73,6 +73,7 @@ Status Collector::follow(const std::string& path, bool attach) {
 
 Result<size_t> Collector::drain() {
   size_t count = 0;
+  tellRolesApart();
   for (auto& p : processes_) {
     p->ring->drain([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
     pass(*p);
@@ -84,6 +85,7 @@ Result<size_t> Collector::drain() {
 
 Result<size_t> Collector::snapshot() {
   size_t count = 0;
+  tellRolesApart();
   for (auto& p : processes_) {
     p->ring->snapshot([&](uint32_t lane, const Record& r) { count += takeSince(*p, lane, r); });
     pass(*p);
@@ -162,6 +164,21 @@ bool Collector::joins(Process& p, uint32_t lane, const Record& r) {
   }
 }
 
+/// Roles may each count their ranks from 0. Who came first keeps its rank; the other is known by its process id.
+void Collector::tellRolesApart() {
+  for (auto& p : processes_) {
+    if (p->ring->cut() || p->rank_of_role) continue;
+    const ring::RingHeader& h = p->ring->header();
+    const std::string_view role = p->ring->string(h.role.load());
+    if (role.empty() || h.rank.load() < 0) continue;
+    for (const auto& other : processes_) {
+      if (other == p || other->ring->cut() || other->rank() != h.rank.load()) continue;
+      const ring::RingHeader& o = other->ring->header();
+      if (o.start_ns < h.start_ns && other->ring->string(o.role.load()) != role) p->rank_of_role = true;
+    }
+  }
+}
+
 /// Everything in the ring has been read.
 void Collector::pass(Process& p) {
   const ring::RingHeader& h = p.ring->header();
@@ -187,8 +204,9 @@ static std::string namespaceFacts(const ring::RingReader& ring) {
   return text;
 }
 
-void Collector::processRow(const Process& p) {
+void Collector::processRow(Process& p) {
   const ring::RingHeader& h = p.ring->header();
+  p.role = p.ring->cut() ? p.role : h.role.load();
   ProcessRow row;
   row.node = p.node;
   row.pid = p.pid();
@@ -200,6 +218,7 @@ void Collector::processRow(const Process& p) {
   row.name = writer_.string(h.simulated ? kSimulated : program.substr(program.rfind('/') + 1));
   row.command = out_->text(command);
   row.ts_start = static_cast<int64_t>(h.start_ns);
+  if (p.role != 0) row.role = writer_.string(p.ring->string(p.role));
   if (h.simulated)
     row.args = out_->text("{\"simulated\":true}");
   else if (p.ring->inOtherNamespace())

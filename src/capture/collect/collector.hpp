@@ -90,7 +90,8 @@ class Collector {
   struct Process;
 
   int64_t nodeOf(const ring::RingHeader& header);
-  void processRow(const Process& p);
+  void tellRolesApart();
+  void processRow(Process& p);
   void lossRows(Process& p);
   void watchRow(Process& p);
   void describe(Process& p);

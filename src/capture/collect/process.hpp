@@ -37,8 +37,10 @@ struct Collector::Process {
   bool described = false, cut_told = false, hidden_told = false;
   std::optional<Watched> watched;  // as it was last reported
   bool has_operations = false;
-  bool gpu_told = false;  // whether its GPU was recorded when its rows begin
-  bool ended = false;     // seen dead at the last dropEnded()
+  bool gpu_told = false;      // whether its GPU was recorded when its rows begin
+  bool ended = false;         // seen dead at the last dropEnded()
+  uint32_t role = 0;          // string of the ring, as it was described
+  bool rank_of_role = false;  // a process with another role has the same rank, and was there first
 
   /// The step a row belongs to: the GPU works for the last one that began, the host only within it.
   int64_t stepAt(uint64_t ns, bool on_gpu) const {
@@ -48,9 +50,10 @@ struct Collector::Process {
   }
 
   // As last known: a ring that was cut short cannot be asked any more.
+  /// Of the job. Roles may each count their ranks from 0: one that another role has as well is none of the job's.
   int64_t rank() const {
     if (!ring->cut()) last_rank = ring->header().rank.load();
-    return last_rank < 0 ? trace::kNull : last_rank;
+    return last_rank < 0 || rank_of_role ? trace::kNull : last_rank;
   }
   /// Of a process in a container the id it has outside, where that can be known: two containers may both have a 7.
   int64_t pid() const {

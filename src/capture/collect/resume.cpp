@@ -239,6 +239,7 @@ void getTimes(In& in, NcclTimes& times) {
 
 Result<size_t> Collector::take() {
   size_t count = 0;
+  tellRolesApart();
   for (auto& p : processes_) {
     p->ring->read(p->cursors, p->skipped,
                   [&](uint32_t lane, const ring::Record& r) { count += takeSince(*p, lane, r); });
@@ -321,7 +322,8 @@ void Collector::leaveAttached() {
 }
 
 void Collector::describe(Process& p) {
-  if (!p.described && !p.ring->cut()) processRow(p);
+  const uint32_t role = p.ring->cut() ? p.role : p.ring->header().role.load();
+  if ((!p.described || role != p.role) && !p.ring->cut()) processRow(p);
   p.described = true;
   lossRows(p);
   watchRow(p);

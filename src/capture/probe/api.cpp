@@ -1,9 +1,11 @@
 // tracesmith.h's functions, and NVTX.
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 
 #include "capture/probe/probe.hpp"
 #include "capture/probe/watch.hpp"
+#include "model/hook_names.hpp"
 #include "model/ring/program_records.hpp"
 #include "tracesmith/tracesmith.h"
 
@@ -91,7 +93,9 @@ void counterAt(const char* name, const char* series, double value, uint64_t at_n
 void metadata(const char* key, const char* value) {
   RingWriter* r = ringOrNull();
   if (!r) return;
-  r->write(encode(ring::MetadataRecord{.key = r->intern(key), .value = r->intern(value), .start = ring::nowNs()}));
+  const uint32_t text = r->intern(value);
+  if (key && strcmp(key, model::kRole) == 0) r->header().role.store(text, std::memory_order_release);
+  r->write(encode(ring::MetadataRecord{.key = r->intern(key), .value = text, .start = ring::nowNs()}));
 }
 
 void rangeAt(const char* name, uint64_t start_ns, uint64_t end_ns) {

@@ -177,6 +177,7 @@ void readRank(RingWriter& r) {
   h.rank = envInt(kRank, h.rank);
   h.world_size = envInt(kWorld, h.world_size);
   h.local_rank = envInt(kLocal, h.local_rank);
+  if (const char* role = getenv("TRACESMITH_ROLE"); role && *role && h.role == 0) h.role = r.intern(role);
 }
 
 RingWriter* startRing() {

@@ -106,10 +106,10 @@ Status Spool::recover(const std::string& file, const std::string& epoch, uint32_
       want = kLeastPiece;
       at += s.size;
       if (!s.sound) continue;
-      next_sequence = s.block.header.sequence + 1;
       if (isCheckpoint(s.block)) {
         Result<Checkpoint> c = decodeCheckpoint(s.block);
         if (!c) continue;
+        next_sequence = s.block.header.sequence + 1;
         recovered_ = std::move(*c);
         segment.covered_ns = recovered_.covered_ns;
         safe = base + at;

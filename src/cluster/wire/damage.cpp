@@ -27,7 +27,9 @@ Stretch stretchAt(std::string_view bytes, bool deep) {
   }
   if (Result<BlockBytes> outside = blockAt(bytes); outside) {  // only columns are damaged: its neighbour is known
     s.size = outside->header.block_size;
-    s.rows = outside->header.rows;
+    const uint16_t table = outside->header.table;
+    s.empty = table != kStringsTable && !findTable(table);
+    if (!s.empty) s.rows = outside->header.rows;
     return s;
   }
   for (size_t at = sizeof(BlockHeader); at + sizeof(BlockHeader) <= bytes.size(); at += 8) {

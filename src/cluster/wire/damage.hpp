@@ -19,7 +19,8 @@ struct Stretch {
   size_t size = 0;          ///< of the block or the stretch; 0: there are no bytes
   uint64_t rows = 0;        ///< of a block of which only columns are damaged; 0: not known
   bool sound = false;
-  bool open = false;  ///< damage up to the end of the bytes: more bytes may show that it is a block
+  bool empty = false;  ///< it is damaged, but has no rows of a trace: a checkpoint
+  bool open = false;   ///< damage up to the end of the bytes: more bytes may show that it is a block
 };
 /// `bytes` begins where a block should, `deep`: columns are checked too.
 Stretch stretchAt(std::string_view bytes, bool deep);

@@ -264,7 +264,7 @@ Status Merge::add(const SegmentInfo& segment) {
   for (size_t& at = taken.bytes; at < size;) {
     const Stretch found = stretchAt(bytes.substr(at), true);
     if (!found.sound) {
-      taken.damage.damaged(at, found.size, found.rows);
+      if (!found.empty) taken.damage.damaged(at, found.size, found.rows);
       at += found.size;
       continue;
     }

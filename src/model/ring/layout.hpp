@@ -141,6 +141,7 @@ struct RingHeader {
   uint64_t writer_start;                   // when `writer_pid` began, in the kernel's clock ticks
   std::atomic<uint64_t> reader_namespace;  // PID namespace of `reader`
   uint32_t locked;                         // the writer has a lock (flock) on the file for as long as it runs
+  std::atomic<uint32_t> role;              // string: what the process is for, such as "rollout"; 0: nobody said
 };
 static_assert(sizeof(RingHeader) <= 4096);
 

@@ -73,7 +73,7 @@ struct OperationRecord {
           o.start,
           words::pair(o.stack, o.group),
           o.ranks,
-          static_cast<uint32_t>(o.rank + 1),
+          static_cast<uint32_t>(o.rank) + 1,
           {o.comm, words::to48(o.sequence) | nccl >> 16 << 48, words::to48(o.elements) | nccl >> 32 << 48,
            o.datatype | static_cast<uint64_t>(o.algo) << 16 | static_cast<uint64_t>(o.proto) << 24 |
                static_cast<uint64_t>(o.channels) << 32 | static_cast<uint64_t>(words::rank16(o.root)) << 48}};

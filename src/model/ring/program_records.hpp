@@ -24,7 +24,7 @@ struct HostOperationRecord {
           o.start,
           o.end,
           o.ranks,
-          static_cast<uint32_t>(o.rank + 1),
+          static_cast<uint32_t>(o.rank) + 1,
           {words::pair(o.group, o.backend), o.sequence, o.bytes, o.dtype}};
 }
 constexpr HostOperationRecord hostOperationOf(const Record& r) {
