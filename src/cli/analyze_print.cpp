@@ -137,6 +137,7 @@ void moduleTable(const Analysis& a, size_t most, std::string& out) {
     g.name = m.pattern + (m.kind.empty() ? "" : " (" + m.kind + ")");
     g.total_us += m.total_us, g.forward_us += m.forward_us, g.backward_us += m.backward_us, g.own_us += m.own_us;
     g.share_pct += m.share_pct;
+    g.flops = counts[&g] == 0 ? m.flops : g.flops + m.flops;
     ++counts[&g];
   }
   if (groups.empty()) return;
@@ -144,10 +145,11 @@ void moduleTable(const Analysis& a, size_t most, std::string& out) {
   for (const auto& [key, g] : groups) sorted.push_back(&g);
   std::stable_sort(sorted.begin(), sorted.end(), [](auto* x, auto* y) { return x->total_us > y->total_us; });
   if (sorted.size() > most) sorted.resize(most);
-  Table table = {{"total", "share", "forward", "backward", "own", "count", "name"}};
+  Table table = {{"total", "share", "forward", "backward", "own", "TFLOP/s", "count", "name"}};
   for (const ModuleResult* g : sorted)
     table.push_back({time(g->total_us), number("%.1f %%", g->share_pct), time(g->forward_us), time(g->backward_us),
-                     time(g->own_us), humanCount(counts[g]), shorten(printable(g->name), 80)});
+                     time(g->own_us), number("%.3g", g->total_us > 0 ? g->flops / g->total_us / 1e6 : NAN),
+                     humanCount(counts[g]), shorten(printable(g->name), 80)});
   const bool gpu = std::isfinite(a.modules[0].launch_us);
   out += std::string("\nModules, with all in them: ") + (gpu ? "GPU" : "host") + " time of a step of a rank\n" +
          alignTable(table, "  ");

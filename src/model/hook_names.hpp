@@ -31,6 +31,8 @@ constexpr std::string_view kFlops = "flops";  ///< of the step
 constexpr std::string_view kMfu = "mfu %";
 constexpr std::string_view kSamples = "samples/s";
 constexpr std::string_view kTokens = "tokens/s";
+/// The same of one module, on steps that are counted: "module flops: blocks.7.attn (Attention)".
+constexpr std::string_view kModuleFlops = "module flops: ";
 /// Metadata: "FLOPs by torch's counter, peak 989 TFLOP/s bf16 by data sheet".
 constexpr std::string_view kHowMfu = "mfu";
 

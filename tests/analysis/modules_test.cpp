@@ -53,6 +53,12 @@ class Modules {
         if (sampled) range(2, "module backward: blocks.4.attn (Attention)", now, now + 50 * kUs);
         if (sampled) range(2, "module backward: model (Gpt)", now + kUs, now + 60 * kUs);
       }
+    trace::CounterRow c;
+    c.ts = 1;
+    c.rank = 0;
+    c.name = t_.string("module flops: blocks.1 (Block)");
+    c.value = std::bit_cast<int64_t>(4e9);
+    t_.add(c);
     return t_.analyzed();
   }
 
@@ -123,6 +129,8 @@ TEST(Modules, HaveTheKernelsThatWereLaunchedInThem) {
   EXPECT_DOUBLE_EQ(block.own_us, 100);
   EXPECT_DOUBLE_EQ(block.host_us, 100);
   EXPECT_DOUBLE_EQ(block.launch_us, 15);
+  EXPECT_EQ(block.flops, 4e9);
+  EXPECT_TRUE(std::isnan(named(a, "blocks.2").flops)) << "not counted";
   EXPECT_DOUBLE_EQ(named(a, "blocks.4.attn").backward_us, 700);
   EXPECT_EQ(siblingNotes(a).size(), 1u) << "blocks.4.attn, on all ranks";
 }

@@ -78,6 +78,11 @@ def test_operations_samples_and_tokens_are_counted(tmp_path, needs_query):
     (ratio,), = job.ask("SELECT max(abs(t.value / s.value - 9)) < 1e-6 FROM counters t JOIN counters s ON t.name = 'tokens/s' "
                         "AND s.name = 'samples/s' AND abs(t.ts - s.ts) < 100000")
     assert ratio == "true"
+    # By module, with the backward pass, and with all in it.
+    by_module = dict(map(tuple, job.ask("SELECT name[15:], value FROM counters WHERE name LIKE 'module flops: %'")))
+    assert float(by_module["model (Gpt)"]) == 3 * (linear + attention)
+    assert float(by_module["blocks.1.mlp.0 (Linear)"]) == 3 * 2 * batch * length * 4 * width * width
+    assert float(by_module["blocks.3.attn (Attention)"]) == 3 * (2 * batch * length * 4 * width * width + attention // layers)
     rate = job.analyze()["rate"]
     assert rate["step_flops"] == 3 * (linear + attention) and rate["samples_per_s"] > 0
     assert rate["mfu_pct"] is None  # nobody knows what this CPU could do

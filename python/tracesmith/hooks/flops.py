@@ -5,7 +5,7 @@ the formulas of torch.utils.flop_counter where torch has it, else by the same fo
 time that the GPU would need for them at its peak, as the data sheet has it, of the time the step took.
 
 Counting means that each operator of the step goes through Python. It changes no number, but what torch.compile has
-compiled would run as if it were not: such models are not counted.
+compiled would run as if it were not: such models are not counted. Operations are also counted by module.
 """
 import functools
 import importlib
@@ -45,6 +45,7 @@ class Rate:
         self.counter = None  # where a step is counted
         self.counted = {}  # (samples, tokens): [FLOPs, seconds at the peak or None]
         self.samples = self.tokens = 0  # of this step
+        self.by_module = {}  # FLOPs of each, where a step was counted
         self.told = False
 
     def batch(self, batch):
@@ -62,6 +63,7 @@ class Rate:
         flops = self.stop()
         if flops:
             self.counted[key] = [sum(flops.values()), self.seconds(flops)]
+            self.tell_modules()
         functions = probe.functions()
         seconds = self.hooks.training.last_ns / 1e9
         if functions is None or self.hooks.guard.off or seconds <= 0:
@@ -83,7 +85,10 @@ class Rate:
     def start(self):
         if has_compiled() or mode_of(self.torch) is not None:  # modes of the program must be taken off in order
             return
-        counter = counter_of(self.torch)
+        model = getattr(self.hooks, "model", None)
+        self.by_module = {}
+        running = model.running if model is not None and model.follow() else None
+        counter = counter_of(self.torch, running, self.by_module)
         counter.__enter__()
         self.counter = counter
 
@@ -98,6 +103,12 @@ class Rate:
         self.counter = None
         counter.__exit__(None, None, None)
         return None if late else counter.flops
+
+    def tell_modules(self):
+        functions, by_module, self.by_module = probe.functions(), self.by_module, {}
+        if functions is not None:
+            for title, count in by_module.items():
+                functions.counter(("module flops: " + title).encode("utf-8", "replace"), count)
 
     def seconds(self, flops):
         """How long the GPU takes for them at its peak; None: not known."""
@@ -143,8 +154,9 @@ def mode_of(torch):
     return torch._C._get_dispatch_stack_at(length - 1) if length else None
 
 
-def counter_of(torch):
-    """A new counter of all that torch runs on this thread, and backward for it, while it is on."""
+def counter_of(torch, running=None, by_module=None):
+    """A new counter of all that torch runs on this thread, and backward for it, while it is on. `running` tells the modules
+    it runs for, whose own are added to `by_module`."""
     formulas, _ = formulas_of(torch)
     plain = (torch.Tensor, torch.nn.Parameter)
 
@@ -170,6 +182,8 @@ def counter_of(torch):
                     if count:
                         precision = precision_of(torch, arguments, "conv" in str(function))
                         self.flops[precision] = self.flops.get(precision, 0) + count
+                        for module in running() if running is not None else ():
+                            by_module[module] = by_module.get(module, 0) + count
             except Exception:  # noqa: BLE001 (a formula that does not know this call)
                 self.off = True
                 self.flops = {}

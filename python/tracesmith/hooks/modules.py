@@ -27,7 +27,7 @@ def sampled(step):
 
 def install(hooks):
     """Of a torch that has just been imported."""
-    modules = Modules(hooks)
+    modules = hooks.model = Modules(hooks)
     modules.watch(hooks.torch.nn.Module)
     hooks.training.on_step.append(lambda step: hooks.safely("modules", modules.step_ended, step))
     hooks.training.on_evaluation.append(lambda: hooks.safely("modules", modules.remove))
@@ -43,6 +43,8 @@ class Modules:
         self.handles = []  # of the hooks of this step
         self.open = threading.local()  # modules whose forward pass runs
         self.hook_ns = 0  # of this step
+        self.followed = False  # in this step: who runs is known, but there are no ranges
+        self.backwards = []  # then: modules whose backward pass runs
         self.off = False
         parts = str(self.torch.__version__).split(".")
         self.new = int(parts[0]) >= 2  # hooks get keyword arguments, and nodes have hooks in front
@@ -107,7 +109,9 @@ class Modules:
 
     def step_ended(self, step):
         """The next one begins."""
-        if self.handles:
+        if self.followed:
+            self.remove()
+        elif self.handles:
             self.remove()
             step_ns = self.hooks.training.last_ns
             if self.hook_ns > self.hooks.guard.budget * step_ns * EVERY:
@@ -119,7 +123,21 @@ class Modules:
             for module, name in self.named():
                 self.hook(module, name)
 
+    def follow(self):
+        """Hooks the modules of the step that begins, so that `running` knows who runs. Whether it does."""
+        if self.handles or self.off:
+            return False
+        self.followed = True
+        for module, name in self.named():
+            self.hook(module, name)
+        return True
+
+    def running(self):
+        """Titles of the modules that run on this thread, or whose backward pass does."""
+        return {entry[4] for entry in self.opened()}.union(self.backwards)
+
     def remove(self):
+        self.followed, self.backwards = False, []
         handles, self.handles = self.handles, []
         for handle in handles:
             handle.remove()
@@ -137,7 +155,7 @@ class Modules:
                 stack = opened()
                 middle = now()
                 self.hook_ns += middle - begin
-                stack.append([key, middle, nodes, None])
+                stack.append([key, middle, nodes, None, title])
             except Exception as error:  # noqa: BLE001 (the program comes first)
                 failed(error)
 
@@ -146,13 +164,14 @@ class Modules:
                 end = now()
                 stack = opened()
                 while stack:  # those above it ended with an exception
-                    own, begin, nodes, last = stack.pop()
+                    own, begin, nodes, last, _ = stack.pop()
                     if own == key:
                         break
                 else:
                     return
-                functions.range_at(forward, begin, end)
-                last = self.backward(backward, nodes, result if self.new else named_or_result, last)
+                if not self.followed:
+                    functions.range_at(forward, begin, end)
+                last = self.backward(title, backward, nodes, result if self.new else named_or_result, last)
                 if last is not None and stack and stack[-1][3] is None:
                     stack[-1][3] = last
                 self.hook_ns += now() - end
@@ -181,7 +200,7 @@ class Modules:
 
     # ---- backward
 
-    def backward(self, name, inputs, result, last):
+    def backward(self, title, name, inputs, result, last):
         """Follows the gradients of a module that has just returned. `last`: of those in it that were given nothing with a
         gradient, the node that runs last. Returns that of this one."""
         outputs = nodes_of(self.torch.Tensor, (result,), None)
@@ -189,16 +208,21 @@ class Modules:
             outputs.pop(node, None)  # it returned what it was given
         if not outputs:
             return None
-        functions = probe.functions()
+        functions, followed = probe.functions(), self.followed
         state = [0]
 
         def begins(*_):
             if not state[0]:
                 state[0] = now()
+                if followed:
+                    self.backwards.append(title)
 
         def ends(*_):
             begin, state[0] = state[0], 0
-            if begin:
+            if followed:
+                if title in self.backwards:
+                    self.backwards.remove(title)
+            elif begin:
                 functions.range_at(name, begin, now())
 
         last = None if inputs else last or self.last_of(outputs)
@@ -221,23 +245,27 @@ class Modules:
         for node, tensor in inputs.items():
             self.in_front(node, tensor, ends)
         if last is not None:
-            last.register_hook(lambda *_: ends())
+            last.register_hook(self.careful(ends))
         return last
 
-    def in_front(self, node, tensor, function):
-        """Calls it when the node is about to run."""
+    def careful(self, function):
+        """For torch to call: nothing goes wrong for the program."""
         def called(*_):
             try:
                 begin = now()
                 function()
                 self.hook_ns += now() - begin
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001 (the program comes first)
                 self.failed(error)
 
+        return called
+
+    def in_front(self, node, tensor, function):
+        """Calls it when the node is about to run."""
         if hasattr(node, "register_prehook"):
-            node.register_prehook(called)
+            node.register_prehook(self.careful(function))
         else:
-            tensor.register_hook(called)
+            tensor.register_hook(self.careful(function))
 
     @staticmethod
     def edges_to(inputs, outputs):

@@ -1,8 +1,11 @@
 // What each module of the model costs, from the ranges that the Python hooks record on a few steps: kernels belong to
 // the modules in which they were launched.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "analysis/rows/each_row.hpp"
 #include "analysis/verdict/job_data.hpp"
@@ -40,14 +43,13 @@ class ModuleNames {
     bool backward = false;
   };
   explicit ModuleNames(const NameNumbers& names) {
-    std::map<std::string_view, uint32_t> known;
     for (uint32_t n = 0; n < names.size(); ++n) {
       std::string_view text = names.text(n);
       const bool backward = text.starts_with(model::kModuleBackward);
       if (!backward && !text.starts_with(model::kModule)) continue;
       text.remove_prefix(backward ? model::kModuleBackward.size() : model::kModule.size());
       if (by_name_.empty()) by_name_.resize(names.size());
-      auto [it, fresh] = known.try_emplace(text, static_cast<uint32_t>(modules_.size()));
+      auto [it, fresh] = known_.try_emplace(text, static_cast<uint32_t>(modules_.size()));
       by_name_[n] = {it->second, backward};
       if (!fresh) continue;
       const size_t bracket = text.ends_with(')') ? text.rfind(" (") : text.npos;
@@ -59,10 +61,16 @@ class ModuleNames {
     }
   }
   bool empty() const { return modules_.empty(); }
+  /// nullptr: none has this title.
+  ModuleResult* titled(std::string_view title) {
+    auto it = known_.find(title);
+    return it == known_.end() ? nullptr : &modules_[it->second];
+  }
   Named of(int64_t name) const { return name == kNull ? Named() : by_name_[static_cast<uint32_t>(name)]; }
   std::vector<ModuleResult>& modules() { return modules_; }
 
  private:
+  std::map<std::string_view, uint32_t> known_;  // by title: name and class
   std::vector<Named> by_name_;
   std::vector<ModuleResult> modules_;
 };
@@ -165,6 +173,17 @@ Status readRanges(const Reader& reader, const NameNumbers& names, const ModuleNa
   return rows.status();
 }
 
+/// How many operations modules take; of ranks and steps that differ the largest.
+Status readFlops(const Reader& reader, const NameNumbers& names, ModuleNames& modules) {
+  return eachRow<CounterRow>(reader, names, {counters::name, counters::value}, [&](const CounterRow& row, auto&&) {
+    if (row.name == kNull || row.value == kNull) return;
+    const std::string_view name = names.text(static_cast<uint32_t>(row.name));
+    if (!name.starts_with(model::kModuleFlops)) return;
+    if (ModuleResult* m = modules.titled(name.substr(model::kModuleFlops.size())))
+      m->flops = std::fmax(m->flops, std::bit_cast<double>(row.value));
+  });
+}
+
 /// Takes the time of modules out of that of the module they are in. Returns that of those that are in none.
 double shareOut(std::vector<ModuleResult>& modules) {
   static constexpr std::string_view kRoot = "model";  // as the hooks call it
@@ -193,6 +212,7 @@ Status findModules(const Reader& reader, const NameNumbers& names, const JobData
   if (modules.empty()) return {};
   std::map<int64_t, std::vector<Range>> ranges;
   TS_TRY(readRanges(reader, names, modules, ranges));
+  TS_TRY(readFlops(reader, names, modules));
   std::map<int64_t, Sums> sums;  // by process
   bool host = true;              // no calls that launched something: the time of the host is all there is
   if (job.host_only) {
