@@ -43,7 +43,6 @@ pthread_mutex_t g_drain_mutex =
     PTHREAD_MUTEX_INITIALIZER;  // guards the GPU's lane, which our thread and the exit handler use
 // Held while CUPTI hands over buffers: at exit, the buffers that our thread fetched must have arrived.
 pthread_mutex_t g_flush_mutex = PTHREAD_MUTEX_INITIALIZER;
-pthread_t g_thread;
 
 uint64_t timestamp() { return ring::nowNs(); }
 
@@ -264,7 +263,10 @@ void startCuda(RingWriter& r) {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);  // signals are for the job's threads
-  if (pthread_create(&g_thread, nullptr, loop, nullptr) != 0) {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, loop, nullptr) == 0) {
+    pthread_detach(thread);  // nobody waits for it: it ends with the process
+  } else {
     note(r, "cannot start the probe's thread: the GPU is not recorded");
     r.header().cuda_state = 2;
     disable(r);
