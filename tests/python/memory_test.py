@@ -17,7 +17,7 @@ def line(marked):
 
 @pytest.fixture
 def job(tmp_path, needs_query):
-    return lambda kind, steps, **options: Recorded(tmp_path, sys.executable, JOB, kind, str(steps), TRACESMITH_BUDGET_PPM="1000000", **options)
+    return lambda kind, steps, **options: Recorded(tmp_path, sys.executable, JOB, kind, str(steps), **options)
 
 
 def test_growth_is_a_leak_with_its_line(job):

@@ -19,7 +19,8 @@ needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None,
 
 def environment(**more):
     own = {k: v for k, v in os.environ.items() if not k.startswith("TRACESMITH_DIR")}
-    own.update(OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo", **more)
+    # Hooks may cost anything on the tiny steps of tests, however busy the machine is.
+    own.update({"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TRACESMITH_BUDGET_PPM": "1000000", **more})
     return own
 
 
