@@ -32,6 +32,12 @@ def test_growth_is_a_leak_with_its_line(job):
     assert leak.ask("SELECT count(*) FROM python.torch_trace WHERE stage = 'post step' AND allocated >= 100") == [["60"]]
 
 
+def test_a_leak_is_seen_though_hooks_are_off(job):
+    leak = job("leak", 64, TRACESMITH_BUDGET_PPM="1")
+    assert "phases are not recorded from step" in leak.err
+    assert [note for note in leak.analyze()["notes"] if " grows by 2.097 MB per step since step " in note]
+
+
 def test_memory_that_stays_is_no_leak(job):
     notes = job("steady", 40).analyze()["notes"]
     assert not [note for note in notes if "memory" in note], notes

@@ -1,7 +1,7 @@
 """What the hooks cost, and that they stay within the budget.
 
 Each hook adds the time it took to `own_ns`. Besides, a few steps are run without the hooks, and compared with their
-neighbours: that also shows what a hook costs outside of itself. Beyond the budget all but steps and operations are
+neighbours: that also shows what a hook costs outside of itself. Beyond the budget all but steps, operations and memory are
 turned off.
 """
 import os

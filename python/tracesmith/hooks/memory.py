@@ -75,7 +75,8 @@ class Memory:
         begin = now()
         if self.recording and step + 1 >= FIRST_STEPS and not self.growth.searching:
             self.record_lines(False)
-        if begin < self.next_ns or self.hooks.guard.off or not self.torch.cuda.is_initialized():
+        guard = self.hooks.guard  # beyond the budget this goes on: it keeps to a limit of its own
+        if begin < self.next_ns or (guard.off and not guard.spent) or not self.torch.cuda.is_initialized():
             return
         functions = probe.functions()
         if functions is None:

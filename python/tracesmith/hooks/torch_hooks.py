@@ -35,20 +35,23 @@ class Hooks:
         self.guard = Guard()
         self.training = Training(self.guard)
         self.training.metadata.append(("torch", str(torch.__version__)))
+        self.inside = False  # of a hook, which may call others: time counts once
         sys._tracesmith_training = self.training  # for tracesmith.log, which is another copy of this package
 
     def safely(self, hook, function, *arguments):
         """Calls a hook; one that fails is off from then on."""
         if hook in self.guard.failed:
             return None
-        begin = now()
+        outermost, self.inside, begin = not self.inside, True, now()
         try:
             return function(*arguments)
         except Exception as error:  # noqa: BLE001 (the program comes first)
             self.guard.failure(hook, error)
             return None
         finally:
-            self.guard.own_ns += now() - begin
+            if outermost:
+                self.inside = False
+                self.guard.own_ns += now() - begin
 
     def around(self, owner, name, hook, before, after):
         """Puts before() and after(what before returned, arguments) around a function of torch."""
