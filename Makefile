@@ -62,7 +62,7 @@ check:
 	@# tests/CMakeLists.txt says which tests these are; tests/tsan.supp names the libraries that the sanitizer cannot look into.
 	TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/tsan.supp \
 	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -j $(JOBS) -R '^(base|trace|model|capture|sync|hardware|analysis|cluster|server)\.'
-	scripts/build clang product tests benches
+	scripts/build clang product benches
 	scripts/run-benches --smoke
 	@echo "check: all passed"
 
