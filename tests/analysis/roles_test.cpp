@@ -61,8 +61,7 @@ TEST_F(Roles, TimeIsSharedOutByWhoWorksMeanwhile) {
   EXPECT_EQ(trainer.waits[1].working, "");
   EXPECT_NEAR(trainer.waits[1].pct, 100 * 40 / 490.0, 0.01);
   ASSERT_FALSE(a.notes.empty());
-  EXPECT_EQ(a.notes.back(),
-            "between roles: for 61 % of the time no trainer process works while there is work for rollout");
+  EXPECT_EQ(a.notes.back(), "between roles: for 61 % of the time no trainer process worked while rollout did");
 }
 
 TEST_F(Roles, AProcessWithoutADeviceWorksInItsRanges) {

@@ -1,12 +1,13 @@
 // Time lost between roles: a trainer that waits while rollouts are generated, and the other way round.
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <set>
 
 #include "analysis/rows/each_row.hpp"
 #include "analysis/rows/intervals.hpp"
 #include "analysis/verdict/job_data.hpp"
-#include "base/text.hpp"
+#include "model/hook_names.hpp"
 #include "trace/rows.hpp"
 
 namespace tracesmith::analysis {
@@ -49,7 +50,7 @@ class Roles {
       : reader_(reader), names_(names), job_(job), comm_(comm) {
     for (uint32_t n = 0; n < names.size(); ++n) {
       const std::string_view name = names.text(n);
-      waits_.push_back(phaseOfName(name) == Phase::data || name.starts_with("wait") || name.starts_with("stall"));
+      waits_.push_back(phaseOfName(name) == Phase::data || name.starts_with("wait") || name.starts_with(model::kStall));
     }
   }
 
@@ -202,8 +203,8 @@ Status findRoles(const Reader& reader, const NameNumbers& names, const JobData& 
   if (!most) return {};
   char share[32];
   std::snprintf(share, sizeof share, "%.0f %%", most->pct);
-  out.notes.push_back("between roles: for " + std::string(share) + " of the time no " + who +
-                      " process works while there is work for " + most->working);
+  out.notes.push_back("between roles: for " + std::string(share) + " of the time no " + who + " process worked while " +
+                      most->working + " did");
   return {};
 }
 
