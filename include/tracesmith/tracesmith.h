@@ -58,6 +58,12 @@ typedef struct tracesmith_api {
   /* A counter's value at a time (0: now). `series`: which one of several, or NULL. `step`: which it belongs to; -1: the
    * one of that time. */
   void (*counter_at)(const char* name, const char* series, double value, uint64_t at_ns, int64_t step);
+  /* A CUDA graph is about to be captured (1), or it has been, and was instantiated (0). Returns whether its nodes can be
+   * told what they are captured from. */
+  int (*graph_capture)(int begins);
+  /* What the nodes belong to that this thread captures from now on, NULL: nothing. `modules`: the outermost first, with
+   * " > " between; `shapes`: those of the operator's tensors. */
+  void (*graph_names)(const char* modules, int backward, const char* op, const char* shapes);
 } tracesmith_api;
 
 /* The probe's table, or NULL when the program does not run under the probe. Looked up once. */

@@ -26,6 +26,10 @@ std::string number(const char* format, double v) {
 }
 std::string id(int64_t v) { return v == kNull ? "-" : std::to_string(v); }
 std::string time(double us) { return std::isfinite(us) ? humanNs(us * 1000) : "-"; }
+std::string size(double bytes) {
+  if (!std::isfinite(bytes)) return "-";
+  return (bytes < 0 ? "-" : "") + humanBytes(static_cast<uint64_t>(std::fabs(bytes)));
+}
 std::string percent(double part, double whole) { return whole > 0 ? number("%.1f %%", 100 * part / whole) : "-"; }
 
 /// Sums over steps.
@@ -138,6 +142,8 @@ void moduleTable(const Analysis& a, size_t most, std::string& out) {
     g.total_us += m.total_us, g.forward_us += m.forward_us, g.backward_us += m.backward_us, g.own_us += m.own_us;
     g.share_pct += m.share_pct;
     g.flops = counts[&g] == 0 ? m.flops : g.flops + m.flops;
+    g.kept_bytes = counts[&g] == 0 ? m.kept_bytes : g.kept_bytes + m.kept_bytes;
+    g.peak_bytes = std::fmax(g.peak_bytes, m.peak_bytes);
     ++counts[&g];
   }
   if (groups.empty()) return;
@@ -145,11 +151,17 @@ void moduleTable(const Analysis& a, size_t most, std::string& out) {
   for (const auto& [key, g] : groups) sorted.push_back(&g);
   std::stable_sort(sorted.begin(), sorted.end(), [](auto* x, auto* y) { return x->total_us > y->total_us; });
   if (sorted.size() > most) sorted.resize(most);
-  Table table = {{"total", "share", "forward", "backward", "own", "TFLOP/s", "count", "name"}};
-  for (const ModuleResult* g : sorted)
-    table.push_back({time(g->total_us), number("%.1f %%", g->share_pct), time(g->forward_us), time(g->backward_us),
-                     time(g->own_us), number("%.3g", g->total_us > 0 ? g->flops / g->total_us / 1e6 : NAN),
-                     humanCount(counts[g]), shorten(printable(g->name), 80)});
+  const bool memory = std::any_of(sorted.begin(), sorted.end(), [](auto* g) { return std::isfinite(g->peak_bytes); });
+  Table table = {{"total", "share", "forward", "backward", "own", "TFLOP/s"}};
+  if (memory) table[0].insert(table[0].end(), {"keeps", "memory"});
+  table[0].insert(table[0].end(), {"count", "name"});
+  for (const ModuleResult* g : sorted) {
+    std::vector<std::string>& row = table.emplace_back(std::vector<std::string>{
+        time(g->total_us), number("%.1f %%", g->share_pct), time(g->forward_us), time(g->backward_us), time(g->own_us),
+        number("%.3g", g->total_us > 0 ? g->flops / g->total_us / 1e6 : NAN)});
+    if (memory) row.insert(row.end(), {size(g->kept_bytes), size(g->peak_bytes)});
+    row.insert(row.end(), {humanCount(counts[g]), shorten(printable(g->name), 80)});
+  }
   const bool gpu = std::isfinite(a.modules[0].launch_us);
   out += std::string("\nModules, with all in them: ") + (gpu ? "GPU" : "host") + " time of a step of a rank\n" +
          alignTable(table, "  ");

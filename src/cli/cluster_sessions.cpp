@@ -13,6 +13,7 @@
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/recording.hpp"
 #include "model/travel_json.hpp"
 #include "trace/export/frames.hpp"
 
@@ -38,10 +39,16 @@ void catchSignals() {
 
 struct Options : ClientCommand {
   cluster::StartOptions start;
-  std::string output, name, id, keep_bytes;
+  std::string output, name, id, keep;
   double wait_s = 30;
   bool list = false, force = false;
 };
+
+Result<SessionInfo> startSession(Client& client, const Options& o) {
+  cluster::StartOptions start = o.start;
+  if (!o.keep.empty()) fromName(o.keep, start.keep);
+  return client.start(start);
+}
 
 void print(const SessionInfo& s) {
   std::printf("session %s (%s): %s since %s, %s\n", s.name.c_str(), s.id.c_str(), nameOf(s.state),
@@ -136,7 +143,7 @@ int record(const Options& o) {
   Result<std::unique_ptr<Client>> client = o.connect();
   if (!client) return fail(client.status());
   catchSignals();
-  Result<SessionInfo> session = (*client)->start(o.start);
+  Result<SessionInfo> session = startSession(**client, o);
   if (!session) return fail(session.status());
   if (session->nodes.empty()) {
     (void)(*client)->stop(session->id);
@@ -161,7 +168,7 @@ int record(const Options& o) {
 int start(const Options& o) {
   Result<std::unique_ptr<Client>> client = o.connect();
   if (!client) return fail(client.status());
-  Result<SessionInfo> session = (*client)->start(o.start);
+  Result<SessionInfo> session = startSession(**client, o);
   if (!session) return fail(session.status());
   return finish(o, *session);
 }
@@ -199,11 +206,11 @@ int sessions(const Options& o) {
     std::printf("no sessions yet; start one with `tracesmith cluster start --name NAME`\n");
     return 0;
   }
-  std::vector<std::vector<std::string>> rows = {{"name", "id", "state", "start", "length", "nodes", "stored"}};
+  std::vector<std::vector<std::string>> rows = {{"name", "id", "state", "start", "length", "nodes", "keep", "stored"}};
   for (const SessionInfo& s : *all)
     rows.push_back({s.name, s.id, nameOf(s.state), timeText(s.start_ns),
                     s.end_ns ? humanNs(static_cast<double>(s.end_ns - s.start_ns)) : "recording",
-                    std::to_string(s.nodes.size()), humanBytes(s.bytes)});
+                    std::to_string(s.nodes.size()), nameOf(s.keep), humanBytes(s.bytes)});
   std::printf("%s", alignTable(rows).c_str());
   return 0;
 }
@@ -233,6 +240,7 @@ void addStart(Command& command, Options& o) {
   command.option("--freq", o.start.freq_ms, "Interval of telemetry, in milliseconds")
       .type("MS")
       .check(range(10, 3600000));
+  Recording::addKeep(command, o.keep);
 }
 
 }  // namespace
@@ -279,7 +287,9 @@ void addClusterSessions(Command& cluster) {
     command.option("--last", o->start.last_s, "Start SECONDS ago, as far back as the rings reach").type("SECONDS");
     command.option("--max-age", o->start.max_age_s, "Keep only the last SECONDS of the session").type("SECONDS");
     command.option("--max-bytes", o->start.max_bytes, "Keep only about the last BYTES of the session").type("BYTES");
-    command.footer("Example:  tracesmith cluster start --name epoch-1 --freq 100");
+    command.footer(
+        "Examples:  tracesmith cluster start --name epoch-1 --freq 100\n"
+        "           tracesmith cluster start --name weeks --keep summary");
   }
   {
     auto [command, o] = make("stop", "Stop one session, or all", stop);

@@ -6,11 +6,13 @@
 #include <memory>
 
 #include "base/http_get.hpp"
+#include "capture/collect/training_now.hpp"
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
 #include "cli/places.hpp"
 #include "hardware/latest.hpp"
 #include "hardware/nvidia/source.hpp"
+#include "model/rank_metrics.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -23,14 +25,29 @@ struct Options {
 
 HttpGetServer* g_server = nullptr;  // for the signal handler
 
+std::string ranksText(capture::ProcessesNow& processes) {
+  std::vector<model::RankNow> ranks;
+  for (const capture::ProcessNow& p : processes.read()) {
+    model::RankNow& r = ranks.emplace_back();
+    r.labels = model::rankLabels(p.pid, p.rank, p.role, p.simulated);
+    if (p.step) r.step = p.step->number, r.step_age_ns = p.step->age_ns;
+    r.rates = p.rates;
+  }
+  PrometheusText text;
+  model::addRankMetrics(text, ranks);
+  return std::move(text.out);
+}
+
 int run(const Options& o) {
   for (const std::string& name : o.sampler.nvml_fields)
     if (hardware::nvmlField(name) < 0) return usage("exporter", "NVML has no field '" + name + "'");
   hardware::Latest latest;
+  capture::ProcessesNow processes;  // asked by one thread: the server answers one after the other
   const int64_t stale_ns = std::max<int64_t>(5, 3 * o.sampler.slow_ms / 1000) * 1'000'000'000;
   HttpGetServer server([&](const std::string& path) -> HttpAnswer {
     if (path == "/metrics")
-      return {200, "text/plain; version=0.0.4; charset=utf-8", hardware::prometheusText(latest.state(), stale_ns)};
+      return {200, "text/plain; version=0.0.4; charset=utf-8",
+              hardware::prometheusText(latest.state(), stale_ns) + ranksText(processes)};
     if (path == "/healthz") return {200, "text/plain", latest.state().found ? "ok\n" : "starting\n"};
     if (path == "/") return {200, "text/html", "<h1>TraceSmith exporter</h1><p><a href=\"/metrics\">metrics</a></p>\n"};
     return {404, "text/plain", "not found; try /metrics or /healthz\n"};
@@ -71,7 +88,8 @@ void addExporter(Command& app) {
       .type("NAME");
   command.footer(
       "Metrics are named tracesmith_gpu_…, tracesmith_host_… and tracesmith_rdma_…, in base units. "
-      "tracesmith_gpu_info\nhas the model, the vendor and whether a GPU is simulated. deploy/grafana has a "
+      "tracesmith_gpu_info\nhas the model, the vendor and whether a GPU is simulated. tracesmith_rank_… say which step "
+      "recorded processes are in\nand how fast they train. deploy/grafana has a "
       "dashboard.\n\nExample:  tracesmith exporter --port 9835 &\n          curl -s localhost:9835/metrics | grep "
       "gpu_power");
   command.run([o] { return run(*o); });

@@ -79,9 +79,10 @@ void addInfo(Command& app) {
       "JSON: one object with file, bytes, closed, unfinished_bytes, trace_id, created_ns, start_ns, end_ns,\n"
       "recorded_ns, simulated, sources, tables [name, rows, bytes, blocks, columns], other_bytes, host_rows,\n"
       "device_rows, events_by_type, ranks, nodes, devices, first_step, last_step, job [steps, steps_by, job_us,\n"
-      "startup_us, step_us], collectives [op, comm, count, bytes], clocks, watch, collectors [cost of collecting\n"
-      "telemetry], losses [cause, count, rows, detail], damage [offset, bytes, what], verified, unknown_blocks,\n"
-      "unknown_columns. null means unknown, or not counted because it would take long (see --full).\n\n"
+      "startup_us, step_us], out_of_memory [rank, pid, step, line, allocated, total, wanted, held [line, bytes,\n"
+      "blocks]], collectives [op, comm, count, bytes], clocks, watch, collectors [cost of collecting telemetry],\n"
+      "losses [cause, count, rows, detail], damage [offset, bytes, what], verified, unknown_blocks, unknown_columns.\n"
+      "null means unknown, or not counted because it would take long (see --full).\n\n"
       "Examples:  tracesmith info job.sbt\n"
       "           tracesmith info job.sbt --json | jq '.losses'\n"
       "           tracesmith info job.sbt --verify --strict && echo all of it can be read");

@@ -72,7 +72,23 @@ void printSummaryJson(const trace::Reader& reader, const Summary& s) {
   } else {
     w.null();
   }
-  w.key("collectives");
+  w.key("out_of_memory").beginArray();
+  for (const analysis::OutOfMemory& o : s.out_of_memory) {
+    w.beginObject();
+    optional("rank", o.rank);
+    optional("pid", o.pid);
+    optional("step", o.step);
+    w.key("line");
+    o.line.empty() ? w.null() : w.value(o.line);
+    optional("allocated", o.allocated);
+    optional("total", o.total);
+    optional("wanted", o.wanted);
+    w.key("held").beginArray();
+    for (const analysis::OutOfMemory::Held& h : o.held)
+      w.beginObject().field("line", h.line).field("bytes", h.bytes).field("blocks", h.blocks).endObject();
+    w.endArray().endObject();
+  }
+  w.endArray().key("collectives");
   if (s.collectives) {
     w.beginArray();
     for (const Summary::Collective& c : *s.collectives)

@@ -125,6 +125,9 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
     line("kept", "a summary: events are counted by name and step; `tracesmith analyze` reads it like any trace");
   if (s.simulated) line("simulated", "simulated data, not a measurement");
   if (std::string text = job(s); !text.empty()) line("job", text);
+  if (const size_t n = s.out_of_memory.size(); n > 0)
+    line("memory",
+         s.out_of_memory[0].text(1) + (n > 1 ? "; so did " + counted(n - 1, "other process", "other processes") : ""));
   if (s.watched) {
     const std::string text = capture::sentenceOf(*s.watched);  // what was recorded; what it costs
     const size_t half = text.find("; ");

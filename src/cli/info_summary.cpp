@@ -210,6 +210,9 @@ Result<Summary> summarize(const Reader& reader, bool full) {
   addBlocks(reader, s);
   TS_TRY(addPlaces(reader, s));
   TS_TRY(addSmallTables(reader, s));
+  Result<std::vector<analysis::OutOfMemory>> out = analysis::findOutOfMemory(reader);
+  if (!out) return out.status();
+  s.out_of_memory = std::move(*out);
   const TableInfo& with_steps = reader.rows(tableOf<StepRow>()) > 0 ? tableOf<StepRow>() : tableOf<EventRow>();
   for (const Block& b : reader.blocks())
     if (b.table == &with_steps) widen(s.first_step, s.last_step, b, "step");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/verdict/memory.hpp"
 #include "capture/collect/watched.hpp"
 #include "tracesmith/trace/reader.hpp"
 
@@ -71,8 +72,9 @@ struct Summary {
   std::vector<Loss> losses;
   bool simulated = false;
   std::vector<Collector> collectors;
-  std::optional<capture::Watched> watched;  ///< of all ranks recorded in watch mode
-  std::vector<std::string> sources;         ///< what wrote the recordings: run, import, synth, …
+  std::optional<capture::Watched> watched;           ///< of all ranks recorded in watch mode
+  std::vector<analysis::OutOfMemory> out_of_memory;  ///< by rank
+  std::vector<std::string> sources;                  ///< what wrote the recordings: run, import, synth, …
   bool verified = false;
 };
 

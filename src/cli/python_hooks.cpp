@@ -5,6 +5,8 @@
 #include <string>
 
 #include "base/library.hpp"
+#include "capture/collect/collector.hpp"
+#include "hardware/capability.hpp"
 
 namespace tracesmith::cli {
 
@@ -18,6 +20,11 @@ Status addPythonHooks() {
   const std::string path = old && *old ? folder + ":" + old : folder;  // an empty part would be the working folder
   if (path.starts_with(folder + ":" + folder)) return {};              // `run` inside `run`
   ::setenv("PYTHONPATH", path.c_str(), 1);
+  // The program may run in another folder.
+  std::error_code missing;
+  const std::filesystem::path record =
+      std::filesystem::absolute(hardware::capabilityPath(capture::hostName()), missing);
+  if (std::filesystem::exists(record, missing)) ::setenv("TRACESMITH_CAPABILITY", record.c_str(), 0);
   return {};
 }
 

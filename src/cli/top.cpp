@@ -115,13 +115,14 @@ int run(const Options& o) {
   const bool once = o.once || o.json || !::isatty(STDOUT_FILENO) || !::isatty(STDIN_FILENO);
   hardware::Latest latest(200);
   hardware::Sampler sampler(o.sampler, latest);
+  capture::ProcessesNow recorded;
   sampler.start();
   if (once) {
     (void)sampler.waitForInventory(o.sampler.hang_ms);
     // Rates need two readings.
     std::this_thread::sleep_for(std::chrono::milliseconds(o.sampler.slow_ms + 2 * o.sampler.fast_ms + 100));
     const hardware::Latest::State state = latest.state();
-    std::vector<TopProcess> processes = topProcesses(state, o.sampler.places.root);
+    std::vector<TopProcess> processes = topProcesses(state, o.sampler.places.root, recorded.read());
     fitTerminal(view);
     view.color &= ::isatty(STDOUT_FILENO) != 0;
     if (o.json)
@@ -135,7 +136,7 @@ int run(const Options& o) {
   for (bool go = true; go && !g_stop;) {
     fitTerminal(view);
     const hardware::Latest::State state = latest.state();
-    screen.draw(topLines(state, topProcesses(state, o.sampler.places.root), view));
+    screen.draw(topLines(state, topProcesses(state, o.sampler.places.root, recorded.read()), view));
     pollfd input{STDIN_FILENO, POLLIN, 0};
     if (::poll(&input, 1, state.found ? o.interval_ms : 100) <= 0) continue;
     char keys[32];

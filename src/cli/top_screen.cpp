@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "cli/terminal.hpp"
+#include "cli/top_line.hpp"
 
 namespace tracesmith::cli {
 
@@ -15,40 +15,7 @@ using Value = Latest::Value;
 
 namespace {
 
-constexpr int64_t kFreshNs = 5'000'000'000;
-
-/// Text that knows how wide it is on the screen: colours take no room.
-class Line {
- public:
-  explicit Line(const TopView& view) : view_(view) {}
-  Line& add(const std::string& text, const char* color = nullptr) {
-    const size_t room = view_.width - std::min(view_.width, used_);
-    std::string fits = displayWidth(text) <= room ? text : shorten(text, room);
-    used_ += displayWidth(fits);
-    if (color && view_.color && !fits.empty()) fits = std::string(color) + fits + "\x1b[0m";
-    out_ += fits;
-    return *this;
-  }
-  Line& to(size_t column) { return used_ < column ? add(std::string(column - used_, ' ')) : *this; }
-  size_t used() const { return used_; }
-  const std::string& text() const { return out_; }
-
- private:
-  const TopView& view_;
-  std::string out_;
-  size_t used_ = 0;
-};
-
-constexpr const char *kGreen = "\x1b[32m", *kYellow = "\x1b[33m", *kRed = "\x1b[31m", *kDim = "\x1b[2m",
-                     *kBold = "\x1b[1m", *kCyan = "\x1b[36m";
-
 const char* heat(double percent) { return percent >= 90 ? kRed : percent >= 60 ? kYellow : kGreen; }
-
-std::string format(const char* pattern, double v) {
-  char buffer[48];
-  std::snprintf(buffer, sizeof buffer, pattern, v);
-  return buffer;
-}
 
 std::string bar(double percent, size_t width) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -225,41 +192,13 @@ std::string coreLine(const Latest::State& s, const TopView& view) {
   return l.text();
 }
 
-std::string processHeading(const TopView& view) {
-  Line l(view);
-  l.add("PID").to(9).add("GPU").to(13).add("memory").to(23).add("rank").to(29).add("job").to(40).add("user").to(49);
-  return l.add("command").text();
-}
-
-std::string processLine(const TopProcess& p, const TopView& view) {
-  Line l(view);
-  l.add(std::to_string(p.info.pid)).to(9).add(std::to_string(p.gpu)).to(13);
-  l.add(p.bytes == p.bytes ? humanBytes(static_cast<uint64_t>(p.bytes)) : "-").to(23);
-  l.add(p.info.rank == kUnknown ? "-" : std::to_string(p.info.rank)).to(29);
-  l.add(p.info.job.empty() ? "-" : shorten(printable(p.info.job), 10)).to(40);
-  l.add(shorten(printable(p.info.user), 8)).to(49);
-  return l.add(printable(p.info.command)).text();
-}
-
 }  // namespace
-
-std::vector<TopProcess> topProcesses(const Latest::State& state, const std::string& root) {
-  std::vector<TopProcess> out;
-  for (const Value& v : state.values) {
-    int64_t pid = 0;
-    if (v.metric != &metricInfo(Metric::gpu_process_memory_bytes) || !parseInt(v.part, pid) ||
-        rawClock() - v.ts_ns > kFreshNs)
-      continue;
-    out.push_back({processInfo(root, pid), v.device, v.value});
-  }
-  return out;
-}
 
 std::vector<std::string> topLines(const Latest::State& s, std::vector<TopProcess> processes, const TopView& view) {
   std::sort(processes.begin(), processes.end(), [&](const TopProcess& a, const TopProcess& b) {
     switch (view.sort) {
       case TopSort::memory:
-        return a.bytes > b.bytes;
+        return (a.bytes == a.bytes ? a.bytes : -1) > (b.bytes == b.bytes ? b.bytes : -1);
       case TopSort::gpu:
         return std::pair(a.gpu, a.info.pid) < std::pair(b.gpu, b.info.pid);
       case TopSort::rank:
@@ -297,10 +236,8 @@ std::vector<std::string> topLines(const Latest::State& s, std::vector<TopProcess
   }
   if (!processes.empty()) {
     lines.push_back("");
-    Line l(view);
-    lines.push_back(l.add(processHeading(view), kDim).text());
-    for (const TopProcess& p : processes)
-      if (lines.size() + footer < view.height) lines.push_back(processLine(p, view));
+    for (std::string& line : processLines(processes, view))
+      if (lines.size() + footer < view.height) lines.push_back(std::move(line));
   } else if (gpus > 0 && left >= 12) {
     lines.push_back("");
     Line l(view);
@@ -340,11 +277,22 @@ std::string topJson(const Latest::State& s, const std::vector<TopProcess>& proce
         .endObject();
   w.endArray().key("processes").beginArray();
   for (const TopProcess& p : processes) {
-    w.beginObject().field("pid", p.info.pid).field("gpu", static_cast<int64_t>(p.gpu)).field("memory_bytes", p.bytes);
-    w.field("user", p.info.user).field("command", p.info.command).key("job");
+    auto maybe = [&w](const char* key, const auto& value) {
+      w.key(key);
+      value ? (void)w.value(*value) : (void)w.null();
+    };
+    w.beginObject().field("pid", p.info.pid).key("gpu");
+    p.gpu < 0 ? w.null() : w.value(static_cast<int64_t>(p.gpu));
+    w.field("memory_bytes", p.bytes).field("user", p.info.user).field("command", p.info.command).key("job");
     p.info.job.empty() ? w.null() : w.value(p.info.job);
     w.key("rank");
     p.info.rank == kUnknown ? w.null() : w.value(p.info.rank);
+    w.key("role");
+    p.role.empty() ? w.null() : w.value(p.role);
+    w.field("simulated", p.simulated);
+    maybe("step", p.step ? std::optional(p.step->number) : std::nullopt);
+    maybe("step_age_s", p.step ? std::optional(static_cast<double>(p.step->age_ns) / 1e9) : std::nullopt);
+    for (const model::RateInfo& rate : model::kRates) maybe(rate.field, p.rates.*rate.value);
     w.endObject();
   }
   w.endArray().key("gaps").beginArray();

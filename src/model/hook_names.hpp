@@ -25,6 +25,8 @@ constexpr std::string_view kGraphBreak = "graph break at ";
 /// A module runs: "module: blocks.7.attn (Attention)", its name and class.
 constexpr std::string_view kModule = "module: ";
 constexpr std::string_view kModuleBackward = "module backward: ";
+/// Between the modules that a node of a CUDA graph was captured in, the outermost first, each with its class.
+constexpr std::string_view kInside = " > ";
 
 /// Counters, at the end of a step.
 constexpr std::string_view kFlops = "flops";  ///< of the step
@@ -33,10 +35,18 @@ constexpr std::string_view kSamples = "samples/s";
 constexpr std::string_view kTokens = "tokens/s";
 /// The same of one module, on steps that are counted: "module flops: blocks.7.attn (Attention)".
 constexpr std::string_view kModuleFlops = "module flops: ";
-/// Metadata: "FLOPs by torch's counter, peak 989 TFLOP/s bf16 by data sheet".
+/// Memory at the forward pass of one module, in bytes, on steps that are measured: "module memory: blocks.7.attn
+/// (Attention)". Series: what was allocated before and after, kept by all its calls, at most; reserved, not in use
+/// after.
+constexpr std::string_view kModuleMemory = "module memory: ";
+constexpr std::string_view kMemoryKept = "kept";
+constexpr std::string_view kMemoryPeak = "peak";
+/// Metadata: "FLOPs by torch's counter, peak 989 TFLOP/s bf16 by data sheet", or "… as measured by tracesmith bench".
 constexpr std::string_view kHowMfu = "mfu";
 
 /// The key of metadata that says what the process is for: trainer, rollout, reward, evaluator, data, or any other word.
 constexpr const char* kRole = "role";
+/// That of a text that all ranks of a job share, and no others: where they meet.
+constexpr const char* kJob = "tracesmith: job";
 
 }  // namespace tracesmith::model

@@ -87,6 +87,14 @@ SELECT $TNULL::VARCHAR AS ip, nullif(regexp_extract(name, '^(.*)\((\d+)\): (.*)$
   pid, tid, ts
 FROM events WHERE type = 'python' AND dur IS NULL)";
 
+/// Kernels that CUDA graphs replay, each with what its node was captured from: the last node that had its id before.
+constexpr const char* kGraphTrace = R"(
+CREATE VIEW python.graph_trace AS
+SELECT $Aa.step, n.module, n.phase, n.op, n.shapes, a.name AS kernel, a.dur / 1e3 AS duration_us, n.modules, a.rank, a.node,
+  a.pid, a.ts, a.graph, a.graph_node
+FROM (SELECT * FROM events WHERE graph_node IS NOT NULL) a
+ASOF LEFT JOIN graph_nodes n ON $Jna.node = n.node AND a.pid = n.pid AND a.graph_node = n.graph_node AND a.ts >= n.ts)";
+
 std::string withTraces(std::string text, bool several) {
   for (size_t at = 0; (at = text.find('$', at)) != std::string::npos;) {
     const char what = text[at + 1];
@@ -159,7 +167,7 @@ void makeUserTables(duckdb::Connection& connection, bool several) {
 
 void makePythonViews(duckdb::Connection& connection, bool several) {
   run(connection, "CREATE SCHEMA python");
-  for (const char* view : {kTorchTrace, kNcclTrace, kTrainingMetrics, kBacktrace})
+  for (const char* view : {kTorchTrace, kNcclTrace, kTrainingMetrics, kBacktrace, kGraphTrace})
     run(connection, withTraces(view, several));
   makeUserTables(connection, several);
 }

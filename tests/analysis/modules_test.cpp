@@ -19,6 +19,34 @@ class Modules {
  public:
   Modules() : node_(t_.string("n0")) {}
 
+  /// One rank whose steps replay a graph: its nodes were captured in head, in blocks.0 (backward) and in none; each
+  /// takes 10 µs more than the one before. On `sampled` steps the launch is in a range of the model, and head has a
+  /// kernel of its own beside it.
+  Analysis replay(bool steps, std::initializer_list<int> sampled) {
+    node(1, 5, "model (Gpt) > old (Linear)", "forward");  // another graph had this id before
+    node(1, 10, "model (Gpt) > head (Linear)", "forward");
+    node(2, 10, "model (Gpt) > blocks.0 (Block)", "backward");
+    for (int step = 0; step < 12; ++step) {
+      step_ = steps ? step : 0;  // where none ends, all is of the one that began
+      const int64_t now = (step + 1) * 10'000 * kUs;
+      trace::StepRow s;
+      s.ts = now - 10 * kUs;
+      s.dur = 10'000 * kUs;
+      s.rank = rank_;
+      s.node = node_;
+      s.step = step;
+      if (steps) t_.add(s);
+      launch(1, now, 100 * kUs, "gemm", 1);
+      again(110 * kUs, 2);
+      again(120 * kUs, 3);
+      if (std::find(sampled.begin(), sampled.end(), step) == sampled.end()) continue;
+      range(1, "module: model (Gpt)", now - kUs, now + kUs);
+      range(1, "module: head (Linear)", now + 500 * kUs, now + 600 * kUs);
+      launch(1, now + 550 * kUs, 7 * kUs, "gemm");
+    }
+    return t_.analyzed();
+  }
+
   /// `slow`: a rank on which blocks.1.attn takes twice as long; −1: none. `head`: the same for the head.
   Analysis run(int slow, int head = -1) {
     for (int rank = 0; rank < kRanks; ++rank)
@@ -75,7 +103,24 @@ class Modules {
     e.step = step_;
     t_.add(e);
   }
-  void launch(int64_t tid, int64_t at, int64_t ns, const char* kernel) {
+  void node(int64_t id, int64_t ts, const char* modules, const char* phase) {
+    trace::GraphNodeRow n;
+    n.ts = ts;
+    n.node = node_;
+    n.rank = rank_;
+    n.graph_node = id;
+    n.modules = t_.string(modules);
+    n.phase = t_.string(phase);
+    t_.add(n);
+  }
+  /// Another kernel of the last launch.
+  void again(int64_t ns, int64_t graph_node) {
+    last_.ts += last_.dur;
+    last_.dur = ns;
+    last_.graph_node = graph_node;
+    t_.add(last_);
+  }
+  void launch(int64_t tid, int64_t at, int64_t ns, const char* kernel, int64_t graph_node = trace::kNull) {
     trace::EventRow e;
     e.ts = at;
     e.dur = 5 * kUs;
@@ -93,10 +138,14 @@ class Modules {
     device_ += ns;
     if (step_ == 11) device_ = 0;  // the next rank has a GPU of its own
     e.stream = 7;
+    e.step = graph_node == trace::kNull ? step_ : step_ + id_ % 2;  // the GPU may be behind, in a step of its own
+    e.graph_node = graph_node;
     t_.add(e);
+    last_ = e;
   }
 
   WrittenTrace t_;
+  trace::EventRow last_;
   int64_t node_, rank_ = 0, step_ = 0, id_ = 0, device_ = 0;
 };
 
@@ -113,6 +162,26 @@ std::vector<std::string> siblingNotes(const Analysis& a) {
   for (const std::string& n : a.notes)
     if (n.find(" takes ") != n.npos) found.push_back(n);
   return found;
+}
+
+TEST(Modules, HaveTheKernelsOfGraphsThatWereCapturedInThem) {
+  for (bool steps : {true, false}) {
+    const Analysis a = Modules().replay(steps, {});
+    ASSERT_EQ(a.modules.size(), 4u);
+    EXPECT_EQ(named(a, "model").forward_us, 100);
+    EXPECT_EQ(named(a, "model").backward_us, 110);
+    EXPECT_EQ(named(a, "model").own_us, 0);
+    EXPECT_EQ(named(a, "head").total_us, 100);
+    EXPECT_EQ(named(a, "blocks.0").backward_us, 110);
+    EXPECT_EQ(named(a, "old").total_us, 0);
+  }
+}
+
+TEST(Modules, CountWhatIsLaunchedAndWhatIsReplayedInTheStepsThatHaveBoth) {
+  const Analysis a = Modules().replay(true, {4, 10});
+  EXPECT_EQ(named(a, "head").total_us, 107);
+  EXPECT_EQ(named(a, "blocks.0").backward_us, 110);
+  EXPECT_EQ(named(a, "model").total_us, 210) << "on most steps its launch has no range";
 }
 
 TEST(Modules, HaveTheKernelsThatWereLaunchedInThem) {

@@ -25,6 +25,14 @@ class Slow : public ::testing::Test {
         p.steps.push_back(
             {step_, static_cast<int64_t>(500e6 + (slow_rank >= 0 ? late * 500e6 : 0)), static_cast<int64_t>(wait)});
       }
+      for (int r = 0; r < 2 && rollouts_wait_ns_ > 0; ++r) {
+        ProcessReport& p = node.processes.emplace_back();
+        p.pid = 200 + r;
+        p.rank = r;
+        p.role = "rollout";
+        p.comms.push_back({kWorld, "world", -1, 8, 0, {}, {}});
+        p.steps.push_back({step_, 700'000'000, rollouts_wait_ns_});
+      }
       ++step_;
       watcher_.take(node, now_ns_);
       for (Alert& a : watcher_.look(now_ns_)) alerts.push_back(std::move(a));
@@ -33,6 +41,7 @@ class Slow : public ::testing::Test {
   }
   Watcher watcher_;
   int64_t now_ns_ = 1000 * kS, step_ = 0;
+  int64_t rollouts_wait_ns_ = 0;  // in each step of theirs; 0: there are none
 };
 
 TEST_F(Slow, AnEvenJobIsQuiet) { EXPECT_TRUE(pass(600, -1, 0).empty()); }
@@ -44,6 +53,13 @@ TEST_F(Slow, ARankThatBecomesSlowerIsNamedOnce) {
   EXPECT_EQ(alerts[0].kind, AlertKind::slow_rank);
   EXPECT_NE(alerts[0].text.find("rank 5 on a"), std::string::npos) << alerts[0].text;
   EXPECT_TRUE(pass(120, -1, 0).empty()) << "getting well is no alert";
+}
+
+TEST_F(Slow, StepsOfAnotherRoleAreNotCompared) {
+  rollouts_wait_ns_ = 50'000'000;
+  EXPECT_TRUE(pass(120, -1, 0).empty());
+  rollouts_wait_ns_ = 1'000'000;  // less than the trainers: they are not late for those
+  EXPECT_TRUE(pass(120, -1, 0).empty());
 }
 
 TEST_F(Slow, ALinkThatBecomesSlowerIsNamed) {

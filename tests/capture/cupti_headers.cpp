@@ -1,5 +1,6 @@
 // The layouts the probe reads, against CUPTI's own headers. Compiled only where those are; nothing to run.
 #include <cupti_activity.h>
+#include <cupti_callbacks.h>
 #include <cupti_driver_cbid.h>
 #include <cupti_runtime_cbid.h>
 #include <cupti_version.h>
@@ -90,6 +91,18 @@ SAME(GraphRecord, end, CUpti_ActivityGraphTrace, end);
 SAME(GraphRecord, device, CUpti_ActivityGraphTrace, deviceId);
 SAME(GraphRecord, graph, CUpti_ActivityGraphTrace, graphId);
 SAME(GraphRecord, stream, CUpti_ActivityGraphTrace, streamId);
+
+SAME(ResourceData, context, CUpti_ResourceData, context);
+SAME(ResourceData, descriptor, CUpti_ResourceData, resourceDescriptor);
+SAME(GraphData, graph, CUpti_GraphData, graph);
+SAME(GraphData, node, CUpti_GraphData, node);
+SAME(GraphData, original_node, CUpti_GraphData, originalNode);
+SAME(GraphData, node_type, CUpti_GraphData, nodeType);
+SAME(GraphData, exec, CUpti_GraphData, graphExec);
+static_assert(sizeof(GraphData) == sizeof(CUpti_GraphData) && sizeof(ResourceData) == sizeof(CUpti_ResourceData));
+static_assert(kResources == CUPTI_CB_DOMAIN_RESOURCE &&
+              static_cast<int>(kGraphNodeCreated) == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED &&
+              static_cast<int>(kGraphNodeCloned) == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
 
 #define KIND(ours, theirs) \
   static_assert(static_cast<uint32_t>(ours) == static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_##theirs))

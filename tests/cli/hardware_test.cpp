@@ -11,6 +11,7 @@
 #include "cli/terminal.hpp"
 #include "hardware/node/recorder.hpp"
 #include "support/child.hpp"
+#include "support/training_ring.hpp"
 #include "support/tree.hpp"
 
 #include <gtest/gtest.h>
@@ -115,6 +116,38 @@ TEST(Top, GivesJson) {
                 top.out)
                 .rc,
             0);
+}
+
+TEST(Top, ShowsHowFastProcessesTrain) {
+  TempDir dir;
+  TrainingRing ring(dir / "1.ring", 3, "trainer");
+  ring.step(7);
+  auto trains = [&ring] {
+    ring.counter("samples/s", 120);
+    ring.counter("mfu %", 37.5);
+  };
+  trains();
+  Environment e = machine("h100-nvswitch");
+  e.push_back({"TRACESMITH_DIR", dir.path()});
+  e.push_back({"LINES", "40"});
+  Output top = runWith(e, {TRACESMITH_BIN, "top", "--json"});
+  EXPECT_TRUE(has(top.out, "\"rank\":3,\"role\":\"trainer\",\"simulated\":false,\"step\":7,")) << top.out;
+  EXPECT_TRUE(has(top.out, "\"mfu_percent\":37.5,\"samples_per_s\":120,\"tokens_per_s\":null}")) << top.out;
+  trains();
+  top = runWith(e, {TRACESMITH_BIN, "top", "--once", "--sort", "rank"});
+  EXPECT_TRUE(has(top.out, "PID      GPU memory    rank  role      step    MFU   samples/s  command")) << top.out;
+  EXPECT_TRUE(has(top.out, "-   -         3     trainer   7       38%   120        ")) << top.out;
+  Child exporter({TRACESMITH_BIN, "exporter", "--port", "0"}, e);
+  const int port = portOf(exporter);
+  trains();
+  const std::string metrics = get(port, "/metrics");
+  const std::string labels = "{pid=\"" + std::to_string(::getpid()) + "\",rank=\"3\",role=\"trainer\"} ";
+  EXPECT_TRUE(has(metrics, "tracesmith_rank_mfu_ratio" + labels + "0.375\n")) << metrics;
+  EXPECT_TRUE(has(metrics, "tracesmith_rank_samples_per_second" + labels + "120\n"));
+  EXPECT_TRUE(has(metrics, "tracesmith_rank_step" + labels + "7\n"));
+  EXPECT_FALSE(has(metrics, "tracesmith_rank_tokens"));
+  exporter.signal(SIGTERM);
+  EXPECT_EQ(exporter.wait().rc, 0);
 }
 
 TEST(Exporter, SpeaksPrometheus) {

@@ -205,6 +205,14 @@ TEST_F(Damage, OfAKilledAgentsSegmentTheLastCheckpointIsThereTwiceToo) {
     EXPECT_EQ(counters(trace), 5u);
     EXPECT_TRUE(test::losses(trace).empty()) << offset;
   }
+  // Both at once: no row is lost, and it is known that none is.
+  test::writeFile(path, bytes);
+  flip(path, checkpoints[0].columns);
+  flip(path, checkpoints[1].offset);
+  EXPECT_TRUE(test::rows(merged(*store), "losses").empty());
+  // What was damaged in front of them is not.
+  flip(path, rowBlocks(path).at(0).offset);
+  EXPECT_EQ(test::rows(merged(*store), "losses").size(), 1u);
 }
 
 TEST_F(Damage, AFlippedBitInTheSpoolDoesNotKeepTheRestFromBeingSent) {

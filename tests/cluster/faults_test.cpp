@@ -231,6 +231,23 @@ TEST_F(FullDisk, OfTheAgentIsShownAndMended) {
   stopAndCheck(40000);
 }
 
+/// What is not summarised yet is on the disk, too.
+TEST_F(FullDisk, OfAnAgentThatKeepsASummaryIsShownAndMended) {
+  agent_data_ = folder_ + "/a";
+  startMaster();
+  auto a = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  ASSERT_EQ(command({"start", "--name", "all", "--keep", "summary"}).rc, 0);
+  ASSERT_TRUE(eventually([&] { return has(test::readFile(folder_ + "/a/agent/captures"), " "); }));
+  fill();
+  auto j = job(40000, 100000);
+  ASSERT_EQ(j->wait().rc, 0);
+  EXPECT_TRUE(eventually([&] { return has(command({"status"}).err, "No space left"); }));
+  makeRoom();
+  EXPECT_TRUE(eventually([&] { return !has(command({"status"}).err, "No space left"); }));
+  stopAndCheck(40000);
+}
+
 TEST_F(FullDisk, OfTheMasterIsShownAndMended) {
   master_data_ = folder_ + "/m";
   startMaster();

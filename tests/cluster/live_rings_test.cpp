@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "analysis/live/hang.hpp"
 #include "base/clock.hpp"
 #include "capture/ring/writer.hpp"
 #include "support/pid_namespace.hpp"
 #include "support/process.hpp"
+#include "support/training_ring.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -46,6 +49,76 @@ TEST(LiveRings, BetweenWindowsEventsTellThatAnOperationHasEnded) {
   ring->unmap();
 }
 
+TEST(LiveRings, SaysHowFastAProcessTrainsAsLongAsItDoes) {
+  test::TempDir dir;
+  test::TrainingRing ring(dir / "1.ring", 3, "trainer");
+  RingFollower follower(std::move(*ring::RingReader::open(dir / "1.ring")));
+  EXPECT_FALSE(follower.report(rawClock()).samples_per_s);
+  ring.step(7);
+  ring.counter("samples/s", 100);
+  ring.counter("samples/s", 120);
+  ring.counter("mfu %", 41.5);
+  ring.counter("loss", 2);
+  const uint64_t now = rawClock();
+  const analysis::live::ProcessReport report = follower.report(now);
+  EXPECT_EQ(report.role, "trainer");
+  EXPECT_EQ(report.step, 7);
+  EXPECT_EQ(report.samples_per_s, 120);
+  EXPECT_EQ(report.mfu_percent, 41.5);
+  EXPECT_FALSE(report.tokens_per_s);
+  EXPECT_FALSE(follower.report(now + 60'000'000'000).samples_per_s);  // none came for long
+}
+
+/// Of gloo, as the hooks record it.
+void operation(test::TrainingRing& ring, const char* op, uint64_t sequence, int32_t rank, uint64_t start,
+               uint64_t end) {
+  ring::RingWriter& w = ring.writer();
+  ring.write(ring::HostOperationRecord{.op = w.intern(op),
+                                       .group = w.intern("gloo default_pg"),
+                                       .backend = w.intern("gloo"),
+                                       .start = start,
+                                       .end = end,
+                                       .sequence = sequence,
+                                       .bytes = 1024,
+                                       .rank = rank,
+                                       .ranks = 2});
+}
+
+TEST(LiveRings, AJobOfGlooThatHangsIsSeen) {
+  test::TempDir dir;
+  test::TrainingRing first(dir / "0.ring", 0), second(dir / "1.ring", 1), other(dir / "2.ring", 1);
+  for (test::TrainingRing* ring : {&first, &second})
+    ring->writer().header().job = ring->writer().intern("node-a:29500");
+  other.writer().header().job = other.writer().intern("node-b:29500");  // its groups have the same names
+  const uint64_t now = rawClock(), second_ns = 1'000'000'000;
+  for (int32_t rank : {0, 1}) operation(rank == 0 ? first : second, "all_reduce", 0, rank, now - 500, 0);
+  for (int32_t rank : {0, 1}) operation(rank == 0 ? first : second, "all_reduce", 0, rank, now - 500, now - 400);
+  operation(first, "barrier", 1, 0, now - 300, 0);
+  operation(other, "barrier", 1, 1, now - 300, 0);
+  analysis::live::NodeReport report;
+  report.node = "n1";
+  std::vector<std::unique_ptr<RingFollower>> followers;
+  for (const char* name : {"0.ring", "1.ring", "2.ring"})
+    followers.push_back(std::make_unique<RingFollower>(std::move(*ring::RingReader::open(dir / name))));
+  analysis::live::HangDetector detector;
+  analysis::live::HangVerdict verdict;
+  for (uint64_t s = 0; s < 120 && verdict.state != model::HangState::hang; ++s) {
+    report.processes.clear();
+    for (auto& f : followers) report.processes.push_back(f->report(now + s * second_ns));
+    detector.take(report, static_cast<int64_t>(now + s * second_ns));
+    verdict = detector.look(static_cast<int64_t>(now + s * second_ns));
+  }
+  ASSERT_EQ(verdict.state, model::HangState::hang);
+  EXPECT_NE(verdict.verdict.find("rank 1"), std::string::npos) << verdict.verdict;
+  const auto stuck = std::find_if(verdict.communicators.begin(), verdict.communicators.end(),
+                                  [](const model::StuckOp& o) { return o.entered == std::vector<int32_t>{0}; });
+  ASSERT_NE(stuck, verdict.communicators.end()) << verdict.verdict;
+  EXPECT_EQ(stuck->op, "barrier");
+  EXPECT_EQ(stuck->missing, std::vector<int32_t>{1});
+  operation(first, "barrier", 1, 0, now - 300, now + 1);
+  EXPECT_TRUE(followers[0]->report(now + 200 * second_ns).in_flight.empty());
+}
+
 TEST(LiveRings, ARingWithManyCommunicatorsMakesASmallReport) {
   test::TempDir dir;
   alignas(ring::RingWriter) char memory[sizeof(ring::RingWriter)];
@@ -79,7 +152,7 @@ TEST(LiveRings, AJobInAContainerIsToldAndItsRingStaysUntilItEnds) {
     ready();
   });
   if (!job) GTEST_SKIP() << "no PID namespaces here";
-  RingFolders folders(dir.path(), {});
+  ring::RingFolders folders(dir.path(), {});
   auto removeForgotten = [&] {
     folders.removeForgotten(1, 0);
     folders.removeForgotten(2, 0);

@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "cluster/agent/ring_folders.hpp"
+#include "capture/ring/folders.hpp"
 #include "cluster/cluster_fixture.hpp"
 #include "support/tcp_relay.hpp"
 
@@ -125,7 +125,7 @@ TEST_F(NodeTest, RingsOfAllUsersAreReadAndOnlyWhereTheyMayBe) {
   const std::string open = folder("tracesmith-54323", kOther + 1, 0777);
   ASSERT_EQ(::symlink(good.c_str(), (dir_ / "tracesmith-54324").c_str()), 0);
   for (const std::string& f : {good, stolen, open}) test::writeFile(f + "/1.2.ring", "no ring");
-  RingFolders folders(rings(), {dir_.path()});
+  ring::RingFolders folders(rings(), {dir_.path()});
   EXPECT_EQ(folders.rings(), std::vector<std::string>{good + "/1.2.ring"});
   folders.remove(stolen + "/../x.ring");
   folders.remove(good + "/1.2.ring");

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cluster/cluster_fixture.hpp"
+#include "support/training_ring.hpp"
 #include "trace/clocks.hpp"
 
 namespace tracesmith::cluster {
@@ -53,6 +54,50 @@ TEST_F(Sessions, OneSimulatedJobRunsOnSeveralNodes) {
   // Of collectives that ran when it began only the kernels are there: they meet nobody.
   EXPECT_FALSE(has(o.out, "clock fault")) << o.out;
   EXPECT_TRUE(has(o.err, "simulated")) << o.err;
+}
+
+/// Two roles, each on a node of its own with ranks 0 and 1.
+TEST_F(Sessions, RolesThatCountTheirRanksAlikeOnTwoNodesAreNotMixed) {
+  startMaster();
+  std::vector<std::unique_ptr<Child>> agents;
+  std::vector<std::unique_ptr<test::TrainingRing>> processes;
+  for (const char* role : {"trainer", "rollout"}) {
+    const std::string folder = dir_ / role;
+    ::mkdir(folder.c_str(), 0700);
+    wrapper_ = {"env", "TRACESMITH_DIR=" + folder};
+    agents.push_back(agent(agents.empty() ? "alpha" : "beta"));  // the first keep their ranks
+    for (int rank : {0, 1}) {
+      processes.push_back(
+          std::make_unique<test::TrainingRing>(folder + "/" + std::to_string(rank) + ".ring", rank, role));
+      processes.back()->writer().header().pid = 1000 + static_cast<int64_t>(processes.size());
+    }
+  }
+  ASSERT_TRUE(connected(2));
+  ASSERT_EQ(command({"start", "--name", "roles"}).rc, 0);
+  const int64_t ms = 1'000'000, begin = rawClock();
+  for (size_t i = 0; i < processes.size(); ++i) {  // trainers work for 10 ms, then rollouts for 30 ms
+    const auto from = static_cast<uint64_t>(begin + (i < 2 ? 0 : 10 * ms)), to = from + (i < 2 ? 10 * ms : 30 * ms);
+    processes[i]->write(ring::RangeRecord{.name = {processes[i]->writer().intern("work")}, .start = from, .end = to});
+    processes[i]->write(ring::StepRecord{.step = 0, .start = from, .end = to});
+  }
+  ASSERT_TRUE(eventually([&] { return rawClock() > begin + 50 * ms; }));
+  ASSERT_EQ(command({"stop", "--name", "roles", "-o", dir_ / "r.sbt"}).rc, 0);
+  std::set<std::string> who;
+  for (const test::Row& r : test::rows(dir_ / "r.sbt", "processes"))
+    who.insert(r.s("role") + " " + std::to_string(r.i("pid")) + " " +
+               (r.i("rank") == trace::kNull ? "none" : std::to_string(r.i("rank"))));
+  EXPECT_EQ(who, (std::set<std::string>{"rollout 1003 none", "rollout 1004 none", "trainer 1001 0", "trainer 1002 1"}));
+  for (const char* table : {"events", "steps"})
+    for (const test::Row& r : test::rows(dir_ / "r.sbt", table))
+      EXPECT_EQ(r.i("rank") == trace::kNull, r.s("node") == "beta") << table;
+  const std::string json = test::run({TRACESMITH_BIN, "analyze", "--json", dir_ / "r.sbt"}).out;
+  const size_t at = json.find("\"roles\":");
+  ASSERT_NE(at, std::string::npos);
+  const std::string roles = json.substr(at, 600);
+  const size_t trainer = roles.find("\"trainer\"");
+  EXPECT_TRUE(has(roles.substr(0, trainer), "\"processes\":2,\"works_pct\":75")) << roles;
+  EXPECT_TRUE(has(roles.substr(trainer), "\"processes\":2,\"works_pct\":25")) << roles;
+  EXPECT_TRUE(has(roles.substr(trainer), "{\"working\":\"rollout\",\"pct\":75")) << roles;
 }
 
 TEST_F(Sessions, FramesBecomeStatisticsAndAPicture) {

@@ -36,6 +36,8 @@ def test_the_rank_with_late_data_is_named(tmp_path, needs_query):
     # Peers are ranks of the job, not of the group.
     assert job.ask("SELECT DISTINCT operation, src_rank, dst_rank FROM python.nccl_trace WHERE operation NOT IN ('all_reduce', 'barrier') "
                    "ORDER BY ALL") == [["broadcast", "1", "0"], ["broadcast", "1", "1"], ["recv", "0", "1"], ["send", "0", "1"]]
+    # Where they met tells them from other jobs.
+    assert job.ask("SELECT value, count(*) FROM metadata WHERE key = 'tracesmith: job' GROUP BY value") == [["file://%s:" % env["MEETING"], "3"]]
     # Losses are the same bits without us.
     plain = subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True, env=environment(**env), timeout=60)
     assert plain.stdout == job.out != ""

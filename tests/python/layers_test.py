@@ -1,6 +1,8 @@
 """Modules of the model on sampled steps: their names, that nothing changes, and who is slow."""
 
+import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -119,6 +121,39 @@ def test_peaks_are_found_by_the_names_of_devices():
     assert peaks.tflops("NVIDIA H20", "bf16") is None and peaks.tflops("llvmpipe", "fp32") is None
 
 
+def test_peaks_that_no_data_sheet_has_are_those_that_were_measured(tmp_path, monkeypatch):
+    from tracesmith.hooks import peaks
+
+    def write(*figures):
+        record = {"figures": [{"name": "gpu_matrix_tflops", "part": part, "median": value} for part, value in figures]}
+        (tmp_path / "node.json").write_text(json.dumps(record))
+
+    for name in ("TRACESMITH_CAPABILITY", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.delenv(name, raising=False)
+    assert peaks.peak("NVIDIA H20", 0, "bf16") is None
+    monkeypatch.setenv("TRACESMITH_CAPABILITY", str(tmp_path / "node.json"))
+    assert peaks.peak("NVIDIA H20", 0, "bf16") is None  # there is no such file
+    write(("gpu 0 bf16", 120.0), ("gpu 0 fp16", 125.0), ("gpu 1 bf16", 121.0))
+    assert peaks.peak("NVIDIA H20", 1, "bf16") == (120.5, "as measured by tracesmith bench")
+    assert peaks.peak("NVIDIA H20", 0, "fp64") is None
+    assert peaks.peak("NVIDIA H200", 0, "bf16") == (989.5, "by data sheet")
+    write(("gpu 0 bf16", 60.0), ("gpu 1 bf16", 120.0))  # which one this is must be known
+    assert peaks.peak("NVIDIA H20", 0, "bf16") is None
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    assert peaks.peak("NVIDIA H20", 0, "bf16")[0] == 60
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert peaks.peak("NVIDIA H20", 0, "bf16")[0] == 120
+
+
+def test_run_tells_the_hooks_where_the_capability_record_is(tmp_path, needs_query):
+    data = tmp_path / "data" / "nodes"
+    data.mkdir(parents=True)
+    name = "".join(c if c.isalnum() and c.isascii() or c in "-_." else "_" for c in socket.gethostname())
+    (data / (name + ".json")).write_text("{}")
+    job = Recorded(tmp_path, "sh", "-c", "echo $TRACESMITH_CAPABILITY", TRACESMITH_DATA=str(tmp_path / "data"))
+    assert job.out == str(data / (name + ".json")) + "\n"
+
+
 def test_a_backward_pass_ends_before_that_of_another_branch(tmp_path, needs_query):
     code = """import torch
 class Fork(torch.nn.Module):
@@ -140,3 +175,48 @@ for _ in range(6):
         "SELECT name, ts, ts_end FROM events WHERE step = 4 AND name LIKE 'module backward: %'")}
     assert ends["side"][1] <= ends["long"][0]  # it ran last forward, so it runs first
     assert ends["long.0"][1] <= ends["first"][0]
+
+
+MEMORY = """import gc, sys, types
+import torch
+hooks = next(h for h in gc.get_objects() if type(h).__name__ == "Hooks")
+allocated = 100  # a stand-in for the allocator of a GPU
+stats = lambda _: {"allocated_bytes": {"all": {"current": allocated}}, "reserved_bytes": {"all": {"current": 1000}},
+                   "inactive_split_bytes": {"all": {"current": 7}}}
+pretended = types.SimpleNamespace(cuda=types.SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 0),
+                                  _C=types.SimpleNamespace(_cuda_memoryStats=stats))
+sys.modules["_tracesmith_hooks.module_memory"].install(types.SimpleNamespace(
+    torch=pretended, model=hooks.model, training=hooks.training, guard=hooks.guard, safely=hooks.safely))
+class Keeps(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.linear, self.size = torch.nn.Linear(8, 8), size
+    def forward(self, x):
+        global allocated
+        allocated += self.size
+        x = self.linear(x)
+        allocated -= self.size // 2
+        return x
+model = torch.nn.Sequential(Keeps(20), Keeps(60))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(9):
+    allocated = 100
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_memory_is_known_by_module(tmp_path, needs_query):
+    job = Recorded(tmp_path, sys.executable, "-c", MEMORY)
+    assert "hook" not in job.err
+    found = job.ask("SELECT name, series, value FROM counters WHERE name LIKE 'module memory: %' AND step = 7")
+    of = {(name[15:], series): float(value) for name, series, value in found}
+    assert (of["1 (Keeps)", "before"], of["1 (Keeps)", "after"], of["1 (Keeps)", "kept"]) == (110, 140, 30)
+    assert of["1 (Keeps)", "peak"] == of["model (Sequential)", "peak"] == 170  # seen by the layer in it
+    assert of["model (Sequential)", "kept"] == 40 and of["0 (Keeps)", "kept"] == 10
+    assert (of["0 (Keeps)", "reserved"], of["0 (Keeps)", "not in use"]) == (1000, 7)
+    assert job.ask("SELECT DISTINCT step FROM counters WHERE name LIKE 'module memory: %'") == [["7"]]
+    modules = {m["name"]: m for m in job.analyze()["modules"]}
+    assert modules["1"]["kept_bytes"] == 30 and modules["model"]["peak_bytes"] == 170
+    text = job.run("analyze")
+    assert "keeps" in text and "170 B" in text

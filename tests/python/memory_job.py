@@ -1,6 +1,8 @@
 """Training on the CPU whose torch believes that it has a GPU with an allocator, for the tests of the hooks for memory:
-memory_job.py leak|out|steady|own STEPS. The allocator is a stand-in with the functions and answers of torch 2's.
+memory_job.py leak|out|killed|steady|own STEPS. The allocator is a stand-in with the functions and answers of torch 2's.
 """
+import os
+import signal
 import sys
 import types
 
@@ -67,9 +69,11 @@ def main():
     kept = 0
     for i in range(STEPS):
         allocator.allocate(10 * MIB)  # ACTIVATIONS
-        if KIND == "out" and i == 5:
+        if KIND in ("out", "killed") and i == 5:
             allocator.allocate(30 * MIB)
             out_of_memory(0, 50 * MIB, 200 * MIB, 10 * MIB)
+            if KIND == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
             raise SystemExit(3)
         model(torch.ones(1, 4)).sum().backward()
         del allocator.alive[-1]

@@ -1,6 +1,8 @@
 """Memory that grows or runs out is named with the line that holds it. The allocator is a stand-in."""
 
+import json
 import os
+import signal
 import sys
 
 import pytest
@@ -32,6 +34,13 @@ def test_growth_is_a_leak_with_its_line(job):
     assert leak.ask("SELECT count(*) FROM python.torch_trace WHERE stage = 'post step' AND allocated >= 100") == [["60"]]
 
 
+def test_a_leak_that_was_looked_at_twice_is_told_once(job):
+    leak = job("leak", 200)
+    assert leak.ask("SELECT count(*) FROM python.memory_growth") == [["2"]]
+    (note,) = [note for note in leak.analyze()["notes"] if note.startswith("memory of ")]
+    assert note.count("per step are kept from") == 1, note
+
+
 def test_a_leak_is_seen_though_hooks_are_off(job):
     leak = job("leak", 64, TRACESMITH_BUDGET_PPM="1")
     assert "phases are not recorded from step" in leak.err
@@ -55,3 +64,15 @@ def test_out_of_memory_says_what_was_alive(job):
     assert note.endswith(", 2 × 20.97 MB of unknown origin")
     assert out.ask("SELECT step, wanted, total FROM python.out_of_memory") == [["5", "52428800", "209715200"]]
     assert out.ask("SELECT sum(blocks), sum(bytes) FROM python.memory_held") == [["3", str(140 << 20)]]
+    # `info` says it in one line, with the largest of what was alive.
+    (said,) = [text for text in out.run("info").split("\n") if "out of memory" in text]
+    assert said.startswith("memory      ") and said.endswith("; the largest: 104.9 MB from " + line("100 * MIB"))
+    (told,) = json.loads(out.run("info", "--json"))["out_of_memory"]
+    assert told["step"] == 5 and told["held"][0]["line"] == line("100 * MIB")
+
+
+@pytest.mark.parametrize("flags", [(), ("--flight", "60")])
+def test_what_was_alive_outlives_a_process_that_is_killed(job, flags):
+    killed = job("killed", 9, expect=128 + signal.SIGKILL, flags=flags)
+    assert killed.ask("SELECT sum(blocks), sum(bytes) FROM python.memory_held") == [["3", str(140 << 20)]]
+    assert " ran out of memory in step 5 at memory_job.py:" in killed.run("info")

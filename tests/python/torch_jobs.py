@@ -47,7 +47,11 @@ class Recorded:
     def ranges(self, name):
         return self.ask("SELECT ts, dur, step FROM events WHERE name = '%s' ORDER BY ts" % name)
 
-    def analyze(self):
-        out = subprocess.run([_places.command(), "analyze", "--json", self.trace], stdout=subprocess.PIPE,
+    def run(self, command, *flags):
+        """What a command says about the trace."""
+        out = subprocess.run([_places.command(), command, *flags, self.trace], stdout=subprocess.PIPE,
                              universal_newlines=True, timeout=60)
-        return json.loads(out.stdout)
+        return out.stdout
+
+    def analyze(self):
+        return json.loads(self.run("analyze", "--json"))

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "server/server_fixture.hpp"
+#include "support/training_ring.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -68,6 +69,24 @@ TEST_F(ClusterApi, MetricsComeOnceASecond) {
   EXPECT_TRUE(prometheus.has("tracesmith_gpu_utilization_ratio{node=\"n1\",gpu=\"0\",simulated=\"true\"}"));
   EXPECT_EQ(get(http_, "/api/v1/metrics/series").status, 400);
   EXPECT_EQ(get(http_, "/api/v1/metrics/series?metric=x&gpu=a").status, 400);
+}
+
+TEST_F(ClusterApi, SaysHowFastRanksTrain) {
+  serveMaster();
+  test::TrainingRing ring(rings() + "/1.ring", 3, "trainer");
+  auto a = agent("n1", {"--sim", "1"});
+  const std::string pid = std::to_string(::getpid());
+  ring.step(7);
+  ring.counter("tokens/s", 5000);
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/metrics/latest").has("\"tokens_per_s\":5000"); }));
+  const Reply latest = get(http_, "/api/v1/metrics/latest");
+  EXPECT_TRUE(latest.has("\"pid\":" + pid + ",\"rank\":3,\"role\":\"trainer\",\"simulated\":false,\"step\":7,"))
+      << latest.body;
+  EXPECT_TRUE(latest.has("\"mfu_percent\":null,\"samples_per_s\":null,\"tokens_per_s\":5000}")) << latest.body;
+  const Reply prometheus = get(http_, "/metrics");
+  EXPECT_TRUE(prometheus.has("tracesmith_rank_tokens_per_second{node=\"n1\",pid=\"" + pid +
+                             "\",rank=\"3\",role=\"trainer\"} 5000\n"))
+      << prometheus.body;
 }
 
 TEST_F(ClusterApi, SessionsStartAndStop) {

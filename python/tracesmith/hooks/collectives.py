@@ -100,14 +100,16 @@ class Collectives:
             known = self.groups[id(group)] = (weakref.ref(group), Group(self.dist, group))
         return known[1]
 
-    def made(self, group, description):
-        """A process group has been made; None: the first."""
+    def made(self, group, description, job=None):
+        """A process group has been made; None: the first, of a job that meets there."""
         if group is not None and group is getattr(self.dist.GroupMember, "NON_GROUP_MEMBER", None):
             return
         own = self.group(group)
         functions = probe.functions() if group is not None else probe.start()
         if group is None:
             self.set_rank(functions, own)
+            if functions is not None and job is not None:
+                functions.metadata(b"tracesmith: job", job.encode("utf-8", "replace"))
         if functions is not None:
             ranks = json.dumps(sorted(own.ranks)).encode() if own.ranks else None
             functions.process_group(own.text, description.encode("utf-8", "replace"), own.backend.encode(), own.size,
@@ -315,6 +317,23 @@ class Reduction:
         return [(computed, ended)]
 
 
+def meeting(arguments, named):
+    """Where the ranks of a job meet, and which run of it this is: the same on all of them, and on no others. None: not
+    known."""
+    store = named.get("store")
+    method = named.get("init_method") or (arguments[1] if len(arguments) > 1 else None) or "env://"
+    if store is not None:
+        place, port = getattr(store, "host", None), getattr(store, "port", None)
+    elif method.startswith("env://"):
+        place, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+    else:
+        place, port = method.split("?")[0], ""
+    if place is None or port is None:
+        return None
+    run = [os.environ.get(name, "") for name in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")]
+    return " ".join(["%s:%s" % (place, port), *run]).strip()
+
+
 def install(hooks):
     """Of a torch that has just been imported."""
     dist = hooks.torch.distributed
@@ -329,15 +348,15 @@ def install(hooks):
         @functools.wraps(original)
         def hooked(*arguments, **named):
             result = original(*arguments, **named)
-            hooks.safely("groups", tell, result, named)
+            hooks.safely("groups", tell, result, arguments, named)
             return result
 
         for module in (c10d, dist):
             if getattr(module, name, None) is original:
                 setattr(module, name, hooked)
 
-    after("init_process_group", lambda _, __: own.made(None, "default"))
-    after("new_group", lambda group, named: own.made(group, str(named.get("group_desc") or "")))
+    after("init_process_group", lambda _, arguments, named: own.made(None, "default", meeting(arguments, named)))
+    after("new_group", lambda group, _, named: own.made(group, str(named.get("group_desc") or "")))
     kind = hooks.torch.nn.parallel.DistributedDataParallel
     original = kind.__init__
 

@@ -2,7 +2,7 @@
 
 Floating point operations are counted on a few steps, from the shapes of what torch runs then, forward and backward: by
 the formulas of torch.utils.flop_counter where torch has it, else by the same for products and convolutions. MFU is the
-time that the GPU would need for them at its peak, as the data sheet has it, of the time the step took.
+time that the GPU would need for them at its peak (peaks.py) of the time the step took.
 
 Counting means that each operator of the step goes through Python. It changes no number, but what torch.compile has
 compiled would run as if it were not: such models are not counted. Operations are also counted by module.
@@ -115,18 +115,18 @@ class Rate:
         cuda = self.torch.cuda
         if not cuda.is_initialized():
             return None
-        name = cuda.get_device_name()
-        seconds = 0.0
+        name, index = cuda.get_device_name(), cuda.current_device()
+        seconds, known = 0.0, {}
         for precision, count in flops.items():
-            peak = peaks.tflops(name, precision)
-            if peak is None:
+            known[precision] = peaks.peak(name, index, precision)
+            if known[precision] is None:
                 return None
-            seconds += count / (peak * 1e12)
+            seconds += count / (known[precision][0] * 1e12)
         if not self.told:
             self.told = True
             most = max(flops, key=flops.get)
             by = "torch's counter" if formulas_of(self.torch)[1] else "the shapes of products and convolutions"
-            text = "FLOPs by %s, peak %.0f TFLOP/s %s by data sheet" % (by, peaks.tflops(name, most), most)
+            text = "FLOPs by %s, peak %.0f TFLOP/s %s %s" % (by, known[most][0], most, known[most][1])
             probe.functions().metadata(b"mfu", text.encode())
         return seconds
 

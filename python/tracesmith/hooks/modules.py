@@ -44,7 +44,9 @@ class Modules:
         self.open = threading.local()  # modules whose forward pass runs
         self.hook_ns = 0  # of this step
         self.followed = False  # in this step: who runs is known, but there are no ranges
-        self.backwards = []  # then: modules whose backward pass runs
+        self.measure = None  # then: told when a forward pass begins and ends
+        self.backwards = []  # modules whose backward pass runs
+        self.moved = None  # while a CUDA graph is captured: to be called when another module runs
         self.off = False
         parts = str(self.torch.__version__).split(".")
         self.new = int(parts[0]) >= 2  # hooks get keyword arguments, and nodes have hooks in front
@@ -64,18 +66,19 @@ class Modules:
     # ---- which modules
 
     def roots(self):
-        """Modules that are trained and in no other."""
+        """Modules that are in no other: those that are trained, or where none is, those with parameters."""
         modules = [m for m in (ref() for ref in list(self.alive.values())) if m is not None and "_modules" in m.__dict__]
         inside = {id(child) for m in modules for child in m.__dict__["_modules"].values()}
-        return [m for m in modules if id(m) not in inside and self.trained(m)]
+        outer = [m for m in modules if id(m) not in inside]
+        return [m for m in outer if self.trained(m)] or [m for m in outer if any(True for _ in m.parameters())]
 
     def trained(self, root):
         if not root.training or isinstance(root, self.torch.jit.ScriptModule):
             return False
         return any(p.requires_grad for p in root.parameters())
 
-    def named(self):
-        """(module, its name) of all that can be hooked."""
+    def named(self, compiled=False):
+        """(module, its name) of all that can be hooked; also of those that `Module.compile` compiled, if asked for."""
         found, seen, taken = [], set(), {}
         for i, root in enumerate(self.roots()):
             base = ""
@@ -83,10 +86,10 @@ class Modules:
                 kind = type(root).__name__
                 taken[kind] = taken.get(kind, 0) + 1
                 base = kind if taken[kind] == 1 else "%s#%d" % (kind, taken[kind])
-            self.walk(root, base, found, seen)
+            self.walk(root, base, found, seen, compiled)
         return found
 
-    def walk(self, root, base, found, seen):
+    def walk(self, root, base, found, seen, with_compiled):
         waiting = [(root, base, True)]
         while waiting and len(found) < MOST:
             module, name, told = waiting.pop()
@@ -94,6 +97,8 @@ class Modules:
                 continue
             seen.add(id(module))
             if module.__dict__.get("_compiled_call_impl") is not None:  # its hooks would be compiled as well
+                if with_compiled:
+                    found.append((module, name))
                 continue
             compiled = type(module).__name__ == "OptimizedModule"
             children = [(n, m) for n, m in module.__dict__.get("_modules", {}).items() if m is not None]
@@ -123,11 +128,12 @@ class Modules:
             for module, name in self.named():
                 self.hook(module, name)
 
-    def follow(self):
-        """Hooks the modules of the step that begins, so that `running` knows who runs. Whether it does."""
-        if self.handles or self.off:
+    def follow(self, measure=None, always=False):
+        """Hooks the modules, so that `running` and `path` know who runs until the step ends, and `measure` is told; beyond the
+        budget too, if it must always be. Whether it does."""
+        if self.handles or (self.off and not always) or "module ranges" in self.hooks.guard.failed:
             return False
-        self.followed = True
+        self.followed, self.measure = True, measure
         for module, name in self.named():
             self.hook(module, name)
         return True
@@ -136,17 +142,24 @@ class Modules:
         """Titles of the modules that run on this thread, or whose backward pass does."""
         return {entry[4] for entry in self.opened()}.union(self.backwards)
 
+    def path(self):
+        """(titles of the modules that run on this thread, the outermost first; whether it is their backward pass)."""
+        stack = self.opened()
+        if stack:
+            return [entry[4] for entry in stack], False
+        return sorted(self.backwards, key=depth), True
+
     def remove(self):
-        self.followed, self.backwards = False, []
+        self.followed, self.measure, self.backwards = False, None, []
         handles, self.handles = self.handles, []
         for handle in handles:
             handle.remove()
 
     def hook(self, module, name):
-        title = "%s (%s)" % (name or "model", type(unwrapped(module)).__name__)
+        title = title_of(module, name)
         forward, backward = ("module: " + title).encode("utf-8", "replace"), ("module backward: " + title).encode("utf-8", "replace")
         functions, failed, opened, tensor = probe.functions(), self.failed, self.opened, self.torch.Tensor
-        key = id(module)
+        key, measure = id(module), self.measure
 
         def before(_, arguments, named=None):
             try:
@@ -156,12 +169,18 @@ class Modules:
                 middle = now()
                 self.hook_ns += middle - begin
                 stack.append([key, middle, nodes, None, title])
+                if measure is not None:
+                    measure.enters(title)
+                if self.moved is not None:
+                    self.moved()
             except Exception as error:  # noqa: BLE001 (the program comes first)
                 failed(error)
 
         def after(_, arguments, named_or_result, result=None):
             try:
                 end = now()
+                if measure is not None:
+                    measure.leaves(title)
                 stack = opened()
                 while stack:  # those above it ended with an exception
                     own, begin, nodes, last, _ = stack.pop()
@@ -169,6 +188,8 @@ class Modules:
                         break
                 else:
                     return
+                if self.moved is not None:
+                    self.moved()
                 if not self.followed:
                     functions.range_at(forward, begin, end)
                 last = self.backward(title, backward, nodes, result if self.new else named_or_result, last)
@@ -214,15 +235,19 @@ class Modules:
         def begins(*_):
             if not state[0]:
                 state[0] = now()
-                if followed:
-                    self.backwards.append(title)
+                self.backwards.append(title)
+                if self.moved is not None:
+                    self.moved()
 
         def ends(*_):
             begin, state[0] = state[0], 0
-            if followed:
-                if title in self.backwards:
-                    self.backwards.remove(title)
-            elif begin:
+            if not begin:
+                return
+            if title in self.backwards:
+                self.backwards.remove(title)
+            if self.moved is not None:
+                self.moved()
+            if not followed:
                 functions.range_at(name, begin, now())
 
         last = None if inputs else last or self.last_of(outputs)
@@ -305,6 +330,16 @@ class Modules:
 def is_wrapper(children):
     """A module around one other, as of DDP or FSDP, has no name."""
     return len(children) == 1 and children[0][0] in ("module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+
+
+def title_of(module, name):
+    """"blocks.7.attn (Attention)"."""
+    return "%s (%s)" % (name or "model", type(unwrapped(module)).__name__)
+
+
+def depth(title):
+    """How deep in the model a module is, by its title."""
+    return 0 if title.startswith("model (") else 1 + title.count(".")
 
 
 def unwrapped(module):

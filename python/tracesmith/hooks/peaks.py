@@ -1,4 +1,7 @@
-"""What GPUs can do at most, in TFLOP/s without sparsity, by their data sheets."""
+"""What GPUs can do at most, in TFLOP/s without sparsity: by their data sheets, else as `tracesmith bench` measured it."""
+import json
+import os
+import statistics
 
 # Part of the name that the driver gives it: {precision: TFLOP/s}. The first that fits counts.
 _PEAKS = (
@@ -31,3 +34,41 @@ def tflops(device, precision):
         if parts[0] in words and all(part in words for part in parts):
             return of.get(precision)
     return None
+
+
+def peak(device, index, precision):
+    """(TFLOP/s, how it is known) of a device by its name and torch's number of it; None: not known."""
+    stated = tflops(device, precision)
+    if stated is not None:
+        return stated, "by data sheet"
+    found = measured(index, precision)
+    return None if found is None else (found, "as measured by tracesmith bench")
+
+
+def measured(index, precision):
+    """By the node's capability record, which `tracesmith run` has found. Where its GPUs differ it must be known which one
+    this is."""
+    ending = " " + precision
+    of = {}
+    for figure in record():
+        part = figure.get("part", "")
+        if figure.get("name") == "gpu_matrix_tflops" and part.startswith("gpu ") and part.endswith(ending) and figure.get("median", 0) > 0:
+            of[part[len("gpu ") : -len(ending)]] = figure["median"]
+    if not of:
+        return None
+    if max(of.values()) <= 1.1 * min(of.values()):
+        return statistics.median(of.values())
+    if os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":  # as the record has them; torch has the fastest first
+        return None
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    numbers = None if visible is None else [n.strip() for n in visible.split(",")]
+    return of.get(str(index) if numbers is None else numbers[index] if index < len(numbers) else None)
+
+
+def record():
+    """The figures in it."""
+    try:
+        with open(os.environ["TRACESMITH_CAPABILITY"], encoding="utf-8") as file:
+            return json.load(file)["figures"]
+    except (KeyError, OSError, ValueError):
+        return []

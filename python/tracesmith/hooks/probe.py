@@ -50,6 +50,8 @@ class _Table(ctypes.Structure):
         ("process_group", _function(None, _text, _text, _text, ctypes.c_int32, _text)),
         ("set_rank", _function(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32)),
         ("counter_at", _function(None, _text, _text, ctypes.c_double, _time, ctypes.c_int64)),
+        ("graph_capture", _function(ctypes.c_int, ctypes.c_int)),
+        ("graph_names", _function(None, _text, ctypes.c_int, _text, _text)),
     ]
 
 

@@ -4,7 +4,7 @@ import importlib
 import re
 import sys
 
-from . import collectives, compiling, flops, memory, modules, pauses, probe, roles
+from . import collectives, compiling, flops, graphs, memory, module_memory, modules, pauses, probe, roles
 from .guard import Guard
 from .imports import say
 from .probe import now
@@ -20,7 +20,7 @@ def install(torch):
         say("torch %s is not hooked: known are 1.13 to 2.x" % getattr(torch, "__version__", "without a version"))
         return
     hooks = Hooks(torch)
-    for name in ("optimizers", "scalers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "compiling", "modules", "rate", "roles"):
+    for name in ("optimizers", "scalers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "compiling", "modules", "module_memory", "rate", "graphs", "roles"):
         try:
             getattr(hooks, name)()
         except Exception as error:  # noqa: BLE001 (a version that differs: the others still work)
@@ -182,8 +182,14 @@ class Hooks:
     def modules(self):
         modules.install(self)
 
+    def module_memory(self):
+        module_memory.install(self)
+
     def rate(self):
         flops.install(self)
+
+    def graphs(self):
+        graphs.install(self)
 
     def roles(self):
         roles.install(self)

@@ -54,7 +54,7 @@ def line(marked):
 
 
 EXPECTED = {
-    "leak": lambda: ["memory of ", "per step since step", "4.2 MB per step are kept from " + line("LEAK")],
+    "leak": lambda: ["memory of ", "per step since step", " MB per step are kept from " + line("LEAK")],
     "oom": lambda: ["ran out of memory in step 2", " at " + line("OOM"), "the largest: ", " from " + line("OOM")],
     "oom_late": lambda: ["ran out of memory in step 31", " at " + line("OOM"), "the largest: ", " of tensors of shape ["],
     "item": lambda: ["hosts wait for the GPU in Tensor.item at " + line("ITEM")],

@@ -50,6 +50,7 @@ std::vector<const Op*> waitsOf(const WaitGraph& graph, size_t rank) {
 std::string rankText(const Rank& r) {
   std::string text = r.rank >= 0 ? "rank " + std::to_string(r.rank) : "a rank";
   if (r.process && r.rank < 0) text = "process " + std::to_string(r.process->pid);
+  if (r.process && !r.process->role.empty()) text += " (" + r.process->role + ")";
   return r.node.empty() ? text : text + " on " + r.node;
 }
 

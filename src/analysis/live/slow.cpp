@@ -43,7 +43,7 @@ uint64_t SlowDetector::jobOf(const ProcessReport& process) {
     const uint64_t other = rootOf(c.comm);
     if (other == root) continue;
     parents_[std::max(root, other)] = std::min(root, other);
-    jobs_.erase(std::max(root, other));
+    std::erase_if(jobs_, [gone = std::max(root, other)](const auto& job) { return job.first.first == gone; });
     root = std::min(root, other);
   }
   return root;
@@ -60,13 +60,14 @@ void SlowDetector::take(const NodeReport& report, int64_t now_ns) {
 
 void SlowDetector::takeSteps(const NodeReport& report, const ProcessReport& p, int64_t now_ns) {
   auto [it, fresh] =
-      jobs_.try_emplace(jobOf(p), Job{{}, {}, 0, -1, {}, 0, ChangeDetector(options_.least_job, true), 0, {}});
+      jobs_.try_emplace({jobOf(p), p.role}, Job{{}, {}, 0, -1, {}, 0, ChangeDetector(options_.least_job, true), 0, {}});
   Job& job = it->second;
   if (fresh) job.bucket_start_ns = now_ns;
   const RankKey key{report.node, p.pid};
   auto rank = job.ranks.try_emplace(key, Rank{-1, -1, 0, {}, 0, ChangeDetector(options_.least_rank, false)}).first;
   rank->second.rank = p.rank;
   rank->second.device = p.local_rank;
+  rank->second.role = p.role;
   rank->second.seen_ns = now_ns;
   for (const StepTime& s : p.steps) {
     if (s.step <= job.done && job.done - s.step < 1000) continue;  // came too late
@@ -120,8 +121,8 @@ std::string SlowDetector::linkText(const LinkKey& key, const Link& link) {
 }
 
 std::string SlowDetector::rankText(const RankKey& key, const Rank& rank) const {
-  return (rank.rank >= 0 ? "rank " + std::to_string(rank.rank) : "process " + std::to_string(key.second)) + " on " +
-         key.first;
+  return (rank.rank >= 0 ? "rank " + std::to_string(rank.rank) : "process " + std::to_string(key.second)) +
+         (rank.role.empty() ? "" : " (" + rank.role + ")") + " on " + key.first;
 }
 
 /// What the GPU says of itself, where that explains it.
@@ -272,7 +273,8 @@ void SlowDetector::lookAtLinks(int64_t now_ns, std::vector<Alert>& alerts) {
   }
   for (auto& [ends, found] : slow) {
     alerts.push_back(std::move(found.second));
-    if (auto job = jobs_.find(rootOf(std::get<0>(ends))); job != jobs_.end()) job->second.slower.reset();
+    for (auto& [id, job] : jobs_)
+      if (id.first == rootOf(std::get<0>(ends))) job.slower.reset();
   }
 }
 

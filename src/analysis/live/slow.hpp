@@ -54,6 +54,7 @@ class SlowDetector {
     std::vector<double> excess;  // of the steps in this bucket
     double told_ns = 0;          // the longest delay in a single step that was told
     ChangeDetector change;
+    std::string role = {};
   };
   struct Job {
     std::map<int64_t, Step> steps;  // not complete yet
@@ -100,7 +101,8 @@ class SlowDetector {
 
   const SlowOptions options_;
   std::map<uint64_t, uint64_t> parents_;  // communicators that share a process belong to one job
-  std::map<uint64_t, Job> jobs_;
+  // By the communicator that names it and by role: each role has steps of its own.
+  std::map<std::pair<uint64_t, std::string>, Job> jobs_;
   std::map<LinkKey, Link> links_;
   std::map<std::string, std::vector<GpuState>> gpus_;  // by node
 };

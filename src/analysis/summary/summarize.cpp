@@ -73,8 +73,11 @@ class Summarizer {
     TS_TRY(eventRows());
     TS_TRY(collectiveRows());
     TS_TRY(otherTables());
+    SummaryState unused, &state = options_.state ? *options_.state : unused;
+    state.until = options_.until;
     for (auto& [number, p] : processes_) {
-      if (options_.state) options_.state->processes[number].until = std::max(p.from, p.until);
+      state.processes[number].until = std::max(p.from, p.until);
+      state.until = std::min(state.until, p.until);
       if (later_ && p.gpu_mark) TS_TRY(later_->put(*p.gpu_mark));
     }
     TS_TRY(out_.flush());

@@ -20,6 +20,7 @@ struct SummaryState {
     int64_t host_late = 0;      ///< of its last operation
   };
   std::map<int64_t, Process> processes;
+  int64_t until = INT64_MIN;  ///< raw clock: everything before is in the summary
 };
 
 struct SummaryOptions {

@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <future>
 #include <mutex>
-#include <set>
 
-#include "analysis/clocks/clock_refine.hpp"
 #include "analysis/collectives/rejoin.hpp"
 #include "analysis/hta/hta.hpp"
 #include "analysis/rows/each_row.hpp"
@@ -11,10 +9,7 @@
 #include "analysis/verdict/job_time.hpp"
 #include "analysis/verdict/unfinished.hpp"
 #include "base/count.hpp"
-#include "base/statistics.hpp"
-#include "base/text.hpp"
 #include "sync/recording_span.hpp"
-#include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::analysis {
 
@@ -103,7 +98,7 @@ class Analyzer {
   Result<Analysis> run(bool times = false) {
     TS_TRY(load());
     TS_TRY(match(reader_, *names_, job_.table));
-    clocksAndTimes();
+    settleClocks(job_, out_);
     out_.steps_by = kStepSources[static_cast<int>(source_)];
     sumUpSteps(job_, source_, out_);
     leaveOutStartUp(job_, source_);
@@ -113,11 +108,11 @@ class Analyzer {
         out_.startup_us = std::max(0.0, us(job_.start - by_job->start));
     if (times) return std::move(out_);
     TS_TRY(blame());
-    off_clock_ = listCollectives(job_, roots_, options_.collectives, out_);
+    const uint64_t off_clock = listCollectives(job_, roots_, options_.collectives, out_);
     findTraffic(job_, *names_, out_);
     job_.work = deviceWork(job_.ranks);
     out_.kernels = largestKernels(job_, *names_, comm_, options_.kernels);
-    say();
+    sayUnknowns(reader_, job_, source_, off_clock, out_);
     TS_TRY(sayHooks(reader_, *names_, job_, comm_, options_.threads, out_));
     out_.verdict = makeVerdict(job_, out_);
     if (const auto unfinished = findUnfinished(reader_, *names_, job_, out_.world_size))
@@ -249,50 +244,6 @@ class Analyzer {
     return {};
   }
 
-  void clocksAndTimes() {
-    if (const uint64_t impossible = findImpossible(job_.table))
-      out_.unknowns.push_back(
-          counted(impossible, "collective") + (impossible == 1 ? " has" : " have") +
-          " ranks that left before another one of the same node arrived: " + (impossible == 1 ? "it is" : "they are") +
-          " not one operation and " + (impossible == 1 ? "was" : "were") + " left out");
-    std::vector<std::string> missing;
-    for (const std::string& d : job_.table.domains)
-      if (!job_.clocks.contains(d)) missing.push_back(d);
-    const std::vector<std::string> lost = estimateClocks(job_.table, job_.clocks);
-    job_.clocks_known = lost.empty();
-    if (job_.table.domains.size() > 1 && !missing.empty())
-      out_.unknowns.push_back(
-          "the clocks of " + std::to_string(missing.size()) + " of " + std::to_string(job_.table.domains.size()) +
-          " nodes or ranks are not in the trace; " +
-          (lost.empty() ? "they were estimated from collectives that end together"
-                        : "for " + std::to_string(lost.size()) +
-                              " of them there are no collectives to estimate from, so who was late there is unknown"));
-    const Contradictions found = contradictions(job_.table, job_.clocks);
-    if (job_.table.domains.size() > 1 && found.wrong * 20 > found.checked) {
-      // What the trace says about its clocks cannot be: ranks would leave collectives before the last came.
-      job_.clocks.clear();
-      job_.clocks_known = estimateClocks(job_.table, job_.clocks).empty();
-      out_.unknowns.push_back("the clocks in the trace contradict the collectives (" + std::to_string(found.wrong) +
-                              " of " + std::to_string(found.checked) +
-                              " checked); they were estimated from collectives that end together");
-    }
-    const Refinement refined = refineClocks(job_.table, job_.clocks);
-    for (const std::string& fault : refined.faults) out_.unknowns.push_back("clock fault: " + fault);
-    settle(job_.table, job_.clocks);
-    if (job_.host_only) trimHostEnds(job_.table);
-    for (const std::string& d : job_.table.domains) {
-      if (const trace::ClockTable& clock = clockOf(job_.clocks, d); !clock.empty()) {
-        const trace::ClockModel& m = clock.models().back();
-        out_.clocks.push_back({d, m.offset_ns, m.drift_ppm, m.valid() ? m.bound_ns : kNull, m.method});
-      } else {
-        out_.clocks.push_back({d, 0, 0, kNull, job_.table.domains.size() == 1 ? "reference" : "unknown"});
-      }
-    }
-    std::set<std::string> nodes;
-    for (const auto& [process, node] : job_.table.node_of) nodes.insert(node);
-    out_.nodes = static_cast<int>(nodes.size());
-  }
-
   Status blame() {
     findStages(job_);
     job_.mixed = findMixed(job_);
@@ -306,61 +257,6 @@ class Analyzer {
     return {};
   }
 
-  void say() {
-    auto add = [&](std::string s) { out_.unknowns.push_back(std::move(s)); };
-    if (out_.world_size && *out_.world_size > out_.ranks && out_.ranks > 0)
-      add(std::to_string(out_.ranks) + " of " + std::to_string(*out_.world_size) +
-          " ranks are in the trace: the culprit may be one of the missing ranks");
-    if (out_.incomplete > 0)
-      add(std::to_string(out_.incomplete) + " of " + std::to_string(job_.table.instances.size()) +
-          " collectives lack some of their ranks: their transfer time is unknown");
-    if (off_clock_ > 0)
-      add(std::to_string(off_clock_) +
-          " collectives contradict the clocks (a rank left before the last one arrived) and were left out");
-    if (out_.unmatched > 0)
-      add(std::to_string(out_.unmatched) + " parts of collectives have ids that do not match and were left out");
-    if (job_.device_lost)
-      add("hosts launched kernels, but no kernel is in the trace: it was cut short, or the GPU was not recorded; where "
-          "the time goes is unknown");
-    if (job_.table.parts.empty()) add("cannot tell who waited: the trace has no collectives");
-    static constexpr const char* kMark =
-        "mark them in the training loop, with torch.cuda.nvtx.range_push(f\"step {i}\") and range_pop(), or with "
-        "tracesmith_step_begin(i) and tracesmith_step_end()";
-    if (wereFound(source_))
-      out_.notes.push_back("steps are not marked: found " + counted(out_.steps.size(), "step") + " of " +
-                           humanNs(job_.step_ns) + " by " +
-                           (source_ == StepSource::optimizer    ? "the ranges of their optimizers"
-                            : source_ == StepSource::operations ? "operations that repeat"
-                                                                : "kernels that repeat") +
-                           "; for exact ones, " + kMark);
-    else if (source_ == StepSource::windows)
-      add("no training steps are marked: the trace was divided by its collectives into " +
-          std::to_string(job_.steps.size()) + " intervals, which count as steps; " + kMark);
-    else if (job_.step_ns == 0)
-      add(std::string("no training steps are marked: the whole trace counts as one step, so when a problem started is "
-                      "unknown; ") +
-          kMark);
-    if (job_.mixed)
-      out_.notes.push_back("GPUs of different models take part: a rank is compared with ranks on the same model" +
-                           std::string(job_.mixed->alone ? "; one alone is compared with its own past" : ""));
-    if (job_.gpus_shared)
-      out_.notes.push_back(
-          "several ranks share a GPU: what the others compute while they wait for one of them would take the GPU's "
-          "time later, so only the time they idle counts as its cost");
-    size_t by_thread = 0;
-    for (const RankFigures& r : job_.ranks) by_thread += r.phases_by_thread;
-    if (by_thread > 0)
-      out_.notes.push_back(
-          "not all phases are marked: the others were found by launching thread (torch launches "
-          "the backward pass on a separate thread) and by the names of optimizer kernels");
-    uint64_t lost = 0;
-    for (const LossResult& l : out_.losses) lost += l.count;
-    if (lost > 0) add(std::to_string(lost) + " records were lost (see losses): the figures of those ranks are too low");
-    if (const std::string damage = reader_.damageSummary(); !damage.empty())
-      add(damage + ": their contents are not counted");
-    if (out_.ranks == 1) add("only one rank: whether it waited for others is unknown");
-  }
-
   const Reader& reader_;
   const AnalyzeOptions& options_;
   model::CommRules rules_;
@@ -369,7 +265,6 @@ class Analyzer {
   int64_t window_ns_ = 0;
   JobData job_;
   std::vector<int32_t> roots_;
-  uint64_t off_clock_ = 0;  // collectives left out because they contradict the clocks
   StepSource source_ = StepSource::none;
   std::vector<Part> recognised_;        // by their kernels
   std::vector<uint8_t> synchronising_;  // by name: found by behaviour

@@ -123,6 +123,13 @@ void addPairs(const JobData& job, std::vector<LinkEvidence>& links);
 Status addProxyLinks(const trace::Reader& reader, const trace::NameNumbers& names, const JobData& job,
                      std::vector<LinkEvidence>& links);
 
+/// Puts all ranks on one clock: sets the times of operations, and says what is wrong with the clocks.
+void settleClocks(JobData& job, Analysis& out);
+
+/// Adds what cannot be told to `out.unknowns`, and what was taken for granted to `out.notes`. `off_clock`: operations
+/// that were left out because they contradict the clocks.
+void sayUnknowns(const trace::Reader& reader, const JobData& job, StepSource source, uint64_t off_clock, Analysis& out);
+
 /// Steps that nobody marked: what the operations of every rank repeat. Leaves `steps` as it is where they do not.
 /// `kernels`: the trace has kernels, which say more than an operation or two that repeat.
 void findByOperations(const PartTable& table, bool kernels, TraceSteps& steps);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "analysis/verdict/job_data.hpp"
+#include "analysis/verdict/memory.hpp"
 #include "base/text.hpp"
 #include "model/hook_names.hpp"
 #include "trace/rows.hpp"
@@ -73,59 +74,19 @@ std::optional<Growth> growthOf(const std::map<int64_t, double>& allocated) {
 
 std::string bytesText(double bytes) { return humanBytes(static_cast<uint64_t>(std::max(0.0, bytes))); }
 
-std::string stepText(int64_t step) { return step == kNull ? "" : " in step " + std::to_string(step); }
-
-/// "12 × 1.1 GB from model.py:88, 1.0 GB from train.py:9", of what was alive at that time.
-std::string heldText(const OfRank& rank, int64_t since, int64_t until) {
-  constexpr size_t kMost = 3;
-  std::vector<const Row*> rows;
-  for (auto it = rank.held.lower_bound(since); it != rank.held.end() && it->first < until; ++it)
-    rows.push_back(&it->second);
-  auto number = [](const Row& r, const char* column) {
-    const auto it = r.numbers.find(column);
-    return it == r.numbers.end() ? 0 : it->second;
-  };
-  std::sort(rows.begin(), rows.end(),
-            [&](const Row* a, const Row* b) { return number(*a, "bytes") > number(*b, "bytes"); });
-  std::string out;
-  for (size_t i = 0; i < rows.size() && i < kMost; ++i) {
-    const double bytes = number(*rows[i], "bytes"), blocks = number(*rows[i], "blocks");
-    out += out.empty() ? "" : ", ";
-    if (blocks > 1) out += humanCount(static_cast<uint64_t>(blocks)) + " × ";
-    out += bytesText(blocks > 1 ? bytes / blocks : bytes) +
-           (rows[i]->line.find(':') == std::string::npos ? " of " : " from ") + rows[i]->line;
-  }
-  return out;
+double numberOf(const Row& row, const char* column) {
+  const auto it = row.numbers.find(column);
+  return it == row.numbers.end() ? 0 : it->second;
 }
 
-std::string outText(const OfRank& rank, std::map<int64_t, Row>::const_iterator at) {
-  const Row& row = at->second;
-  const auto next = std::next(at);
-  auto number = [&](const char* column) -> std::optional<double> {
-    const auto it = row.numbers.find(column);
-    return it == row.numbers.end() ? std::nullopt : std::optional(it->second);
-  };
-  std::string out = " ran out of memory" + stepText(row.step);
-  if (!row.line.empty() && row.line != "?") out += " at " + row.line;
-  if (const auto allocated = number("allocated"), total = number("total"); allocated && total)
-    out += ": " + bytesText(*allocated) + " of " + bytesText(*total) + " were allocated";
-  if (const auto wanted = number("wanted")) out += ", " + bytesText(*wanted) + " more were wanted";
-  const std::string held = heldText(rank, at->first, next == rank.out.end() ? INT64_MAX : next->first);
-  return held.empty() ? out : out + "; the largest: " + held;
-}
+using Ranks = std::map<std::pair<int64_t, int64_t>, OfRank>;  // by rank and process
 
-}  // namespace
+std::string tableName(const char* name) { return std::string(model::kUserTable) + name; }
 
-Status sayMemory(const Reader& reader, const NameNumbers& names, Analysis& out) {
-  const auto table = [](const char* name) { return std::string(model::kUserTable) + name; };
-  const std::string out_name = table(model::kOutOfMemory), held_name = table(model::kMemoryHeld),
-                    growth_name = table(model::kMemoryGrowth);
-  bool any = false;
-  for (uint32_t n = 0; n < names.size() && !any; ++n)
-    any = names.text(n) == model::kAllocated || names.text(n) == out_name;
-  if (!any) return {};
-  std::map<std::pair<int64_t, int64_t>, OfRank> ranks;  // by rank and process
-  TS_TRY(eachRow<CounterRow>(reader, names, {}, [&](const CounterRow& row, auto&& text) {
+Status readRanks(const Reader& reader, const NameNumbers& names, Ranks& ranks) {
+  const std::string out_name = tableName(model::kOutOfMemory), held_name = tableName(model::kMemoryHeld),
+                    growth_name = tableName(model::kMemoryGrowth);
+  return eachRow<CounterRow>(reader, names, {}, [&](const CounterRow& row, auto&& text) {
     if (row.name == kNull || row.value == kNull) return;
     const std::string_view name = names.text(static_cast<uint32_t>(row.name));
     const double value = std::bit_cast<double>(row.value);
@@ -137,21 +98,95 @@ Status sayMemory(const Reader& reader, const NameNumbers& names, Analysis& out) 
       addCell(ranks[{row.rank, row.pid}].held, row, text(counters::series), value);
     else if (name == growth_name)
       addCell(ranks[{row.rank, row.pid}].growth, row, text(counters::series), value);
+  });
+}
+
+/// The last time that a process did.
+OutOfMemory lastOut(const Ranks::value_type& of) {
+  const auto& [key, rank] = of;
+  const auto& [at, row] = *std::prev(rank.out.end());
+  auto known = [](int64_t v) { return v == kNull ? std::nullopt : std::optional(v); };
+  auto number = [&row = row](const char* column) -> std::optional<double> {
+    const auto it = row.numbers.find(column);
+    return it == row.numbers.end() ? std::nullopt : std::optional(it->second);
+  };
+  OutOfMemory out{known(key.first),    known(key.second), known(row.step),  row.line == "?" ? "" : row.line,
+                  number("allocated"), number("total"),   number("wanted"), {}};
+  for (auto it = rank.held.lower_bound(at); it != rank.held.end(); ++it)
+    out.held.push_back({it->second.line, numberOf(it->second, "bytes"), numberOf(it->second, "blocks")});
+  std::stable_sort(out.held.begin(), out.held.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return out;
+}
+
+std::string processText(std::optional<int64_t> rank, std::optional<int64_t> pid) {
+  if (rank) return "rank " + std::to_string(*rank);
+  return pid ? "process " + std::to_string(*pid) : "a process";
+}
+
+std::string who(const std::pair<int64_t, int64_t>& process) {
+  return processText(process.first == kNull ? std::nullopt : std::optional(process.first), process.second);
+}
+
+}  // namespace
+
+std::string OutOfMemory::text(size_t most) const {
+  std::string out = processText(rank, pid) + " ran out of memory";
+  if (step) out += " in step " + std::to_string(*step);
+  if (!line.empty()) out += " at " + line;
+  if (allocated && total) out += ": " + bytesText(*allocated) + " of " + bytesText(*total) + " were allocated";
+  if (wanted) out += ", " + bytesText(*wanted) + " more were wanted";
+  for (size_t i = 0; i < held.size() && i < most; ++i) {
+    const Held& h = held[i];
+    out += i == 0 ? "; the largest: " : ", ";
+    if (h.blocks > 1) out += humanCount(static_cast<uint64_t>(h.blocks)) + " × ";
+    out += bytesText(h.blocks > 1 ? h.bytes / h.blocks : h.bytes) +
+           (h.line.find(':') == std::string::npos ? " of " : " from ") + h.line;
+  }
+  return out;
+}
+
+Result<std::vector<OutOfMemory>> findOutOfMemory(const Reader& reader) {
+  std::vector<OutOfMemory> all;
+  bool any = false;
+  TS_TRY(forEachRow(reader, tableOf<MetadataRow>(), {}, {}, [&](const trace::Row& row) {
+    any |= row.text(metadata::key) == tableName(model::kOutOfMemory);
+    return Status();
   }));
-  for (const auto& [key, rank] : ranks) {
-    const std::string who =
-        key.first != kNull ? "rank " + std::to_string(key.first) : "process " + std::to_string(key.second);
-    if (!rank.out.empty()) out.notes.push_back(who + outText(rank, std::prev(rank.out.end())));
+  if (!any) return all;
+  Result<NameNumbers> names = NameNumbers::load(reader);
+  if (!names) return names.status();
+  Ranks ranks;
+  TS_TRY(readRanks(reader, *names, ranks));
+  for (const auto& rank : ranks)
+    if (!rank.second.out.empty()) all.push_back(lastOut(rank));
+  return all;
+}
+
+Status sayMemory(const Reader& reader, const NameNumbers& names, Analysis& out) {
+  const std::string out_name = tableName(model::kOutOfMemory);
+  bool any = false;
+  for (uint32_t n = 0; n < names.size() && !any; ++n)
+    any = names.text(n) == model::kAllocated || names.text(n) == out_name;
+  if (!any) return {};
+  Ranks ranks;
+  TS_TRY(readRanks(reader, names, ranks));
+  for (const auto& of : ranks) {
+    const auto& [key, rank] = of;
+    if (!rank.out.empty()) out.notes.push_back(lastOut(of).text(3));
     const std::optional<Growth> growth = growthOf(rank.allocated);
     if (!growth) continue;
-    std::string text = "memory of " + who + " grows by " + bytesText(growth->per_step) + " per step since step " +
+    std::string text = "memory of " + who(key) + " grows by " + bytesText(growth->per_step) + " per step since step " +
                        std::to_string(growth->since) + ", " + bytesText(growth->bytes) + " so far";
-    std::string lines;
+    std::map<std::string, double> kept;  // by line; of several looks at what is alive the last one counts
     for (const auto& [ts, row] : rank.growth)
-      if (const auto it = row.numbers.find("bytes_per_step");
-          it != row.numbers.end() && it->second >= growth->per_step / 10)
-        lines += (lines.empty() ? ": " : ", ") + bytesText(it->second) + " per step are kept from " + row.line;
-    out.notes.push_back(text + lines);
+      if (const auto it = row.numbers.find("bytes_per_step"); it != row.numbers.end()) kept[row.line] = it->second;
+    std::vector<std::pair<double, std::string>> lines;
+    for (const auto& [line, bytes] : kept)
+      if (bytes >= growth->per_step / 10) lines.emplace_back(bytes, line);
+    std::sort(lines.rbegin(), lines.rend());
+    for (const auto& [bytes, line] : lines)
+      text += (&bytes == &lines.front().first ? ": " : ", ") + bytesText(bytes) + " per step are kept from " + line;
+    out.notes.push_back(text);
   }
   return {};
 }

@@ -1,13 +1,15 @@
 // What each module of the model costs, from the ranges that the Python hooks record on a few steps: kernels belong to
-// the modules in which they were launched.
+// the modules in which they were launched; those that a CUDA graph replays to the modules they were captured in.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 
 #include "analysis/rows/each_row.hpp"
+#include "analysis/verdict/graph_modules.hpp"
 #include "analysis/verdict/job_data.hpp"
 #include "analysis/verdict/module_siblings.hpp"
 #include "model/hook_names.hpp"
@@ -21,60 +23,6 @@ namespace {
 
 constexpr size_t kMostListed = 1000;
 
-/// "blocks.*.attn" of "blocks.7.attn".
-std::string patternOf(std::string_view name) {
-  std::string pattern;
-  for (size_t at = 0; at <= name.size();) {
-    const size_t end = std::min(name.find('.', at), name.size());
-    const std::string_view part = name.substr(at, end - at);
-    const bool digits = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
-    pattern += digits ? "*" : std::string(part);
-    if (end < name.size()) pattern += '.';
-    at = end + 1;
-  }
-  return pattern;
-}
-
-/// Which ranges are modules: by name.
-class ModuleNames {
- public:
-  struct Named {
-    uint32_t module = kNoName;  // in modules()
-    bool backward = false;
-  };
-  explicit ModuleNames(const NameNumbers& names) {
-    for (uint32_t n = 0; n < names.size(); ++n) {
-      std::string_view text = names.text(n);
-      const bool backward = text.starts_with(model::kModuleBackward);
-      if (!backward && !text.starts_with(model::kModule)) continue;
-      text.remove_prefix(backward ? model::kModuleBackward.size() : model::kModule.size());
-      if (by_name_.empty()) by_name_.resize(names.size());
-      auto [it, fresh] = known_.try_emplace(text, static_cast<uint32_t>(modules_.size()));
-      by_name_[n] = {it->second, backward};
-      if (!fresh) continue;
-      const size_t bracket = text.ends_with(')') ? text.rfind(" (") : text.npos;
-      ModuleResult m;
-      m.name = text.substr(0, bracket);
-      if (bracket != text.npos) m.kind = text.substr(bracket + 2, text.size() - bracket - 3);
-      m.pattern = patternOf(m.name);
-      modules_.push_back(std::move(m));
-    }
-  }
-  bool empty() const { return modules_.empty(); }
-  /// nullptr: none has this title.
-  ModuleResult* titled(std::string_view title) {
-    auto it = known_.find(title);
-    return it == known_.end() ? nullptr : &modules_[it->second];
-  }
-  Named of(int64_t name) const { return name == kNull ? Named() : by_name_[static_cast<uint32_t>(name)]; }
-  std::vector<ModuleResult>& modules() { return modules_; }
-
- private:
-  std::map<std::string_view, uint32_t> known_;  // by title: name and class
-  std::vector<Named> by_name_;
-  std::vector<ModuleResult> modules_;
-};
-
 struct Range {
   int64_t ts, end, tid, step;
   uint32_t module;
@@ -84,6 +32,8 @@ struct Range {
 /// One module in one step of one rank, ns.
 struct Sum {
   int64_t forward = 0, backward = 0, host = 0, launch = 0;
+  int64_t replayed = 0;  // the part of forward and backward that graphs replayed
+  int64_t total() const { return forward + backward; }
 };
 
 /// By module, by step.
@@ -129,7 +79,38 @@ class RankModules {
     return sums;
   }
 
+  /// What graphs replayed. Modules that run around the launch of a graph have it already. The step is that of the
+  /// launch; where nothing is launched in a step, the n-th launch of each graph is one.
+  void addReplays(const RankRows& rows, const Launches& launches, const Replays& replays, Sums& sums) const {
+    const auto stepOf = [&](int64_t correlation, const Replay& replay) {
+      const HostCall* call = launches.find(correlation);
+      return replays.steps.empty() ? kNull : call ? replays.stepAt(call->ts) : replay.step;
+    };
+    const bool in_steps = std::any_of(replays.launches.begin(), replays.launches.end(),
+                                      [&](const auto& r) { return stepOf(r.first, r.second) != kNull; });
+    for (const auto& [correlation, replay] : replays.launches) {
+      const int64_t step = in_steps ? stepOf(correlation, replay) : -1 - replay.turn;
+      if (step == kNull) continue;
+      const std::set<uint32_t> around = modulesAround(rows, launches.find(correlation));
+      for (const auto& [part, ns] : replay.parts) {
+        if (around.contains(part.module)) continue;
+        Sum& sum = sums[part.module][step];
+        (part.backward ? sum.backward : sum.forward) += ns;
+        sum.replayed += ns;
+      }
+    }
+  }
+
  private:
+  std::set<uint32_t> modulesAround(const RankRows& rows, const HostCall* call) const {
+    std::set<uint32_t> around;
+    if (!call || call->thread < 0) return around;
+    for (const Range& r : ranges_)
+      if (r.tid == rows.threads[static_cast<size_t>(call->thread)] && r.ts <= call->ts && call->ts < r.end)
+        around.insert(r.module);
+    return around;
+  }
+
   /// Of one thread: its ranges [from, to).
   void launched(const RankRows& rows, const std::vector<size_t>& calls, const std::vector<int64_t>& device, size_t from,
                 size_t to, Sums& sums) const {
@@ -163,7 +144,7 @@ Status readRanges(const Reader& reader, const NameNumbers& names, const ModuleNa
       std::move(selection), &names);
   while (rows.next()) {
     const EventRow& row = rows.row();
-    const ModuleNames::Named named = modules.of(row.name);
+    const ModuleInPass named = modules.of(row.name);
     int64_t end;
     if (named.module == kNoName || row.ts == kNull || row.dur == kNull || row.step == kNull || row.dur < 0 ||
         __builtin_add_overflow(row.ts, row.dur, &end))
@@ -173,15 +154,39 @@ Status readRanges(const Reader& reader, const NameNumbers& names, const ModuleNa
   return rows.status();
 }
 
-/// How many operations modules take; of ranks and steps that differ the largest.
-Status readFlops(const Reader& reader, const NameNumbers& names, ModuleNames& modules) {
-  return eachRow<CounterRow>(reader, names, {counters::name, counters::value}, [&](const CounterRow& row, auto&&) {
-    if (row.name == kNull || row.value == kNull) return;
-    const std::string_view name = names.text(static_cast<uint32_t>(row.name));
-    if (!name.starts_with(model::kModuleFlops)) return;
-    if (ModuleResult* m = modules.titled(name.substr(model::kModuleFlops.size())))
-      m->flops = std::fmax(m->flops, std::bit_cast<double>(row.value));
-  });
+/// The steps in which all of a module was recorded. What is launched is on sampled steps only, what is replayed on all.
+std::vector<Sum> wholeSteps(const std::map<int64_t, Sum>& by_step) {
+  const auto replayed = [](const Sum& s) { return s.replayed > 0; };
+  const auto launched = [](const Sum& s) { return s.total() > s.replayed; };
+  bool any = false, both = false;
+  for (const auto& [step, sum] : by_step) {
+    any |= replayed(sum);
+    both |= replayed(sum) && launched(sum);
+  }
+  std::vector<Sum> steps;
+  for (const auto& [step, sum] : by_step)
+    if (both ? replayed(sum) && launched(sum) : !any || sum.total() > 0) steps.push_back(sum);
+  return steps;
+}
+
+/// How many operations modules take, and how much memory; of ranks and steps that differ the most.
+Status readCounters(const Reader& reader, const NameNumbers& names, ModuleNames& modules) {
+  auto add = [&](std::string_view title, double ModuleResult::*field, double value) {
+    if (ModuleResult* m = modules.titled(title)) m->*field = std::fmax(m->*field, value);
+  };
+  return eachRow<CounterRow>(reader, names, {counters::name, counters::series, counters::value},
+                             [&](const CounterRow& row, auto&&) {
+                               if (row.name == kNull || row.value == kNull) return;
+                               const std::string_view name = names.text(static_cast<uint32_t>(row.name));
+                               const auto value = std::bit_cast<double>(row.value);
+                               if (name.starts_with(model::kModuleFlops))
+                                 add(name.substr(model::kModuleFlops.size()), &ModuleResult::flops, value);
+                               if (!name.starts_with(model::kModuleMemory) || row.series == kNull) return;
+                               const std::string_view title = name.substr(model::kModuleMemory.size()),
+                                                      series = names.text(static_cast<uint32_t>(row.series));
+                               if (series == model::kMemoryKept) add(title, &ModuleResult::kept_bytes, value);
+                               if (series == model::kMemoryPeak) add(title, &ModuleResult::peak_bytes, value);
+                             });
 }
 
 /// Takes the time of modules out of that of the module they are in. Returns that of those that are in none.
@@ -209,10 +214,12 @@ double shareOut(std::vector<ModuleResult>& modules) {
 Status findModules(const Reader& reader, const NameNumbers& names, const JobData& job, const std::vector<uint8_t>& comm,
                    size_t threads, Analysis& out) {
   ModuleNames modules(names);
+  std::map<int64_t, Replays> replays;
+  TS_TRY(readReplays(reader, names, comm, modules, replays));
   if (modules.empty()) return {};
   std::map<int64_t, std::vector<Range>> ranges;
   TS_TRY(readRanges(reader, names, modules, ranges));
-  TS_TRY(readFlops(reader, names, modules));
+  TS_TRY(readCounters(reader, names, modules));
   std::map<int64_t, Sums> sums;  // by process
   bool host = true;              // no calls that launched something: the time of the host is all there is
   if (job.host_only) {
@@ -223,11 +230,18 @@ Status findModules(const Reader& reader, const NameNumbers& names, const JobData
     options.threads = threads;
     TS_TRY(eachRank(reader, names, options, [&](RankRows& rows, size_t) {
       auto it = ranges.find(rows.process);
-      if (it == ranges.end()) return;
-      const RankModules modules_of(std::move(it->second));
-      Sums own = rows.calls.empty() ? modules_of.byHost() : modules_of.byDevice(rows, Launches(rows), comm);
+      auto replayed = replays.find(rows.process);
+      if (it == ranges.end() && replayed == replays.end()) return;
+      const RankModules modules_of(it == ranges.end() ? std::vector<Range>() : std::move(it->second));
+      const Launches launches(rows);
+      Sums own;
+      if (!rows.calls.empty()) own = modules_of.byDevice(rows, launches, comm);
+      if (replayed != replays.end())
+        modules_of.addReplays(rows, launches, replayed->second, own);
+      else if (rows.calls.empty())
+        own = modules_of.byHost();
       std::lock_guard lock(mutex);
-      host &= rows.calls.empty();
+      host &= rows.calls.empty() && replayed == replays.end();
       sums[rows.process] = std::move(own);
     }));
   }
@@ -237,11 +251,10 @@ Status findModules(const Reader& reader, const NameNumbers& names, const JobData
   std::vector<std::vector<Sum>> typical(all.size());
   for (const auto& [process, by_module] : sums)
     for (const auto& [module, by_step] : by_module) {
-      std::vector<Sum> steps;
-      for (const auto& [step, sum] : by_step) steps.push_back(sum);
+      std::vector<Sum> steps = wholeSteps(by_step);
       const auto middle = steps.begin() + static_cast<long>((steps.size() - 1) / 2);
       std::nth_element(steps.begin(), middle, steps.end(),
-                       [](const Sum& a, const Sum& b) { return a.forward + a.backward < b.forward + b.backward; });
+                       [](const Sum& a, const Sum& b) { return a.total() < b.total(); });
       typical[module].push_back(*middle);
       times[module][job.rankOf(process)] = static_cast<double>(middle->forward + middle->backward);
     }
@@ -249,7 +262,7 @@ Status findModules(const Reader& reader, const NameNumbers& names, const JobData
     if (typical[m].empty()) continue;
     const auto middle = typical[m].begin() + static_cast<long>((typical[m].size() - 1) / 2);
     std::nth_element(typical[m].begin(), middle, typical[m].end(),
-                     [](const Sum& a, const Sum& b) { return a.forward + a.backward < b.forward + b.backward; });
+                     [](const Sum& a, const Sum& b) { return a.total() < b.total(); });
     auto us = [](int64_t ns) { return static_cast<double>(ns) / 1000; };
     all[m].forward_us = us(middle->forward);
     all[m].backward_us = us(middle->backward);

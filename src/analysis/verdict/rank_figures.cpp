@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "analysis/verdict/part_exposure.hpp"
+
 namespace tracesmith::analysis {
 
 using namespace trace;
@@ -39,7 +41,8 @@ class Figures {
     for (const HostRange& r : rows_.ranges)
       if (StepFigures* f = stepAt(r.ts)) f->pause_ns[static_cast<size_t>(c_.pauses[r.name])] += r.end - r.ts;
     timeline();
-    exposures();
+    setExposures(rows_, parts_, out_.recognised,
+                 {compute_.parts(), late_, own_.parts(), std::move(done_), std::move(begun_)});
     std::sort(used_.begin(), used_.end());
     for (uint32_t name : used_) out_.kernels.emplace_hint(out_.kernels.end(), name, sums_[name]);
     out_.samples = sampler_.take();
@@ -288,83 +291,6 @@ class Figures {
     }
   }
 
-  /// Computation goes on after a receive with what was launched after it. If that often began before the receive had
-  /// ended, receives are launched ahead here, and nobody knows what needs them.
-  void receives() {
-    std::vector<std::pair<Part*, int64_t>> used;
-    size_t ahead = 0, next = 0;
-    for (Part* p : called_) {
-      if (p->op != OpKind::recv) continue;
-      while (next < begun_.size() && (rows_.calls[next].ts < p->enqueue || begun_[next] == INT64_MAX)) ++next;
-      if (next == begun_.size()) break;
-      if (begun_[next] < p->end)
-        ++ahead;
-      else if (!p->blocks)
-        used.emplace_back(p, p->end - begun_[next]);
-    }
-    if (20 * ahead > used.size()) return;
-    for (const auto& [part, ns] : used) part->held_ns = ns;
-  }
-
-  /// How much of `times` had passed when each part started, and when computation could go on after it.
-  void passed(const std::vector<Interval>& times, int64_t Part::*at_start, int64_t Part::*at_end) {
-    size_t next = 0;
-    int64_t before = 0;
-    auto until = [&](int64_t ts) {  // not far back from one call to the next
-      for (; next > 0 && times[next - 1].to > ts; --next) before -= times[next - 1].to - times[next - 1].from;
-      for (; next < times.size() && times[next].to <= ts; ++next) before += times[next].to - times[next].from;
-      return before + (next < times.size() ? std::max<int64_t>(0, ts - times[next].from) : 0);
-    };
-    for (Part& p : parts_) {
-      p.*at_end = until(p.held_ns == kNull ? p.end : std::max(p.end, p.end - p.held_ns));
-      p.*at_start = until(p.ts);
-    }
-  }
-
-  /// A collective waits for what was launched before it was called, and for nothing that was launched later.
-  void slacks() {
-    if (done_.empty()) return;
-    for (Part& p : parts_)
-      if (p.enqueue != kNull) called_.push_back(&p);
-    std::sort(called_.begin(), called_.end(), [](const Part* a, const Part* b) { return a->enqueue < b->enqueue; });
-    int64_t done = INT64_MIN;
-    size_t next = 0;
-    for (Part* p : called_) {
-      for (; next < done_.size() && rows_.calls[next].ts < p->enqueue; ++next) done = std::max(done, done_[next]);
-      if (done != INT64_MIN) p->slack_ns = std::max<int64_t>(0, p->ts - std::max(done, p->enqueue));
-    }
-  }
-
-  /// How much of every collective ran without computation under it.
-  void exposures() {
-    const std::vector<Interval>& busy = compute_.parts();
-    constexpr int64_t kPause = 5000;  // kernels in a row are closer than this, ns
-    size_t first = 0;
-    auto settle = [&](Part& p) {
-      while (first < busy.size() && busy[first].to <= p.ts) ++first;
-      int64_t hidden = 0;
-      bool running = false;
-      int64_t stopped = first > 0 ? busy[first - 1].to : INT64_MIN;
-      const bool computing = first < busy.size() && busy[first].from < p.ts;
-      if (!computing && first > 0) p.slack_ns = p.ts - busy[first - 1].to;
-      for (size_t i = first; i < busy.size() && busy[i].from < p.end; ++i) {
-        hidden += std::min(busy[i].to, p.end) - std::max(busy[i].from, p.ts);
-        running = busy[i].to >= p.end - kPause;
-        stopped = busy[i].to;
-      }
-      p.exposed_ns = std::max<int64_t>(0, p.end - p.ts - hidden);
-      p.blocks = !running;
-      p.held_ns = running || stopped == INT64_MIN ? kNull : p.end - stopped;
-    };
-    for (Part& p : parts_) settle(p);
-    slacks();
-    receives();
-    passed(late_, &Part::late_before_ns, &Part::late_ns);
-    passed(own_.parts(), &Part::own_before_ns, &Part::own_ns);
-    first = 0;
-    for (Part& p : out_.recognised) settle(p);
-  }
-
   const FigureContext& c_;
   const RankRows& rows_;
   const Launches& launches_;
@@ -379,7 +305,6 @@ class Figures {
   Union own_;                   // computation that no other rank does
   std::vector<int64_t> done_;   // by call: when the computation or copy that it launched was done
   std::vector<int64_t> begun_;  // by call: when the computation that it launched began
-  std::vector<Part*> called_;   // by the time of the call
   Union unions_[kBits];
   Union compute_;  // of the phases and other computation
   KernelSampler sampler_;

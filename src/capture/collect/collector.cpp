@@ -97,7 +97,7 @@ Result<size_t> Collector::snapshot() {
 
 size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
   const bool context = r.kind == RingKind::thread || r.kind == RingKind::comm || r.kind == RingKind::metadata ||
-                       r.kind == RingKind::process_group;
+                       r.kind == RingKind::process_group || r.kind == RingKind::graph_node;
   // Kernels that end from now on may belong to operations launched before.
   const bool joined = joins(p, lane, r);
   if (!context && std::max(r.start, r.end) < since_ns_) return 0;

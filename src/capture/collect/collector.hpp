@@ -114,6 +114,7 @@ class Collector {
   void hostOperationRow(Process& p, const ring::HostOperationRecord& operation);
   size_t giveUpHostOperations(Process& p);
   void processGroupRow(Process& p, const ring::ProcessGroupRecord& group);
+  void graphNodeRow(Process& p, const ring::GraphNodeRecord& node);
   int64_t name(Process& p, uint32_t id);
   template <typename Row>
   void append(const Row& row);

@@ -1,5 +1,6 @@
-// Operations of libraries that use no device, and process groups, as rows.
+// Operations of libraries that use no device, process groups, and what CUDA graphs were captured from, as rows.
 #include "capture/collect/process.hpp"
+#include "model/hook_names.hpp"
 #include "model/operation.hpp"
 
 namespace tracesmith::capture {
@@ -58,6 +59,26 @@ void Collector::processGroupRow(Process& p, const ring::ProcessGroupRecord& g) {
   row.backend = name(p, g.backend);
   if (g.size > 0) row.size = g.size;
   if (g.ranks) row.ranks = out_->text(p.ring->string(g.ranks));
+  append(row);
+}
+
+void Collector::graphNodeRow(Process& p, const ring::GraphNodeRecord& n) {
+  GraphNodeRow row;
+  row.ts = static_cast<int64_t>(n.start);
+  row.node = p.node;
+  row.rank = p.rank();
+  row.pid = p.pid();
+  if (n.thread) row.tid = n.thread;
+  if (n.graph) row.graph = n.graph;
+  row.graph_node = static_cast<int64_t>(n.node);
+  if (std::string_view module = p.ring->string(n.modules); !module.empty()) {
+    row.modules = name(p, n.modules);
+    row.phase = writer_.string(n.backward ? "backward" : "forward");
+    if (size_t at = module.rfind(model::kInside); at != module.npos) module.remove_prefix(at + model::kInside.size());
+    row.module = writer_.string(module.substr(0, module.rfind(" (")));  // without its class
+  }
+  row.op = name(p, n.op);
+  row.shapes = name(p, n.shapes);
   append(row);
 }
 

@@ -300,6 +300,8 @@ void Collector::take(Process& p, uint32_t lane, const Record& r) {
     }
     case RingKind::process_group:
       return processGroupRow(p, processGroupOf(r));
+    case RingKind::graph_node:
+      return graphNodeRow(p, graphNodeOf(r));
     case RingKind::proxy_op:
       return proxyRow(p, proxyOf(r));
     case RingKind::nccl_launch:  // joins() knows what they are for

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "capture/probe/graph_nodes.hpp"
 #include "capture/probe/probe.hpp"
 #include "capture/probe/watch.hpp"
 #include "model/hook_names.hpp"
@@ -95,6 +96,7 @@ void metadata(const char* key, const char* value) {
   if (!r) return;
   const uint32_t text = r->intern(value);
   if (key && strcmp(key, model::kRole) == 0) r->header().role.store(text, std::memory_order_release);
+  if (key && strcmp(key, model::kJob) == 0) r->header().job.store(text, std::memory_order_release);
   r->write(encode(ring::MetadataRecord{.key = r->intern(key), .value = text, .start = ring::nowNs()}));
 }
 
@@ -139,6 +141,17 @@ void setRank(int32_t rank, int32_t world_size, int32_t local_rank) {
   if (rank >= 0) h.rank = rank;
   if (world_size > 0) h.world_size = world_size;
   if (local_rank >= 0) h.local_rank = local_rank;
+}
+
+int graphCapture(int begins) {
+  RingWriter* r = ringOrNull();
+  if (!r) return 0;
+  if (begins) return captureBegins(*r);
+  captureEnded();
+  return 1;
+}
+void graphNames(const char* modules, int backward, const char* op, const char* shapes) {
+  if (RingWriter* r = ringOrNull()) nameNodes(*r, modules, backward != 0, op, shapes);
 }
 
 // ---- NVTX: each library with a copy of NVTX asks once for its functions to be filled in.
@@ -303,9 +316,23 @@ struct NvtxCallbacks {
 }  // namespace
 
 TS_EXPORT const tracesmith_api* tracesmith_probe_api(void) {
-  static const tracesmith_api kApi = {
-      1,         sizeof(tracesmith_api), rangeBegin,   rangeEnd, stepBegin, stepEnd, counter, metadata, rangeAt, mark,
-      foundStep, hostOperation,          processGroup, setRank,  counterAt};
+  static const tracesmith_api kApi = {1,
+                                      sizeof(tracesmith_api),
+                                      rangeBegin,
+                                      rangeEnd,
+                                      stepBegin,
+                                      stepEnd,
+                                      counter,
+                                      metadata,
+                                      rangeAt,
+                                      mark,
+                                      foundStep,
+                                      hostOperation,
+                                      processGroup,
+                                      setRank,
+                                      counterAt,
+                                      graphCapture,
+                                      graphNames};
   return ringOrNull() ? &kApi : nullptr;
 }
 

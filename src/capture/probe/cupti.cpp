@@ -11,6 +11,7 @@
 #include "capture/probe/cupti_buffers.hpp"
 #include "capture/probe/cupti_library.hpp"
 #include "capture/probe/cupti_records.hpp"
+#include "capture/probe/graph_nodes.hpp"
 #include "capture/probe/nccl_events.hpp"
 #include "capture/probe/probe.hpp"
 #include "capture/probe/watch.hpp"
@@ -301,7 +302,10 @@ void forgetCuda() {
   pthread_mutex_init(&g_drain_mutex, nullptr);
   pthread_mutex_init(&g_flush_mutex, nullptr);
   forgetEvents();
+  forgetCaptures();
 }
+
+const Functions* usableCupti() { return g_running && !g_aside.load() ? &g_cupti : nullptr; }
 
 uint32_t streamId(void* stream) {
   uint32_t id = 0;

@@ -24,6 +24,21 @@ enum ActivityKind : uint32_t {
   kGraphTrace = 51
 };
 
+/// Callbacks when something was made: the domain, and which things of it.
+constexpr uint32_t kResources = 3;
+enum ResourceCallback : uint32_t { kGraphNodeCreated = 13, kGraphNodeCloned = 20 };
+using Callback = void (*)(void* user, uint32_t domain, uint32_t callback, const void* data);
+using Subscriber = void*;
+struct ResourceData {  // what a callback is given
+  void *context, *handle;
+  const void* descriptor;  // here: a GraphData
+};
+struct GraphData {
+  void *graph, *original_graph, *node, *original_node;  // handles of CUDA's
+  uint32_t node_type;
+  void *dependency, *exec;
+};
+
 /// Calls that start work on a GPU (launches, copies, memsets, graphs), as ranges of CUPTI's numbers, which never
 /// change: with them every kernel and copy has its launch.
 struct CallRange {
@@ -55,6 +70,11 @@ struct Functions {
   Result (*GetVersion)(uint32_t* version);
   Result (*GetCallbackName)(uint32_t domain, uint32_t cbid, const char** name);
   Result (*GetStreamIdEx)(void* context, void* stream, uint8_t per_thread, uint32_t* id);
+  Result (*Subscribe)(Subscriber* subscriber, Callback callback, void* user);
+  Result (*Unsubscribe)(Subscriber subscriber);
+  Result (*EnableCallback)(uint32_t enable, Subscriber subscriber, uint32_t domain, uint32_t callback);
+  Result (*GetGraphNodeId)(void* node, uint64_t* id);
+  Result (*GetGraphId)(void* graph, uint32_t* id);
 };
 
 #pragma pack(push, 1)

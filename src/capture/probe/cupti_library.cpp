@@ -66,6 +66,11 @@ bool resolveCupti(void* library, cupti::Functions& out) {
   get(out.GetVersion, "cuptiGetVersion");
   get(out.GetCallbackName, "cuptiGetCallbackName");
   get(out.GetStreamIdEx, "cuptiGetStreamIdEx");
+  get(out.Subscribe, "cuptiSubscribe");
+  get(out.Unsubscribe, "cuptiUnsubscribe");
+  get(out.EnableCallback, "cuptiEnableCallback");
+  get(out.GetGraphNodeId, "cuptiGetGraphNodeId");
+  get(out.GetGraphId, "cuptiGetGraphId");
   return good;
 }
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include "capture/probe/cupti_library.hpp"
+#include "capture/probe/graph_nodes.hpp"
 #include "capture/probe/probe.hpp"
 
 namespace tracesmith::probe {
@@ -44,9 +45,17 @@ TS_EXPORT int cuptiActivityDisable(uint32_t kind) {
   return result;
 }
 
+TS_EXPORT int cuptiSubscribe(cupti::Subscriber* subscriber, cupti::Callback callback, void* user) {
+  static auto function = real<decltype(&cuptiSubscribe)>("cuptiSubscribe");
+  if (!function) return kNotInitialized;
+  probe::giveUpCaptures();  // there can only be one
+  return function(subscriber, callback, user);
+}
+
 TS_EXPORT int cuptiFinalize() {
   static auto function = real<decltype(&cuptiFinalize)>("cuptiFinalize");
   if (!function) return kNotInitialized;
+  probe::giveUpCaptures();
   probe::cuptiEnds();
   return function();
 }

@@ -277,7 +277,7 @@ Status AgentServer::start(AgentOptions options) {
   recording.ring_folder = options.ring_folder;
   recording.captures_file = folder_ + "/captures";
   recording.freq_ms = options.freq_ms;
-  recording.ring_roots = RingFolders::rootsFromEnvironment();
+  recording.ring_roots = ring::RingFolders::rootsFromEnvironment();
   recording.keep_dead_ns = static_cast<int64_t>(options.keep_rings_s * 1e9);
   recording.segment_bytes = options.segment_bytes;
   recording.tick_ms = options.tick_ms;

@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "cluster/agent/node_hardware.hpp"
 #include "cluster/rpc/rpc.hpp"
+#include "cluster/wire/convert.hpp"
 #include "cluster/wire/live_convert.hpp"
 
 namespace tracesmith::cluster {
@@ -197,8 +198,7 @@ Status MasterLink::talk(const std::string& address) {
       call.heard = steady();
       if (message.has_captures()) {
         std::vector<CaptureSpan> captures;
-        for (const pb::Capture& c : message.captures().captures())
-          captures.push_back({c.id(), c.start_ns(), c.end_ns(), c.freq_ms()});
+        for (const pb::Capture& c : message.captures().captures()) captures.push_back(fromMessage(c));
         recorder_.setCaptures(std::move(captures));
       } else if (message.has_ack()) {
         const pb::SpoolAck& ack = message.ack();

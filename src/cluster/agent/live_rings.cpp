@@ -28,8 +28,7 @@ constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kLateKernelsNs = 300 * kMs;  // CUPTI hands kernels over every 100 ms
 constexpr size_t kMostSteps = 64, kMostTransfers = 4, kMostPairs = 8;
 constexpr size_t kMostPeers = 32, kMostOps = 64;  // of a communicator, whose numbers are told
-// A ring is its user's word, and everybody's reports go the same way: what is kept of one has a limit.
-constexpr size_t kMostComms = 256, kMostProgress = 256, kMostSizes = 1024, kMostStreams = 1024, kMostNames = 65536;
+constexpr size_t kMostProgress = 256, kMostSizes = 1024, kMostStreams = 1024, kMostNames = 65536;
 
 }  // namespace
 
@@ -58,9 +57,10 @@ bool RingFollower::wanted(const Record& r) {
     case Kind::nccl_time:
     case Kind::gpu_on:
     case Kind::gpu_off:
+    case Kind::host_operation:
       return true;
     default:
-      return false;
+      return training_.wanted(*ring_, r);
   }
 }
 
@@ -88,12 +88,12 @@ RingFollower::Comm& RingFollower::comm(const OperationRecord& r) {
   return c;
 }
 
-OpProgress& RingFollower::progress(Comm& c, const OperationRecord& r) {
-  left_out_ += makeRoom(c.progress, {r.function, r.peer}, kMostProgress);
-  Progress& p = c.progress[{r.function, r.peer}];
+OpProgress& RingFollower::progress(Comm& c, uint32_t name, int32_t peer) {
+  left_out_ += makeRoom(c.progress, {name, peer}, kMostProgress);
+  Progress& p = c.progress[{name, peer}];
   if (p.touched == 0) {
-    p.state.op = model::opNameOf(ring_->string(r.function));
-    p.state.peer = r.peer;
+    p.state.op = model::opNameOf(ring_->string(name));
+    p.state.peer = peer;
   }
   p.touched = ++touched_;
   return p.state;
@@ -133,7 +133,7 @@ void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kerne
     return;
   }
   Comm& c = comm(r);
-  OpProgress& p = progress(c, r);
+  OpProgress& p = progress(c, r.function, r.peer);
   p.completed = std::max(p.completed.value_or(0), r.sequence);
   // A kernel that sends to several at once says nothing about one of them.
   if (again_ || kernel->end <= kernel->start || (r.pair && (r.peer < 0 || o.mixed))) return;
@@ -154,18 +154,12 @@ void RingFollower::ended(const NcclJoin::Operation& o, const KernelRecord* kerne
 
 /// Nobody saw its kernel, but events tell that it has ended.
 void RingFollower::timed(const OperationRecord& r) {
-  OpProgress& p = progress(comm(r), r);
+  OpProgress& p = progress(comm(r), r.function, r.peer);
   p.completed = std::max(p.completed.value_or(0), r.sequence);
 }
 
 void RingFollower::takeStep(const ring::StepRecord& r) {
-  if (r.end == 0) {
-    step_ = r.step;
-    step_start_ = r.start;
-    return;
-  }
-  if (r.step == step_) step_start_ = 0;
-  if (again_ || r.end == r.start) return;  // the latter was none
+  if (again_ || r.end == 0 || r.end == r.start) return;  // the last was none
   steps_.push_back({r.step, r.start, r.end, 0});
   if (steps_.size() > 4 * kMostSteps) steps_.pop_front();
 }
@@ -174,7 +168,12 @@ void RingFollower::take(uint32_t lane, const Record& r) {
   auto done = [this](const NcclJoin::Operation& o, const KernelRecord* kernel) { ended(o, kernel); };
   switch (r.kind) {
     case Kind::step:
+      training_.take(*ring_, r);
       return takeStep(stepOf(r));
+    case Kind::counter:
+      return training_.take(*ring_, r);
+    case Kind::host_operation:
+      return takeHost(hostOperationOf(r));
     case Kind::comm: {
       const ring::CommRecord record = commOf(r);
       Comm& c = comm(record.hash);
@@ -197,7 +196,7 @@ void RingFollower::take(uint32_t lane, const Record& r) {
       OperationRecord o = operationOf(r);
       o.launch = times_.launchOn(lane);
       if (o.sequence == ring::kUnknown || o.captured) return;  // of a communicator that nobody knows, or in a graph
-      OpProgress& p = progress(comm(o), o);
+      OpProgress& p = progress(comm(o), o.function, o.peer);
       p.entered = std::max(p.entered, o.sequence);
       if (o.start >= oldest_gpu_ns_) join_.operation(lane, o, 0, done);
       return;
@@ -252,6 +251,7 @@ void RingFollower::readAnew() {
   join_.hold_ns = kLateKernelsNs;
   times_ = {};
   unseen_.clear();
+  host_.clear();
   oldest_gpu_ns_ = 0;
   if (ring_->wrapped(0)) {
     if (const uint64_t off = ring_->header().gpu_off_ns.load()) join_.gpu_off_ns = off;  // what said so may be gone
@@ -309,6 +309,7 @@ ProcessReport RingFollower::report(uint64_t now) {
   p.rank = h.rank.load();
   p.world_size = h.world_size.load();
   p.local_rank = h.local_rank.load();
+  p.role = ring_->string(h.role.load());
   p.simulated = h.simulated != 0;
   p.activity = activity_;
   if (const uint64_t since = std::max(last_work_ns_, join_.gpu_on_ns); last_work_ns_ != 0 && !join_.gpuIsOff())
@@ -317,10 +318,11 @@ ProcessReport RingFollower::report(uint64_t now) {
   p.missed = missed_;
   p.left_out = left_out_;
   addProcess(now, p);
-  if (step_start_ != 0) {
-    p.step = step_;
-    p.step_age_ns = static_cast<int64_t>(now > step_start_ ? now - step_start_ : 0);
+  if (const auto step = training_.step(now)) {
+    p.step = step->number;
+    p.step_age_ns = step->age_ns;
   }
+  if (p.state == ProcessState::running || p.state == ProcessState::stopped) setRates(p, training_.rates(now));
   while (!steps_.empty() && steps_.front().end + kLateKernelsNs < now) {
     const Step& s = steps_.front();
     StepTime& time = p.steps.emplace_back();
@@ -331,6 +333,7 @@ ProcessReport RingFollower::report(uint64_t now) {
   }
   if (p.steps.size() > kMostSteps) p.steps.erase(p.steps.begin(), p.steps.end() - kMostSteps);
   for (auto& [hash, c] : comms_) {
+    if (!tellsHost(hash, now, p.state)) continue;
     CommState& state = p.comms.emplace_back(c.state);
     addProgress(c, state, p.left_out);
     // The largest ones: the same on all ranks, and what they take says most about the links.
@@ -346,6 +349,7 @@ ProcessReport RingFollower::report(uint64_t now) {
     c.transfers.clear();
   }
   addInFlight(now, p);
+  addHost(now, p);
   return p;
 }
 

@@ -13,8 +13,10 @@
 #include "analysis/live/report.hpp"
 #include "capture/collect/nccl_join.hpp"
 #include "capture/collect/nccl_times.hpp"
+#include "capture/collect/training_now.hpp"
+#include "capture/ring/folders.hpp"
 #include "capture/ring/reader.hpp"
-#include "cluster/agent/ring_folders.hpp"
+#include "model/ring/program_records.hpp"
 
 namespace tracesmith::cluster {
 
@@ -54,6 +56,9 @@ class RingFollower {
   void ended(const capture::NcclJoin::Operation& operation, const ring::KernelRecord* kernel);
   void timed(const ring::OperationRecord& operation);
   void takeStep(const ring::StepRecord& step);
+  void takeHost(const ring::HostOperationRecord& operation);
+  bool tellsHost(uint64_t comm, uint64_t now_ns, analysis::live::ProcessState state) const;
+  void addHost(uint64_t now_ns, analysis::live::ProcessReport& report) const;
   analysis::live::InFlight inFlight(uint64_t now_ns, const ring::OperationRecord& operation,
                                     const analysis::live::CommState* comm) const;
   template <typename Each>
@@ -63,10 +68,13 @@ class RingFollower {
   void addProcess(uint64_t now_ns, analysis::live::ProcessReport& report);
   Comm& comm(uint64_t hash);
   Comm& comm(const ring::OperationRecord& operation);
-  analysis::live::OpProgress& progress(Comm& comm, const ring::OperationRecord& operation);
+  /// Of an operation by its name (a string of the ring) and peer.
+  analysis::live::OpProgress& progress(Comm& comm, uint32_t name, int32_t peer);
   static void addProgress(const Comm& comm, analysis::live::CommState& state, uint64_t& left_out);
   // CUPTI hands kernels over late: many that have ended may still look as if they were in flight.
   static constexpr size_t kMostPerStream = 32;
+  // A ring is its user's word, and everybody's reports go the same way: what is kept of one has a limit.
+  static constexpr size_t kMostComms = 256;
 
   std::unique_ptr<ring::RingReader> ring_;
   ring::Cursors cursors_;
@@ -80,11 +88,15 @@ class RingFollower {
   capture::NcclTimes times_;
   std::map<uint64_t, Comm> comms_;
   std::map<uint64_t, std::deque<ring::OperationRecord>> unseen_;  // whose end nobody sees, the last of a communicator
-  std::map<uint32_t, uint64_t> stream_end_;                       // of the last NCCL kernel, by stream
-  std::unordered_map<uint32_t, bool> is_nccl_;                    // kernels, by name
-  std::deque<Step> steps_;                                        // that have ended; their last kernels may still come
-  int64_t step_ = -1;
-  uint64_t step_start_ = 0;  // of the one that runs; 0: none does
+  struct HostGroup {
+    std::deque<ring::HostOperationRecord> open;  // that have not ended, oldest first
+    uint64_t end = 0;                            // of the last that has
+  };
+  std::map<uint64_t, HostGroup> host_;          // operations of gloo and the like, by communicator
+  std::map<uint32_t, uint64_t> stream_end_;     // of the last NCCL kernel, by stream
+  std::unordered_map<uint32_t, bool> is_nccl_;  // kernels, by name
+  std::deque<Step> steps_;                      // that have ended; their last kernels may still come
+  capture::TrainingNow training_;
 };
 
 /// Operations launched while the GPU was not recorded, as far as was read.
@@ -102,13 +114,13 @@ class RingWatch {
  public:
   /// `node`: of the simulated processes in the folder only those of this node are looked at.
   RingWatch(std::string folder, std::string node)
-      : folders_(std::move(folder), RingFolders::rootsFromEnvironment()), node_(std::move(node)) {}
+      : folders_(std::move(folder), ring::RingFolders::rootsFromEnvironment()), node_(std::move(node)) {}
   std::vector<analysis::live::ProcessReport> report();
 
  private:
   void look(uint64_t now_ns);
 
-  RingFolders folders_;
+  ring::RingFolders folders_;
   const std::string node_;
   std::map<std::string, std::unique_ptr<RingFollower>> rings_;  // by path; null: not ours
 };

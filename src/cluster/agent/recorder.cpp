@@ -41,6 +41,7 @@ Recorder::Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clo
       folders_(options_.ring_folder, options_.ring_roots) {
   loadCaptures();
   state_ = spool_.recovered().state;
+  summary_state_ = spool_.recovered().summary;
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -113,33 +114,30 @@ int64_t Recorder::ends(const CaptureSpan& c, const sync::ClockModel& clock) cons
   return clock.toRaw(c.end_ns) + kMarginNs + kGraceNs;
 }
 
-/// Whether anything is to be recorded now, since when, whether a capture waits for its last checkpoint, and whether no
-/// other goes on after it.
-bool Recorder::wanted(int64_t raw_ns, int64_t& since_raw, bool& ended, bool& last) {
+/// What is to be recorded now.
+Recorder::Wanted Recorder::wanted(int64_t raw_ns) {
   std::lock_guard lock(mutex_);
   const sync::ClockModel clock = clock_.now().model;
-  bool any = false;
-  since_raw = INT64_MAX;
-  ended = false;
-  last = true;
+  Wanted w;
   for (const CaptureSpan& c : allCaptures()) {
     if (done_.contains(keyOf(c))) continue;
-    any = true;
-    since_raw = std::min(since_raw, begins(c, clock));
+    const bool summary = c.keep == model::Keep::summary;
+    (summary ? w.summary : w.whole) = true;
+    w.since_raw = std::min(w.since_raw, begins(c, clock));
     const bool over = ends(c, clock) <= raw_ns;
-    ended |= over;
-    last &= over;
+    w.ended += over;
+    w.last &= over;
+    if (summary) w.last_summary &= over;
   }
   stats_.captures = static_cast<uint32_t>(allCaptures().size());
-  return any;
+  return w;
 }
 
 Status Recorder::tick() {
   const int64_t now = rawClock();
   if (now < retry_raw_) return {};
-  int64_t since;
-  bool ended, last;
-  if (!wanted(now, since, ended, last)) {
+  want_ = wanted(now);
+  if (!want_.whole && !want_.summary) {
     if (collector_) return end();
     if (now - forgotten_raw_ >= kForgottenNs) {
       forgotten_raw_ = now;
@@ -147,8 +145,12 @@ Status Recorder::tick() {
     }
     return {};
   }
-  if (!collector_) TS_TRY(begin(state_, since));
-  collector_->leaveOutBefore(static_cast<uint64_t>(std::max<int64_t>(since, 0)));
+  if (!collector_)
+    TS_TRY(beginSegment());
+  else if (want_.summary != (summary_ != nullptr) || (summary_ && summary_->finished()))
+    TS_TRY(nextSegment());
+  if (summary_) TS_TRY(summary_->alsoWhole(want_.whole));
+  collector_->leaveOutBefore(static_cast<uint64_t>(std::max<int64_t>(want_.since_raw, 0)));
   if (now - rings_raw_ >= kRingsNs) {
     followRings();
     rings_raw_ = now;
@@ -180,45 +182,54 @@ Status Recorder::tick() {
   // A lane that fills faster than we look at it is looked at twice as often the next time, in the end without a pause.
   const bool filling = collector_->held() > kHeldMost;
   pause_ms_ = filling ? pause_ms_ / 2 : std::min(options_.tick_ms, std::max(1, 2 * pause_ms_));
-  const bool due = dirty_ && (now - checkpoint_raw_ >= kCheckpointNs || filling);
-  if (ended) collector_->settle();
-  if (ended && last) collector_->giveUpInFlight();  // of a job that hangs these are what matters
-  if (due || ended) TS_TRY(checkpoint());
-  if (ended) {
+  const bool waited = now - checkpoint_raw_ >= kCheckpointNs;
+  // A summary takes a moment; one that goes on covers the end of a capture only when the steps of then have ended.
+  const bool ending = want_.ended > 0 && (!summary_ || waited || (want_.last_summary && !summary_->working()));
+  if (ending && want_.ended > settled_) {
+    collector_->settle();
+    if (want_.last) collector_->giveUpInFlight();  // of a job that hangs these are what matters
+  }
+  settled_ = ending ? want_.ended : std::min(settled_, want_.ended);
+  if (ending || (dirty_ && (waited || filling))) TS_TRY(checkpoint());
+  if (ending) {
     std::lock_guard lock(mutex_);
     const sync::ClockModel clock = clock_.now().model;
     for (const CaptureSpan& c : allCaptures())
-      if (ends(c, clock) <= now) done_.insert(keyOf(c));
+      if (ends(c, clock) <= covered_raw_ + kGraceNs) done_.insert(keyOf(c));
   }
-  if (spool_.writer().bytesWritten() > options_.segment_bytes || now - segment_raw_ > kSegmentNs) {
-    TS_TRY(checkpoint());
-    collector_->leaveAttached();  // the next one goes on where this one stopped
-    drop();
-    TS_TRY(spool_.closeSegment());
-    TS_TRY(beginSegment(state_));
-  }
+  if (spool_.writer().bytesWritten() > options_.segment_bytes || now - segment_raw_ > kSegmentNs) return nextSegment();
   return {};
 }
 
-Status Recorder::begin(const std::string& state, int64_t since_raw) {
-  TS_TRY(beginSegment(state));
-  collector_->leaveOutBefore(static_cast<uint64_t>(std::max<int64_t>(since_raw, 0)));
-  return {};
+Status Recorder::nextSegment() {
+  TS_TRY(checkpoint());
+  collector_->leaveAttached();  // the next one goes on where this one stopped
+  drop();
+  TS_TRY(spool_.closeSegment());
+  return beginSegment();
 }
 
 /// A segment says by itself where it comes from, and has a checkpoint before anything else happens.
-Status Recorder::beginSegment(const std::string& state) {
+Status Recorder::beginSegment() {
   TS_TRY(spool_.beginSegment());
   Writer& writer = spool_.writer();
-  collector_ = std::make_unique<capture::Collector>(writer, options_.node);
+  if (want_.summary) {
+    Result<std::unique_ptr<AgentSummary>> summary = AgentSummary::begin(spool_, summary_state_);
+    if (!summary) return summary.status();
+    summary_ = std::move(*summary);
+  } else {
+    AgentSummary::forget(spool_);
+  }
+  collector_ = std::make_unique<capture::Collector>(summary_ ? summary_->writer() : writer, options_.node);
   collector_->leaveOutNodes();
-  collector_->restore(state);
+  collector_->restore(state_);
+  collector_->leaveOutBefore(static_cast<uint64_t>(std::max<int64_t>(want_.since_raw, 0)));
   out_ = writer.appender();
   node_id_ = writer.string(options_.node);
   if (source_) source_->newSegment();
   clockRow(true);
   segment_raw_ = rawClock();
-  return checkpoint();
+  return checkpoint(false);
 }
 
 void Recorder::clockRow(bool always) {
@@ -243,18 +254,28 @@ void Recorder::clockRow(bool always) {
   if (out_->append(row)) written_clock_ = m;
 }
 
-Status Recorder::checkpoint() {
+Status Recorder::checkpoint(bool sum_up) {
   clockRow(false);
   TS_TRY(collector_->describe());
   TS_TRY(collector_->flush());
   TS_TRY(out_->flush());
   Checkpoint c;
   c.raw_ns = taken_raw_ - kGraceNs;
-  c.covered_ns = taken_raw_ == 0 ? 0 : clock_.toReference(c.raw_ns);
+  if (summary_) {
+    if (sum_up) TS_TRY(summary_->keep(c.raw_ns, want_.ended > 0, want_.last_summary));
+    Result<std::string> saved = summary_->save();
+    if (!saved) return saved.status();
+    c.summary = std::move(*saved);
+    c.raw_ns = std::max<int64_t>(std::min(c.raw_ns, summary_->coveredUntil()), 0);
+  }
+  c.covered_ns = taken_raw_ == 0 || c.raw_ns == 0 ? 0 : clock_.toReference(c.raw_ns);
   c.state = collector_->state();
   TS_TRY(spool_.checkpoint(c));
   collector_->release();
+  if (summary_) summary_->saved();
+  covered_raw_ = c.raw_ns;
   state_ = std::move(c.state);
+  summary_state_ = std::move(c.summary);
   checkpoint_raw_ = rawClock();
   dirty_ = false;
   // Their records are in the spool now; nobody else would remove them.
@@ -268,6 +289,7 @@ void Recorder::drop() {
   records_ += collector_->stats().records;
   losses_ += collector_->stats().losses;
   collector_.reset();
+  summary_.reset();
 }
 
 Status Recorder::end() {
@@ -275,6 +297,7 @@ Status Recorder::end() {
   if (source_) source_->watch(0);
   drop();  // rings are flight recorders again
   state_.clear();
+  summary_state_.clear();
   TS_TRY(spool_.checkpoint({}));  // the next run starts anew
   TS_TRY(spool_.closeSegment());
   std::lock_guard lock(mutex_);
@@ -288,6 +311,8 @@ void Recorder::fail(const Status& status) {
     collector_->leaveAttached();
     drop();
   }
+  summary_.reset();
+  ended_rings_.clear();  // no checkpoint has their records: they are read again
   spool_.abandonSegment();
   retry_raw_ = rawClock() + kRetryNs;
   std::lock_guard lock(mutex_);

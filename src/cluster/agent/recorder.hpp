@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "capture/collect/collector.hpp"
+#include "capture/ring/folders.hpp"
+#include "cluster/agent/agent_summary.hpp"
 #include "cluster/agent/clock_keeper.hpp"
-#include "cluster/agent/ring_folders.hpp"
 #include "cluster/agent/spool.hpp"
 #include "model/travel.hpp"
 
@@ -69,10 +70,16 @@ class Recorder {
   Status tick();
   int64_t begins(const CaptureSpan& capture, const sync::ClockModel& clock) const;
   int64_t ends(const CaptureSpan& capture, const sync::ClockModel& clock) const;
-  bool wanted(int64_t raw_ns, int64_t& since_raw, bool& ended, bool& last);
-  Status begin(const std::string& state, int64_t since_raw);
-  Status beginSegment(const std::string& state);
-  Status checkpoint();
+  struct Wanted {
+    bool whole = false, summary = false;  // what captures keep that go on or wait for their last checkpoint
+    int64_t since_raw = INT64_MAX;
+    size_t ended = 0;                       // how many of them wait
+    bool last = true, last_summary = true;  // none goes on; none that keeps a summary
+  };
+  Wanted wanted(int64_t raw_ns);
+  Status beginSegment();
+  Status nextSegment();
+  Status checkpoint(bool sum_up = true);
   void drop();
   Status end();
   void fail(const Status& status);
@@ -88,14 +95,18 @@ class Recorder {
   std::unique_ptr<NodeSource> source_;
 
   // of the thread
-  RingFolders folders_;
+  ring::RingFolders folders_;
+  std::unique_ptr<AgentSummary> summary_;  // nullptr: nobody wants one
   std::unique_ptr<capture::Collector> collector_;
   std::unique_ptr<trace::Appender> out_;
   int64_t node_id_ = 0;
   sync::ClockModel written_clock_;
-  std::string state_;   // at the last checkpoint
-  bool dirty_ = false;  // rows since the last checkpoint
-  int pause_ms_ = 0;    // until the next look at the rings
+  Wanted want_;
+  std::string state_, summary_state_;  // at the last checkpoint
+  int64_t covered_raw_ = 0;            // by it
+  bool dirty_ = false;                 // rows since the last checkpoint
+  size_t settled_ = 0;                 // captures that have ended, of want_.ended
+  int pause_ms_ = 0;                   // until the next look at the rings
   int64_t taken_raw_ = 0, checkpoint_raw_ = 0, segment_raw_ = 0, rings_raw_ = 0, retry_raw_ = 0, forgotten_raw_ = 0;
   uint64_t records_ = 0, losses_ = 0;  // of collectors that are gone
   std::vector<std::string> ended_rings_;

@@ -154,12 +154,14 @@ Status Spool::beginSegment() {
   rows_ = {};
   last_ = {};
   auto write = [this, header = true](std::string_view bytes) mutable {
-    if (!std::exchange(header, false)) {
-      trace::BlockHeader h;
-      std::memcpy(&h, bytes.data(), sizeof h);
-      rows_.add(h);
-    }
-    return file_.write(bytes);
+    if (std::exchange(header, false)) return file_.write(bytes);
+    trace::BlockHeader h;
+    std::memcpy(&h, bytes.data(), sizeof h);
+    rows_.add(h);
+    if (stream_ == 0) return file_.write(bytes);
+    std::string block(bytes);
+    trace::seal(block, h.sequence, stream_);
+    return file_.write(block);
   };
   Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(write, options);
   if (!writer) return writer.status();
@@ -168,6 +170,14 @@ Status Spool::beginSegment() {
   std::lock_guard lock(mutex_);
   segments_.push_back(std::move(segment));
   return {};
+}
+
+Status Spool::commit(std::string_view block, uint32_t stream) {
+  TS_TRY(writer_->flushStrings());  // they are of another stream
+  stream_ = stream;
+  const Status status = writer_->commit(std::string(block));
+  stream_ = 0;
+  return status;
 }
 
 Status Spool::checkpoint(const Checkpoint& checkpoint) {

@@ -32,6 +32,7 @@ class Spool {
   static Result<std::unique_ptr<Spool>> open(const std::string& folder);
 
   const std::string& epoch() const { return epoch_; }
+  const std::string& folder() const { return folder_; }
   /// The last checkpoint of the run before; empty state if there was none.
   const Checkpoint& recovered() const { return recovered_; }
 
@@ -39,6 +40,8 @@ class Spool {
   Status beginSegment();
   trace::Writer& writer() { return *writer_; }
   bool writing() const { return writer_ != nullptr; }
+  /// Writes a block of another writer, whose names are those of this stream.
+  Status commit(std::string_view block, uint32_t stream);
   /// What was committed to the writer before is safe now.
   Status checkpoint(const Checkpoint& checkpoint);
   Status closeSegment();
@@ -94,6 +97,7 @@ class Spool {
   File file_;  // of the segment being written, and what is in it
   RowCounts rows_;
   Checkpoint last_;
+  uint32_t stream_ = 0;  // of the block that is written
   std::unique_ptr<trace::Writer> writer_;
   uint32_t next_segment_ = 0;
 

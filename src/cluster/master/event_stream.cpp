@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cluster/wire/segment.hpp"
 #include "cluster/wire/trace_events.hpp"
 #include "trace/clocks.hpp"
 
@@ -177,7 +178,8 @@ void EventStream::deliverTable(Source& source, const TableInfo& table, const Pie
                                const std::vector<std::shared_ptr<Subscription>>& to) {
   BlockRows rows(*source.reader, table, {}, traceEventColumns(table));
   for (const Block* block : rows.candidates()) {
-    if (block->offset < piece.from || block->offset >= piece.to || !rows.load(*block)) continue;
+    if (block->offset < piece.from || block->offset >= piece.to || block->stream == kSummaryStream) continue;
+    if (!rows.load(*block)) continue;
     for (const uint32_t r : rows.rows()) {
       const Row row{&rows, r};
       const uint64_t type = typeBit(table, row);

@@ -11,7 +11,7 @@ std::vector<CaptureSpan> Master::captures() {
   for (const SessionRecord& s : sessions_.all()) {
     if (s.complete) continue;
     const int64_t start = s.pauses.empty() ? s.start_ns : s.pauses.back().to_ns;
-    spans.push_back({s.id, start, s.end_ns, s.freq_ms});
+    spans.push_back({s.id, start, s.end_ns, s.freq_ms, s.keep});
   }
   return spans;
 }
@@ -125,9 +125,12 @@ Result<uint64_t> Master::removeDataOf(const SessionRecord& gone) {
   return freed;
 }
 
-/// All that is stored, as a session.
+/// All that is stored, as a session; a summary where all sessions are.
 SessionRecord Master::everything() const {
   SessionRecord all;
+  const std::vector<SessionRecord> sessions = sessions_.all();
+  if (!sessions.empty() && std::ranges::all_of(sessions, [](const auto& s) { return s.keep == model::Keep::summary; }))
+    all.keep = model::Keep::summary;
   all.id = all.name = "everything";
   all.start_ns = 1;
   all.end_ns = referenceNow();

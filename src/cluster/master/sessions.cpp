@@ -60,6 +60,7 @@ Result<SessionRecord> Sessions::start(const StartOptions& options, int64_t start
   s.freq_ms = options.freq_ms;
   s.max_bytes = options.max_bytes;
   s.max_age_s = options.max_age_s;
+  s.keep = options.keep;
   s.nodes = nodes;
   std::lock_guard lock(mutex_);
   for (const auto& [id, other] : sessions_)

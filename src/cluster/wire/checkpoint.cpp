@@ -18,7 +18,8 @@ constexpr uint16_t kCheckpointTable = 8;  // below the tables of schema.def, abo
 constexpr ColumnInfo kColumns[] = {{1, "covered_ns", Kind::Int, ""},
                                    {2, "raw_ns", Kind::Int, ""},
                                    {3, "state", Kind::Text, ""},
-                                   {4, "rows", Kind::Text, ""}};
+                                   {4, "rows", Kind::Text, ""},
+                                   {5, "summary", Kind::Text, ""}};
 constexpr TableInfo kTable = {kCheckpointTable, "checkpoint", "", kColumns};
 
 }  // namespace
@@ -57,9 +58,10 @@ RowCounts RowCounts::parse(std::string_view text) {
 std::string encodeCheckpoint(const Checkpoint& checkpoint) {
   Batch batch(kTable);
   const std::string rows = checkpoint.rows.toText();
-  const int64_t slots[] = {checkpoint.covered_ns, checkpoint.raw_ns, textSlot(0, checkpoint.state.size()),
-                           textSlot(checkpoint.state.size(), rows.size())};
-  batch.append(slots, checkpoint.state + rows);
+  const size_t state = checkpoint.state.size(), counted = state + rows.size();
+  const int64_t slots[] = {checkpoint.covered_ns, checkpoint.raw_ns, textSlot(0, state), textSlot(state, rows.size()),
+                           textSlot(counted, checkpoint.summary.size())};
+  batch.append(slots, checkpoint.state + rows + checkpoint.summary);
   Encoder encoder;
   return batch.encode(encoder);
 }
@@ -80,7 +82,7 @@ Result<Checkpoint> decodeCheckpoint(const BlockBytes& block) {
   for (size_t i = 0; i < block.header.columns; ++i) {
     ColumnEntry entry;
     std::memcpy(&entry, block.bytes.data() + sizeof(BlockHeader) + i * sizeof entry, sizeof entry);
-    if (entry.column != 3 && entry.column != 4) continue;
+    if (entry.column < 3 || entry.column > 5) continue;
     std::string_view in = payload.substr(entry.offset, entry.size);
     std::vector<uint32_t> lengths;
     std::string text;
@@ -89,8 +91,10 @@ Result<Checkpoint> decodeCheckpoint(const BlockBytes& block) {
       return Status::corrupt("a checkpoint does not decode");
     if (entry.column == 3)
       c.state = std::move(text);
-    else
+    else if (entry.column == 4)
       c.rows = RowCounts::parse(text);
+    else
+      c.summary = std::move(text);
   }
   return c;
 }

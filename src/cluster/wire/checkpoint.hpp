@@ -28,10 +28,11 @@ class RowCounts {
 };
 
 struct Checkpoint {
-  int64_t covered_ns = 0;  ///< reference clock: everything before is in the blocks up to here
-  int64_t raw_ns = 0;      ///< the same moment by the node's raw clock
-  std::string state;       ///< of the Collector
-  RowCounts rows = {};     ///< in the segment up to here; empty: nobody counted
+  int64_t covered_ns = 0;    ///< reference clock: everything before is in the blocks up to here
+  int64_t raw_ns = 0;        ///< the same moment by the node's raw clock
+  std::string state;         ///< of the Collector
+  RowCounts rows = {};       ///< in the segment up to here; empty: nobody counted
+  std::string summary = {};  ///< of the AgentSummary; empty: there is none
 };
 
 /// The encoded block, not sealed.

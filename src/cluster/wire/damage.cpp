@@ -22,11 +22,13 @@ Stretch stretchAt(std::string_view bytes, bool deep) {
   if (block) {
     s.block = *block;
     s.size = block->header.block_size;
+    s.sequence = block->header.sequence;
     s.sound = true;
     return s;
   }
   if (Result<BlockBytes> outside = blockAt(bytes); outside) {  // only columns are damaged: its neighbour is known
     s.size = outside->header.block_size;
+    s.sequence = outside->header.sequence;
     const uint16_t table = outside->header.table;
     s.empty = table != kStringsTable && !findTable(table);
     if (!s.empty) s.rows = outside->header.rows;
@@ -59,15 +61,21 @@ bool isDamaged(const BlockBytes& block) { return block.header.table == kDamagedT
 
 void DamageCount::damaged(size_t offset, size_t bytes, uint64_t rows) { places_.push_back({offset, bytes, rows}); }
 
+void DamageCount::damagedCheckpoint(uint64_t sequence) {
+  last_ = sequence;
+  before_ = places_.size();
+}
+
 std::vector<DamageCount::Lost> DamageCount::sound(const BlockBytes& block) {
   const BlockHeader& h = block.header;
   read_.add(h);
   // Between the last checkpoint and the end mark there is the checkpoint once more.
-  if (h.table == kEndTable && counted_ && h.sequence == *counted_ + 2) places_.clear();
+  if (h.table == kEndTable && last_ && h.sequence == *last_ + 2) places_.resize(before_);
   if (!isCheckpoint(block)) return {};
   const Result<Checkpoint> checkpoint = decodeCheckpoint(block);
   if (!checkpoint || checkpoint->rows.empty()) return end();
-  counted_ = h.sequence;
+  last_ = h.sequence;
+  before_ = 0;
   if (places_.empty()) return {};
   size_t bytes = 0;
   for (const Place& p : places_) bytes += p.bytes;
@@ -90,6 +98,7 @@ std::vector<DamageCount::Lost> DamageCount::end() {
     all.push_back({p.rows > 0 ? std::optional(p.rows) : std::nullopt,
                    std::to_string(p.bytes) + " bytes at offset " + std::to_string(p.offset) + " cannot be read"});
   places_.clear();
+  before_ = 0;
   return all;
 }
 

@@ -18,6 +18,7 @@ struct Stretch {
   trace::BlockBytes block;  ///< if it is sound
   size_t size = 0;          ///< of the block or the stretch; 0: there are no bytes
   uint64_t rows = 0;        ///< of a block of which only columns are damaged; 0: not known
+  uint64_t sequence = 0;    ///< of a block whose header is sound
   bool sound = false;
   bool empty = false;  ///< it is damaged, but has no rows of a trace: a checkpoint
   bool open = false;   ///< damage up to the end of the bytes: more bytes may show that it is a block
@@ -39,6 +40,8 @@ class DamageCount {
     std::string detail;
   };
   void damaged(size_t offset, size_t bytes, uint64_t rows);
+  /// A checkpoint of which only the columns are damaged: no rows are lost with it.
+  void damagedCheckpoint(uint64_t sequence);
   /// What is lost before this block, if it is a checkpoint and there was damage.
   std::vector<Lost> sound(const trace::BlockBytes& block);
   /// No checkpoint follows: what is known of the rest.
@@ -51,7 +54,8 @@ class DamageCount {
   };
   std::vector<Place> places_;  // since the last checkpoint
   RowCounts read_;
-  std::optional<uint64_t> counted_;  // number of the last checkpoint that had counts
+  std::optional<uint64_t> last_;  // number of the last checkpoint
+  size_t before_ = 0;             // places in front of it, which it did not count because it is damaged
 };
 
 }  // namespace tracesmith::cluster

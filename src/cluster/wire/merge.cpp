@@ -13,6 +13,7 @@
 #include "base/file.hpp"
 #include "cluster/wire/checkpoint.hpp"
 #include "cluster/wire/damage.hpp"
+#include "cluster/wire/role_ranks.hpp"
 #include "sync/exchange.hpp"
 #include "trace/batch.hpp"
 #include "trace/clocks.hpp"
@@ -42,6 +43,7 @@ class Merge {
     taken_ = std::move(before.taken_);
     told_ = std::move(before.told_);
     clocks_ = std::move(before.clocks_);
+    roles_ = std::move(before.roles_);
   }
 
   Status begin();
@@ -53,6 +55,7 @@ class Merge {
  private:
   enum class Place { kOutside, kInside, kPartly };
   Place place(const BlockBytes& block) const;
+  bool wants(bool summary, uint32_t stream) const;
   bool belongs(int64_t start, int64_t end) const;
   Status copyRows(const Reader& reader, const Block& block, uint32_t stream);
   Status write(std::string block, uint32_t stream, uint64_t events);
@@ -66,14 +69,16 @@ class Merge {
   uint32_t streams_ = 1;                  // 0 is ours
   std::unordered_set<std::string> seen_;  // rows without a time: each once
   struct Taken {
-    uint32_t stream = 0;
+    uint32_t stream = 0;  // of its first one
     size_t bytes = 0;
+    bool summary = false;  // it has one
     DamageCount damage;
   };
   std::map<std::string, Taken> taken_;  // of segments, by path
   std::vector<SessionLoss> found_;      // since the last tell()
   std::set<SessionLoss> told_;
   trace::Clocks clocks_;  // of the segments before, by node
+  RoleRanks roles_;
   Encoder encoder_{1};
 };
 
@@ -100,7 +105,8 @@ Status Merge::begin() {
   row.ts_start = session_.start_ns;
   if (session_.end_ns != 0) row.ts_end = session_.end_ns;
   row.source = (*writer)->string("cluster");
-  row.args = out->text("{\"freq_ms\":" + std::to_string(session_.freq_ms) + "}");
+  row.args =
+      out->text("{\"freq_ms\":" + std::to_string(session_.freq_ms) + ",\"keep\":\"" + nameOf(session_.keep) + "\"}");
   TS_TRY(out->append(row));
   if (session_.removed_rows > 0) {
     LossRow loss;
@@ -151,6 +157,12 @@ Status Merge::gone(const SegmentInfo& segment, const Status& status) {
   return {};
 }
 
+/// Of a segment with or without a summary. That is for sessions that keep no more; rows as they are for the others.
+bool Merge::wants(bool summary, uint32_t stream) const {
+  if (session_.keep != model::Keep::summary) return stream != kSummaryStream;
+  return summary && stream != kWholeStream;
+}
+
 bool Merge::belongs(int64_t start, int64_t end) const {
   return std::any_of(spans_.begin(), spans_.end(), [&](const Span& s) { return start < s.to && end >= s.from; });
 }
@@ -195,6 +207,7 @@ Status Merge::copyRows(const Reader& reader, const Block& block, uint32_t stream
       slots[c] = textSlot(texts.size(), text.size());
       texts.append(text);
     }
+    roles_.apply(table, slots.data());
     if (ts >= 0 && slots[static_cast<size_t>(ts)] != kNull) {
       const int64_t start = slots[static_cast<size_t>(ts)];
       const int64_t last = end >= 0 ? slots[static_cast<size_t>(end)] : kNull;
@@ -248,6 +261,7 @@ Status Merge::add(const SegmentInfo& segment) {
       (segment.covered_ns < session_.start_ns || (session_.end_ns != 0 && segment.first_covered_ns > session_.end_ns)))
     return {};
 
+  TS_TRY(roles_.look(**reader, segment.node));
   Result<File> file = File::openRead(segment.path);
   if (!file) return gone(segment, file.status());
   const size_t size = std::min(segment.size, (*reader)->fileSize());
@@ -257,14 +271,19 @@ Status Merge::add(const SegmentInfo& segment) {
   const std::string_view bytes(static_cast<const char*>(memory), size);
 
   Taken& taken = taken_[segment.path];
-  if (taken.bytes == 0) taken = {streams_++, sizeof(FileHeader), {}};
-  const uint32_t stream = taken.stream;
+  if (taken.bytes == 0) {
+    taken = {streams_, sizeof(FileHeader), false, {}};
+    streams_ += kSegmentStreams;
+  }
   auto known = (*reader)->blocks().begin();
   const auto last = (*reader)->blocks().end();
   for (size_t& at = taken.bytes; at < size;) {
     const Stretch found = stretchAt(bytes.substr(at), true);
     if (!found.sound) {
-      if (!found.empty) taken.damage.damaged(at, found.size, found.rows);
+      if (found.empty)
+        taken.damage.damagedCheckpoint(found.sequence);
+      else
+        taken.damage.damaged(at, found.size, found.rows);
       at += found.size;
       continue;
     }
@@ -273,11 +292,18 @@ Status Merge::add(const SegmentInfo& segment) {
     if (isDamaged(*block)) taken.damage.damaged(at, h.block_size, h.rows);
     lost(segment, taken.damage.sound(*block));
     while (known != last && known->offset < at) ++known;
-    if (h.table == kStringsTable) {
+    taken.summary |= h.stream == kSummaryStream;
+    const uint32_t stream = taken.stream + h.stream;
+    if (h.stream >= kSegmentStreams || !wants(taken.summary, h.stream)) {
+    } else if (h.table == kStringsTable) {
       TS_TRY(write(std::string(block->bytes), stream, 0));
     } else if (known != last && known->offset == at) {
       switch (place(*block)) {
         case Place::kInside:
+          if (roles_.changes(*known->table)) {
+            TS_TRY(copyRows(**reader, *known, stream));
+            break;
+          }
           TS_TRY(write(std::string(block->bytes), stream, known->table == &tableOf<EventRow>() ? h.rows : 0));
           break;
         case Place::kPartly:

@@ -13,6 +13,14 @@ std::string segmentFile(const std::string& epoch, uint32_t number);
 /// The reverse; false for other files.
 bool parseSegmentFile(const std::string& file, std::string& epoch, uint32_t& number);
 
+/// What the blocks of a segment are, by their stream.
+enum SegmentStream : uint32_t {
+  kNodeStream = 0,     ///< what every session wants; where nobody wants a summary, all rows
+  kSummaryStream = 1,  ///< for sessions that keep a summary. Its first block comes before all others
+  kWholeStream = 2,    ///< for those that keep everything, in a segment with a summary
+  kSegmentStreams
+};
+
 struct SegmentInfo {
   std::string node, epoch, path;
   uint32_t number = 0;

@@ -53,6 +53,7 @@ enum class Kind : uint8_t {
   nccl_time,       // when a launch of NCCL's ran, by CUDA events
   host_operation,  // of a library that uses no device; once when it begins, once when it has ended
   process_group,
+  graph_node,  // of a CUDA graph: what it was captured from
 };
 
 enum Flag : uint8_t {
@@ -62,6 +63,7 @@ enum Flag : uint8_t {
   kCaptured = 8,   // of a launch or an operation of NCCL: into a CUDA graph
   kGraph = 16,     // of a launch: of a CUDA graph that operations were captured into
   kCopies = 32,    // of a launch: copies do the work instead of a kernel
+  kBackward = 64,  // of a graph's node: captured in a backward pass
 };
 
 /// One thing that happened. Times are CLOCK_MONOTONIC_RAW ns; 0 = not known. What the other words mean depends on the
@@ -86,11 +88,12 @@ enum Loss : uint32_t {
   kUnknownRecord,  // a kind of record this version does not know
   kSteppedAside,   // another profiler had the activity API
   kNoEvent,        // too many launches of NCCL's had not ended: this one is not timed
+  kNoNodeRoom,     // too many nodes of CUDA graphs: what this one was captured from is not known
   kLossCauses
 };
-constexpr const char* kLossNames[kLossCauses] = {"ring full",        "too many threads",  "no room for names",
-                                                 "dropped by CUPTI", "bad timestamp",     "unknown record",
-                                                 "another profiler", "no CUDA event left"};
+constexpr const char* kLossNames[kLossCauses] = {"ring full",        "too many threads",   "no room for names",
+                                                 "dropped by CUPTI", "bad timestamp",      "unknown record",
+                                                 "another profiler", "no CUDA event left", "too many graph nodes"};
 
 /// What is recorded only while somebody asks for it: bits of RingHeader::wants.
 enum Want : uint32_t {
@@ -142,6 +145,7 @@ struct RingHeader {
   std::atomic<uint64_t> reader_namespace;  // PID namespace of `reader`
   uint32_t locked;                         // the writer has a lock (flock) on the file for as long as it runs
   std::atomic<uint32_t> role;              // string: what the process is for, such as "rollout"; 0: nobody said
+  std::atomic<uint32_t> job;               // string: the same on all ranks of a job, and on no others; 0: not known
 };
 static_assert(sizeof(RingHeader) <= 4096);
 

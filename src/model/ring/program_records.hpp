@@ -59,4 +59,36 @@ constexpr ProcessGroupRecord processGroupOf(const Record& r) {
           .size = r.correlation};
 }
 
+/// A node of a CUDA graph was made: while a stream was captured, or as a copy of one that was.
+struct GraphNodeRecord {
+  uint64_t node = 0;     // CUPTI's ids
+  uint32_t graph = 0;    // 0: not known
+  uint32_t modules = 0;  // text: titles of the modules that ran, the outermost first, with model::kInside between
+  bool backward = false;
+  uint32_t op = 0, shapes = 0;  // texts
+  uint64_t start = 0;
+  uint32_t thread = 0;
+};
+[[gnu::always_inline]] constexpr Record encode(const GraphNodeRecord& n) {
+  return {Kind::graph_node,
+          static_cast<uint8_t>(n.backward ? kBackward : 0),
+          0,
+          n.modules,
+          n.start,
+          0,
+          n.graph,
+          0,
+          {n.node, words::pair(n.op, n.shapes), 0, n.thread}};
+}
+constexpr GraphNodeRecord graphNodeOf(const Record& r) {
+  return {.node = r.arg[0],
+          .graph = r.correlation,
+          .modules = r.name,
+          .backward = (r.flags & kBackward) != 0,
+          .op = words::low(r.arg[1]),
+          .shapes = words::high(r.arg[1]),
+          .start = r.start,
+          .thread = words::low(r.arg[3])};
+}
+
 }  // namespace tracesmith::ring

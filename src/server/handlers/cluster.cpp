@@ -43,7 +43,11 @@ std::vector<Route> ClusterHandlers::routes() {
        "/api/v1/sessions",
        kOperator,
        "Start a session",
-       {kName, kLast, kDuration, {"freq_ms", "number", false, "interval of telemetry, in ms"}},
+       {kName,
+        kLast,
+        kDuration,
+        {"freq_ms", "number", false, "interval of telemetry, in ms"},
+        {"keep", "string", false, "everything (default), or summary"}},
        bind(this, &ClusterHandlers::startSession)},
       {"POST",
        "/api/v1/sessions/{id}/stop",
@@ -94,10 +98,13 @@ Answer ClusterHandlers::startSession(const Request& r) {
   if (!fields) return Answer::error(fields.status());
   cluster::StartOptions options;
   double freq_ms = 0;
-  for (Status s :
-       {fields->text("name", options.name), fields->number("last_s", 0, 1e6, options.last_s),
-        fields->number("duration_s", 0, 1e8, options.duration_s), fields->number("freq_ms", 10, 3600000, freq_ms)})
+  std::string keep = nameOf(options.keep);
+  for (Status s : {fields->text("name", options.name), fields->number("last_s", 0, 1e6, options.last_s),
+                   fields->number("duration_s", 0, 1e8, options.duration_s),
+                   fields->number("freq_ms", 10, 3600000, freq_ms), fields->text("keep", keep)})
     if (!s) return Answer::error(s);
+  fromName(keep, options.keep);
+  if (keep != nameOf(options.keep)) return Answer::error(Status::invalid("keep is everything or summary"));
   options.freq_ms = static_cast<uint32_t>(freq_ms);
   Result<cluster::SessionInfo> session = sources_.cluster->client().start(options);
   std::string text;

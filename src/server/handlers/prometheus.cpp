@@ -1,38 +1,10 @@
 // The cluster for Prometheus: base units, a HELP and a TYPE for each name.
-#include "base/text.hpp"
+#include "base/prometheus.hpp"
+#include "model/rank_metrics.hpp"
 #include "server/handlers/handlers.hpp"
 
 namespace tracesmith::server {
 namespace {
-
-std::string escaped(std::string_view value) {
-  std::string clean, out;
-  appendUtf8(clean, value);
-  for (char c : clean) {
-    if (c == '\\' || c == '"') out += '\\';
-    out += c == '\n' ? ' ' : c;
-  }
-  return out;
-}
-
-class Text {
- public:
-  void begin(const std::string& name, const char* type, const char* help) {
-    name_ = name;
-    out += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
-  }
-  void value(const std::string& labels, double v) {
-    out += name_ + (labels.empty() ? "" : "{" + labels + "}") + " ";
-    appendJsonNumber(out, v);
-    out += '\n';
-  }
-  std::string out;
-
- private:
-  std::string name_;
-};
-
-std::string label(const char* key, std::string_view value) { return std::string(key) + "=\"" + escaped(value) + "\""; }
 
 /// Ratios instead of percent, hertz instead of MHz.
 std::pair<std::string, double> baseUnit(const std::string& name) {
@@ -68,7 +40,8 @@ std::vector<Route> PrometheusHandlers::routes() {
 }
 
 Answer PrometheusHandlers::prometheus(const Request&) {
-  Text t;
+  PrometheusText t;
+  const auto label = PrometheusText::label;
   if (sources_.cluster) {
     Result<std::shared_ptr<const cluster::ClusterStatus>> status = sources_.cluster->status();
     if (!status) return Answer::error(status.status());
@@ -120,6 +93,14 @@ Answer PrometheusHandlers::prometheus(const Request&) {
       t.begin(base, "gauge", "of each GPU, as the node last reported it");
       for (const auto& [labels, value] : values) t.value(labels, value * scale);
     }
+    std::vector<model::RankNow> ranks;
+    for (const cluster::LiveNode& node : state->live.nodes)
+      for (const model::ProcessReport& p : node.report.processes)
+        if (node.age_s < 5 && (p.state == model::ProcessState::running || p.state == model::ProcessState::stopped))
+          ranks.push_back(
+              {label("node", node.report.node) + "," + model::rankLabels(p.pid, p.rank, p.role, p.simulated), p.step,
+               p.step_age_ns, model::ratesOf(p)});
+    model::addRankMetrics(t, ranks);
   }
   t.begin("tracesmith_http_requests_total", "counter", "requests answered");
   t.value("", static_cast<double>(sources_.requests.load()));

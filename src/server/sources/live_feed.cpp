@@ -1,5 +1,6 @@
 #include "server/sources/live_feed.hpp"
 
+#include "model/rate.hpp"
 #include "model/travel_json.hpp"
 
 namespace tracesmith::server {
@@ -15,12 +16,25 @@ constexpr size_t kClockPoints = 17280;  // a day
 std::string latestJson(const cluster::LiveStatus& live) {
   model::LatestMetrics answer;
   answer.now_ns = live.now_ns;
-  for (const cluster::LiveNode& node : live.nodes)
+  for (const cluster::LiveNode& node : live.nodes) {
     for (const model::GpuState& gpu : node.report.gpus) {
       model::DeviceMetrics& out = answer.devices.emplace_back(
           model::DeviceMetrics{node.report.node, gpu.index, gpu.name, gpu.simulated, node.age_s, {}});
       for (const model::Metric& m : gpu.metrics) out.metrics.emplace_back(m.name, m.value);
     }
+    for (const model::ProcessReport& p : node.report.processes) {
+      if (p.state != model::ProcessState::running && p.state != model::ProcessState::stopped) continue;
+      model::RankMetrics& out = answer.ranks.emplace_back();
+      out.node = node.report.node;
+      out.pid = p.pid;
+      out.rank = p.rank;
+      out.role = p.role;
+      out.simulated = p.simulated;
+      out.step = p.step;
+      if (p.step_age_ns) out.step_age_s = static_cast<double>(*p.step_age_ns) / 1e9;
+      setRates(out, ratesOf(p));
+    }
+  }
   return model::toJson(answer);
 }
 

@@ -1,5 +1,7 @@
 #include "trace/import/json_cursor.hpp"
 
+#include "base/utf8.hpp"
+
 namespace tracesmith::trace {
 namespace {
 
@@ -9,24 +11,6 @@ int hexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-void appendUtf8(std::string& out, uint32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xc0 | c >> 6);
-    out += static_cast<char>(0x80 | (c & 63));
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xe0 | c >> 12);
-    out += static_cast<char>(0x80 | (c >> 6 & 63));
-    out += static_cast<char>(0x80 | (c & 63));
-  } else {
-    out += static_cast<char>(0xf0 | c >> 18);
-    out += static_cast<char>(0x80 | (c >> 12 & 63));
-    out += static_cast<char>(0x80 | (c >> 6 & 63));
-    out += static_cast<char>(0x80 | (c & 63));
-  }
 }
 
 /// First byte at or after p that is no white space, or end. Unlike JsonCursor it reads nothing beyond the end.
@@ -230,7 +214,7 @@ void appendUnescaped(std::string& out, std::string_view s) {
             i += 6;
           }
         }
-        appendUtf8(out, v >= 0xd800 && v < 0xe000 ? 0xfffd : v);
+        appendCodePoint(out, v >= 0xd800 && v < 0xe000 ? 0xfffd : v);
         break;
       }
       default:

@@ -10,6 +10,9 @@
 //   kinds                print which kinds of records are on
 //   file PATH            wait for a file                   touch PATH
 //   settle               wait until CUPTI has handed over all its buffers
+//   capture              a graph, until `captured`         name MODULES   of the nodes from then on
+//   node                 of the graph                      replay    the graph that was captured
+//   subscribe            another profiler subscribes
 //   profile              another profiler starts           profiled STOP…
 //   finalize             it ends CUPTI as a whole
 //   fork COMMAND         a child does one command and ends
@@ -57,8 +60,19 @@ void launchMany(int count, uint32_t stream) {
   for (int i = 0; i < count; ++i) cuda().launch("kernel_" + std::to_string(i % 7), stream);
 }
 
+/// A function of the stand-in for CUPTI, by name.
+template <typename F>
+F standIn(const char* name) {
+  void* library = ::dlopen(std::getenv("TRACESMITH_CUPTI"), RTLD_NOW | RTLD_NOLOAD);
+  void* symbol = library ? ::dlsym(library, name) : nullptr;
+  if (!symbol) die(name);
+  return reinterpret_cast<F>(symbol);
+}
+void* g_graph;  // that is being captured; then the executable one
+
 struct OtherProfiler {
   void (*start)();
+  int (*subscribe)();
   void (*stop)();
   void (*finalize)();
   void (*counts)(size_t*, size_t*, size_t*, size_t*);
@@ -70,6 +84,7 @@ OtherProfiler& otherProfiler() {
     if (!library) die(::dlerror());
     OtherProfiler o;
     *reinterpret_cast<void**>(&o.start) = ::dlsym(library, "otherProfilerStart");
+    *reinterpret_cast<void**>(&o.subscribe) = ::dlsym(library, "otherProfilerSubscribe");
     *reinterpret_cast<void**>(&o.stop) = ::dlsym(library, "otherProfilerStop");
     *reinterpret_cast<void**>(&o.finalize) = ::dlsym(library, "otherProfilerFinalize");
     *reinterpret_cast<void**>(&o.counts) = ::dlsym(library, "otherProfilerCounts");
@@ -156,6 +171,21 @@ void run(const std::string& command) {
       cuda().cupti()->buffers(&requested, &completed);
       return requested == completed;
     });
+  } else if (word == "capture") {
+    std::printf("capture %d\n", tracesmith_get()->graph_capture(1));
+    g_graph = standIn<void* (*)()>("fakeGraph")();
+  } else if (word == "name") {
+    std::getline(in >> std::ws, text);
+    tracesmith_get()->graph_names(text.empty() ? nullptr : text.c_str(), 0, nullptr, nullptr);
+  } else if (word == "node") {
+    standIn<void (*)(void*)>("fakeGraphNode")(g_graph);
+  } else if (word == "captured") {
+    g_graph = standIn<void* (*)(void*)>("fakeInstantiate")(g_graph);
+    tracesmith_get()->graph_capture(0);
+  } else if (word == "replay") {
+    standIn<void (*)(void*)>("fakeReplay")(g_graph);
+  } else if (word == "subscribe") {
+    std::printf("subscribe %d\n", otherProfiler().subscribe());
   } else if (word == "profile") {
     otherProfiler().start();
   } else if (word == "profiled") {

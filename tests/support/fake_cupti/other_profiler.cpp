@@ -13,6 +13,7 @@ int cuptiActivityDisable(uint32_t kind);
 int cuptiActivityFlushAll(uint32_t flag);
 int cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, void** record);
 int cuptiFinalize();
+int cuptiSubscribe(void** subscriber, void (*callback)(void*, int, uint32_t, const void*), void* user);
 }
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -54,6 +55,12 @@ EXPORT int InitializeInjection() {
 EXPORT void otherProfilerStart() {
   cuptiActivityRegisterCallbacks(requested, completed);
   cuptiActivityEnable(10);
+}
+
+EXPORT int otherProfilerSubscribe() {
+  void* subscriber = nullptr;
+  return cuptiSubscribe(
+      &subscriber, [](void*, int, uint32_t, const void*) {}, nullptr);
 }
 
 /// Lets go without fetching its last buffers, as one that will look at them later.

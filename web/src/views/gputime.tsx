@@ -2,7 +2,7 @@
 
 import { useEffect } from "preact/hooks";
 import { noteCommunication, sliceColor } from "../color";
-import { count, percent, plural, us } from "../format";
+import { bytes, count, percent, plural, us } from "../format";
 import type { Analysis, KernelResult, ModuleResult } from "../types";
 import { Empty, Panel, Table } from "../ui";
 
@@ -79,14 +79,15 @@ export function KernelTable({ data }: { data: Analysis }) {
 
 /** Modules with the same pattern in one row, largest first. */
 function byPattern(modules: ModuleResult[]) {
-  const groups = new Map<string, { name: string; count: number; share: number; forward: number; backward: number; slow: ModuleResult[] }>();
+  const groups = new Map<string, { name: string; count: number; share: number; forward: number; backward: number; kept: number | null; slow: ModuleResult[] }>();
   for (const m of modules) {
     const name = m.kind ? `${m.pattern} (${m.kind})` : m.pattern;
-    const g = groups.get(name) ?? { name, count: 0, share: 0, forward: 0, backward: 0, slow: [] };
+    const g = groups.get(name) ?? { name, count: 0, share: 0, forward: 0, backward: 0, kept: null, slow: [] };
     g.count += 1;
     g.share += m.share_pct ?? 0;
     g.forward += m.forward_us ?? 0;
     g.backward += m.backward_us ?? 0;
+    if (m.kept_bytes !== null) g.kept = (g.kept ?? 0) + m.kept_bytes;
     if (m.slowdown !== null) g.slow.push(m);
     groups.set(name, g);
   }
@@ -119,6 +120,7 @@ export function ModuleTable({ data }: { data: Analysis }) {
           },
           { title: "forward", number: true, cell: (m) => us(m.forward) },
           { title: "backward", number: true, cell: (m) => us(m.backward) },
+          { title: "keeps", number: true, hint: "GPU memory that the forward pass keeps, such as activations", cell: (m) => bytes(m.kept) },
           { title: "count", number: true, cell: (m) => count(m.count) },
           {
             title: "module",

@@ -7,7 +7,7 @@ import { live } from "../live";
 import { Plot } from "../plot";
 import { link, setParams, useRoute } from "../route";
 import { useStore } from "../store";
-import { stateOf, type ClockHistory, type NodeInfo } from "../types";
+import { stateOf, type ClockHistory, type NodeInfo, type RankMetrics } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, Table, useLoad } from "../ui";
 import { useMemo } from "preact/hooks";
 
@@ -55,8 +55,35 @@ export function Nodes() {
           ]}
         />
       </Panel>
+      <Processes node={chosen.node} />
       <Details node={chosen} />
     </div>
+  );
+}
+
+/** What is recorded on a node, and how fast it trains. */
+function Processes({ node }: { node: string }) {
+  const ranks = useStore(live).latest?.ranks.filter((r) => r.node === node) ?? [];
+  if (!ranks.length) return null;
+  const rate = (v: number | null) => (v === null ? none : v.toFixed(v < 100 ? 1 : 0));
+  return (
+    <Panel title={plural(ranks.length, "recorded process", "recorded processes")}>
+      <Table<RankMetrics>
+        label="Recorded processes"
+        rows={ranks}
+        id={(r) => String(r.pid)}
+        columns={[
+          { title: "rank", number: true, cell: (r) => r.rank ?? none },
+          { title: "role", cell: (r) => r.role ?? none },
+          { title: "process", number: true, cell: (r) => <>{r.pid} {r.simulated && <Chip kind="warn">simulated</Chip>}</> },
+          { title: "step", number: true, cell: (r) => r.step ?? none },
+          { title: "for", number: true, hint: "Since this step began", cell: (r) => seconds(r.step_age_s) },
+          { title: "MFU", number: true, hint: "Of its GPU's peak", cell: (r) => (r.mfu_percent === null ? none : `${r.mfu_percent.toFixed(1)} %`) },
+          { title: "samples/s", number: true, cell: (r) => rate(r.samples_per_s) },
+          { title: "tokens/s", number: true, cell: (r) => rate(r.tokens_per_s) },
+        ]}
+      />
+    </Panel>
   );
 }
 

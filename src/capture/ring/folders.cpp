@@ -1,4 +1,4 @@
-#include "cluster/agent/ring_folders.hpp"
+#include "capture/ring/folders.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "capture/ring/reader.hpp"
 
-namespace tracesmith::cluster {
+namespace tracesmith::ring {
 
 namespace fs = std::filesystem;
 
@@ -24,8 +24,8 @@ constexpr size_t kMostRings = 512;  // of one user: each takes files and memory 
 
 }  // namespace
 
-RingFolders::RingFolders(std::string own, std::vector<std::string> roots)
-    : own_(std::move(own)), roots_(std::move(roots)) {}
+RingFolders::RingFolders(std::string own, std::vector<std::string> roots, bool tell)
+    : own_(std::move(own)), roots_(std::move(roots)), tell_(tell) {}
 
 std::vector<std::string> RingFolders::rootsFromEnvironment() {
   if (::geteuid() != 0) return {};
@@ -49,7 +49,7 @@ bool RingFolders::good(const std::string& folder, uint32_t owner) {
                     : (st.st_mode & 022) != 0 ? "other users can write to it"
                                               : nullptr;
   if (!why) return true;
-  if (refused_.insert(folder).second)
+  if (refused_.insert(folder).second && tell_)
     std::fprintf(stderr, "tracesmith: rings in %s are not read: %s\n", folder.c_str(), why);
   return false;
 }
@@ -67,18 +67,18 @@ std::vector<std::string> RingFolders::rings() {
   std::vector<std::string> found;
   spares_.clear();
   for (const std::string& folder : folders) {
-    if (std::string spare = ring::spareOf(folder); !spare.empty()) spares_.insert(std::move(spare));
+    if (std::string spare = spareOf(folder); !spare.empty()) spares_.insert(std::move(spare));
     const size_t before = found.size();
-    std::vector<std::string> more = ring::findRings(folder);
+    std::vector<std::string> more = findRings(folder);
     found.insert(found.end(), more.begin(), more.end());
     for (const auto& entry : fs::directory_iterator(folder, ignored))
       if (entry.symlink_status(ignored).type() == fs::file_type::directory) {
-        more = ring::findRings(entry.path());
+        more = findRings(entry.path());
         found.insert(found.end(), more.begin(), more.end());
       }
     if (found.size() - before > kMostRings) {
       found.resize(before + kMostRings);
-      if (refused_.insert(folder).second)
+      if (refused_.insert(folder).second && tell_)
         std::fprintf(stderr, "tracesmith: of the rings in %s the first %zu are read\n", folder.c_str(), kMostRings);
     }
   }
@@ -104,7 +104,7 @@ void RingFolders::remove(const std::string& ring) const {
 void RingFolders::removeForgotten(int64_t now_ns, int64_t keep_ns) {
   std::map<std::string, int64_t> dead;
   for (const std::string& path : rings()) {
-    Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
+    Result<std::unique_ptr<RingReader>> reader = RingReader::open(path);
     if (!reader || (*reader)->alive() || (*reader)->attachedReader() != 0) continue;
     const auto it = dead_since_.find(path);
     const int64_t since = it == dead_since_.end() ? now_ns : it->second;
@@ -116,4 +116,4 @@ void RingFolders::removeForgotten(int64_t now_ns, int64_t keep_ns) {
   dead_since_ = std::move(dead);
 }
 
-}  // namespace tracesmith::cluster
+}  // namespace tracesmith::ring

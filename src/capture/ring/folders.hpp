@@ -1,4 +1,4 @@
-// Where the rings of a node's processes are: the agent's own folder, and those of all users where it is root.
+// Where the rings of a node's processes are: one's own folder, and those of all users where it is root.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 #include <string>
 #include <vector>
 
-namespace tracesmith::cluster {
+namespace tracesmith::ring {
 
 /// Of one thread.
 class RingFolders {
  public:
   /// `own`: always looked into. `roots`: their tracesmith-<uid> too, each of the user it is named after and of nobody
-  /// else; what is not is refused, and told once.
-  RingFolders(std::string own, std::vector<std::string> roots);
+  /// else; what is not is refused, and told once if `tell`.
+  RingFolders(std::string own, std::vector<std::string> roots, bool tell = true);
 
-  /// Where users' folders are for an agent like this one: none unless it is root. $TRACESMITH_RING_ROOTS, else /dev/shm
-  /// and /tmp. With $TRACESMITH_DIR there is one folder, whoever looks.
+  /// Where users' folders are for a process like this one: none unless it is root. $TRACESMITH_RING_ROOTS, else
+  /// /dev/shm and /tmp. With $TRACESMITH_DIR there is one folder, whoever looks.
   static std::vector<std::string> rootsFromEnvironment();
 
   /// All rings there are, those in subfolders (`tracesmith run --flight`) too.
@@ -33,9 +33,10 @@ class RingFolders {
 
   const std::string own_;
   const std::vector<std::string> roots_;
+  const bool tell_;
   std::set<std::string> refused_;              // told
   std::set<std::string> spares_;               // of the folders, as last seen
   std::map<std::string, int64_t> dead_since_;  // rings of processes that ended: when that was seen first
 };
 
-}  // namespace tracesmith::cluster
+}  // namespace tracesmith::ring
