@@ -10,6 +10,7 @@
 namespace tracesmith::cli {
 
 void addAnalyze(Command& app);
+void addBacktrace(Command& app);
 void addBench(Command& app);
 void addCluster(Command& app);
 void addDevices(Command& app);
@@ -18,6 +19,7 @@ void addExport(Command& app);
 void addExporter(Command& app);
 void addImport(Command& app);
 void addInfo(Command& app);
+void addPs(Command& app);
 void addQuery(Command& app);
 void addRecord(Command& app);
 void addReport(Command& app);

@@ -26,6 +26,8 @@ std::unique_ptr<Program> makeProgram() {
   addDevices(app);
   addTopo(app);
   addTop(app);
+  addPs(app);
+  addBacktrace(app);
   addExporter(app);
   addBench(app);
   addCluster(app);

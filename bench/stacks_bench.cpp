@@ -1,0 +1,146 @@
+// Stacks of a running Python process: how long reading them takes, and how long its threads stand still for it. The
+// baseline stops the whole process with SIGSTOP while it reads, as samplers do that pause their target.
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "measure.hpp"
+#include "process/backtrace.hpp"
+#include "process/groups.hpp"
+#include "process/vitals.hpp"
+
+namespace tracesmith::bench {
+namespace {
+
+/// Four threads, 30 frames deep, one of them busy.
+constexpr const char* kProgram = R"(
+import sys, threading
+def wait(n): return wait(n - 1) if n else threading.Event().wait()
+def busy(n):
+    if n: return busy(n - 1)
+    sys.stdout.write('x'); sys.stdout.flush()
+    while True: abs(1)
+for i in range(3): threading.Thread(target=wait, args=(25,), daemon=True).start()
+busy(28)
+)";
+
+class Target {
+ public:
+  explicit Target(const std::string& python) {
+    int ends[2];
+    if (::pipe(ends) != 0) std::exit(1);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::dup2(ends[1], STDOUT_FILENO);
+      ::execlp(python.c_str(), python.c_str(), "-c", kProgram, nullptr);
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    char ready = 0;
+    if (::read(ends[0], &ready, 1) != 1) {
+      std::fprintf(stderr, "%s cannot be run\n", python.c_str());
+      std::exit(1);
+    }
+    ::close(ends[0]);
+  }
+  ~Target() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+struct Spread {
+  double median = 0, p99 = 0;
+};
+
+Spread spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {values[values.size() / 2], values[values.size() * 99 / 100]};
+}
+
+/// Milliseconds of each call.
+std::vector<double> timed(int times, const std::function<void()>& work) {
+  std::vector<double> out;
+  for (int i = 0; i < times; ++i) {
+    const int64_t begin = rawClock();
+    work();
+    out.push_back(static_cast<double>(rawClock() - begin) / 1e6);
+  }
+  return out;
+}
+
+void mustRead(const Result<process::Stacks>& stacks) {
+  if (stacks) return;
+  std::fprintf(stderr, "%s\n", stacks.status().message().c_str());
+  std::exit(1);
+}
+
+}  // namespace
+}  // namespace tracesmith::bench
+
+int main(int argc, char** argv) {
+  using namespace tracesmith;
+  using namespace tracesmith::bench;
+  usage(argc, argv, "stacks_bench [--smoke] [--python PYTHON] [--times N] [--json OUT]");
+  const int times = std::stoi(option(argc, argv, "--times", flag(argc, argv, "--smoke") ? "10" : "500"));
+  const Target target(option(argc, argv, "--python", "python3"));
+
+  size_t changed = 0;
+  const Spread python = spread(timed(times, [&] {
+    const Result<process::Stacks> s = process::backtrace(target.pid());
+    mustRead(s);
+    for (const process::ThreadStack& t : s->threads) changed += t.changed;
+  }));
+  std::vector<double> stops;
+  const Spread native = spread(timed(times, [&] {
+    const Result<process::Stacks> s = process::backtrace(target.pid(), {.native = true});
+    mustRead(s);
+    for (const process::ThreadStack& t : s->threads)
+      if (t.stopped_ns) stops.push_back(static_cast<double>(*t.stopped_ns) / 1e3);
+  }));
+  const Spread paused = spread(timed(times, [&] {  // the whole process, for as long as it is read
+    ::kill(target.pid(), SIGSTOP);
+    for (char state = 0; state != 'T' && state != 't';)
+      state = process::vitals("", target.pid()).value_or(process::Vitals{.state = 'T'}).state;
+    mustRead(process::backtrace(target.pid()));
+    ::kill(target.pid(), SIGCONT);
+  }));
+  std::printf("%d times a process of 4 threads, about 30 frames each, one busy; median (99th percentile):\n", times);
+  std::printf("  Python frames, nothing stopped      %6.2f ms (%.2f ms); %zu stacks changed while they were read\n",
+              python.median, python.p99, changed);
+  std::printf("  Python and native frames            %6.2f ms (%.2f ms)\n", native.median, native.p99);
+  if (!stops.empty()) {
+    const Spread stop = spread(stops);
+    std::printf("    each thread stopped for at most   %6.0f µs (%.0f µs)\n", stop.median, stop.p99);
+    std::printf("    %.3f × the baseline; bar: 1 ms: %s\n", stop.median / 1e3 / paused.median,
+                stop.p99 <= 1000 ? "met" : "NOT met");
+  }
+  std::printf("  baseline, the whole process stopped %6.2f ms (%.2f ms)\n", paused.median, paused.p99);
+  std::printf("bar: 20 ms for a process: %s by the median, %s by the 99th percentile\n",
+              native.median <= 20 ? "met" : "NOT met", native.p99 <= 20 ? "met" : "NOT met");
+  if (const std::string out = option(argc, argv, "--json", ""); !out.empty()) {
+    std::string json;
+    JsonWriter w(json);
+    w.beginObject()
+        .field("python_ms", python.median)
+        .field("native_ms", native.median)
+        .field("paused_ms", paused.median);
+    w.field("stopped_us", stops.empty() ? 0.0 : spread(stops).median).endObject();
+    if (FILE* f = std::fopen(out.c_str(), "w")) {
+      std::fprintf(f, "%s\n", json.c_str());
+      std::fclose(f);
+    }
+  }
+  return 0;
+}

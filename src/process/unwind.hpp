@@ -1,0 +1,37 @@
+// Native frames from a copy of a stack, by the unwind tables of the programs and libraries. The work is elfutils'
+// libdw, which is loaded when it is needed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "process/modules.hpp"
+#include "process/stopped.hpp"
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith::process {
+
+struct NativeFrame {
+  std::string function;             ///< readable; empty: no symbol is known
+  std::string file;                 ///< of the program or library; empty: not in one
+  std::optional<uint64_t> address;  ///< in the file
+};
+
+/// One thread at a time.
+class Unwinder {
+ public:
+  static constexpr size_t kMostFrames = 4096;
+
+  virtual ~Unwinder() = default;
+  /// The innermost first. `complete`: it ends where the thread began.
+  virtual std::vector<NativeFrame> unwind(const Snapshot& snapshot, bool& complete) = 0;
+
+  /// The modules stay the caller's.
+  static Result<std::unique_ptr<Unwinder>> create(pid_t pid, const std::vector<Module>& modules);
+};
+
+}  // namespace tracesmith::process
