@@ -58,6 +58,7 @@ void addCluster(Command& app) {
   addClusterData(cluster);
   addClusterStat(cluster);
   addClusterHang(cluster);
+  addClusterPs(cluster);
   addClusterCerts(cluster);
   cluster.footer(
       "Example:  tracesmith cluster master &\n"

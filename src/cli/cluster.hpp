@@ -18,6 +18,7 @@ void addClusterRemove(Command& cluster);    // delete, remove-node
 void addClusterStat(Command& cluster);   // stat
 void addClusterData(Command& cluster);   // tail, query, analyze-comm
 void addClusterHang(Command& cluster);   // hang
+void addClusterPs(Command& cluster);     // ps, list
 void addClusterCerts(Command& cluster);  // certs
 
 void addSecurity(Command& command, access::SecurityOptions& security, bool server);

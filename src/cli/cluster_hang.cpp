@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
+#include "cli/stack_text.hpp"
 #include "model/travel_json.hpp"
 
 namespace tracesmith::cli {
@@ -31,6 +32,17 @@ std::string rankList(const std::vector<int32_t>& ranks) {
   return text;
 }
 
+/// Where the culprits are in their programs: those at the same place together.
+void printWhere(const HangVerdict& v) {
+  std::vector<Stacks> known;
+  for (const Culprit& c : v.culprits)
+    if (c.stack) known.push_back(*c.stack);
+  if (known.empty()) return;
+  std::printf("\n");
+  printGroups(known);
+  std::printf("\n");
+}
+
 void print(const cluster::HangStatus& status) {
   const HangVerdict& v = status.verdict;
   std::printf("%s: %s\n", nameOf(v.state), v.verdict.c_str());
@@ -42,6 +54,7 @@ void print(const cluster::HangStatus& status) {
     rows.push_back({c.rank >= 0 ? "rank " + std::to_string(c.rank) : "unknown", c.node, confidence, c.reason});
   }
   if (rows.size() > 1) std::printf("%s", alignTable(rows).c_str());
+  printWhere(v);
   rows = {{"communicator", "operation", "number", "bytes", "age", "ranks", "entered", "missing", ""}};
   for (const StuckOp& s : v.communicators)
     rows.push_back({s.comm, s.op, std::to_string(s.seq),

@@ -1,126 +1,28 @@
-// tracesmith backtrace: what a running process is doing, read from outside.
-#include <algorithm>
+// tracesmith backtrace: what running processes are doing, read from outside.
 #include <cstdio>
 #include <memory>
 #include <vector>
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
-#include "cli/terminal.hpp"
-#include "hardware/process.hpp"
+#include "cli/stack_text.hpp"
+#include "cli/target.hpp"
+#include "model/travel_json.hpp"
 #include "process/backtrace.hpp"
-#include "process/groups.hpp"
 
 namespace tracesmith::cli {
 namespace {
 
 using namespace process;
 
-struct Options {
+struct Options : Target {
   std::vector<int64_t> pids;
   int64_t rank = -1;
   bool all = false;
-  bool native = false, json = false;
+  bool native = false;
 };
 
-const char* stateName(char state) {
-  switch (state) {
-    case 'R':
-      return "running";
-    case 'S':
-      return "sleeping";
-    case 'D':
-      return "in an uninterruptible wait";
-    case 'T':
-      return "stopped";
-    case 't':
-      return "stopped by a debugger";
-    case 'Z':
-      return "ended";
-    case 'I':
-      return "idle";
-    default:
-      return "";
-  }
-}
-
-std::string hexadecimal(uint64_t address) {
-  char text[24];
-  std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(address));
-  return text;
-}
-
-void print(const Frame& f) {
-  std::string line = "  " + (f.function.empty() ? std::string("?") : shorten(printable(f.function), 120));
-  std::string place = printable(f.python ? f.file : f.file.substr(f.file.rfind('/') + 1));
-  if (f.line) place += ":" + std::to_string(*f.line);
-  if (f.function.empty() && f.address) place += hexadecimal(*f.address);
-  if (!place.empty()) line += " (" + place + ")";
-  if (f.times > 1) line += ", " + humanCount(f.times) + " times in a row";
-  std::printf("%s\n", line.c_str());
-}
-
-void print(const ThreadStack& t) {
-  std::string line = "Thread " + (t.tid ? std::to_string(*t.tid) : std::string("(id not known)"));
-  if (!t.name.empty()) line += " \"" + printable(t.name) + "\"";
-  if (*stateName(t.state)) line += std::string(", ") + stateName(t.state);
-  if (t.holds_gil.value_or(false)) line += ", holds the GIL";
-  std::printf("\n%s\n", line.c_str());
-  for (const Frame& f : t.frames) print(f);
-  if (t.frames.empty()) std::printf("  (%s)\n", t.python ? "no Python code" : "not a Python thread");
-  if (t.truncated) std::printf("  … more frames, not read\n");
-  if (t.damaged) std::printf("  … memory that is no stack\n");
-  if (t.changed) std::printf("  (changed while it was read)\n");
-}
-
-void print(const Stacks& s) {
-  std::string line = "Process " + std::to_string(s.pid) + ": " + shorten(printable(s.command), 200);
-  std::printf("%s\n", line.c_str());
-  line = s.python ? "Python " + text(*s.python) : "not a Python process";
-  if (s.rank) line += ", rank " + std::to_string(*s.rank);
-  if (!s.job.empty()) line += ", job " + printable(s.job);
-  line += ", " + std::to_string(s.threads.size()) + (s.threads.size() == 1 ? " thread" : " threads");
-  std::printf("%s\n", line.c_str());
-  for (const ThreadStack& t : s.threads) print(t);
-  for (const std::string& n : s.notes) std::printf("\nnote: %s\n", printable(n).c_str());
-}
-
-/// "3 ranks (0, 2, 3)", or where ranks are not known "2 processes (12, 15)".
-std::string whoIs(const StackGroup& g, const std::vector<Stacks>& processes) {
-  constexpr size_t kNamed = 8;
-  bool ranks = true;
-  for (const size_t m : g.members) ranks &= processes[m].rank.has_value();
-  std::vector<int64_t> numbers;
-  for (const size_t m : g.members) numbers.push_back(ranks ? *processes[m].rank : processes[m].pid);
-  std::sort(numbers.begin(), numbers.end());
-  const char* one = ranks ? "Rank" : "Process";
-  if (numbers.size() == 1) return std::string(one) + " " + std::to_string(numbers[0]);
-  std::string out = std::to_string(numbers.size()) + (ranks ? " ranks (" : " processes (");
-  for (size_t i = 0; i < std::min(numbers.size(), kNamed); ++i) out += (i ? ", " : "") + std::to_string(numbers[i]);
-  return out + (numbers.size() > kNamed ? ", …)" : ")");
-}
-
-std::string whereIs(const StackGroup& g) {
-  if (g.place.empty()) return printable(g.what);
-  return printable(g.what) + (g.own ? ", " : ", called from ") + printable(g.place);
-}
-
-void printGroups(const std::vector<Stacks>& processes, size_t refused) {
-  const std::vector<StackGroup> groups = groupStacks(processes);
-  for (const StackGroup& g : groups) std::printf("%s in %s\n", whoIs(g, processes).c_str(), whereIs(g).c_str());
-  if (processes.empty()) std::printf("no Python processes\n");
-  for (const StackGroup& g : groups) {
-    const Stacks& first = processes[g.members[0]];
-    if (g.thread >= first.threads.size()) continue;
-    std::printf("\n%s in %s; the stack of process %d:\n", whoIs(g, processes).c_str(), whereIs(g).c_str(), first.pid);
-    for (const Frame& f : first.threads[g.thread].frames) print(f);
-  }
-  if (refused > 0)
-    std::printf("\nnote: %zu more Python %s not be read: run as root\n", refused,
-                refused == 1 ? "process may" : "processes may");
-}
-
-std::string groupsJson(const std::vector<Stacks>& processes, size_t refused) {
+std::string groupsJson(const std::vector<Stacks>& processes, const model::ClusterProcesses& answer, uint64_t refused) {
   std::string out;
   JsonWriter json(out);
   json.beginObject().key("groups").beginArray();
@@ -128,43 +30,79 @@ std::string groupsJson(const std::vector<Stacks>& processes, size_t refused) {
     json.beginObject().field("what", g.what).field("own", g.own).key("place");
     g.place.empty() ? json.null() : json.value(g.place);
     json.key("pids").beginArray();
-    for (const size_t m : g.members) json.value(static_cast<int64_t>(processes[m].pid));
+    for (const size_t m : g.members) json.value(processes[m].pid);
     json.endArray().key("ranks").beginArray();
     for (const size_t m : g.members) processes[m].rank ? json.value(*processes[m].rank) : json.null();
     json.endArray().endObject();
   }
   json.endArray().key("processes").beginArray();
-  for (const Stacks& s : processes) json.raw(stacksJson(s));
-  json.endArray().field("not_permitted", static_cast<uint64_t>(refused)).endObject();
+  for (const Stacks& s : processes) model::writeJson(json, s);
+  json.endArray().field("not_permitted", refused).key("problems").beginArray();
+  for (const model::NodeProcesses& n : answer.nodes)
+    if (!n.problem.empty()) json.beginObject().field("node", n.node).field("problem", n.problem).endObject();
+  json.endArray().endObject();
   return out;
 }
 
 int runMany(const Options& o) {
-  size_t refused = 0;
-  std::vector<pid_t> pids(o.pids.begin(), o.pids.end());
-  if (pids.empty()) pids = pythonProcesses(refused);
-  if (o.rank >= 0) std::erase_if(pids, [&](pid_t pid) { return hardware::processInfo("", pid).rank != o.rank; });
-  const std::vector<Stacks> processes = backtraces(pids, {.native = o.native}, refused);
-  if (o.rank >= 0 && processes.empty())
-    return fail(Status::notFound("no Python process of rank " + std::to_string(o.rank) + " on this machine" +
+  model::ProcessQuery query;
+  query.stacks = true;
+  query.native = o.native;
+  query.pids = o.pids;
+  // Of a whole cluster everything would be too much to send and to read.
+  query.brief = !o.local() && (o.all || o.text == "all" || o.text.starts_with("node:"));
+  if (o.rank >= 0) query.ranks.push_back(o.rank);
+  const Result<model::ClusterProcesses> answer = o.ask(query);
+  if (!answer) return fail(answer.status());
+  std::vector<Stacks> processes;
+  uint64_t refused = 0;
+  for (const model::NodeProcesses& node : answer->nodes) {
+    processes.insert(processes.end(), node.stacks.begin(), node.stacks.end());
+    refused += node.not_permitted;
+  }
+  if (!o.json) warnOfMissing(*answer);
+  const bool one_rank = o.rank >= 0 || o.text.starts_with("rank:");
+  if (one_rank && processes.empty())
+    return fail(Status::notFound("no process of rank " + (o.rank >= 0 ? std::to_string(o.rank) : o.text.substr(5)) +
+                                 (o.local() ? " on this machine" : " in the cluster") +
                                  (refused > 0 ? " that may be read: run as root" : "")));
-  if (o.json)
-    std::printf("%s\n", groupsJson(processes, refused).c_str());
-  else if (processes.size() == 1 && !o.all)
-    print(processes[0]);
-  else
-    printGroups(processes, refused);
+  if (o.json) {
+    std::printf("%s\n", groupsJson(processes, *answer, refused).c_str());
+    return 0;
+  }
+  if (processes.size() == 1 && !o.all && !query.brief) {
+    printStacks(processes[0]);
+    return 0;
+  }
+  if (processes.empty()) std::printf("no processes of Python or under the probe\n");
+  printGroups(processes);
+  if (refused > 0)
+    std::printf("\nnote: %llu more Python %s not be read: run as root\n", static_cast<unsigned long long>(refused),
+                refused == 1 ? "process may" : "processes may");
   return 0;
 }
 
-int runOne(const Options& o) {
-  const Result<Stacks> stacks = backtrace(static_cast<pid_t>(o.pids[0]), {.native = o.native});
+int runOne(const Options& o, int64_t pid) {
+  const Result<Stacks> stacks = backtrace(static_cast<pid_t>(pid), {.native = o.native});
   if (!stacks) return fail(stacks.status());
   if (o.json)
-    std::printf("%s\n", stacksJson(*stacks).c_str());
+    std::printf("%s\n", model::toJson(*stacks).c_str());
   else
-    print(*stacks);
+    printStacks(*stacks);
   return 0;
+}
+
+Status check(const Options& o) {
+  TS_TRY(o.check());
+  if (o.pids.empty() && !o.all && o.rank < 0 && o.text.empty())
+    return Status::invalid("name a process, --rank, --all or a target");
+  return {};
+}
+
+int run(const Options& o) {
+  int64_t pid = 0;
+  if (o.local() && o.pids.empty() && parseInt(o.text, pid)) return runOne(o, pid);
+  return o.local() && o.pids.size() == 1 ? runOne(o, o.pids[0]) : runMany(o);
 }
 
 }  // namespace
@@ -174,25 +112,19 @@ void addBacktrace(Command& app) {
   Command command = app.command("backtrace", "Show what every thread of a running process is doing");
   Option pids =
       command.positional("PID", o->pids, "The process; of several, equal stacks are shown once").check(positive());
-  Option all = command.flag("--all", o->all, "All Python processes of this machine that you may read");
-  command.option("--rank", o->rank, "The processes of this rank on this machine")
-      .check(nonNegative())
-      .excludes(pids)
-      .excludes(all);
+  Option all = command.flag("--all", o->all, "All processes of Python and under the probe that you may read");
+  command.option("--rank", o->rank, "The processes of this rank").check(nonNegative()).excludes(pids).excludes(all);
   all.excludes(pids);
   command.flag("--native", o->native, "Also native frames; stops each thread for less than a millisecond");
-  command.flag("--json", o->json, "Print JSON; null means unknown");
+  o->add(command);
   command.footer(
       "The process is not stopped and needs no preparation: its memory is read from outside. This also works while it\n"
-      "holds the GIL, hangs in a driver call or is stopped. Python 3.8 to 3.14. Your user must be the process's, or "
-      "root.\n\n"
-      "Examples:  tracesmith backtrace --native $(pgrep -f train.py | head -1)\n           tracesmith backtrace --all");
-  command.run(
-      [o]() -> Status {
-        if (o->pids.empty() && !o->all && o->rank < 0) return Status::invalid("name a process, --rank or --all");
-        return {};
-      },
-      [o] { return o->pids.size() == 1 ? runOne(*o) : runMany(*o); });
+      "holds the GIL, hangs in a driver call or is stopped. Python 3.8 to 3.14. A process without Python is read as "
+      "with\n--native. Your user must be the process's, or root; with -t, the agent's.\n\n"
+      "Examples:  tracesmith backtrace --native $(pgrep -f train.py | head -1)\n"
+      "           tracesmith backtrace --all\n"
+      "           tracesmith backtrace -t rank:3 --master head:50051");
+  command.run([o]() { return check(*o); }, [o] { return run(*o); });
 }
 
 }  // namespace tracesmith::cli

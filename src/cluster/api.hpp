@@ -60,6 +60,7 @@ struct MasterOptions {
 
 struct ClientOptions {
   std::string master = "127.0.0.1:50051";
+  bool agent = false;  ///< `master` is an agent's address: only processes() can be asked
   access::SecurityOptions security;
 };
 
@@ -144,6 +145,9 @@ class Client : public SessionTraces {
   virtual Result<DeletedSession> deleteSession(const std::string& name_or_id) = 0;
   virtual Result<LiveStatus> live() = 0;
   virtual Result<HangStatus> hang() = 0;
+  /// Running processes and their stacks, as the nodes find them now. Fails if nobody could be asked; nodes that did not
+  /// answer in time are in the answer, with the reason.
+  virtual Result<ClusterProcesses> processes(const ProcessQuery& query) = 0;
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
   /// Events of sessions that record, as agents send them, until `visit` says false or cancel() is called. `begun` is

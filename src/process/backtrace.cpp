@@ -17,12 +17,12 @@ namespace {
 
 void append(std::vector<Frame>& frames, Frame frame) {
   if (!frames.empty() && frame.python) {
-    frame.times = frames.back().times;
+    frame.more = frames.back().more;
     if (frames.back() == frame) {
-      ++frames.back().times;
+      ++frames.back().more;
       return;
     }
-    frame.times = 1;
+    frame.more = 0;
   }
   frames.push_back(std::move(frame));
 }
@@ -98,7 +98,7 @@ Status findPython(pid_t pid, const std::vector<Module>& mapped, const std::vecto
   if (!interpreter) return interpreter.status();
   side.threads_of.resize(all.size());
   if (!*interpreter) return {};
-  stacks.python = (*interpreter)->layout.version;
+  stacks.python_version = text((*interpreter)->layout.version);
   side.stacks.emplace(**interpreter, memory);
   std::optional<std::vector<PythonThread>> threads = side.stacks->threads();
   if (!threads)
@@ -185,9 +185,10 @@ Result<Stacks> backtrace(pid_t pid, const BacktraceOptions& options) {
     stacks.threads.push_back(std::move(alone));
   }
   side.threads_of.resize(all.size());
-  Status native = options.native ? readStopped(pid, *mapped, all, cache, side, stacks) : Status();
+  const bool with_native = options.native || stacks.python_version.empty();  // else there would be no frames
+  Status native = with_native ? readStopped(pid, *mapped, all, cache, side, stacks) : Status();
   if (!native) stacks.notes.push_back(native.message());
-  if (!options.native || !native)
+  if (!with_native || !native)
     for (size_t i = 0; i < all.size(); ++i)
       if (side.threads_of[i])
         merge(&*side.stacks, side.stacks->walkRunning(side.threads[*side.threads_of[i]]), {}, stacks.threads[i]);

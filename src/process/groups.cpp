@@ -17,26 +17,27 @@ namespace {
 
 std::string_view fileName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+/// Our own functions around those of torch.
+bool isHook(const Frame& f) {
+  return f.python && (f.file.find("/tracesmith_hooks/") != std::string::npos ||
+                      f.file.find("/tracesmith/hooks/") != std::string::npos);
+}
+
 /// Whether a frame belongs to an installed library, and not to the program itself.
 bool ofLibrary(const Frame& f) {
-  return !f.python || f.file.find("/site-packages/") != std::string::npos ||
+  return !f.python || isHook(f) || f.file.find("/site-packages/") != std::string::npos ||
          f.file.find("/dist-packages/") != std::string::npos || f.file.find("/lib/python3") != std::string::npos ||
          f.file.starts_with("<frozen ") || f.file.empty();
 }
 
 /// Functions that only call another one: naming them would say nothing.
 bool onlyCalls(const Frame& f) {
+  if (isHook(f)) return true;
   const std::string_view name = std::string_view(f.function).substr(f.function.rfind('.') + 1);
   for (const char* other : {"wrapper", "wrapped", "inner", "_fn", "decorate_context", "__call__", "_call_impl",
                             "_wrapped_call_impl", "_bootstrap", "_bootstrap_inner", "run"})
     if (name == other) return true;
   return false;
-}
-
-size_t chosenThread(const Stacks& process) {
-  for (size_t i = 0; i < process.threads.size(); ++i)
-    if (process.threads[i].python && !process.threads[i].frames.empty()) return i;
-  return 0;
 }
 
 /// Which frame to name: the outermost of those that the innermost frame of the program called, if one says anything.
@@ -56,10 +57,20 @@ std::string place(const Frame& f) {
 
 }  // namespace
 
+size_t tellingThread(const Stacks& process) {
+  for (size_t i = 0; i < process.threads.size(); ++i)
+    if (process.threads[i].python && !process.threads[i].frames.empty()) return i;
+  return 0;
+}
+
+std::string whereText(const StackGroup& g) {
+  return g.what + (g.place.empty() ? "" : (g.own ? ", " : ", called from ") + g.place);
+}
+
 std::vector<StackGroup> groupStacks(const std::vector<Stacks>& processes) {
   std::map<std::string, StackGroup> groups;
   for (size_t p = 0; p < processes.size(); ++p) {
-    const size_t thread = chosenThread(processes[p]);
+    const size_t thread = tellingThread(processes[p]);
     static const std::vector<Frame> kNone;
     const std::vector<Frame>& frames =
         thread < processes[p].threads.size() ? processes[p].threads[thread].frames : kNone;

@@ -17,6 +17,12 @@ struct StackGroup {
   size_t thread = 0;            ///< of the first member: whose frames these are
 };
 
+/// The thread that says where a process is: the first that runs Python code, or the first of all.
+size_t tellingThread(const Stacks& process);
+
+/// "all_reduce, called from trainer.py:212".
+std::string whereText(const StackGroup& group);
+
 /// The largest first. Compared are the first Python threads, or the first threads: their frames from the outermost one
 /// to the function of a library that the program called. What that function does inside may differ.
 std::vector<StackGroup> groupStacks(const std::vector<Stacks>& processes);

@@ -1,9 +1,11 @@
-// A real torch job over gloo that hangs in different ways at once: the line of each rank is named from outside.
+// A real torch job over gloo that hangs in different ways at once: the line of each rank is named from outside, for one
+// who asks about processes and for one who asks why the job stands still.
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <memory>
 
+#include "cluster/cluster_fixture.hpp"
 #include "support/child.hpp"
 
 namespace tracesmith::test {
@@ -12,7 +14,7 @@ namespace {
 constexpr const char* kProgram = R"(import ctypes, sys, time
 import torch
 import torch.distributed as dist
-rank = int(sys.argv[1])
+rank, last = int(sys.argv[1]), int(sys.argv[3])
 def in_python():
     time.sleep(1000)
 def in_c():
@@ -20,39 +22,81 @@ def in_c():
 def busy():
     while True: pass
 dist.init_process_group('gloo', init_method='file://' + sys.argv[2], rank=rank, world_size=4)
-for step in range(3):
-    if step == 2:
+for step in range(last + 1):
+    time.sleep(0.05)
+    if step == last:
         sys.stdout.write('hangs'); sys.stdout.flush()
         if rank > 0: [in_python, in_c, busy][rank - 1]()
     dist.all_reduce(torch.ones(8))
 )";
 
-TEST(HangingRanks, TheLineOfEachIsNamed) {
-  const std::string python = "/usr/bin/python3";  // torch belongs to it, whichever comes first on the path
-  if (run({python, "-c", "from torch.distributed import ProcessGroupGloo"}).rc != 0)
-    GTEST_SKIP() << "torch with gloo is missing: scripts/setup test installs python3-torch";
-  TempDir dir;
-  writeFile(dir / "train.py", kProgram);
-  std::vector<std::unique_ptr<Child>> ranks;
+const char* kPython = "/usr/bin/python3";  // torch belongs to it, whichever comes first on the path
+
+class HangingRanks : public cluster::ClusterFixture {
+ protected:
+  void SetUp() override {
+    if (run({kPython, "-c", "from torch.distributed import ProcessGroupGloo"}).rc != 0)
+      GTEST_SKIP() << "torch with gloo is missing: scripts/setup test installs python3-torch";
+    writeFile(dir_ / "train.py", kProgram);
+  }
+  /// Four ranks that hang in step `last`.
+  void start(const std::string& last, const std::vector<std::string>& under = {}) {
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string number = std::to_string(rank);
+      std::vector<std::string> argv = under;
+      argv.insert(argv.end(), {kPython, dir_ / "train.py", number, dir_ / "meeting", last});
+      Environment all = environment();
+      all.insert(all.end(), {{"RANK", number}, {"WORLD_SIZE", "4"}, {"OMP_NUM_THREADS", "1"}, {"SLURM_JOB_ID", "7"}});
+      ranks_.push_back(std::make_unique<Child>(argv, all));
+    }
+  }
+  void waitUntilTheyHang() {
+    for (const auto& rank : ranks_) {  // torch takes long to load where others compute
+      const auto hangs = [&] { return has(rank->out(), "hangs") || !rank->running(); };
+      ASSERT_TRUE(eventually(hangs) || eventually(hangs)) << rank->err();
+      ASSERT_TRUE(rank->running()) << rank->err();
+    }
+  }
+  std::vector<std::unique_ptr<Child>> ranks_;
+};
+
+TEST_F(HangingRanks, TheLineOfEachIsNamedByTheHangVerdict) {
+  startMaster();
+  const auto agent = this->agent("alpha");
+  start("30", {TRACESMITH_BIN, "run", "--flight", "30", "--"});
+  ASSERT_NO_FATAL_FAILURE(waitUntilTheyHang());
+  std::string out;
+  EXPECT_TRUE(eventually([&] {
+    out = "\n" + command({"hang"}).out;
+    return has(out, "\nhang: rank 1 on alpha, rank 2 on alpha, rank 3 on alpha hold up the job") &&
+           has(out, "\nRank 1 in in_python, train.py:6\n") && has(out, "\nRank 2 in in_c, train.py:8\n") &&
+           has(out, "\nRank 3 in busy, train.py:10\n");
+  })) << out;
+  const std::string json = command({"hang", "--json"}).out;
+  EXPECT_TRUE(has(json, R"("where":"in_python, train.py:6","stack":{"node":"alpha","pid":)")) << json;
+  EXPECT_TRUE(has(json, ". Rank 1 is in in_python, train.py:6\"}")) << json;  // the alert
+  // The rank that waits is named, too, by who asks for all.
+  const Output all = test::runWith(environment(), {TRACESMITH_BIN, "backtrace", "-t", "all", "--master", address()});
+  EXPECT_TRUE(has(all.out, "Rank 0 in all_reduce, called from train.py:17\n")) << all.out << all.err;
+  const Output one = test::runWith(environment(), {TRACESMITH_BIN, "backtrace", "-t", "rank:2", "--master", address()});
+  EXPECT_TRUE(has(one.out, "holds the GIL\n  in_c (")) << one.out << one.err;
+  const std::string listed = command({"ps", "--json"}).out;
+  EXPECT_TRUE(has(listed, R"("rank":3,)") && has(listed, R"("probe":"watch")") && has(listed, R"("job":"7")"))
+      << listed;
+}
+
+TEST_F(HangingRanks, TheLineOfEachIsNamed) {
+  start("2");
+  ASSERT_NO_FATAL_FAILURE(waitUntilTheyHang());
   std::vector<std::string> command = {"backtrace"};
-  for (int rank = 0; rank < 4; ++rank) {
-    const std::string number = std::to_string(rank);
-    ranks.push_back(std::make_unique<Child>(std::vector<std::string>{python, dir / "train.py", number, dir / "meeting"},
-                                            Environment{{"RANK", number}, {"OMP_NUM_THREADS", "1"}}));
-    command.push_back(std::to_string(ranks.back()->pid()));
-  }
-  for (const auto& rank : ranks) {  // torch takes long to load where others compute
-    const auto hangs = [&] { return rank->out() == "hangs" || !rank->running(); };
-    ASSERT_TRUE(eventually(hangs) || eventually(hangs)) << rank->err();
-    ASSERT_TRUE(rank->running()) << rank->err();
-  }
-  ranks[3]->signal(SIGSTOP);
+  for (const auto& rank : ranks_) command.push_back(std::to_string(rank->pid()));
+  ranks_[3]->signal(SIGSTOP);
   std::string out;
   EXPECT_TRUE(eventually([&] {
     out = "\n" + tracesmith(command).out;
-    const auto has = [&](const char* line) { return out.find(line) != std::string::npos; };
-    return has("\nRank 0 in all_reduce, called from train.py:16\n") && has("\nRank 1 in in_python, train.py:6\n") &&
-           has("\nRank 2 in in_c, train.py:8\n") && has("\nRank 3 in busy, train.py:10\n");
+    return has(out, "\nRank 0 in all_reduce, called from train.py:17\n") &&
+           has(out, "\nRank 1 in in_python, train.py:6\n") && has(out, "\nRank 2 in in_c, train.py:8\n") &&
+           has(out, "\nRank 3 in busy, train.py:10\n");
   })) << out;
   // Inside gloo, by native frames.
   const Output native = tracesmith({"backtrace", "--native", command[1]});
@@ -60,7 +104,7 @@ TEST(HangingRanks, TheLineOfEachIsNamed) {
   if (native.out.find("libdw") == std::string::npos) {
     EXPECT_NE(native.out.find("c10d::"), std::string::npos) << native.out;
   }
-  EXPECT_TRUE(ranks[0]->running());
+  EXPECT_TRUE(ranks_[0]->running());
 }
 
 }  // namespace

@@ -54,6 +54,14 @@ TEST(Groups, AreNamedByTheFunctionThatTheProgramCalled) {
                 {"DataLoader.__next__", "trainer.py:205"}, {"Trainer.log", "trainer.py:40"}, {"no frames", ""}}));
 }
 
+TEST(Groups, OurOwnHooksAreNotNamed) {
+  const Frame hook = frame("Collectives.around.<locals>.hooked", "/opt/tracesmith_hooks/collectives.py", 190);
+  const std::vector<Stacks> all = {
+      process(1, {frame("hooked_wait", "/opt/tracesmith_hooks/collectives.py", 156), frame("all_reduce", kTorch, 1541),
+                  hook, frame("<module>", "/job/train.py", 14)})};
+  EXPECT_EQ(whereText(groupStacks(all).at(0)), "all_reduce, called from train.py:14");
+}
+
 TEST(Groups, RanksOfRealProcesses) {
   if (pythons().empty()) GTEST_SKIP() << "no Python here";
   TempDir dir;

@@ -45,7 +45,7 @@ TEST_P(NativeStack, FramesAreInTheOrderOfTheirCalls) {
                                                "  ctypes.PyDLL(None).sleep(1000)\n"
                                                "outer()\n");
   const ThreadStack t = waitForStack(
-      child->pid(), [](const ThreadStack& s) { return s.state == 'S' && place(s, "nanosleep", false) != SIZE_MAX; },
+      child->pid(), [](const ThreadStack& s) { return s.state == "S" && place(s, "nanosleep", false) != SIZE_MAX; },
       kNative);
   const size_t sleep = place(t, "sleep", false), deepest = place(t, "deepest", true), inner = place(t, "inner", true),
                outer = place(t, "outer", true), module = place(t, "<module>", true),

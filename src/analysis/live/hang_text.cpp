@@ -18,6 +18,15 @@ constexpr int64_t kStaleNs = 1'700'000'000;  // a node that should have told som
 constexpr double kFilesPerS = 1e6;           // bytes; logs are less
 constexpr size_t kMostNamed = 8, kMostOps = 32;
 
+Culprit culprit(const Rank& rank, std::string reason, double confidence) {
+  Culprit c;
+  c.rank = rank.rank;
+  c.node = rank.node;
+  c.reason = std::move(reason);
+  c.confidence = confidence;
+  return c;
+}
+
 bool busy(const Rank& r) {
   return r.process && !r.silent && r.process->state == ProcessState::running && r.process->quiet_ns &&
          *r.process->quiet_ns < kBusyNs;
@@ -110,7 +119,7 @@ std::string stepText(const ProcessReport& p) {
 
 Culprit blame(const WaitGraph& graph, size_t rank) {
   const Rank& r = graph.ranks()[rank];
-  Culprit c{r.rank, r.node, "", 0.95};
+  Culprit c = culprit(r, "", 0.95);
   if (!r.process) {
     c.reason = "no agent reports it";
     c.confidence = 0.6;
@@ -163,11 +172,11 @@ void blameSizes(const WaitGraph& graph, const Op& op, const HangContext& context
     const bool majority = largest == 1 && ranks.size() == most;
     if (right == 1 ? known(bytes) : majority) continue;
     for (size_t r : ranks)
-      verdict.culprits.push_back({graph.ranks()[r].rank, graph.ranks()[r].node,
-                                  "it called it with " + humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes))),
-                                  largest == 1 ? 0.95
-                                  : right == 1 ? 0.8
-                                               : 0.5});
+      verdict.culprits.push_back(culprit(
+          graph.ranks()[r], "it called it with " + humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes))),
+          largest == 1 ? 0.95
+          : right == 1 ? 0.8
+                       : 0.5));
   }
 }
 
@@ -204,15 +213,14 @@ void blameCircle(const WaitGraph& graph, const std::vector<const Op*>& reached, 
       if (std::find(most->missing.begin(), most->missing.end(), r) == most->missing.end()) continue;
       const Rank& rank = graph.ranks()[r];
       const bool tie = op->entered.size() == most->entered.size();
-      verdict.culprits.push_back({rank.rank, rank.node, "it is in " + opText(graph, *op) + " instead",
-                                  !tie                       ? 0.9
-                                  : usual(op) != usual(most) ? 0.8
-                                                             : 0.5});
+      verdict.culprits.push_back(culprit(rank, "it is in " + opText(graph, *op) + " instead",
+                                         !tie                       ? 0.9
+                                         : usual(op) != usual(most) ? 0.8
+                                                                    : 0.5));
       // As many here as there: nobody can tell who is wrong.
       if (tie && usual(op) == usual(most))
         for (size_t w : most->waiting)
-          verdict.culprits.push_back(
-              {graph.ranks()[w].rank, graph.ranks()[w].node, "it is in " + opText(graph, *most) + " instead", 0.5});
+          verdict.culprits.push_back(culprit(graph.ranks()[w], "it is in " + opText(graph, *most) + " instead", 0.5));
     }
   }
 }
@@ -286,8 +294,12 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
                   (busyHost(graph.ranks()[r]) && ops.front()->waited_ns < context.host_ns);
     }
     if (all_busy) verdict.state = HangState::slow;
-    verdict.verdict = culpritsText(graph, roots.ranks) + (roots.ranks.size() == 1 ? " holds" : " hold") +
-                      " up the job: " + verdict.culprits.front().reason + "; " + held + for_ns;
+    const std::string& reason = verdict.culprits.front().reason;
+    verdict.verdict = culpritsText(graph, roots.ranks) +
+                      (roots.ranks.size() == 1 ? " holds up the job: " + reason
+                                               : " hold up the job (" + rankText(graph.ranks()[*roots.ranks.begin()]) +
+                                                     ": " + reason + ")") +
+                      "; " + held + for_ns;
   } else if (!roots.unfinished.empty()) {
     const Op* op = *roots.unfinished.begin();
     for (const Op* u : roots.unfinished)

@@ -67,7 +67,10 @@ model::Rates TrainingNow::rates(uint64_t now) const {
   return rates;
 }
 
-ProcessesNow::ProcessesNow() : folders_(ownFolder(), ring::RingFolders::rootsFromEnvironment(), false) {
+ProcessesNow::ProcessesNow() : ProcessesNow(ownFolder()) {}
+
+ProcessesNow::ProcessesNow(const std::string& folder)
+    : folders_(folder, ring::RingFolders::rootsFromEnvironment(), false) {
   ring::surviveCutRings();  // they may be other users' files
 }
 

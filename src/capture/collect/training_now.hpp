@@ -59,6 +59,8 @@ struct ProcessNow {
 class ProcessesNow {
  public:
   ProcessesNow();
+  /// Of rings in this folder, besides those of other users.
+  explicit ProcessesNow(const std::string& folder);
   std::vector<ProcessNow> read();
 
  private:

@@ -19,6 +19,7 @@
 #include "cluster/agent/node_hardware.hpp"
 #include "cluster/agent/sim_source.hpp"
 #include "cluster/rpc/rpc.hpp"
+#include "cluster/wire/convert.hpp"
 #include "cluster/wire/merge.hpp"
 
 namespace tracesmith::cluster {
@@ -105,6 +106,16 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status GetProcesses(grpc::ServerContext* context, const pb::GetProcessesRequest* request,
+                            pb::GetProcessesResponse* response) override {
+    const access::Role needed = request->native() ? access::Role::kOperator : access::Role::kViewer;
+    access::Role role;
+    if (Status s = guard_.admit(peerOf(context->peer()), tokenOf(*context), needed, role, "GetProcesses"); !s)
+      return toGrpc(s);
+    toMessage(processes_->answer(fromMessage(*request)), *response->add_nodes());
+    return grpc::Status::OK;
+  }
+
   /// The master of an invitation is still ours after a restart.
   Status keepMaster(const std::string& address) {
     Result<OutputFile> out = OutputFile::create(folder_ + "/master-address");
@@ -132,6 +143,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   hardware::Latest latest_;  // of the node's one sampler
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<LiveReporter> live_;
+  std::unique_ptr<ProcessLook> processes_;
   std::unique_ptr<MasterLink> link_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -283,13 +295,15 @@ Status AgentServer::start(AgentOptions options) {
   recording.tick_ms = options.tick_ms;
   recorder_ =
       std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places, latest_));
+  processes_ = std::make_unique<ProcessLook>(node_, places.root, options.ring_folder, latest_);
   port_ = options.port;
   Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
   if (!server) return server.status();
   server_ = std::move(*server);
   guard_.setPort(port_);
   live_ = std::make_unique<LiveReporter>(places.node, options.ring_folder, latest_);
-  link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_);
+  link_ =
+      std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_, *processes_);
   if (options.master.empty()) {
     std::ifstream in(folder_ + "/master-address");
     in >> options.master;

@@ -61,14 +61,15 @@ struct MasterLink::Call {
 };
 
 MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, access::SecurityOptions security, Spool& spool,
-                       Recorder& recorder, ClockKeeper& clock, LiveReporter& live)
+                       Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes)
     : info_(std::move(info)),
       agent_port_(agent_port),
       security_(std::move(security)),
       spool_(spool),
       recorder_(recorder),
       clock_(clock),
-      live_(live) {
+      live_(live),
+      processes_(processes) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -192,6 +193,17 @@ Status MasterLink::talk(const std::string& address) {
   spool_.rewind();
   connected_ = true;
   std::fprintf(stderr, "tracesmith: connected to the master at %s as node %s\n", address.c_str(), info_.node.c_str());
+  AnswerDesk desk(processes_, [&](uint64_t id, const NodeProcesses& found) {
+    grpc::ClientContext context;  // a call of its own: what is recorded does not wait behind a large answer
+    setDeadline(context, 10);
+    addToken(context, *token);
+    context.AddMetadata(kNodeKey, info_.node);
+    pb::AnswerRequest reply;
+    pb::AnswerResponse taken;
+    reply.set_id(id);
+    toMessage(found, *reply.mutable_processes());
+    (void)stub->Answer(&context, reply, &taken);  // who asked is told that no answer came
+  });
   std::thread reader([&] {
     pb::MasterMessage message;
     while (stream->Read(&message)) {
@@ -204,6 +216,8 @@ Status MasterLink::talk(const std::string& address) {
         const pb::SpoolAck& ack = message.ack();
         if (!ack.problem().empty()) call.not_before = steady() + std::chrono::nanoseconds(kRefusedPause).count();
         spool_.acknowledge(ack.epoch(), ack.segment(), ack.size(), ack.expected());
+      } else if (message.has_question()) {
+        desk.put(message.question().id(), fromMessage(message.question().processes()));
       }
     }
     call.ended = true;

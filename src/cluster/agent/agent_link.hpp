@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "cluster/agent/answers.hpp"
 #include "cluster/agent/clock_keeper.hpp"
 #include "cluster/agent/live_report.hpp"
 #include "cluster/agent/recorder.hpp"
@@ -20,7 +21,7 @@ namespace tracesmith::cluster {
 class MasterLink {
  public:
   MasterLink(NodeRegistration info, uint16_t agent_port, access::SecurityOptions security, Spool& spool,
-             Recorder& recorder, ClockKeeper& clock, LiveReporter& live);
+             Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes);
   ~MasterLink();
 
   /// HOST:PORT to keep a connection to; takes the place of the one before. Empty: none.
@@ -43,6 +44,7 @@ class MasterLink {
   Recorder& recorder_;
   ClockKeeper& clock_;
   LiveReporter& live_;
+  ProcessLook& processes_;
   std::atomic<bool> connected_{false}, stop_{false};
 
   mutable std::mutex mutex_;  // guards what follows

@@ -16,7 +16,8 @@ constexpr size_t kMostAlerts = 200;
 
 }  // namespace
 
-LiveWatch::LiveWatch(std::function<int64_t()> now, int64_t silent_ns) : now_(std::move(now)), watcher_(silent_ns) {
+LiveWatch::LiveWatch(std::function<int64_t()> now, int64_t silent_ns, Ask ask)
+    : now_(std::move(now)), ask_(std::move(ask)), watcher_(silent_ns) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -57,6 +58,7 @@ HangStatus LiveWatch::hang() const {
   status.now_ns = now_();
   std::lock_guard lock(mutex_);
   status.verdict = watcher_.verdict();
+  stacks_.add(status.verdict);
   status.alerts.assign(alerts_.begin(), alerts_.end());
   return status;
 }
@@ -69,14 +71,22 @@ void LiveWatch::setSink(Sink sink) {
 void LiveWatch::loop() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    const std::vector<Alert> fresh = watcher_.look(now_());
-    for (const Alert& alert : fresh) {
+    std::vector<Alert> fresh = watcher_.look(now_());
+    HangVerdict verdict = watcher_.verdict();
+    if (const std::optional<ProcessQuery> query = stacks_.question(verdict, now_())) {
+      lock.unlock();
+      const Result<ClusterProcesses> answer = ask_(*query);
+      lock.lock();
+      if (answer) stacks_.take(*answer);
+    }
+    stacks_.add(verdict);
+    for (Alert& alert : fresh) {
+      if (alert.kind == AlertKind::hang) alert.text += whereSentence(verdict);
       alerts_.push_back(alert);
       if (alerts_.size() > kMostAlerts) alerts_.pop_front();
     }
     if (!fresh.empty() && sink_) {
       const Sink sink = sink_;
-      const HangVerdict verdict = watcher_.verdict();
       lock.unlock();
       for (const Alert& alert : fresh) sink(alert, verdict);
       lock.lock();

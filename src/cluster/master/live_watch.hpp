@@ -11,6 +11,7 @@
 
 #include "analysis/live/watcher.hpp"
 #include "cluster/api.hpp"
+#include "cluster/master/hang_stacks.hpp"
 
 namespace tracesmith::cluster {
 
@@ -20,8 +21,11 @@ class LiveWatch {
   /// Called for every alert, by the watcher's thread, without a lock.
   using Sink = std::function<void(const Alert&, const analysis::live::HangVerdict&)>;
 
+  /// Asks nodes what their processes are doing; by the watcher's thread, without a lock.
+  using Ask = std::function<Result<ClusterProcesses>(const ProcessQuery&)>;
+
   /// `now`: the reference clock. A node that is silent for longer than `silent_ns` is told of.
-  LiveWatch(std::function<int64_t()> now, int64_t silent_ns);
+  LiveWatch(std::function<int64_t()> now, int64_t silent_ns, Ask ask);
   ~LiveWatch();
 
   void take(const std::string& node, analysis::live::NodeReport report);
@@ -39,10 +43,12 @@ class LiveWatch {
   void loop();
 
   const std::function<int64_t()> now_;
+  const Ask ask_;
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable stopped_;
   std::map<std::string, Node> nodes_;
   analysis::live::Watcher watcher_;
+  HangStacks stacks_;
   std::deque<Alert> alerts_;  // the last ones
   Sink sink_;
   bool stop_ = false;

@@ -56,6 +56,7 @@ class LocalClient final : public Client {
 
   Result<LiveStatus> live() override { return master_.watch().live(); }
   Result<HangStatus> hang() override { return master_.watch().hang(); }
+  Result<ClusterProcesses> processes(const ProcessQuery& query) override { return master_.processes(query); }
 
   Result<std::vector<sync::Exchange>> syncTime(int count) override {
     std::vector<sync::Exchange> burst;

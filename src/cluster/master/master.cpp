@@ -23,6 +23,7 @@ namespace {
 constexpr auto kSyncPeriod = std::chrono::milliseconds(20);  // pieces that come within it are made durable together
 constexpr auto kHousePeriod = std::chrono::milliseconds(500);
 constexpr auto kReferencePeriod = std::chrono::seconds(2);
+constexpr int kCulpritsMs = 1000;                            // what an alert waits for their stacks at most
 constexpr int64_t kSameTime = 20'000'000;                    // ns: what a node may be wrong by, and more
 constexpr int64_t kMostStep = 30 * 86400 * 1'000'000'000LL;  // ns: nobody was away for longer
 
@@ -43,14 +44,16 @@ Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   TS_TRY(master->sessions_.open(options.data_dir));
   TS_TRY(master->openReference());
   master->loadNodes();
-  master->watch_ = std::make_unique<LiveWatch>([m = master.get()] { return m->referenceNow(); },
-                                               int64_t{options.timeout_ms} * 1'000'000);
+  master->watch_ = std::make_unique<LiveWatch>(
+      [m = master.get()] { return m->referenceNow(); }, int64_t{options.timeout_ms} * 1'000'000,
+      [m = master.get()](const ProcessQuery& query) { return m->processes(query, kCulpritsMs); });
   master->dirty_ = true;  // what an earlier run wrote may not be safe yet
   master->syncer_ = std::thread([m = master.get()] { m->syncLoop(); });
   return master;
 }
 
 Master::~Master() {
+  questions_.close();
   watch_.reset();
   if (syncer_.joinable()) {
     {

@@ -16,6 +16,7 @@
 #include "cluster/api.hpp"
 #include "cluster/master/event_stream.hpp"
 #include "cluster/master/live_watch.hpp"
+#include "cluster/master/questions.hpp"
 #include "cluster/master/sessions.hpp"
 #include "cluster/master/store.hpp"
 #include "cluster/wire/merge.hpp"
@@ -29,6 +30,7 @@ class AgentLink {
   virtual void sendCaptures(const std::vector<CaptureSpan>& captures) = 0;
   virtual void sendAck(const std::string& epoch, uint32_t segment, uint64_t size, bool expected,
                        const std::string& problem) = 0;
+  virtual void sendQuestion(uint64_t id, const ProcessQuery& query) = 0;
   /// Another connection of the node has taken its place.
   virtual void end() = 0;
 };
@@ -73,6 +75,9 @@ class Master {
   /// Of a session that records: what has come since the last call with this one.
   Status fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink);
   ClusterStatus status();
+  /// Asks the nodes, and waits for them for some seconds at most.
+  Result<ClusterProcesses> processes(const ProcessQuery& query, int wait_ms = 5000);
+  Questions& questions() { return questions_; }
   /// What agents send, as it comes.
   EventStream& events() { return events_; }
   /// What nodes say every second, and what it means.
@@ -111,6 +116,7 @@ class Master {
   std::unique_ptr<Store> store_;
   Sessions sessions_;
   EventStream events_;
+  Questions questions_;
   std::unique_ptr<LiveWatch> watch_;
   std::chrono::steady_clock::time_point reference_written_{};  // of the thread
 

@@ -146,6 +146,20 @@ void Master::agentRemoved(const std::string& name, const SpoolMark& mark) {
     std::fprintf(stderr, "tracesmith: %s\n", text(name, *loss).c_str());
 }
 
+Result<ClusterProcesses> Master::processes(const ProcessQuery& query, int wait_ms) {
+  Questions::Asked asked;
+  {
+    std::lock_guard lock(mutex_);
+    for (const std::string& name : query.nodes)
+      if (!nodes_.contains(name)) return Status::notFound("there is no node " + name);
+    for (const auto& [name, node] : nodes_)
+      if (query.nodes.empty() || std::find(query.nodes.begin(), query.nodes.end(), name) != query.nodes.end())
+        asked.emplace_back(name, node.link);
+  }
+  if (asked.empty()) return Status::notFound("the cluster has no nodes");
+  return questions_.ask(query, asked, std::chrono::milliseconds(wait_ms));
+}
+
 ClusterStatus Master::status() {
   ClusterStatus status;
   status.now_ns = referenceNow();

@@ -38,6 +38,7 @@ class MasterServer final : public Server {
     return {};
   }
   ~MasterServer() override {
+    if (master_) master_->questions().close();  // calls that wait for answers end
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   }
   uint16_t port() const override { return port_; }

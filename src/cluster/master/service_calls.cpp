@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kInviteSeconds = 5;
 constexpr size_t kFetchBytes = 1u << 20;
-constexpr int kMostFetches = 16;  // of traces at a time
+constexpr int kMostFetches = 16;    // of traces at a time
+constexpr int kMostQuestions = 16;  // each holds a thread until the nodes have answered
 
 using Callbacks = pb::ClusterService::WithCallbackMethod_StreamEvents<
     pb::ClusterService::WithCallbackMethod_Link<pb::ClusterService::Service>>;
@@ -34,12 +35,9 @@ class Service final : public Callbacks, public MasterService {
   }
 
   LinkStream* Link(grpc::CallbackServerContext* context) override {
-    std::string node;
     access::Role role;
     const Status admitted = admit(*context, access::Role::kOperator, role, "Link");
-    if (auto it = context->client_metadata().find(kNodeKey); it != context->client_metadata().end())
-      node = std::string(it->second.data(), it->second.size());
-    return serveLink(master_, node, toGrpc(admitted));
+    return serveLink(master_, nodeOf(*context), toGrpc(admitted));
   }
 
   grpc::Status RegisterNode(grpc::ServerContext* context, const pb::RegisterNodeRequest* request,
@@ -187,6 +185,26 @@ class Service final : public Callbacks, public MasterService {
     return grpc::Status::OK;
   }
 
+  grpc::Status GetProcesses(grpc::ServerContext* context, const pb::GetProcessesRequest* request,
+                            pb::GetProcessesResponse* response) override {
+    access::Role role;
+    const access::Role needed = request->native() ? access::Role::kOperator : access::Role::kViewer;
+    if (grpc::Status s = allow(*context, needed, role, "GetProcesses"); !s.ok()) return s;
+    const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --asking_; });
+    if (++asking_ > kMostQuestions) return toGrpc(Status::busy("too many questions are open: try again later"));
+    const Result<ClusterProcesses> answer = master_.processes(fromMessage(*request));
+    if (!answer) return toGrpc(answer.status());
+    toMessage(*answer, *response);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Answer(grpc::ServerContext* context, const pb::AnswerRequest* request, pb::AnswerResponse*) override {
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role, "Answer"); !s.ok()) return s;
+    master_.questions().answer(nodeOf(*context), request->id(), fromMessage(request->processes()));
+    return grpc::Status::OK;
+  }
+
   grpc::Status AddNode(grpc::ServerContext* context, const pb::AddNodeRequest* request,
                        pb::AddNodeResponse* response) override {
     access::Role role;
@@ -234,6 +252,11 @@ class Service final : public Callbacks, public MasterService {
     return grpc::Status::OK;
   }
 
+  /// Which node an agent's call is for.
+  static std::string nodeOf(const grpc::ServerContextBase& context) {
+    const auto it = context.client_metadata().find(kNodeKey);
+    return it == context.client_metadata().end() ? "" : std::string(it->second.data(), it->second.size());
+  }
   Status admit(const grpc::ServerContextBase& context, access::Role needed, access::Role& role, const char* call) {
     return guard_.admit(peerOf(context.peer()), tokenOf(context), needed, role, call);
   }
@@ -247,7 +270,7 @@ class Service final : public Callbacks, public MasterService {
   const MasterOptions options_;
   uint64_t sync_key_ = 0;
   std::atomic<uint16_t> port_{0}, sync_port_{0};
-  std::atomic<int> fetching_{0};
+  std::atomic<int> fetching_{0}, asking_{0};
 };
 
 }  // namespace

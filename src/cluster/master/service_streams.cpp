@@ -67,6 +67,10 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
       std::lock_guard lock(mutex_);
       if (reactor_) reactor_->putAck(epoch, segment, size, expected, problem);
     }
+    void sendQuestion(uint64_t id, const ProcessQuery& query) override {
+      std::lock_guard lock(mutex_);
+      if (reactor_) reactor_->putQuestion(id, query);
+    }
     void end() override {
       std::lock_guard lock(mutex_);
       if (reactor_) reactor_->finish({grpc::StatusCode::ABORTED, "replaced by another connection from this node"});
@@ -142,6 +146,14 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     pump();
   }
 
+  void putQuestion(uint64_t id, const ProcessQuery& query) {
+    std::lock_guard lock(mutex_);
+    pb::Question& question = questions_.emplace_back();
+    question.set_id(id);
+    toMessage(query, *question.mutable_processes());
+    pump();
+  }
+
   bool next(pb::MasterMessage& message) override {
     if (captures_pending_) {
       message = captures_;
@@ -149,6 +161,9 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     } else if (!acks_.empty()) {
       *message.mutable_ack() = std::move(acks_.front());
       acks_.pop_front();
+    } else if (!questions_.empty()) {
+      *message.mutable_question() = std::move(questions_.front());
+      questions_.pop_front();
     } else {
       return false;
     }
@@ -163,6 +178,7 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
   // under mutex_
   pb::MasterMessage captures_;
   std::deque<pb::SpoolAck> acks_;
+  std::deque<pb::Question> questions_;
   bool captures_pending_ = false;
 };
 

@@ -20,7 +20,7 @@ class RpcClient final : public Client {
   Status open(const ClientOptions& options) {
     Result<access::Address> address = access::parseAddress(options.master, kMasterPort);
     if (!address) return address.status();
-    what_ = "cannot reach the master at " + address->text();
+    what_ = std::string("cannot reach the ") + (options.agent ? "agent" : "master") + " at " + address->text();
     Result<std::string> token = access::readToken(options.security.token_file);
     if (!token) return token.status();
     token_ = *token;
@@ -102,6 +102,14 @@ class RpcClient final : public Client {
   Result<HangStatus> hang() override {
     pb::GetHangResponse response;
     TS_TRY(call(&pb::ClusterService::Stub::GetHang, pb::GetHangRequest(), response));
+    return fromMessage(response);
+  }
+
+  Result<ClusterProcesses> processes(const ProcessQuery& query) override {
+    pb::GetProcessesRequest request;
+    toMessage(query, request);
+    pb::GetProcessesResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::GetProcesses, request, response));
     return fromMessage(response);
   }
 

@@ -4,6 +4,7 @@ import { get } from "../api";
 import { bytes, dateTime, none, seconds } from "../format";
 import { live } from "../live";
 import { useStore } from "../store";
+import type { Stacks } from "../model";
 import type { Hang as HangState } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, Table, useLoad } from "../ui";
 import { AlertList, merge } from "./alerts";
@@ -33,6 +34,13 @@ export function Hang() {
           ))}
         </div>
       </div>
+      {h.culprits.some((c) => c.stack) && (
+        <Panel title="Where they are">
+          <ul class="where">
+            {h.culprits.map((c, i) => c.stack && <Where key={i} culprit={c} stack={c.stack} />)}
+          </ul>
+        </Panel>
+      )}
       <Panel title="Collectives in flight" aside={`${h.communicators.length}`}>
         {h.communicators.length ? (
           <Table
@@ -58,6 +66,33 @@ export function Hang() {
         {alerts.length + h.alerts.length ? <AlertList alerts={merge(alerts, h.alerts)} /> : <Empty title="No alert" />}
       </Panel>
     </div>
+  );
+}
+
+/** The line a rank is at; its stack unfolds. */
+function Where(props: { culprit: HangState["culprits"][number]; stack: Stacks }) {
+  const { culprit: c, stack } = props;
+  const frames = stack.threads.flatMap((t) => t.frames);
+  return (
+    <li>
+      <details>
+        <summary>
+          <b>{c.rank === null ? `process ${stack.pid}` : `rank ${c.rank}`}</b> {c.node && `on ${c.node} `}is in <code>{c.where}</code>
+        </summary>
+        <ol>
+          {frames.map((f, i) => (
+            <li key={i}>
+              <code>{f.function ?? "?"}</code>{" "}
+              <span class="quiet">
+                {f.file}
+                {f.line === null ? "" : `:${f.line}`}
+                {f.more > 0 ? `, ${f.more + 1} times in a row` : ""}
+              </span>
+            </li>
+          ))}
+        </ol>
+      </details>
+    </li>
   );
 }
 

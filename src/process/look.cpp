@@ -1,0 +1,69 @@
+#include "process/look.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "hardware/process.hpp"
+#include "process/groups.hpp"
+#include "process/list.hpp"
+
+namespace tracesmith::process {
+namespace {
+
+bool has(const std::vector<int64_t>& list, int64_t value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+/// Whose stacks are asked for.
+std::vector<pid_t> chosen(const std::string& root, const model::ProcessQuery& query,
+                          const std::vector<capture::ProcessNow>& recorded, size_t& refused) {
+  if (!query.pids.empty()) return {query.pids.begin(), query.pids.end()};
+  std::vector<pid_t> pids = pythonProcesses(refused);
+  std::set<pid_t> ranked;  // the probe says more of them than their environment
+  for (const capture::ProcessNow& p : recorded) {
+    if (p.simulated) continue;
+    const auto pid = static_cast<pid_t>(p.pid);
+    if (std::find(pids.begin(), pids.end(), pid) == pids.end()) pids.push_back(pid);
+    if (has(query.ranks, p.rank)) ranked.insert(pid);
+  }
+  if (!query.ranks.empty())
+    std::erase_if(pids, [&](pid_t pid) {
+      return !ranked.contains(pid) && !has(query.ranks, hardware::processInfo(root, pid).rank);
+    });
+  return pids;
+}
+
+/// Only the thread that says where the process is.
+void shorten(Stacks& stacks) {
+  if (stacks.threads.empty()) return;
+  ThreadStack telling = std::move(stacks.threads[tellingThread(stacks)]);
+  stacks.threads.clear();
+  stacks.threads.push_back(std::move(telling));
+}
+
+}  // namespace
+
+model::NodeProcesses lookAt(const std::string& root, const model::ProcessQuery& query,
+                            const std::vector<capture::ProcessNow>& recorded,
+                            const std::function<hardware::Latest::State()>& gpus) {
+  model::NodeProcesses answer;
+  if (!query.stacks) {
+    answer.processes = list(root, recorded, gpus);
+    std::erase_if(answer.processes, [&](const model::ProcessEntry& p) {
+      return (!query.pids.empty() && !has(query.pids, p.pid)) ||
+             (!query.ranks.empty() && !(p.rank && has(query.ranks, *p.rank)));
+    });
+    return answer;
+  }
+  size_t refused = 0;
+  answer.stacks = backtraces(chosen(root, query, recorded, refused), {.native = query.native}, refused);
+  answer.not_permitted = refused;
+  for (Stacks& s : answer.stacks) {
+    for (const capture::ProcessNow& p : recorded)
+      if (p.pid == s.pid && p.rank >= 0 && !p.simulated) s.rank = p.rank;
+    if (query.brief) shorten(s);
+  }
+  return answer;
+}
+
+}  // namespace tracesmith::process

@@ -1,0 +1,132 @@
+// Processes and stacks of a cluster: who asks gets what the nodes see now, and is told which of them did not answer.
+#include "cluster/cluster_fixture.hpp"
+
+namespace tracesmith::cluster {
+namespace {
+
+constexpr const char* kProgram = R"(import sys, time
+def work():
+    sys.stdout.write('ready'); sys.stdout.flush()
+    time.sleep(1000)
+work()
+)";
+
+class Processes : public ClusterFixture {
+ protected:
+  void SetUp() override {
+    if (test::run({"python3", "--version"}).rc != 0) GTEST_SKIP() << "no Python here";
+    test::writeFile(dir_ / "job.py", kProgram);
+    job_ = std::make_unique<Child>(std::vector<std::string>{"python3", dir_ / "job.py"},
+                                   test::Environment{{"RANK", "4711"}});
+    ASSERT_TRUE(eventually([&] { return has(job_->out(), "ready"); })) << job_->err();
+  }
+  /// `tracesmith …` of this user, not of `cluster`.
+  Output plain(std::vector<std::string> argv) const {
+    argv.insert(argv.begin(), TRACESMITH_BIN);
+    return test::runWith(environment(), argv);
+  }
+  static std::string portOf(const Child& agent) {
+    const std::string out = agent.out();
+    const size_t at = out.find("127.0.0.1:");
+    return at == std::string::npos ? "" : out.substr(at, out.find_first_not_of("0123456789", at + 10) - at);
+  }
+  std::unique_ptr<Child> job_;
+};
+
+TEST_F(Processes, AreListedWithTheirNode) {
+  startMaster();
+  const auto alpha = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  const std::string pid = std::to_string(job_->pid());
+  std::string out;
+  EXPECT_TRUE(eventually([&] {
+    out = command({"ps"}).out;
+    return has(out, "alpha") && has(out, pid) && has(out, "4711") && has(out, "job.py");
+  })) << out;
+  out = command({"list", "--json"}).out;
+  EXPECT_TRUE(has(out, R"({"node":"alpha","problem":null,"processes":[)") && has(out, "\"pid\":" + pid)) << out;
+}
+
+TEST_F(Processes, OfARankOfANodeAndOfAnAgentAreRead) {
+  startMaster();
+  const auto alpha = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  for (const std::string target : {"rank:4711", "node:alpha", "all"}) {
+    Output o;
+    EXPECT_TRUE(eventually([&] {
+      o = plain({"backtrace", "-t", target, "--master", address()});
+      return has(o.out, "work") && has(o.out, "job.py:4");
+    })) << target
+        << o.out << o.err;
+  }
+  const std::string agent_port = portOf(*alpha);
+  ASSERT_NE(agent_port, "") << alpha->out();
+  const Output direct = plain({"backtrace", "--rank", "4711", "-t", agent_port});
+  EXPECT_TRUE(has(direct.out, " on alpha: ") && has(direct.out, "work (" + (dir_ / "job.py") + ":4)"))
+      << direct.out << direct.err;
+  EXPECT_TRUE(has(plain({"ps", "-t", agent_port}).out, "4711"));
+}
+
+TEST_F(Processes, WhoCannotAnswerIsNamed) {
+  startMaster();
+  const auto alpha = agent("alpha");
+  auto beta = agent("beta");
+  ASSERT_TRUE(connected(2));
+  beta->signal(SIGKILL);
+  ASSERT_TRUE(connected(1));
+  Output o = command({"ps"});
+  EXPECT_EQ(o.rc, 0);
+  EXPECT_TRUE(has(o.err, "warning: beta: it is not connected")) << o.err;
+  EXPECT_TRUE(has(o.out, "alpha")) << o.out;
+  o = plain({"backtrace", "-t", "all", "--json", "--master", address()});
+  EXPECT_TRUE(has(o.out, R"("problems":[{"node":"beta","problem":"it is not connected"}])")) << o.out;
+  alpha->signal(SIGSTOP);
+  o = command({"ps"});
+  EXPECT_TRUE(has(o.err, "warning: alpha: it did not answer within 5")) << o.err;
+  alpha->signal(SIGCONT);
+}
+
+TEST_F(Processes, TargetsThatAreNotThereAreOneLine) {
+  startMaster();
+  EXPECT_TRUE(has(command({"ps"}).err, "the cluster has no nodes"));
+  const auto alpha = agent("alpha");
+  ASSERT_TRUE(connected(1));
+  Output o = plain({"backtrace", "-t", "rank:99", "--master", address()});
+  EXPECT_EQ(o.rc, 1);
+  EXPECT_EQ(o.err, "tracesmith: no process of rank 99 in the cluster\n");
+  o = plain({"backtrace", "-t", "node:nobody", "--master", address()});
+  EXPECT_EQ(o.rc, 1);
+  EXPECT_EQ(o.err, "tracesmith: there is no node nobody\n");
+  o = plain({"ps", "-t", "127.0.0.1:" + std::to_string(freePort())});
+  EXPECT_EQ(o.rc, 1);
+  EXPECT_TRUE(has(o.err, "cannot reach the agent at 127.0.0.1:")) << o.err;
+  for (const std::string wrong : {"rank:x", "rank:-1", "node:a/b", "nonsense"}) {
+    o = plain({"backtrace", "-t", wrong});
+    EXPECT_EQ(o.rc, 2) << wrong << o.err;
+  }
+}
+
+TEST_F(Processes, AViewerReadsButStopsNoThread) {
+  test::writeFile(dir_ / "tokens", "admin all-you-can-do-is-here\nviewer only-looking-around-here\n");
+  test::writeFile(dir_ / "admin", "all-you-can-do-is-here\n");
+  test::writeFile(dir_ / "viewer", "only-looking-around-here\n");
+  for (const char* file : {"tokens", "admin", "viewer"}) ::chmod((dir_ / file).c_str(), 0600);
+  startMaster({"--token-file", dir_ / "tokens"});
+  const auto alpha = agent("alpha", {"--token-file", dir_ / "admin"});
+  const auto as = [&](const std::string& who, std::vector<std::string> more) {
+    more.insert(more.begin(), {"backtrace", "-t", "rank:4711", "--master", address(), "--token-file", dir_ / who});
+    return plain(more);
+  };
+  Output o;
+  EXPECT_TRUE(eventually([&] { return has((o = as("viewer", {})).out, "job.py:4"); })) << o.err;
+  o = as("viewer", {"--native"});
+  EXPECT_EQ(o.rc, 1);
+  EXPECT_TRUE(has(o.err, "operator")) << o.err;
+  EXPECT_TRUE(has(as("admin", {"--native"}).out, "job.py:4"));
+  o = plain({"backtrace", "-t", "rank:4711", "--master", address()});
+  EXPECT_EQ(o.rc, 1);
+  EXPECT_TRUE(has(o.err, "token")) << o.err;
+}
+
+}  // namespace
+}  // namespace tracesmith::cluster
