@@ -1,7 +1,8 @@
-"""Four NCCL ranks on one GPU that hang in different ways at once; does `tracesmith backtrace` name the line of each? hanging.py TRACESMITH
+"""Four NCCL ranks on one GPU that hang in different ways at once; is the line of each named? hanging.py [cluster] TRACESMITH [MODE]
 
 Rank 0 waits in an all-reduce, rank 1 sleeps in Python, rank 2 sleeps in C and holds the GIL, rank 3 is stopped by a signal while it computes. Prints one JSON
-object: what was named, how long it took, how long threads stood still, and whether the ranks still run.
+object: what was named, how long it took, how long threads stood still, and whether the ranks still run. By default `backtrace` is asked; with `cluster`, the
+ranks run under the probe (MODE: light, default, full) and `cluster hang` of a master with an agent is asked every 0.1 s.
 """
 import json
 import os
@@ -91,8 +92,47 @@ def main(tracesmith):
             r.kill()
 
 
+def hang(tracesmith, mode):
+    import tempfile
+    folder = tempfile.mkdtemp()
+    rings = os.path.join(folder, "rings")
+    os.mkdir(rings, 0o700)
+    env = {**os.environ, "TRACESMITH_DIR": rings}
+    start = lambda *argv, **more: subprocess.Popen([tracesmith, *argv], stdout=subprocess.PIPE, text=True, env={**env, **more}, start_new_session=True)
+    servers = [start("cluster", "master", "--port", "50151", "--http-port", "0", "--data-dir", folder + "/m")]
+    servers.append(start("cluster", "agent", "--master", "127.0.0.1:50151", "--port", "50152", "--node-id", "here", "--data-dir", folder + "/a"))
+    ranks = [start("run", "--flight", "20", *(["--mode", mode] if mode else []), "--", sys.executable, __file__, "rank", str(r), RANK=str(r), WORLD_SIZE=str(RANKS), SLURM_JOB_ID="1") for r in range(RANKS)]
+    ask = lambda *argv: subprocess.run([tracesmith, *argv, "--master", "127.0.0.1:50151"], capture_output=True, text=True).stdout
+    try:
+        for r in ranks:
+            assert r.stdout.readline() == "hangs\n"
+        begin = time.monotonic()
+        found = {}
+        while time.monotonic() - begin < 60 and not (found and all(found.values())):
+            time.sleep(0.1)
+            verdict = json.loads(ask("cluster", "hang", "--json") or "{}")
+            where = {c["rank"]: c["where"] or "" for c in verdict.get("culprits", [])}
+            found = {r: name in where.get(r, "") for r, name in {1: "in_python", 2: "in_c", 3: "busy"}.items()}
+        took = time.monotonic() - begin
+        every = []
+        for _ in range(ROUNDS):
+            begin = time.monotonic()
+            all_ranks = ask("backtrace", "-t", "all")
+            every.append((time.monotonic() - begin) * 1000)
+        print(json.dumps({"named": found, "after_s": round(took, 2), "verdict": verdict.get("verdict"), "where": where, "lines": all_ranks.split("\n\n")[0].splitlines(),
+                          "all_ranks_ms": [round(sorted(every)[ROUNDS // 2], 1), round(max(every), 1)], "ps": ask("cluster", "ps").splitlines(),
+                          "alive": [r.poll() is None for r in ranks]}, indent=1))
+        return 0 if found and all(found.values()) else 1
+    finally:
+        for p in ranks + servers:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "rank":
         work(int(sys.argv[2]))
+    elif sys.argv[1] == "cluster":
+        sys.exit(hang(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None))
     else:
         sys.exit(main(sys.argv[1]))
