@@ -70,7 +70,7 @@ Status checkListen(const std::string& host, const SecurityOptions& security) {
 
 std::string clearTokenWarning(const std::string& host, const SecurityOptions& s) {
   const bool tls = !s.tls_cert.empty() || !s.tls_ca.empty();
-  if (s.token_file.empty() || tls || isLoopback(host)) return {};
+  if ((s.token_file.empty() && s.token.empty()) || tls || isLoopback(host)) return {};
   return "the token and all data travel unencrypted between " + host +
          " and other machines, and whoever listens in can use the token: add TLS (tracesmith cluster certs)";
 }
@@ -112,6 +112,13 @@ Result<std::string> readToken(const std::string& file) {
   return best->token;
 }
 
+Result<std::string> clientToken(const SecurityOptions& security) {
+  if (security.token.empty()) return readToken(security.token_file);
+  for (const char c : security.token)
+    if (c <= ' ' || c > '~') return Status::invalid("a token consists of letters, digits and signs, without blanks");
+  return security.token;
+}
+
 Status Guard::open(const SecurityOptions& security, const std::string& audit_file) {
   Result<File> audit = File::openAppend(audit_file);
   if (!audit) return audit.status();
@@ -138,7 +145,7 @@ Status Guard::identify(const Peer& peer, const std::string& token, Role needed, 
   if (role != Role::kNone)
     return Status::forbidden(std::string("your token has the role ") + roleName(role) + "; this needs " +
                              roleName(needed));
-  if (token.empty()) return Status::unauthenticated("a token is required: give --token-file");
+  if (token.empty()) return Status::unauthenticated("a token is required: give --token-file or set TRACESMITH_TOKEN");
   std::lock_guard lock(mutex_);
   if (++failuresLocked(peer.host).guesses > kMostFailures)
     return Status::busy("too many wrong tokens from your address: try again in half a minute");

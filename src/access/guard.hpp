@@ -17,6 +17,7 @@ namespace tracesmith::access {
 /// How a server or client proves who it is, and with whom it speaks.
 struct SecurityOptions {
   std::string token_file;                 ///< server: lines "ROLE TOKEN" (or one token: admin); client: its token
+  std::string token;                      ///< client: the token itself, instead of a file
   std::string tls_cert, tls_key, tls_ca;  ///< PEM files; a server with a CA asks clients for certificates
 };
 
@@ -37,6 +38,9 @@ struct TokenEntry {
 Result<std::vector<TokenEntry>> readTokens(const std::string& file);
 /// The token to present: the one of the file that may do most. Empty without a file.
 Result<std::string> readToken(const std::string& file);
+
+/// What a client presents.
+Result<std::string> clientToken(const SecurityOptions& security);
 
 /// Thread safe.
 class Guard {

@@ -5,6 +5,7 @@
 
 #include "access/names.hpp"
 #include "base/text.hpp"
+#include "cli/client_settings.hpp"
 #include "cli/libraries.hpp"
 #include "cluster/api.hpp"
 
@@ -16,6 +17,7 @@ void addSecurity(Command& command, access::SecurityOptions& s, bool server) {
           "--token-file", s.token_file,
           server ? "Accepted tokens, one ROLE TOKEN per line (viewer, operator, admin)" : "File with the token to send")
       .type("FILE");
+  if (!server) command.option("--token", s.token, "The token itself; other users may see it in the list of processes");
   command.option("--tls-cert", s.tls_cert, "Certificate to present (PEM)").type("FILE");
   command.option("--tls-key", s.tls_key, "Key of the certificate (PEM)").type("FILE");
   command
@@ -26,7 +28,7 @@ void addSecurity(Command& command, access::SecurityOptions& s, bool server) {
 }
 
 void ClientCommand::add(Command& command) {
-  command.option("--master", client.master, "Master to connect to").type("HOST:PORT").showDefault();
+  master = command.option("--master", client.master, "Master to connect to").type("HOST:PORT").showDefault();
   addSecurity(command, client.security, false);
   command.flag("--json", json, "Print JSON");
 }
@@ -34,9 +36,11 @@ void ClientCommand::add(Command& command) {
 Result<std::unique_ptr<cluster::Client>> ClientCommand::connect() const {
   Result<cluster::Library*> library = loadCluster();
   if (!library) return library.status();
-  if (const Result<access::Address> master = access::parseAddress(client.master, cluster::kMasterPort))
-    warn(access::clearTokenWarning(master->host, client.security));
-  return (*library)->connect(client);
+  cluster::ClientOptions to = client;
+  TS_TRY(addSettings(client.agent || (master && master->given()), to));
+  if (const Result<access::Address> address = access::parseAddress(to.master, cluster::kMasterPort))
+    warn(access::clearTokenWarning(address->host, to.security));
+  return (*library)->connect(to);
 }
 
 std::string timeText(int64_t unix_ns) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/commands.hpp"
@@ -27,6 +28,7 @@ void addSecurity(Command& command, access::SecurityOptions& security, bool serve
 struct ClientCommand {
   cluster::ClientOptions client;
   bool json = false;
+  std::optional<Option> master;  ///< once it was declared
   void add(Command& command);
   Result<std::unique_ptr<cluster::Client>> connect() const;
 };

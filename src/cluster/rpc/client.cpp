@@ -21,7 +21,7 @@ class RpcClient final : public Client {
     Result<access::Address> address = access::parseAddress(options.master, kMasterPort);
     if (!address) return address.status();
     what_ = std::string("cannot reach the ") + (options.agent ? "agent" : "master") + " at " + address->text();
-    Result<std::string> token = access::readToken(options.security.token_file);
+    Result<std::string> token = access::clientToken(options.security);
     if (!token) return token.status();
     token_ = *token;
     Result<std::shared_ptr<grpc::Channel>> channel = openChannel(address->text(), options.security);

@@ -46,7 +46,7 @@ bool ClusterMaster::start() {
   options.heartbeat_ms = c.heartbeat_interval_ms;
   options.timeout_ms = c.node_timeout_ms;
   options.data_dir = c.data_dir;
-  options.security = {c.token_file, c.tls_cert, c.tls_key, c.tls_ca};
+  options.security = {c.token_file, "", c.tls_cert, c.tls_key, c.tls_ca};
   if (Status right = checkReference(c.time_sync_config); !right) return impl_->note(right);
   Result<std::unique_ptr<Server>> server = startMasterServer(options);
   if (!server) return impl_->note(server.status());

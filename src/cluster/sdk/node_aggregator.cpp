@@ -110,7 +110,7 @@ bool NodeAggregator::initialize() {
   options.listen = c.listen;
   options.port = c.port;
   options.data_dir = c.data_dir;
-  options.security = {c.token_file, c.tls_cert, c.tls_key, c.tls_ca};
+  options.security = {c.token_file, "", c.tls_cert, c.tls_key, c.tls_ca};
   options.freq_ms = c.sample_interval_ms;
   options.tick_ms = static_cast<int>(std::clamp<uint32_t>(c.flush_interval_ms, 1, 60'000));
   options.segment_bytes = std::max<uint64_t>(64 << 10, c.aggregation_buffer_size * kBytesPer5Events / 5);
