@@ -1,8 +1,9 @@
 /* TraceSmith's C API for other languages: objects that are made by name and called by name, with JSON in and out, and
  * results of SQL as Arrow streams. The Python package is written over it.
  *
- * libtracesmith_c.so has Trace, Recorder, GPUTopology, MultiGPUProfiler and NCCLTracker. libtracesmith_c_cluster.so has
- * the same functions for NodeAggregator, ClusterMaster and TimeSync, which need gRPC.
+ * libtracesmith_c.so has Trace, Recorder, GPUTopology, MultiGPUProfiler, NCCLTracker, GPUClusteringManager,
+ * DeviceSelector and WorkloadDistributor. libtracesmith_c_cluster.so has the same functions for NodeAggregator,
+ * ClusterMaster and TimeSync, which need gRPC.
  *
  *   tracesmith_object* trace = tracesmith_new("Trace", "{\"path\":\"job.sbt\"}");
  *   if (!trace) puts(tracesmith_last_error());
@@ -30,6 +31,8 @@ typedef struct tracesmith_object tracesmith_object;
 
 /* Why the last call of this thread failed. Valid until its next call. */
 TRACESMITH_C const char* tracesmith_last_error(void);
+/* What kind of failure it was: "invalid", "not_found", "unsupported", ...; "unknown" if an exception ended the call. */
+TRACESMITH_C const char* tracesmith_last_error_kind(void);
 
 /* What this library has, as JSON: {"version", "tables": [{name, doc, columns}], "classes": {name: {config, methods}},
  * "structs": {name: {field: {type, value it begins with}}}}. */

@@ -12,6 +12,20 @@ class Error(RuntimeError):
     """TraceSmith could not do it; the message is one sentence that says why."""
 
 
+class Invalid(Error, ValueError):
+    """What was asked makes no sense."""
+
+
+class NotFound(Error, KeyError):
+    """There is no such thing."""
+
+    def __str__(self) -> str:  # KeyError's puts it in quotes
+        return str(self.args[0])
+
+
+_KINDS = {"invalid": Invalid, "not_found": NotFound}  # type: Dict[str, Type[Error]]
+
+
 class ArrowSchema(ctypes.Structure):
     pass
 
@@ -72,6 +86,7 @@ class Library:
         pointer, text = ctypes.c_void_p, ctypes.c_char_p
         for function, gives, takes in (
             ("last_error", text, []),
+            ("last_error_kind", text, []),
             ("describe", pointer, []),
             ("new", pointer, [text, text]),
             ("call", pointer, [pointer, text, text]),
@@ -86,7 +101,8 @@ class Library:
         self.description = self._take(self.c.tracesmith_describe())  # type: Dict[str, Any]
 
     def error(self) -> Error:
-        return Error(self.c.tracesmith_last_error().decode("utf-8", "replace"))
+        kind = _KINDS.get(self.c.tracesmith_last_error_kind().decode(), Error)
+        return kind(self.c.tracesmith_last_error().decode("utf-8", "replace"))
 
     def _take(self, answer: Optional[int]) -> Any:
         if not answer:

@@ -57,6 +57,23 @@ std::string humanNs(double ns) {
   return scaled(ns, 1000, kUnits, 4);
 }
 
+bool parseBytes(std::string_view s, uint64_t& bytes) {
+  static constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+      {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  double number = 0;
+  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || !(number >= 0)) return false;
+  s.remove_prefix(static_cast<size_t>(end - s.data()));
+  while (s.starts_with(' ')) s.remove_prefix(1);
+  for (const auto& [unit, factor] : kUnits) {
+    if (s != unit || number * factor >= 0x1p63) continue;
+    bytes = static_cast<uint64_t>(number * factor);
+    return true;
+  }
+  return false;
+}
+
 bool parseInt(std::string_view s, int64_t& value) {
   auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
   return error == std::errc() && end == s.data() + s.size() && !s.empty();

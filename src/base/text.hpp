@@ -16,6 +16,8 @@ std::string humanNs(double ns);          ///< 1234567 → "1.235 ms"
 
 /// "250us", "1.5s", "20ms", "300ns" → ns. False if it is not a duration with a unit.
 bool parseDuration(std::string_view s, int64_t& ns);
+/// "8GB", "1.5 TB", "512MiB", "4096" → bytes. False if it is not a size.
+bool parseBytes(std::string_view s, uint64_t& bytes);
 /// A whole decimal integer, nothing else.
 bool parseInt(std::string_view s, int64_t& value);
 

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/places.hpp"
+#include "cli/select.hpp"
 #include "cli/terminal.hpp"
 #include "hardware/inventory.hpp"
 
@@ -15,6 +16,7 @@ using namespace hardware;
 
 struct Options {
   Places places;
+  SelectOptions select;
   bool json = false;
 };
 
@@ -96,12 +98,20 @@ void addDevices(Command& app) {
   Command command = app.command("devices", "Show this machine's GPUs (all vendors), CPUs, NICs and disks");
   addPlaces(command, o->places);
   command.flag("--json", o->json, "Print JSON; null means unknown");
-  command.footer("Example:  tracesmith devices --json | jq '.gpus[].name'");
-  command.run([o] {
-    const Inventory inventory = discover(o->places);
-    o->json ? static_cast<void>(std::printf("%s\n", inventoryJson(inventory).c_str())) : print(inventory);
-    return 0;
-  });
+  o->select.add(command);
+  command.footer(
+      "With --select, the command samples the GPUs once and prints the best first; GPUs that are not suitable are "
+      "listed "
+      "with\nthe reason. It fails if fewer are suitable than --count. A GPU is named by its index, or as "
+      "NODE:INDEX.\n\nExamples:  tracesmith devices --json | jq '.gpus[].name'\n           tracesmith devices --select "
+      "--count 2 --min-memory 8GB --precision bf16 --near 0");
+  command.run([o] { return o->select.read(); },
+              [o] {
+                if (o->select.select) return selectDevices(o->places, o->select.request, o->json);
+                const Inventory inventory = discover(o->places);
+                o->json ? static_cast<void>(std::printf("%s\n", inventoryJson(inventory).c_str())) : print(inventory);
+                return 0;
+              });
 }
 
 }  // namespace tracesmith::cli

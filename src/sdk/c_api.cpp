@@ -16,13 +16,24 @@ namespace tracesmith::sdk {
 namespace {
 
 thread_local std::string last_error;
+thread_local const char* last_kind = "";
+
+const char* kindName(Code code) {
+  static constexpr const char* kNames[] = {
+      "",        "invalid",   "not_found",   "corrupt",         "io",       "unsupported", "exhausted", "busy",
+      "timeout", "cancelled", "unavailable", "unauthenticated", "forbidden"};
+  static_assert(std::size(kNames) == kCodes);
+  return kNames[static_cast<size_t>(code)];
+}
 
 /// Runs `body`, which gives a Status; false with the reason in last_error.
 template <typename Body>
 bool guarded(Body body) {
+  last_kind = "unknown";
   try {
     Status status = body();
     last_error = status.message();
+    last_kind = kindName(status.code());
     return status.ok();
   } catch (const std::bad_alloc&) {
     last_error = "there is not enough memory";
@@ -69,6 +80,7 @@ using namespace tracesmith;
 using namespace tracesmith::sdk;
 
 const char* tracesmith_last_error(void) { return last_error.c_str(); }
+const char* tracesmith_last_error_kind(void) { return last_kind; }
 
 char* tracesmith_describe(void) {
   char* out = nullptr;

@@ -2,6 +2,7 @@
 #include "sdk/bind.hpp"
 #include "sdk/object.hpp"
 #include "sdk/recorder.hpp"
+#include "sdk/schedule.hpp"
 #include "sdk/structs.hpp"
 #include "sdk/trace_object.hpp"
 
@@ -122,13 +123,17 @@ const Methods<Topology>& topology() {
 }  // namespace
 
 const std::vector<Class>& classes() {
-  static const auto* list = new std::vector<Class>{
-      traceClass(),
-      Bound<Recorder, RecorderConfig, recorder>::of("Recorder"),
-      Bound<MultiGPUProfiler, MultiGPUConfig, profiler>::of("MultiGPUProfiler"),
-      Bound<NCCLTracker, NCCLTrackerConfig, tracker, hearOperations>::of("NCCLTracker"),
-      Bound<Topology, NoConfig, topology>::of("GPUTopology"),
-  };
+  static const auto* list = [] {
+    auto* all = new std::vector<Class>{
+        traceClass(),
+        Bound<Recorder, RecorderConfig, recorder>::of("Recorder"),
+        Bound<MultiGPUProfiler, MultiGPUConfig, profiler>::of("MultiGPUProfiler"),
+        Bound<NCCLTracker, NCCLTrackerConfig, tracker, hearOperations>::of("NCCLTracker"),
+        Bound<Topology, NoConfig, topology>::of("GPUTopology"),
+    };
+    for (Class& c : scheduleClasses()) all->push_back(c);
+    return all;
+  }();
   return *list;
 }
 
@@ -140,6 +145,7 @@ void describeStructs(JsonWriter& w) {
   describeStruct<RecorderConfig>(w);
   describeStruct<Recorded>(w);
   describeStruct<NoConfig>(w);
+  describeScheduleStructs(w);
 }
 
 }  // namespace tracesmith::sdk

@@ -11,5 +11,16 @@ TEST(Text, NothingOfANameIsMarkup) {
   EXPECT_EQ(escapedMarkup("a\xff<"), "a\xEF\xBF\xBD&lt;") << "what is no UTF-8 would make the whole picture unreadable";
 }
 
+TEST(Text, SizesHaveUnits) {
+  uint64_t bytes = 0;
+  for (const auto& [text, size] : {std::pair("4096", 4096ull), std::pair("8GB", 8'000'000'000ull),
+                                   std::pair("1.5 TB", 1'500'000'000'000ull), std::pair("512MiB", 536'870'912ull)}) {
+    EXPECT_TRUE(parseBytes(text, bytes)) << text;
+    EXPECT_EQ(bytes, size) << text;
+  }
+  for (const char* bad : {"", "GB", "-1", "8X", "8 GB more", "nan", "1e30", "9999999TB"})
+    EXPECT_FALSE(parseBytes(bad, bytes)) << bad;
+}
+
 }  // namespace
 }  // namespace tracesmith

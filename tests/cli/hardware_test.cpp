@@ -77,6 +77,32 @@ TEST(Devices, SimulatedOnesAreMarked) {
   EXPECT_TRUE(has(tracesmith({"topo", "--simulate", "2", "--svg"}).out, "Simulated"));
 }
 
+TEST(Devices, TheBestAreChosen) {
+  const Output near = tracesmith({"devices", "--select", "--simulate", "4", "--count", "3", "--near", "1", "--json"});
+  EXPECT_EQ(near.rc, 0) << near.err;
+  EXPECT_TRUE(has(near.out, "{\"requested\":3,\"suitable\":3,\"devices\":[{\"device_id\":\"")) << near.out;
+  EXPECT_TRUE(has(near.out, "\"simulated\":true") && has(near.out, "\"near_gbps\":478")) << near.out;
+  EXPECT_TRUE(has(near.out, ":1\",\"reason\":\"it is the device to be near to\"}")) << near.out;
+  const Output text = runWith(machine("h100-nvswitch"), {TRACESMITH_BIN, "devices", "--select", "--precision", "fp8"});
+  EXPECT_EQ(text.rc, 0) << text.err;
+  EXPECT_TRUE(has(text.out, "NVIDIA H100 80GB HBM3")) << text.out;
+}
+
+TEST(Devices, ThatAreNotSuitableAreNamedAndBadRequestsAreOneLine) {
+  const Output none = tracesmith({"devices", "--select", "--simulate", "2", "--precision", "fp4"});
+  EXPECT_EQ(none.rc, 1);
+  EXPECT_TRUE(has(none.out, "it does not support the precision")) << none.out;
+  EXPECT_EQ(none.err, "tracesmith: no GPU is suitable\n");
+  const Output few = tracesmith({"devices", "--select", "--simulate", "2", "--count", "3"});
+  EXPECT_EQ(few.err, "tracesmith: 3 GPUs were asked for, and only 2 are suitable\n");
+  const Output size = tracesmith({"devices", "--select", "--simulate", "2", "--min-memory", "8X"});
+  EXPECT_EQ(size.rc, 2);
+  EXPECT_TRUE(has(size.err, "'8X' is not a size: use 8GB, 8GiB or a number of bytes")) << size.err;
+  EXPECT_EQ(tracesmith({"devices", "--simulate", "2", "--count", "3"}).rc, 2);
+  EXPECT_EQ(tracesmith({"devices", "--select", "--simulate", "2", "--near", "9"}).err,
+            "tracesmith: there is no device '9'\n");
+}
+
 TEST(Topo, WritesPicturesAndPaths) {
   TempDir dir;
   Output svg = runWith(machine("v100-cube"), {TRACESMITH_BIN, "topo", "--svg", "-o", dir / "t.svg"});

@@ -23,15 +23,19 @@ def beside(job, tmp_path, monkeypatch):
     return {"trace": tracesmith.Trace("job.sbt"), "tracesmith": tracesmith}
 
 
+MODULES += ["tracesmith.gpu.clustering", "tracesmith.gpu.telemetry_protocol"]
+
+
 @pytest.mark.parametrize("name", ["tracesmith"] + MODULES)
 def test_docstrings(name, beside):
     module = importlib.import_module(name)
     assert doctest.testmod(module, extraglobs=beside).failed == 0
 
 
-def test_the_manual(beside):
-    path = os.path.join(CHECKOUT, "docs", "python.md")
+@pytest.mark.parametrize("manual", ["python.md", "scheduling.md"])
+def test_the_manual(manual, beside):
+    path = os.path.join(CHECKOUT, "docs", manual)
     if not os.path.exists(path):
-        pytest.skip("no docs/python.md")
+        pytest.skip("no docs/" + manual)
     failed, tried = doctest.testfile(path, module_relative=False, globs={}, optionflags=doctest.ELLIPSIS)
     assert failed == 0 and tried > 5

@@ -71,6 +71,26 @@ TEST_F(ClusterApi, MetricsComeOnceASecond) {
   EXPECT_EQ(get(http_, "/api/v1/metrics/series?metric=x&gpu=a").status, 400);
 }
 
+TEST_F(ClusterApi, ChoosesDevices) {
+  serveMaster();
+  auto a = agent("n1", {"--sim", "3"});
+  const std::string near = "{\"count\":2,\"near\":\"n1:1\",\"precision\":\"bf16\",\"min_memory_bytes\":1000000}";
+  ASSERT_TRUE(eventually([&] { return ask(http_, "POST", "/api/v1/select", near).has("\"suitable\":2,"); }))
+      << ask(http_, "POST", "/api/v1/select", near).body;
+  const Reply chosen = ask(http_, "POST", "/api/v1/select", near);
+  EXPECT_TRUE(chosen.has("\"near_gbps\":478") && chosen.has("\"simulated\":true")) << chosen.body;
+  EXPECT_TRUE(chosen.has("{\"device_id\":\"n1:1\",\"reason\":\"it is the device to be near to\"}")) << chosen.body;
+  const Reply none = ask(http_, "POST", "/api/v1/select", "{\"precision\":\"fp4\"}");
+  EXPECT_EQ(none.status, 200);
+  EXPECT_TRUE(none.has("\"devices\":[],") && none.has("\"reason\":\"it does not support the precision\"")) << none.body;
+  const Reply typo = ask(http_, "POST", "/api/v1/select", "{\"min_memory\":1}");
+  EXPECT_EQ(typo.status, 400);
+  EXPECT_TRUE(typo.has("there is no field 'min_memory'")) << typo.body;
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/select", "{\"count\":0}").status, 400);
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/select", "{\"exclude\":[1]}").status, 400);
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/select", "{\"near\":\"n9:0\"}").status, 404);
+}
+
 TEST_F(ClusterApi, SaysHowFastRanksTrain) {
   serveMaster();
   test::TrainingRing ring(rings() + "/1.ring", 3, "trainer");

@@ -55,6 +55,8 @@ class TRACESMITH_API GPUTopology {
   GPUTopology();
   /// For hardware that has already been discovered.
   explicit GPUTopology(const hardware::Inventory& inventory);
+  /// Of another node, which told its links: it knows direct connections, and no paths over other GPUs.
+  explicit GPUTopology(GPUTopologyInfo topology);
 
   /// Discovers this node, with what `tracesmith bench links` measured on it. False if it has no GPU; lastStatus() says
   /// why none was found.

@@ -11,6 +11,7 @@
 #include "cluster/agent/agent.hpp"
 #include "cluster/sdk/node_info.hpp"
 #include "cluster/sdk/trace_contents.hpp"
+#include "hardware/topology/links.hpp"
 #include "sync/exchange.hpp"
 #include "tracesmith/trace/reader.hpp"
 
@@ -34,14 +35,7 @@ NodeInfo infoOf(const NodeStatus& status) {
     if (gpu.cc_minor) device.compute_minor = static_cast<int>(*gpu.cc_minor);
     device.simulated = gpu.simulated;
   }
-  GPUTopologyInfo& topology = info.topology;
-  topology.gpu_count = info.gpu_count;
-  for (const LinkStatus& l : status.links) {
-    const GPULinkType type = linkTypeOf(l.kind);
-    topology.links.push_back({l.gpu_a, l.gpu_b, type, l.count, l.gbps, l.measured_gbps});
-    topology.link_matrix[{l.gpu_a, l.gpu_b}] = topology.link_matrix[{l.gpu_b, l.gpu_a}] = type;
-    topology.has_nvswitch |= type == GPULinkType::NVSwitch;
-  }
+  info.topology = topologyOf(status.gpus.size(), status.links);
   return info;
 }
 

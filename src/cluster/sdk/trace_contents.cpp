@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "hardware/topology/links.hpp"
 #include "trace/rows.hpp"
 
 namespace tracesmith::cluster {
@@ -108,13 +109,6 @@ Result<std::vector<NCCLOperation>> ncclOperations(const Reader& reader, const Co
   };
   std::ranges::stable_sort(all, [&](const auto& a, const auto& b) { return when(a) < when(b); });
   return all;
-}
-
-GPULinkType linkTypeOf(std::string_view kind) {
-  for (GPULinkType type : {GPULinkType::PCIe, GPULinkType::NVLink1, GPULinkType::NVLink2, GPULinkType::NVLink3,
-                           GPULinkType::NVLink4, GPULinkType::NVLink5, GPULinkType::NVSwitch})
-    if (kind == linkTypeName(type)) return type;
-  return GPULinkType::None;
 }
 
 Result<GPUTopologyInfo> recordedTopology(const Reader& reader) {

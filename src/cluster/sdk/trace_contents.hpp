@@ -18,9 +18,6 @@ namespace tracesmith::cluster {
 Result<std::vector<NCCLOperation>> ncclOperations(const trace::Reader& reader, const trace::CommonClock* clock,
                                                   const std::function<bool(uint64_t comm)>& wanted = {});
 
-/// By the name linkTypeName() gives it; None: another.
-GPULinkType linkTypeOf(std::string_view name);
-
 /// How GPUs are connected, as the trace says it. GPUs of several nodes are numbered one after another, nodes by name.
 Result<GPUTopologyInfo> recordedTopology(const trace::Reader& reader);
 

@@ -84,6 +84,25 @@ const char* linkTypeName(GPULinkType type) {
   return "none";
 }
 
+GPULinkType linkTypeOf(std::string_view name) {
+  for (GPULinkType type : {GPULinkType::PCIe, GPULinkType::NVLink1, GPULinkType::NVLink2, GPULinkType::NVLink3,
+                           GPULinkType::NVLink4, GPULinkType::NVLink5, GPULinkType::NVSwitch})
+    if (name == linkTypeName(type)) return type;
+  return GPULinkType::None;
+}
+
+GPUTopologyInfo topologyOf(size_t gpus, const std::vector<model::LinkStatus>& links) {
+  GPUTopologyInfo topology;
+  topology.gpu_count = static_cast<uint32_t>(gpus);
+  for (const model::LinkStatus& l : links) {
+    const GPULinkType type = linkTypeOf(l.kind);
+    topology.links.push_back({l.gpu_a, l.gpu_b, type, l.count, l.gbps, l.measured_gbps});
+    topology.link_matrix[{l.gpu_a, l.gpu_b}] = topology.link_matrix[{l.gpu_b, l.gpu_a}] = type;
+    topology.has_nvswitch |= type == GPULinkType::NVSwitch;
+  }
+  return topology;
+}
+
 GPULink directLink(const Gpu& a, const Gpu& b) {
   GPULink link;
   link.gpu_a = static_cast<uint32_t>(a.index);
@@ -115,6 +134,9 @@ GPUTopology::GPUTopology(const hardware::Inventory& inventory)
     : inventory_(std::make_shared<hardware::Inventory>(inventory)) {
   build();
 }
+
+GPUTopology::GPUTopology(GPUTopologyInfo topology)
+    : inventory_(std::make_shared<hardware::Inventory>()), topology_(std::move(topology)) {}
 
 bool GPUTopology::discover() {
   inventory_ = std::make_shared<hardware::Inventory>(hardware::discover(hardware::Places::fromEnvironment()));

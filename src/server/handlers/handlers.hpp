@@ -37,6 +37,7 @@ class Handlers {
 std::unique_ptr<Handlers> makeInfoHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeClusterHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeHardwareHandlers(const Sources& sources);
+std::unique_ptr<Handlers> makeSelectHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeLiveHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeMetricHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makePrometheusHandlers(const Sources& sources);

@@ -2,6 +2,8 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
+
 #include "base/text.hpp"
 
 namespace tracesmith::server {
@@ -16,12 +18,24 @@ Result<Fields> Fields::parse(const std::string& body) {
   for (const auto& [key, value] : object) {
     std::string_view text;
     double number;
+    fields.keys_.emplace(key);
     if (value.get_string().get(text) == simdjson::SUCCESS)
       fields.texts_[std::string(key)] = std::string(text);
     else if (value.get_double().get(number) == simdjson::SUCCESS)
       fields.numbers_[std::string(key)] = number;
   }
   return fields;
+}
+
+Status Fields::only(const std::vector<Parameter>& known) const {
+  std::string names;
+  for (const Parameter& p : known) names += (names.empty() ? "" : ", ") + std::string(p.name);
+  for (const std::string& key : keys_) {
+    if (std::none_of(known.begin(), known.end(), [&](const Parameter& p) { return key == p.name; }))
+      return Status::invalid("there is no field '" + key.substr(0, 64) + "': use " + names);
+    if (!has(key)) return Status::invalid("'" + key + "' must be a string or a number");
+  }
+  return {};
 }
 
 Status Fields::text(const std::string& key, std::string& out) const {
