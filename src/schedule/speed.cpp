@@ -1,0 +1,122 @@
+#include "schedule/speed.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/statistics.hpp"
+
+namespace tracesmith::schedule {
+
+namespace {
+constexpr size_t kFirst = 5;           // steps of which the median is taken: the first of a program are often slow
+constexpr double kEwma = 0.2;          // weight of the newest step afterwards
+constexpr size_t kBatches = 8;         // numbers of samples that are remembered
+constexpr double kSpread = 0.15;       // of the largest batch: closer batches say nothing about the fixed part
+constexpr double kMostFixed = 0.95;    // of a step
+constexpr double kMeasureSlip = 1.01;  // busy and wall come from two readings of a clock
+}  // namespace
+
+Status SpeedTracker::add(const StepMeasure& m) {
+  const bool valid = std::isfinite(m.busy_s) && m.busy_s > 0 && m.samples > 0 && m.step >= 0 &&
+                     std::isfinite(m.wall_s) && m.wall_s >= 0 && (m.wall_s == 0 || m.busy_s <= m.wall_s * kMeasureSlip);
+  if (!valid) {
+    ++refused_;
+    return Status::invalid("step " + std::to_string(m.step) + ": " + std::to_string(m.samples) + " samples in " +
+                           std::to_string(m.busy_s) + " s of a step of " + std::to_string(m.wall_s) +
+                           " s is no measurement");
+  }
+  Average& average = averageAt(m.samples);
+  if (farOff(average, m.busy_s)) {
+    pending_.push_back(m.busy_s);
+    if (pending_.size() < kToChange) return {};
+    change(average, m.step);
+  } else {
+    pending_.clear();
+    include(average, m.busy_s);
+    ++steps_;
+  }
+  fit();
+  return {};
+}
+
+SpeedTracker::Average& SpeedTracker::averageAt(int64_t samples) {
+  const auto at =
+      std::find_if(averages_.begin(), averages_.end(), [&](const Average& a) { return a.samples == samples; });
+  if (at == averages_.end()) {
+    pending_.clear();
+    if (averages_.size() == kBatches) averages_.erase(averages_.begin());
+    averages_.push_back({.samples = samples, .count = 0, .time_s = 0, .first = {}});
+  } else if (at + 1 != averages_.end()) {
+    pending_.clear();
+    std::rotate(at, at + 1, averages_.end());
+  }
+  return averages_.back();
+}
+
+bool SpeedTracker::farOff(const Average& average, double busy_s) {
+  if (average.count < kToChange || std::abs(busy_s - average.time_s) <= kFarOff * average.time_s) return false;
+  if (!pending_.empty() && (pending_.back() > average.time_s) != (busy_s > average.time_s)) pending_.clear();
+  return true;
+}
+
+void SpeedTracker::change(Average& average, int64_t step) {
+  // All batches become slower or faster alike, until they are measured again.
+  const double factor = median(pending_) / average.time_s;
+  for (Average& a : averages_) {
+    a.time_s *= factor;
+    for (double& t : a.first) t *= factor;
+  }
+  average.count = kToChange;
+  average.first = pending_;
+  steps_ = kToChange;
+  pending_.clear();
+  last_change_ = step;
+  ++changes_;
+}
+
+void SpeedTracker::include(Average& average, double busy_s) {
+  ++average.count;
+  if (average.first.size() < kFirst) {
+    average.first.push_back(busy_s);
+    average.time_s = median(average.first);
+  } else {
+    average.time_s += kEwma * (busy_s - average.time_s);
+  }
+}
+
+void SpeedTracker::fit() {
+  // A line through the averages, weighted by their steps, moved through the batch in use.
+  const Average& now = averages_.back();
+  double weight = 0, n = 0, t = 0;
+  int64_t least = now.samples, most = now.samples;
+  for (const Average& a : averages_) {
+    const auto w = static_cast<double>(std::min<int64_t>(a.count, kFirst));
+    weight += w;
+    n += w * static_cast<double>(a.samples);
+    t += w * a.time_s;
+    least = std::min(least, a.samples);
+    most = std::max(most, a.samples);
+  }
+  double fixed = std::min(cost_.fixed_s, kMostFixed * now.time_s);
+  if (weight > 0 && static_cast<double>(most - least) >= kSpread * static_cast<double>(most)) {
+    double nn = 0, nt = 0;
+    for (const Average& a : averages_) {
+      const auto w = static_cast<double>(std::min<int64_t>(a.count, kFirst));
+      const double dn = static_cast<double>(a.samples) - n / weight;
+      nn += w * dn * dn;
+      nt += w * dn * (a.time_s - t / weight);
+    }
+    const double slope = nn > 0 ? nt / nn : 0;
+    fixed = std::clamp(now.time_s - slope * static_cast<double>(now.samples), 0.0, kMostFixed * now.time_s);
+  }
+  cost_ = {fixed, (now.time_s - fixed) / static_cast<double>(now.samples)};
+}
+
+double SpeedTracker::speed() const {
+  if (averages_.empty()) return 0;
+  const int64_t samples = averages_.back().samples;
+  return static_cast<double>(samples) / cost_.time(samples);
+}
+
+}  // namespace tracesmith::schedule

@@ -1,0 +1,73 @@
+// How fast a rank is, from the steps that it measured itself: how long a step takes it, by the number of samples.
+// One object for each rank; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tracesmith/common/status.hpp"
+
+namespace tracesmith::schedule {
+
+/// One step of one rank.
+struct StepMeasure {
+  int64_t step = 0;
+  int64_t samples = 0;  ///< that the rank trained on
+  double busy_s = 0;    ///< the rank's own work: what it waited for others is not in it
+  double wall_s = 0;    ///< the whole step, with the waiting
+};
+
+/// A step of n samples takes fixed_s + per_sample_s * n. Micro-batches pay fixed_s each.
+struct RankCost {
+  double fixed_s = 0;
+  double per_sample_s = 0;
+
+  double time(int64_t samples, int64_t micro_batches = 1) const {
+    return fixed_s * static_cast<double>(micro_batches) + per_sample_s * static_cast<double>(samples);
+  }
+};
+
+/// Averages the steps of a rank. Times at the same number of samples are averaged together (a median first, then an
+/// EWMA), and the cost is fitted through the averages, so a change of the batch is no change of the speed. A single
+/// step that is far off counts for nothing; kToChange of them in a row, all on one side, are a change of the speed.
+class SpeedTracker {
+ public:
+  /// What is no time of a step is refused, and counted: NaN, zero, negative, longer than the step itself.
+  Status add(const StepMeasure& measure);
+
+  bool known() const { return !averages_.empty(); }
+  /// Steps since the rank began, or since its speed last changed.
+  int64_t steps() const { return steps_; }
+  /// Of the number of samples that it trains on now.
+  int64_t stepsAtBatch() const { return averages_.empty() ? 0 : averages_.back().count; }
+  RankCost cost() const { return cost_; }
+  /// Samples per second in the batch that it has now; 0: not known.
+  double speed() const;
+  /// Where it changed by itself: a device that throttles, a noisy neighbour. 0 changes: last_change is -1.
+  int64_t changes() const { return changes_; }
+  int64_t lastChange() const { return last_change_; }
+  int64_t refused() const { return refused_; }
+
+  static constexpr int kToChange = 3;
+  static constexpr double kFarOff = 0.15;  ///< of the average
+
+ private:
+  struct Average {
+    int64_t samples = 0, count = 0;
+    double time_s = 0;
+    std::vector<double> first;  // until there are enough for an EWMA
+  };
+
+  Average& averageAt(int64_t samples);
+  bool farOff(const Average& average, double busy_s);
+  void change(Average& average, int64_t step);
+  static void include(Average& average, double busy_s);
+  void fit();
+
+  std::vector<Average> averages_;  // the one in use last
+  std::vector<double> pending_;    // far off, in a row, on one side
+  RankCost cost_;
+  int64_t steps_ = 0, changes_ = 0, last_change_ = -1, refused_ = 0;
+};
+
+}  // namespace tracesmith::schedule
