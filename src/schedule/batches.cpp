@@ -40,7 +40,10 @@ std::vector<double> shares(int64_t total, std::vector<double> weights, const std
   for (size_t round = 0; round <= ranks; ++round) {
     double rest = static_cast<double>(total), sum = 0;
     for (size_t r = 0; r < ranks; ++r) {
-      fixed[r] ? rest -= share[r] : sum += weights[r];
+      if (fixed[r])
+        rest -= share[r];
+      else
+        sum += weights[r];
     }
     if (sum <= 0) break;
     double above = 0, below = 0;
