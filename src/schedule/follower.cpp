@@ -4,8 +4,23 @@
 
 namespace tracesmith::schedule {
 
+Result<std::unique_ptr<Follower>> Follower::open(const std::string& path, int64_t rank) {
+  Result<std::unique_ptr<PlanPage>> page = PlanPage::open(path);
+  if (!page) return page.status();
+  const JobShape shape = (*page)->shape();
+  if (rank < 0 || rank >= shape.ranks)
+    return Status::invalid(path + " is for " + std::to_string(shape.ranks) + " ranks: there is no rank " +
+                           std::to_string(rank));
+  Plan first = uniformPlan(shape.total, shape.ranks);
+  if (const Result<Plan> plan = (*page)->plan(kFirstVersion); plan && plan->from_step == 0) {
+    TS_TRY(checkPlan(*plan, shape.ranks, shape.total));
+    first = *plan;
+  }
+  return std::unique_ptr<Follower>(new Follower(std::move(*page), rank, std::move(first)));
+}
+
 Follower::Follower(std::unique_ptr<PlanPage> page, int64_t rank, Plan first)
-    : page_(std::move(page)), rank_(rank), plan_(std::move(first)) {}
+    : page_(std::move(page)), rank_(rank), plan_(std::move(first)), newest_(plan_.version) {}
 
 const Plan& Follower::begin(int64_t step) {
   if (const Status status = page_->begin(rank_, step); !status) note(status.message());
@@ -16,7 +31,7 @@ const Plan& Follower::begin(int64_t step) {
 
 void Follower::settle(int64_t step) {
   if (!pending_) return;
-  agreed_ = agreed_ || allSaw(*pending_);
+  agreed_ = agreed_ || page_->agreed(*pending_);
   if (step < pending_->from_step) return;
   if (agreed_)
     plan_ = std::move(*pending_);
@@ -24,16 +39,6 @@ void Follower::settle(int64_t step) {
     note("plan " + std::to_string(pending_->version) + " is left out: not every rank saw it in time for step " +
          std::to_string(pending_->from_step));
   pending_.reset();
-}
-
-bool Follower::allSaw(const Plan& plan) const {
-  for (int64_t r = 0; r < page_->shape().ranks; ++r) {
-    const Result<RankWords> words = page_->words(r);
-    if (!words) return false;
-    const Seen& seen = words->seen[plan.version % 2];
-    if (seen.version != plan.version || seen.step > plan.from_step - 1 - page_->shape().ahead) return false;
-  }
-  return true;
 }
 
 void Follower::look(int64_t step) {

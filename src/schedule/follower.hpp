@@ -19,8 +19,8 @@ namespace tracesmith::schedule {
 /// One rank of a job. Of one thread.
 class Follower {
  public:
-  /// Until there is a plan, all ranks have `first`, which must be the same on all of them.
-  Follower(std::unique_ptr<PlanPage> page, int64_t rank, Plan first);
+  /// Before the first step. It begins with the plan for step 0 if the page has one, otherwise with equal batches.
+  static Result<std::unique_ptr<Follower>> open(const std::string& path, int64_t rank);
 
   /// Step `step` begins (its batch is fetched): what all ranks do in it. Steps are begun in order.
   const Plan& begin(int64_t step);
@@ -35,9 +35,9 @@ class Follower {
   std::vector<std::string> takeNotes();
 
  private:
+  Follower(std::unique_ptr<PlanPage> page, int64_t rank, Plan first);
   void look(int64_t step);
   void settle(int64_t step);
-  bool allSaw(const Plan& plan) const;
   void note(const std::string& text);
 
   const std::unique_ptr<PlanPage> page_;

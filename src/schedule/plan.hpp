@@ -9,6 +9,8 @@
 
 namespace tracesmith::schedule {
 
+constexpr int64_t kFirstVersion = 1;  ///< of the plan that a job begins with, if it is not uniform
+
 struct RankPlan {
   int64_t batch = 0;          ///< samples in a step
   int64_t micro_batches = 1;  ///< in which it trains them, one after the other; gradients add up
@@ -17,7 +19,7 @@ struct RankPlan {
 };
 
 struct Plan {
-  int64_t version = 0;    ///< larger than that of any plan before; 0: the plan that a job begins with
+  int64_t version = 0;    ///< larger than that of any plan before; 0: equal batches, of no plan
   int64_t from_step = 0;  ///< all ranks follow it from here on
   std::vector<RankPlan> ranks;
   double before_s = 0, after_s = 0;  ///< predicted time of a step, without this plan and with it; 0: not predicted

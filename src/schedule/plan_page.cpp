@@ -182,6 +182,25 @@ Result<Plan> PlanPage::latest() const {
   return even.status().code() == Code::kNotFound ? odd : even;
 }
 
+Result<Plan> PlanPage::plan(int64_t version) const {
+  if (version > 0) {
+    Result<Plan> found = slot(version % 2);
+    if (found && found->version == version) return found;
+  }
+  return Status::notFound(path_ + " has no plan " + std::to_string(version));
+}
+
+bool PlanPage::agreed(const Plan& plan) const {
+  if (plan.from_step == 0) return true;  // the job began with it
+  for (int64_t r = 0; r < shape_.ranks; ++r) {
+    const Result<RankWords> of_rank = words(r);
+    if (!of_rank) return false;
+    const Seen& seen = of_rank->seen[plan.version % 2];
+    if (seen.version != plan.version || seen.step > plan.from_step - 1 - shape_.ahead) return false;
+  }
+  return true;
+}
+
 Result<RankWords> PlanPage::words(int64_t rank) const {
   if (rank < 0 || rank >= shape_.ranks) return Status::invalid(path_ + " has no rank " + std::to_string(rank));
   Words words{};

@@ -68,6 +68,11 @@ class PlanPage {
   // Of everybody.
   /// The newest plan that is whole. NotFound: there is none yet.
   Result<Plan> latest() const;
+  /// One of the two plans, by its version. NotFound: it has been replaced, or is not whole.
+  Result<Plan> plan(int64_t version) const;
+  /// Whether all ranks saw the plan early enough to follow it (schedule/follower.hpp). Final once a rank has begun its
+  /// step.
+  bool agreed(const Plan& plan) const;
   Result<RankWords> words(int64_t rank) const;
 
   // Of the rank.

@@ -38,7 +38,9 @@ class SpeedTracker {
   bool known() const { return !averages_.empty(); }
   /// Steps since the rank began, or since its speed last changed.
   int64_t steps() const { return steps_; }
-  /// Of the number of samples that it trains on now.
+  /// That it trained on last.
+  int64_t samples() const { return averages_.empty() ? 0 : averages_.back().samples; }
+  /// Steps with this number of samples.
   int64_t stepsAtBatch() const { return averages_.empty() ? 0 : averages_.back().count; }
   RankCost cost() const { return cost_; }
   /// Samples per second in the batch that it has now; 0: not known.

@@ -38,9 +38,10 @@ class Page : public ::testing::Test {
     EXPECT_TRUE(page) << page.status().message();
     return page ? std::move(*page) : nullptr;
   }
-  Follower follower(int64_t rank) {
-    const JobShape& s = page_->shape();
-    return Follower(open(), rank, uniformPlan(s.total, s.ranks));
+  std::unique_ptr<Follower> follower(int64_t rank) {
+    auto follower = Follower::open(path_, rank);
+    EXPECT_TRUE(follower) << follower.status().message();
+    return std::move(*follower);
   }
   /// Bytes that differ from place `at` on.
   void damage(size_t at, size_t count = 1) {
@@ -129,8 +130,8 @@ TEST_F(Page, HasOneCoordinator) {
 }
 
 TEST_F(Page, KeepsTheLastReportsOfARank) {
-  Follower rank = follower(1);
-  for (int64_t i = 0; i < 20; ++i) rank.report({i, 32, 0.1 * static_cast<double>(i + 1), 9});
+  const std::unique_ptr<Follower> rank = follower(1);
+  for (int64_t i = 0; i < 20; ++i) rank->report({i, 32, 0.1 * static_cast<double>(i + 1), 9});
   const Result<std::vector<StepMeasure>> all = page_->reports(1, 0);
   ASSERT_TRUE(all);
   ASSERT_EQ(all->size(), static_cast<size_t>(PlanPage::kReports));
@@ -139,51 +140,57 @@ TEST_F(Page, KeepsTheLastReportsOfARank) {
   EXPECT_EQ(page_->reports(1, 20)->size(), 0u);
   EXPECT_EQ(page_->reports(0, 0)->size(), 0u);
   EXPECT_FALSE(page_->reports(3, 0));
-  rank.outOfMemory(40);
-  rank.outOfMemory(50);
+  rank->outOfMemory(40);
+  rank->outOfMemory(50);
   EXPECT_EQ(page_->words(1)->out_of_memory, 40);
 }
 
 TEST_F(Page, RanksFollowAPlanFromItsStepOn) {
-  Follower ranks[] = {follower(0), follower(1), follower(2)};
+  const std::unique_ptr<Follower> ranks[] = {follower(0), follower(1), follower(2)};
   for (int64_t step = 0; step < 12; ++step) {
     if (step == 4) {
       ASSERT_TRUE(page_->publish(planFor(1, 7)));
     }
-    for (Follower& rank : ranks) EXPECT_EQ(rank.begin(step).version, step < 7 ? 0 : 1) << step;
+    for (const auto& rank : ranks) EXPECT_EQ(rank->begin(step).version, step < 7 ? 0 : 1) << step;
   }
-  for (Follower& rank : ranks) EXPECT_TRUE(rank.takeNotes().empty());
+  for (const auto& rank : ranks) EXPECT_TRUE(rank->takeNotes().empty());
+}
+
+TEST_F(Page, AJobBeginsWithThePlanForStepZero) {
+  ASSERT_TRUE(page_->publish(planFor(1, 0)));
+  EXPECT_EQ(follower(1)->begin(0).version, 1);
+  EXPECT_EQ(Follower::open(path_, 3).status().message(), path_ + " is for 3 ranks: there is no rank 3");
 }
 
 TEST_F(Page, APlanThatOneRankDidNotSeeIsFollowedByNone) {
-  Follower ranks[] = {follower(0), follower(1), follower(2)};
+  const std::unique_ptr<Follower> ranks[] = {follower(0), follower(1), follower(2)};
   for (int64_t step = 0; step < 12; ++step) {
     for (int r = 0; r < 3; ++r) {
       if (step == 6 && r == 2) {  // the first two have begun step 6
         ASSERT_TRUE(page_->publish(planFor(1, 7)));
       }
-      EXPECT_EQ(ranks[r].begin(step).version, 0) << step;
+      EXPECT_EQ(ranks[r]->begin(step).version, 0) << step;
     }
   }
-  EXPECT_EQ(ranks[2].takeNotes(),
+  EXPECT_EQ(ranks[2]->takeNotes(),
             std::vector<std::string>{"plan 1 is left out: not every rank saw it in time for step 7"});
-  EXPECT_EQ(ranks[0].takeNotes(),
+  EXPECT_EQ(ranks[0]->takeNotes(),
             std::vector<std::string>{"plan 1 is left out: it came in step 7, too late for step 7"});
 }
 
 TEST_F(Page, ADamagedPageLeavesTheLastPlanInForce) {
-  Follower ranks[] = {follower(0), follower(1), follower(2)};
+  const std::unique_ptr<Follower> ranks[] = {follower(0), follower(1), follower(2)};
   ASSERT_TRUE(page_->publish(planFor(1, 2)));
   for (int64_t step = 0; step < 4; ++step) {
-    for (Follower& rank : ranks) rank.begin(step);
+    for (const auto& rank : ranks) rank->begin(step);
   }
   damage(64, 2 * (256 + 3 * 32));
-  for (Follower& rank : ranks) EXPECT_EQ(rank.begin(4).version, 1);
+  for (const auto& rank : ranks) EXPECT_EQ(rank->begin(4).version, 1);
   ASSERT_EQ(::truncate(path_.c_str(), 0), 0);
   for (int64_t step = 5; step < 9; ++step) {
-    for (Follower& rank : ranks) EXPECT_EQ(rank.begin(step).batches(), (std::vector<int64_t>{47, 32, 17}));
+    for (const auto& rank : ranks) EXPECT_EQ(rank->begin(step).batches(), (std::vector<int64_t>{47, 32, 17}));
   }
-  EXPECT_EQ(ranks[0].takeNotes().size(), 2u);  // damaged, and cut short: each is told once
+  EXPECT_EQ(ranks[0]->takeNotes().size(), 2u);  // damaged, and cut short: each is told once
 }
 
 /// Ranks that run as far ahead of each other as the exchange of gradients lets them, in any order; plans at any time,
@@ -195,8 +202,7 @@ TEST_F(Page, AllRanksChangeAtTheSameStepOrNoneDoes) {
     const JobShape shape{.ranks = 2 + round % 4, .total = 64, .ahead = round % 3};
     make(shape);
     std::vector<std::unique_ptr<Follower>> ranks;
-    for (int64_t r = 0; r < shape.ranks; ++r)
-      ranks.push_back(std::make_unique<Follower>(open(), r, uniformPlan(shape.total, shape.ranks)));
+    for (int64_t r = 0; r < shape.ranks; ++r) ranks.push_back(follower(r));
     std::vector<int64_t> begun(ranks.size(), 0);
     std::vector<std::vector<int64_t>> versions(ranks.size());
     int64_t version = 0;
