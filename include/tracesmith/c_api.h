@@ -2,8 +2,8 @@
  * results of SQL as Arrow streams. The Python package is written over it.
  *
  * libtracesmith_c.so has Trace, Recorder, GPUTopology, MultiGPUProfiler, NCCLTracker, GPUClusteringManager,
- * DeviceSelector and WorkloadDistributor. libtracesmith_c_cluster.so has the same functions for NodeAggregator,
- * ClusterMaster and TimeSync, which need gRPC.
+ * DeviceSelector, WorkloadDistributor, BalanceCoordinator, BalanceRank and BalancePlanner. libtracesmith_c_cluster.so has
+ * the same functions for NodeAggregator, ClusterMaster and TimeSync, which need gRPC.
  *
  *   tracesmith_object* trace = tracesmith_new("Trace", "{\"path\":\"job.sbt\"}");
  *   if (!trace) puts(tracesmith_last_error());

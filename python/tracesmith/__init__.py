@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
-    from tracesmith import cluster
+    from tracesmith import balance, cluster
     from tracesmith._native import Error
     from tracesmith._result import Result, Table
     from tracesmith.marks import counter, log, metadata, range, step, step_end, table
@@ -31,6 +31,7 @@ _HOME = {
     "Table": "_result.Table",
     "Timeline": "trace.Timeline",
     "Trace": "trace.Trace",
+    "balance": "balance",
     "cluster": "cluster",
     "counter": "marks.counter",
     "log": "marks.log",

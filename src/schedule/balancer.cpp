@@ -36,8 +36,8 @@ Balancer::Balancer(const BalancerConfig& config)
 
 Result<Balancer> Balancer::create(const BalancerConfig& c) {
   if (c.ranks < 1 || c.total < c.ranks)
-    return Status::invalid("a job of " + std::to_string(c.ranks) + " ranks cannot divide " + std::to_string(c.total) +
-                           " samples");
+    return Status::invalid(std::to_string(c.total) + " samples cannot be divided among " + std::to_string(c.ranks) +
+                           (c.ranks == 1 ? " rank" : " ranks"));
   if (!(c.least_gain >= 0) || !(c.change_cost_s >= 0) || c.horizon_steps < 1 || c.settle_steps < 1 || c.micro_batch < 0)
     return Status::invalid("least_gain and change_cost_s must be 0 or more, horizon_steps and settle_steps 1 or more");
   if (!c.speeds.empty() && static_cast<int64_t>(c.speeds.size()) != c.ranks)

@@ -1,4 +1,5 @@
 // The classes of libtracesmith_c.so: which methods they have.
+#include "sdk/balance.hpp"
 #include "sdk/bind.hpp"
 #include "sdk/object.hpp"
 #include "sdk/recorder.hpp"
@@ -120,6 +121,50 @@ const Methods<Topology>& topology() {
   return *list;
 }
 
+const Methods<BalanceCoordinator>& coordinator() {
+  using C = BalanceCoordinator;
+  static const auto* list = &(new Methods<C>)
+                                 ->add("create", &C::create)
+                                 .add("attach", &C::attach)
+                                 .add("turn", &C::turn)
+                                 .add("undo", &C::undo)
+                                 .add("state", &C::state);
+  return *list;
+}
+
+const Methods<BalanceRank>& balancedRank() {
+  using R = BalanceRank;
+  static const auto* list = &(new Methods<R>)
+                                 ->add("open", &R::open)
+                                 .add("begin", &R::begin)
+                                 .add("report", &R::report)
+                                 .add("outOfMemory", &R::outOfMemory)
+                                 .add("notes", &R::notes);
+  return *list;
+}
+
+/// Divisions by themselves.
+struct BalancePlanner {
+  explicit BalancePlanner(const NoConfig&) {}
+};
+
+const Methods<BalancePlanner>& planner() {
+  using namespace schedule;
+  auto batches = +[](BalancePlanner&, const int64_t& total, const std::vector<double>& speeds,
+                     const std::vector<int64_t>& most) -> Result<std::vector<int64_t>> {
+    std::vector<BatchLimits> limits(speeds.size());
+    for (size_t r = 0; r < most.size() && r < limits.size(); ++r) {
+      if (most[r] > 0) limits[r].most = most[r];
+    }
+    return proportionalBatches(total, speeds, limits);
+  };
+  auto layers = +[](BalancePlanner&, const std::vector<LayerCost>& costs, const std::vector<Stage>& stages) {
+    return partitionLayers(costs, stages);
+  };
+  static const auto* list = &(new Methods<BalancePlanner>)->add("batches", batches).add("layers", layers);
+  return *list;
+}
+
 }  // namespace
 
 const std::vector<Class>& classes() {
@@ -130,6 +175,9 @@ const std::vector<Class>& classes() {
         Bound<MultiGPUProfiler, MultiGPUConfig, profiler>::of("MultiGPUProfiler"),
         Bound<NCCLTracker, NCCLTrackerConfig, tracker, hearOperations>::of("NCCLTracker"),
         Bound<Topology, NoConfig, topology>::of("GPUTopology"),
+        Bound<BalanceCoordinator, BalanceCoordinatorConfig, coordinator>::of("BalanceCoordinator"),
+        Bound<BalanceRank, BalanceRankConfig, balancedRank>::of("BalanceRank"),
+        Bound<BalancePlanner, NoConfig, planner>::of("BalancePlanner"),
     };
     for (Class& c : scheduleClasses()) all->push_back(c);
     return all;
@@ -146,6 +194,17 @@ void describeStructs(JsonWriter& w) {
   describeStruct<Recorded>(w);
   describeStruct<NoConfig>(w);
   describeScheduleStructs(w);
+  describeStruct<BalanceCoordinatorConfig>(w);
+  describeStruct<BalanceRankConfig>(w);
+  describeStruct<BalanceState>(w);
+  describeStruct<RankSpeed>(w);
+  describeStruct<schedule::BalancerConfig>(w);
+  describeStruct<schedule::Plan>(w);
+  describeStruct<schedule::RankPlan>(w);
+  describeStruct<schedule::PlanOutcome>(w);
+  describeStruct<schedule::LayerCost>(w);
+  describeStruct<schedule::Stage>(w);
+  describeStruct<schedule::LayerPartition>(w);
 }
 
 }  // namespace tracesmith::sdk

@@ -1,0 +1,105 @@
+"""Balancing of a real DDP job over gloo: the same samples and the same loss as without it, and plans that begin at the
+same step on all ranks."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from torch_jobs import environment, needs_torch
+
+import tracesmith
+from tracesmith import balance
+
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "balanced.py")
+RANKS, STEPS, TOTAL = 3, 43, 24
+
+
+def train(folder, mode):
+    """What each rank printed, and what rank 0 logged."""
+    meeting = folder / (mode + "-meeting")
+    ranks = [subprocess.Popen([sys.executable, JOB, mode, str(STEPS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              universal_newlines=True,
+                              env=environment(RANK=str(r), WORLD_SIZE=str(RANKS), MEETING=str(meeting)))
+             for r in range(RANKS)]
+    try:
+        done = [rank.communicate(timeout=100) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    for rank, (_, err) in zip(ranks, done):
+        assert rank.returncode == 0, err
+    return [json.loads(out) for out, _ in done], done[0][1]
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("balance")
+    uniform, _ = train(folder, "uniform")
+    balanced, log = train(folder, "balanced")
+    return uniform, balanced, log
+
+
+@needs_torch
+def test_all_ranks_together_train_the_samples_of_the_uniform_run(jobs):
+    uniform, balanced, _ = jobs
+    for step in range(STEPS):
+        same = sorted(i for rank in uniform for i in rank["trained"][step]["samples"])
+        parts = [rank["trained"][step]["samples"] for rank in balanced]
+        assert sorted(i for part in parts for i in part) == same and all(parts), step
+
+
+@needs_torch
+def test_the_loss_is_that_of_the_uniform_run(jobs):
+    uniform, balanced, _ = jobs
+    for rank in balanced:
+        assert rank["losses"] == pytest.approx(uniform[0]["losses"], rel=1e-9)
+        assert rank["parameters"] == pytest.approx(uniform[0]["parameters"], rel=1e-9)
+    assert balanced[0]["losses"][-1] < balanced[0]["losses"][0] / 2
+
+
+@needs_torch
+def test_a_plan_begins_at_the_same_step_on_all_ranks(jobs):
+    _, balanced, log = jobs
+    versions = [[step["version"] for step in rank["trained"]] for rank in balanced]
+    assert versions[0] == versions[1] == versions[2]
+    assert versions[0][0] == 1 and versions[0][-1] > 1, log
+    first = versions[0].index(2)
+    assert "Plan 2 is in force from step {}.".format(first) in log
+    # Rank 2 needs three times as long for a sample.
+    batches = [plan["batch"] for plan in balanced[0]["state"]["plan"]["ranks"]]
+    assert sum(batches) == TOTAL and batches[2] < TOTAL // RANKS < min(batches[:2]), log
+    speeds = [rank["samples_per_s"] for rank in balanced[0]["state"]["ranks"]]
+    assert speeds[2] < min(speeds[:2])
+
+
+def test_the_last_step_of_an_epoch_may_be_smaller():
+    sampler = balance.BatchSampler(range(10), total=4, shuffle=False)
+    assert list(sampler) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]] and len(sampler) == 3
+    assert len(list(balance.BatchSampler(range(10), total=4, shuffle=False, drop_last=True))) == 2
+
+
+def test_what_cannot_be_is_said(tmp_path):
+    with pytest.raises(tracesmith.Error, match="0 samples cannot be divided among 1 rank"):
+        balance.BatchSampler(range(10), total=0)
+    with pytest.raises(tracesmith.Error, match="has no field 'polcy'"):
+        balance.BatchSampler(range(10), total=4, polcy="dynamic")
+    path = str(tmp_path / "page")
+    first = balance.BatchSampler(range(10), total=4, path=path)
+    with pytest.raises(tracesmith.Error, match="another coordinator balances the job"):
+        balance.BalanceCoordinator(path=path).attach()
+    with pytest.raises(tracesmith.Error, match="there is no plan before this one"):
+        first.undo()
+    with pytest.raises(tracesmith.Error, match="a batch of 64 does not fit"):
+        balance.batches(64, [1, 1], [8, 8])
+
+
+def test_a_page_that_is_gone_leaves_the_last_plan_in_force(tmp_path):
+    path = str(tmp_path / "page")
+    sampler = balance.BatchSampler(range(12), total=4, shuffle=False, path=path)
+    got = []
+    for indices in sampler:
+        got.append(indices)
+        os.truncate(path, 0)
+    assert got == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
