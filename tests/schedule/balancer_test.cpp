@@ -4,7 +4,9 @@
 
 #include <limits>
 
-#include "schedule/simulated_cluster.hpp"
+#include "schedule/coordinator.hpp"
+#include "schedule/follower.hpp"
+#include "support/process.hpp"
 
 namespace tracesmith::schedule {
 namespace {

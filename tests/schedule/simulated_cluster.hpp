@@ -11,10 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "base/statistics.hpp"
+#include "base/temporary_folder.hpp"
 #include "schedule/coordinator.hpp"
 #include "schedule/follower.hpp"
-#include "support/process.hpp"
 
 namespace tracesmith::test {
 
@@ -97,19 +96,21 @@ class SimulatedCluster {
   /// Trains `steps` steps, through a real page. Empty if something failed; `said` has the reason.
   SimulatedRun run(int64_t steps) {
     SimulatedRun out;
-    TempDir dir;
     auto fail = [&](const Status& status) {
       out.said.push_back(status.message());
       return out;
     };
     const auto ranks = static_cast<int64_t>(devices_.size());
-    auto page = PlanPage::create(dir / "plan", {.ranks = ranks, .total = total_, .ahead = 0});
+    const Result<TemporaryFolder> folder = TemporaryFolder::create();
+    if (!folder) return fail(folder.status());
+    const std::string path = folder->path() + "/plan";
+    auto page = PlanPage::create(path, {.ranks = ranks, .total = total_, .ahead = 0});
     if (!page) return fail(page.status());
-    auto coordinator = Coordinator::start(dir / "plan", config);
+    auto coordinator = Coordinator::start(path, config);
     if (!coordinator) return fail(coordinator.status());
     std::vector<std::unique_ptr<Follower>> followers;
     for (int64_t r = 0; r < ranks; ++r) {
-      auto follower = Follower::open(dir / "plan", r);
+      auto follower = Follower::open(path, r);
       if (!follower) return fail(follower.status());
       followers.push_back(std::move(*follower));
     }
