@@ -1,4 +1,4 @@
-"""The examples in docstrings and in docs/python.md, run as they stand, beside a trace that is called job.sbt."""
+"""The examples in docstrings and in docs/python.md and docs/balancing.md, run as they stand, beside a trace that is called job.sbt."""
 
 import doctest
 import importlib
@@ -32,7 +32,7 @@ def test_docstrings(name, beside):
     assert doctest.testmod(module, extraglobs=beside).failed == 0
 
 
-@pytest.mark.parametrize("manual", ["python.md", "scheduling.md"])
+@pytest.mark.parametrize("manual", ["python.md", "scheduling.md", "balancing.md"])
 def test_the_manual(manual, beside):
     path = os.path.join(CHECKOUT, "docs", manual)
     if not os.path.exists(path):
