@@ -165,6 +165,25 @@ class BatchSampler:
         self.now = self._fetched.popleft() if self._fetched else None
         return self.now
 
+    def parts(self, model: Any, *tensors: Any) -> Iterator[Tuple[Any, ...]]:
+        """The batch in as many micro-batches as the plan says. Each comes with its part of the batch, which its mean loss is
+        multiplied by: ``for part, x, y in sampler.parts(model, x, y): (loss(model(x), y) * part).backward()``. Gradients
+        are exchanged with the last one only."""
+        step = self._fetched[0] if self._fetched else self.now
+        samples = len(tensors[0])
+        count = min(step.micro_batches, samples) if step is not None else 1
+        size, larger = divmod(samples, count)
+        at = 0
+        for i in range(count):
+            end = at + size + (i < larger)
+            one = ((end - at) / samples,) + tuple(t[at:end] for t in tensors)
+            if i + 1 < count:
+                with model.no_sync():
+                    yield one
+            else:
+                yield one
+            at = end
+
     def report(self, step: Step, busy_s: float, wall_s: float) -> None:
         """What this rank measured: the time of its own work, and of the whole step."""
         self._follower.report(step.number, step.batch, busy_s, wall_s)
@@ -188,9 +207,11 @@ class BatchSampler:
         return self.coordinator.state()
 
 
-def weighted(model: Any, sampler: BatchSampler) -> Any:
-    """The same model: its gradients become the mean over the samples of all ranks, and its steps are measured."""
-    model.register_comm_hook(_Exchange(sampler, model.process_group), _exchange)
+def weighted(model: Any, sampler: BatchSampler, exchange_as: Any = None) -> Any:
+    """The same model: its gradients become the mean over the samples of all ranks, and its steps are measured.
+
+    `exchange_as`, such as ``torch.bfloat16``, is the type in which gradients are exchanged: half the bytes, rounded."""
+    model.register_comm_hook(_Exchange(sampler, model.process_group, exchange_as), _exchange)
     return model
 
 
@@ -198,8 +219,8 @@ class _Exchange:
     """Measures steps by the exchange of their gradients. What a rank does between the end of one exchange and its own
     last gradients of the next is its work; the rest is waiting for others, and the exchange itself."""
 
-    def __init__(self, sampler: BatchSampler, group: Any) -> None:
-        self.sampler, self.group = sampler, group
+    def __init__(self, sampler: BatchSampler, group: Any, exchange_as: Any) -> None:
+        self.sampler, self.group, self.exchange_as = sampler, group, exchange_as
         self.step = None  # type: Optional[Step]
         self.ready = self.done = self.done_before = None  # type: Any
         self.cuda = False
@@ -243,15 +264,17 @@ def _exchange(state, bucket):  # type: ignore[no-untyped-def]  # DDP wants these
     if bucket.index() == 0:
         state.begin(gradients.is_cuda)
     gradients.mul_(state.weight())
+    sent = gradients.to(state.exchange_as) if state.exchange_as is not None else gradients
     if bucket.is_last():
         state.ready = state.mark()
 
     def ended(future):  # type: ignore[no-untyped-def]
         if bucket.is_last():
             state.done = state.mark()
-        return future.value()[0]
+        whole = future.value()[0]
+        return whole if whole.dtype == gradients.dtype else gradients.copy_(whole)
 
-    return dist.all_reduce(gradients, group=state.group, async_op=True).get_future().then(ended)
+    return dist.all_reduce(sent, group=state.group, async_op=True).get_future().then(ended)
 
 
 def _job() -> Tuple[int, int, Any]:

@@ -99,7 +99,9 @@ def build(torch, kind, cuda):
         depths, width, side, batch = ((3, 4, 6, 3), 64, 224, 64) if cuda else ((1, 1, 1), 8, 32, 2)
         pictures = torch.randn(16, 3, side, side, generator=torch.Generator().manual_seed(0))
         return ResNet(depths, width), lambda i: (pictures[i % 16], i % 1000), batch, False
-    if kind == "bert":
+    if kind == "gpt2-tiny":
+        sizes, batch = ((256, 4, 4, 256, 50257, True), 64) if cuda else ((32, 2, 2, 16, 100, True), 2)
+    elif kind == "bert":
         sizes, batch = ((768, 12, 12, 128, 30522, False), 32) if cuda else ((32, 2, 3, 8, 100, False), 2)
     else:
         sizes, batch = ((1024, 16, 12, 512, 32000, True), 8) if cuda else ((32, 2, 3, 16, 100, True), 2)
