@@ -11,6 +11,7 @@ namespace tracesmith::schedule {
 namespace {
 constexpr size_t kFirst = 5;           // steps of which the median is taken: the first of a program are often slow
 constexpr double kEwma = 0.2;          // weight of the newest step afterwards
+constexpr double kUsual = 0.02;        // what is usual follows shorter times slowly, so noise does not lower it
 constexpr size_t kBatches = 8;         // numbers of samples that are remembered
 constexpr double kSpread = 0.15;       // of the largest batch: closer batches say nothing about the fixed part
 constexpr double kMostFixed = 0.95;    // of a step
@@ -26,15 +27,18 @@ Status SpeedTracker::add(const StepMeasure& m) {
                            std::to_string(m.busy_s) + " s of a step of " + std::to_string(m.wall_s) +
                            " s is no measurement");
   }
+  newest_ = m.step;
   Average& average = averageAt(m.samples);
   if (farOff(average, m.busy_s)) {
     pending_.push_back(m.busy_s);
     if (pending_.size() < kToChange) return {};
     change(average, m.step);
+    compare(average, std::max<int64_t>(m.step - kToChange + 1, 0));
   } else {
     pending_.clear();
     include(average, m.busy_s);
     ++steps_;
+    compare(average, m.step);
   }
   fit();
   return {};
@@ -46,7 +50,7 @@ SpeedTracker::Average& SpeedTracker::averageAt(int64_t samples) {
   if (at == averages_.end()) {
     pending_.clear();
     if (averages_.size() == kBatches) averages_.erase(averages_.begin());
-    averages_.push_back({.samples = samples, .count = 0, .time_s = 0, .first = {}});
+    averages_.push_back({.samples = samples, .expected_s = expected(samples), .first = {}});
   } else if (at + 1 != averages_.end()) {
     pending_.clear();
     std::rotate(at, at + 1, averages_.end());
@@ -55,24 +59,39 @@ SpeedTracker::Average& SpeedTracker::averageAt(int64_t samples) {
 }
 
 bool SpeedTracker::farOff(const Average& average, double busy_s) {
-  if (average.count < kToChange || std::abs(busy_s - average.time_s) <= kFarOff * average.time_s) return false;
-  if (!pending_.empty() && (pending_.back() > average.time_s) != (busy_s > average.time_s)) pending_.clear();
+  const double usual = average.count < kToChange ? average.expected_s : average.time_s;
+  if (usual == 0 || std::abs(busy_s - usual) <= kFarOff * usual) return false;
+  if (!pending_.empty() && (pending_.back() > usual) != (busy_s > usual)) pending_.clear();
   return true;
+}
+
+double SpeedTracker::expected(int64_t samples) const {
+  for (auto a = averages_.rbegin(); a != averages_.rend(); ++a) {
+    const auto by = static_cast<double>(std::abs(a->samples - samples));
+    if (a->count >= kToChange && by <= kSameBatch * static_cast<double>(a->samples))
+      return a->time_s * cost_.time(samples) / cost_.time(a->samples);
+  }
+  return 0;
 }
 
 void SpeedTracker::change(Average& average, int64_t step) {
   // All batches become slower or faster alike, until they are measured again.
-  const double factor = median(pending_) / average.time_s;
+  const double factor = median(pending_) / (average.count < kToChange ? average.expected_s : average.time_s);
   for (Average& a : averages_) {
     a.time_s *= factor;
+    a.usual_s = std::min(a.usual_s, a.time_s);
     for (double& t : a.first) t *= factor;
   }
   average.count = kToChange;
   average.first = pending_;
+  average.time_s = median(pending_);
+  if (average.usual_s == 0) average.usual_s = average.time_s / std::max(slowdown_ * factor, 1.0);
   steps_ = kToChange;
   pending_.clear();
   last_change_ = step;
   ++changes_;
+  levels_.push_back({step, levels_.back().time_s * factor});
+  if (levels_.size() > kUnsteady + 1) levels_.erase(levels_.begin());
 }
 
 void SpeedTracker::include(Average& average, double busy_s) {
@@ -80,9 +99,17 @@ void SpeedTracker::include(Average& average, double busy_s) {
   if (average.first.size() < kFirst) {
     average.first.push_back(busy_s);
     average.time_s = median(average.first);
+    average.usual_s = average.time_s / slowdown_;
   } else {
     average.time_s += kEwma * (busy_s - average.time_s);
+    average.usual_s += kUsual * std::min(average.time_s - average.usual_s, 0.0);
   }
+}
+
+void SpeedTracker::compare(const Average& average, int64_t step) {
+  slowdown_ = std::max(average.time_s / average.usual_s, 1.0);
+  if (slowdown_ >= kSlow && !slow_since_) slow_since_ = step;
+  if (slowdown_ < kAsUsual) slow_since_.reset();
 }
 
 void SpeedTracker::fit() {
@@ -111,6 +138,18 @@ void SpeedTracker::fit() {
     fixed = std::clamp(now.time_s - slope * static_cast<double>(now.samples), 0.0, kMostFixed * now.time_s);
   }
   cost_ = {fixed, (now.time_s - fixed) / static_cast<double>(now.samples)};
+}
+
+bool SpeedTracker::unsteady() const {
+  return changes_ >= static_cast<int64_t>(kUnsteady) && newest_ - levels_[1].step <= kUnsteadySteps;
+}
+
+RankCost SpeedTracker::costToPlan() const {
+  if (!unsteady()) return cost_;
+  double slowest = 0;
+  for (const Level& level : levels_) slowest = std::max(slowest, level.time_s);
+  const double factor = slowest / levels_.back().time_s;
+  return {cost_.fixed_s * factor, cost_.per_sample_s * factor};
 }
 
 double SpeedTracker::speed() const {

@@ -102,3 +102,22 @@ def test_a_page_that_is_gone_leaves_the_last_plan_in_force(tmp_path):
         got.append(indices)
         os.truncate(path, 0)
     assert got == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_the_state_has_the_rank_that_became_slow(tmp_path):
+    path = str(tmp_path / "page")
+    coordinator = balance.BalanceCoordinator(path=path, balancer={"ranks": 2, "total": 16})
+    coordinator.create()
+    ranks = [balance.BalanceRank(path=path, rank=r) for r in range(2)]
+    said = []
+    for rank in ranks:
+        rank.open()
+    for step in range(30):
+        for r, rank in enumerate(ranks):
+            rank.begin(step, 16)
+            rank.report(step, 8, 0.2 if r == 1 and 10 <= step < 20 else 0.1, 0.2)
+        said += coordinator.turn()
+        slow = [rank.slow_since for rank in coordinator.state().ranks]
+        assert slow == [None, 10 if 12 <= step < 22 else None], step
+    assert "Rank 1 has been slow since step 10: its steps take 2 times as long as usual." in said
+    assert "Rank 1 is as fast as usual again, in step 22." in said
