@@ -114,7 +114,7 @@ void Balancer::noteSpeed(int64_t rank, bool was_slow, int64_t step) {
   const std::string name = "Rank " + std::to_string(rank);
   if (t.unsteady()) {
     *unsteady = true;
-    news_.push_back(name + " becomes slow and fast in turns: plans are for its slow times.");
+    news_.push_back(name + " becomes slow and fast in turns: plans do not follow it.");
     return;
   }
   if (was_slow)
@@ -140,7 +140,7 @@ std::vector<RankCost> Balancer::costs() const {
 
 std::vector<RankCost> Balancer::costsToPlan() const {
   std::vector<RankCost> out;
-  for (const SpeedTracker& t : trackers_) out.push_back(t.costToPlan());
+  for (size_t r = 0; r < trackers_.size(); ++r) out.push_back(trackers_[r].costToPlan(plan_.ranks[r].weight));
   if (config_.policy != Policy::hybrid || config_.speeds.empty()) return out;
   std::vector<double> scale;  // measured seconds per sample * given speed
   for (size_t r = 0; r < trackers_.size(); ++r) {

@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kFirst = 5;           // steps of which the median is taken: the first of a program are often slow
 constexpr double kEwma = 0.2;          // weight of the newest step afterwards
 constexpr double kUsual = 0.02;        // what is usual follows shorter times slowly, so noise does not lower it
+constexpr size_t kLevels = 32;         // changes that are remembered
+constexpr int64_t kRecent = 384;       // steps that show which part of the time a rank is slow
 constexpr size_t kBatches = 8;         // numbers of samples that are remembered
 constexpr double kSpread = 0.15;       // of the largest batch: closer batches say nothing about the fixed part
 constexpr double kMostFixed = 0.95;    // of a step
@@ -91,7 +93,7 @@ void SpeedTracker::change(Average& average, int64_t step) {
   last_change_ = step;
   ++changes_;
   levels_.push_back({step, levels_.back().time_s * factor});
-  if (levels_.size() > kUnsteady + 1) levels_.erase(levels_.begin());
+  if (levels_.size() > kLevels) levels_.erase(levels_.begin());
 }
 
 void SpeedTracker::include(Average& average, double busy_s) {
@@ -141,14 +143,31 @@ void SpeedTracker::fit() {
 }
 
 bool SpeedTracker::unsteady() const {
-  return changes_ >= static_cast<int64_t>(kUnsteady) && newest_ - levels_[1].step <= kUnsteadySteps;
+  return levels_.size() > kUnsteady && newest_ - levels_[levels_.size() - kUnsteady].step <= kUnsteadySteps;
 }
 
-RankCost SpeedTracker::costToPlan() const {
+RankCost SpeedTracker::costToPlan(double share) const {
   if (!unsteady()) return cost_;
-  double slowest = 0;
-  for (const Level& level : levels_) slowest = std::max(slowest, level.time_s);
-  const double factor = slowest / levels_.back().time_s;
+  double least = levels_.back().time_s, most = least;
+  for (const Level& level : levels_) {
+    least = std::min(least, level.time_s);
+    most = std::max(most, level.time_s);
+  }
+  double steps[2] = {}, times[2] = {};  // in fast and in slow times
+  for (size_t i = 0; i < levels_.size(); ++i) {
+    const int64_t until = i + 1 < levels_.size() ? levels_[i + 1].step : newest_ + 1;
+    const auto held = static_cast<double>(std::max<int64_t>(until - std::max(levels_[i].step, newest_ - kRecent), 0));
+    const bool slow = levels_[i].time_s > (least + most) / 2;
+    steps[slow] += held;
+    times[slow] += held * levels_[i].time_s;
+  }
+  if (steps[0] == 0 || steps[1] == 0) return cost_;
+  const double fast = times[0] / steps[0], slow = times[1] / steps[1], slower = slow / fast;
+  // With batches for its fast times, a step takes `slower` times as long in slow times; with those for its slow times,
+  // every step takes 1 / (1 - share * (1 - 1 / slower)) times as long, because the others have its samples.
+  const double part = steps[1] / (steps[0] + steps[1]);
+  const bool for_slow = 1 + part * (slower - 1) > 1 / (1 - share * (1 - 1 / slower));
+  const double factor = (for_slow ? slow : fast) / levels_.back().time_s;
   return {cost_.fixed_s * factor, cost_.per_sample_s * factor};
 }
 

@@ -44,9 +44,9 @@ class SpeedTracker {
   /// Steps with this number of samples.
   int64_t stepsAtBatch() const { return averages_.empty() ? 0 : averages_.back().count; }
   RankCost cost() const { return cost_; }
-  /// What to plan with. A rank that changes to and fro faster than plans could follow costs what it costs in its slow
-  /// times: a plan for these is never far off, and one for its fast times is, half of the time.
-  RankCost costToPlan() const;
+  /// What to plan with if the rank has this share of the samples. A rank that changes to and fro faster than plans
+  /// could follow has one cost: that of its slow times or of its fast ones, whichever makes steps shorter on average.
+  RankCost costToPlan(double share) const;
   bool unsteady() const;
   /// Samples per second in the batch that it has now; 0: not known.
   double speed() const;
@@ -94,7 +94,7 @@ class SpeedTracker {
   std::vector<double> pending_;    // far off, in a row, on one side
   RankCost cost_;
   int64_t steps_ = 0, changes_ = 0, last_change_ = -1, newest_ = 0, refused_ = 0;
-  std::vector<Level> levels_ = {{}};  // the last kUnsteady changes, and what was before them
+  std::vector<Level> levels_ = {{}};  // the newest last
   double slowdown_ = 1;
   std::optional<int64_t> slow_since_;
 };

@@ -118,20 +118,33 @@ TEST_F(Speed, IsSeenToChangeAlsoIfTheBatchChangesALittleAtTheSameTime) {
   EXPECT_NEAR(tracker_.cost().time(64), 1.28, 1e-9);
 }
 
-TEST_F(Speed, WhoChangesToAndFroIsPlannedForItsSlowTimes) {
+TEST_F(Speed, WhoChangesToAndFroIsPlannedForTheTimesThatCostMore) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_FALSE(tracker_.unsteady());
     steps(12, 32, 0.2);
-    EXPECT_NEAR(tracker_.costToPlan().time(32), 0.2, 1e-9);
+    EXPECT_NEAR(tracker_.costToPlan(0.4).time(32), 0.2, 1e-9);
     steps(12, 32, 0.32);
   }
   EXPECT_TRUE(tracker_.unsteady());
   steps(12, 32, 0.2);
   EXPECT_NEAR(tracker_.cost().time(32), 0.2, 1e-9);
-  EXPECT_NEAR(tracker_.costToPlan().time(32), 0.32, 1e-9);
-  steps(100, 32, 0.2);
+  EXPECT_NEAR(tracker_.costToPlan(0.4).time(32), 0.32, 1e-6);
+  EXPECT_NEAR(tracker_.costToPlan(0.9).time(32), 0.2, 1e-6);  // the others cannot take its samples
+  steps(3, 32, 0.32);
+  EXPECT_NEAR(tracker_.costToPlan(0.9).time(32), 0.2, 1e-6);
+  steps(100, 32, 0.32);
   EXPECT_FALSE(tracker_.unsteady());
-  EXPECT_NEAR(tracker_.costToPlan().time(32), 0.2, 1e-9);
+  EXPECT_NEAR(tracker_.costToPlan(0.9).time(32), 0.32, 1e-6);
+}
+
+TEST_F(Speed, WhoIsSeldomSlowIsPlannedForItsFastTimes) {
+  for (int i = 0; i < 5; ++i) {
+    steps(30, 32, 0.2);
+    steps(6, 32, 0.32);
+  }
+  EXPECT_TRUE(tracker_.unsteady());
+  EXPECT_NEAR(tracker_.cost().time(32), 0.32, 1e-9);
+  EXPECT_NEAR(tracker_.costToPlan(0.4).time(32), 0.2, 1e-6);
 }
 
 TEST_F(Speed, WhatIsNoTimeIsRefusedAndCounted) {
