@@ -1,7 +1,8 @@
 // What balancing gains on simulated clusters, in one run: throughput of uniform batches, of batches by the given
-// speeds, and of the balancer, against the best of all divisions (brute force). Bar: where nothing changes, the
-// balancer has 97 % of the best from step 20 on. Then what the parts cost: a plan for 1,000 ranks, a rank's look into
-// the page.
+// speeds, and of the balancer, against the best of all divisions (brute force). Bars, where nothing changes and memory
+// is known: from step 20 on, every step has 97 % of the best, and the time of a step that a plan predicts is within 5 %
+// of the true one. The first plan cannot know which part of a step does not depend on the batch: it has seen one batch
+// only. Then what the parts cost: a plan for 1,000 ranks, a rank's look into the page.
 // --smoke: fewer steps.
 #include <cstdio>
 
@@ -17,7 +18,9 @@ using namespace test;
 struct Scene {
   const char* name;
   std::vector<Device> devices;
-  Slowdown slowdown;
+  Slowdown slowdown = nullptr;
+  int64_t total = 192;
+  bool memory_known = true;  // otherwise the balancer learns it from batches that do not fit
 };
 
 /// Steps per second of the best division, in each step the best for it.
@@ -27,19 +30,55 @@ double bestSpeed(const SimulatedCluster& cluster, int64_t from, int64_t steps) {
   return static_cast<double>(steps - from) / sum;
 }
 
+/// Steps from the last change of the devices' speeds, or the beginning, until every step before the next change has 97
+/// % of the best; of all such times the longest. Nothing: one ends without that.
+std::optional<int64_t> stepsToNearBest(const SimulatedCluster& cluster, const SimulatedRun& run) {
+  int64_t longest = 0, begin = 0, near = 0;  // of this time, and the first step from which all are near
+  const auto steps = static_cast<int64_t>(run.seconds.size());
+  for (int64_t step = 0; step < steps; ++step) {
+    bool changed = false;
+    for (size_t r = 0; step > 0 && r < run.batches[0].size(); ++r)
+      changed = changed ||
+                cluster.slowdown(static_cast<int64_t>(r), step) != cluster.slowdown(static_cast<int64_t>(r), step - 1);
+    if (changed) {
+      if (near == step) return std::nullopt;
+      longest = std::max(longest, near - begin);
+      begin = near = step;
+    }
+    if (cluster.bestStep(step) < 0.97 * run.seconds[static_cast<size_t>(step)]) near = step + 1;
+  }
+  if (near == steps) return std::nullopt;
+  return std::max(longest, near - begin);
+}
+
+/// The largest errors of a step's time that plans predicted, as parts of the true one: of the first plan that was
+/// measured, and of those after it. A plan predicts the work of the ranks, without the exchange.
+std::pair<double, double> predictionErrors(const SimulatedCluster& cluster, const SimulatedRun& run) {
+  std::pair<double, double> errors = {0, 0};
+  bool first = true;
+  for (const Plan& plan : run.plans) {
+    if (plan.after_s <= 0) continue;
+    const double real = cluster.stepOf(plan.batches(), plan.from_step) - cluster.exchange_s;
+    double& error = first ? errors.first : errors.second;
+    error = std::max(error, std::abs(plan.after_s - real) / real);
+    first = false;
+  }
+  return errors;
+}
+
 /// False if a bar is missed.
 bool show(const Scene& scene, int64_t steps) {
-  constexpr int64_t kTotal = 192, kFrom = 20;
-  SimulatedCluster cluster(scene.devices, kTotal);
+  constexpr int64_t kFrom = 20;
+  SimulatedCluster cluster(scene.devices, scene.total);
   if (scene.slowdown) cluster.slowdown = scene.slowdown;
   std::vector<double> speeds;
   for (const Device& d : scene.devices) {
     speeds.push_back(d.rate);
-    cluster.config.most_batch.push_back(d.memory);
+    if (scene.memory_known) cluster.config.most_batch.push_back(d.memory);
   }
-  const Plan uniform = uniformPlan(kTotal, static_cast<int64_t>(scene.devices.size()));
+  const Plan uniform = uniformPlan(scene.total, static_cast<int64_t>(scene.devices.size()));
   const Result<std::vector<int64_t>> by_speed =
-      proportionalBatches(kTotal, speeds, std::vector<BatchLimits>(scene.devices.size()));
+      proportionalBatches(scene.total, speeds, std::vector<BatchLimits>(scene.devices.size()));
   const SimulatedRun run = cluster.run(steps);
   if (!by_speed || static_cast<int64_t>(run.seconds.size()) != steps) return false;
   auto speedOf = [&](const std::vector<int64_t>& batches) {
@@ -48,10 +87,13 @@ bool show(const Scene& scene, int64_t steps) {
     return static_cast<double>(steps - kFrom) / sum;
   };
   const double best = bestSpeed(cluster, kFrom, steps), balanced = run.speed(kFrom, static_cast<size_t>(steps));
-  std::printf("%-34s %11.0f %9.1f %9.1f %9.1f %8d\n", scene.name, best * kTotal,
-              100 * speedOf(uniform.batches()) / best, 100 * speedOf(*by_speed) / best, 100 * balanced / best,
-              run.changes);
-  return scene.slowdown || balanced >= 0.97 * best;
+  const std::optional<int64_t> near = stepsToNearBest(cluster, run);
+  const auto [first_error, error] = predictionErrors(cluster, run);
+  std::printf("%-38s %9.0f %9.1f %8.1f %7.1f %6s %8d %7.1f %7.1f %7lld\n", scene.name,
+              best * static_cast<double>(scene.total), 100 * speedOf(uniform.batches()) / best,
+              100 * speedOf(*by_speed) / best, 100 * balanced / best, near ? std::to_string(*near).c_str() : "-",
+              run.changes, 100 * first_error, 100 * error, static_cast<long long>(run.out_of_memory));
+  return scene.slowdown || !scene.memory_known || (balanced >= 0.97 * best && near && *near <= kFrom && error <= 0.05);
 }
 
 double nanoseconds(int count, const std::function<void()>& work) {
@@ -85,25 +127,43 @@ int run(int argc, char** argv) {
   usage(argc, argv, "balance_bench [--smoke]");
   const int64_t steps = flag(argc, argv, "--smoke") ? 60 : 600;
   const std::vector<Scene> scenes = {
-      {"A100, V100, T4, CPU", {kA100, kV100, kT4, kCpu}, nullptr},
-      {"A100, A100, T4", {kA100, kA100, kT4}, nullptr},
-      {"V100, T4", {kV100, kT4}, nullptr},
-      {"4 x A100", {kA100, kA100, kA100, kA100}, nullptr},
+      {"A100, V100, T4, CPU", {kA100, kV100, kT4, kCpu}},
+      {"A100, A100, T4", {kA100, kA100, kT4}},
+      {"V100, T4", {kV100, kT4}},
+      {"4 x A100", {kA100, kA100, kA100, kA100}},
+      {"CPUs of 3 generations", {kNewCpu, kCpu, kOldCpu}},
+      {"640 samples, memory known", {kA100, kV100, kT4}, nullptr, 640},
+      {"640 samples, memory not known", {kA100, kV100, kT4}, nullptr, 640, false},
       {"A100 throttles 2.5 x in the middle",
        {kA100, kV100, kT4},
        [steps](int64_t rank, int64_t step) {
          return rank == 0 && step > steps / 3 && step < 2 * steps / 3 ? 2.5 : 1.0;
        }},
-      {"noisy neighbour of a V100",
+      {"V100 slows 0.2 % a step in the middle",
+       {kV100, kV100, kT4},
+       [steps](int64_t rank, int64_t step) {
+         const int64_t warm = std::clamp<int64_t>(step - steps / 3, 0, steps / 3);
+         return rank == 1 ? 1 + 0.002 * static_cast<double>(warm) : 1.0;
+       }},
+      {"neighbour of a V100, 12 of 24 steps",
        {kV100, kV100, kT4},
        [](int64_t rank, int64_t step) { return rank == 1 && step / 12 % 2 ? 1.6 : 1.0; }},
+      {"neighbour of a V100, 100 of 200 steps",
+       {kV100, kV100, kT4},
+       [](int64_t rank, int64_t step) { return rank == 1 && step / 100 % 2 ? 1.6 : 1.0; }},
+      {"neighbours of 2 V100 at random",
+       {kV100, kV100, kT4},
+       [](int64_t rank, int64_t step) {
+         return rank < 2 && std::mt19937(static_cast<unsigned>(100 * rank + step / 9))() % 4 == 0 ? 1.5 : 1.0;
+       }},
   };
-  std::printf("simulated data, %lld steps, from step 20 on\n%-34s %11s %9s %9s %9s %8s\n",
-              static_cast<long long>(steps), "", "best, /s", "uniform %", "static %", "ours %", "changes");
+  std::printf("simulated data, %lld steps, from step 20 on\n%-38s %9s %9s %8s %7s %6s %8s %7s %7s %7s\n",
+              static_cast<long long>(steps), "", "best, /s", "uniform %", "static %", "ours %", "near", "changes",
+              "first %", "later %", "no room");
   bool kept = true;
   for (const Scene& scene : scenes) kept = show(scene, steps) && kept;
   costs();
-  if (!kept) std::fprintf(stderr, "less than 97 %% of the best\n");
+  if (!kept) std::fprintf(stderr, "a bar is missed: 97 %% of the best within 20 steps, 5 %% error of the prediction\n");
   return kept ? 0 : 1;
 }
 

@@ -17,22 +17,32 @@ node; importing this module does not import torch.
 [40, 59, 29]
 >>> balance.layers([{"time_s": 1}] * 12, [{"speed": 4}, {"speed": 2}]).layers
 [8, 4]
+>>> speeds = balance.speeds("job.sbt")
+>>> speeds.index(min(speeds))
+3
 """
 
 import collections
 import logging
 import os
+import statistics
 import tempfile
 import time
 import weakref
 from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence, Sized, Tuple
 
+from tracesmith._history import History, device_of, model_name
+from tracesmith._local_sgd import LocalSGD
 from tracesmith._native import Error
 from tracesmith._objects import Object
+from tracesmith._ranks import Clock, Job
+from tracesmith.trace import PathLike, Trace
 
-__all__ = ["BatchSampler", "weighted", "batches", "layers"]
+__all__ = ["BatchSampler", "LocalSGD", "weighted", "batches", "layers", "speeds"]
 
 log = logging.getLogger(__name__)
+
+SAVE_STEPS = 100  # after so many the history is saved, and at the end
 
 
 class BalanceCoordinator(Object):
@@ -61,6 +71,22 @@ def layers(costs: Sequence[Dict[str, float]], stages: Sequence[Dict[str, float]]
     return BalancePlanner().layers(list(costs), list(stages))
 
 
+def speeds(trace: PathLike, batches: Sequence[int] = ()) -> List[float]:
+    """How fast the ranks of a recorded job were, the fastest being 1, for ``BatchSampler(speeds=...)``. Waiting for other
+    ranks is not counted. `batches`: samples of each rank in a step, if they were not equal."""
+    with Trace(trace) as opened:
+        times = collections.defaultdict(list)  # type: Dict[int, List[float]]
+        for part in opened.analyze().breakdown:
+            times[part.rank].append(part.compute_us + part.data_us + part.idle_us)
+    missing = [rank for rank in range(max(times, default=0) + 1) if rank not in times]
+    if missing:
+        raise Error("{} has no steps of rank {}: its speed is not known".format(os.fspath(trace), missing[0]))
+    if batches and len(batches) != len(times):
+        raise Error("{} batches for {} ranks".format(len(batches), len(times)))
+    found = [(batches[rank] if batches else 1) / statistics.median(times[rank]) for rank in sorted(times)]
+    return [speed / max(found) for speed in found]
+
+
 class Step:
     """One step: what this rank does in it."""
 
@@ -69,6 +95,7 @@ class Step:
         self.number, self.version = number, plan.version  # type: int, int
         self.batch, self.weight, self.micro_batches = own.batch, own.weight, own.micro_batches
         self.first = sum(other.batch for other in plan.ranks[:rank])  # of this rank's samples in those of the step
+        self.samples = sum(other.batch for other in plan.ranks)  # of all ranks
 
 
 class BatchSampler:
@@ -76,8 +103,10 @@ class BatchSampler:
     exactly the next `total` samples.
 
     `total` is the number of samples of all ranks in a step. `ahead` is how many batches a rank fetches before it trains on
-    them: for a DataLoader with workers, ``num_workers * prefetch_factor``. Everything else is a field of the balancer:
-    ``policy``, ``speeds``, ``most_batch``, ``least_gain``, ``dry_run``, … Arguments must be the same on all ranks.
+    them: for a DataLoader with workers, ``num_workers * prefetch_factor``. `local_steps` is for ``LocalSGD``. `history` is a
+    file with the speeds that devices had in earlier jobs of the same model and total; it is read and written. Everything
+    else is a field of the balancer: ``policy``, ``speeds``, ``most_batch``, ``least_gain``, ``dry_run``, … Arguments must
+    be the same on all ranks.
     """
 
     def __init__(
@@ -89,32 +118,58 @@ class BatchSampler:
         drop_last: bool = False,
         ahead: int = 0,
         path: Optional[str] = None,
+        local_steps: int = 1,
+        history: Optional[PathLike] = None,
         **balancer: Any
     ) -> None:
+        if local_steps < 1:
+            raise Error("local_steps must be 1 or more")
+        if history is not None and (balancer.get("speeds") or balancer.get("policy") == "dynamic"):
+            raise Error("the history of earlier jobs gives the speeds to begin with: leave out speeds and policy='dynamic'")
         self.data, self.total = data, total
         self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
         self.epoch = 0
-        self.rank, self.ranks, share = _job()
+        self.local_steps = local_steps
+        self._job = Job()
+        self.rank, self.ranks = self._job.rank, self._job.ranks
+        self._path, self._balancer = path, dict(balancer, ranks=self.ranks, total=total)
+        self._ahead = ahead + local_steps - 1  # between two exchanges, ranks may be so many steps apart
+        self._history_path = os.fspath(history) if history is not None else None
+        self._history = None  # type: Optional[History]
         self.coordinator = None  # type: Optional[BalanceCoordinator]
+        self._follower = None  # type: Optional[BalanceRank]
+        self._step = 0
+        self._fetched = collections.deque()  # type: Deque[Step]
+        self.now = None  # type: Optional[Step]
+        if self._history_path is None:
+            self.open(None)
+
+    def open(self, model: Any) -> None:
+        """Makes the page. With a history that waits for the model, whose speeds it has: ``weighted`` calls this."""
+        if self._follower is not None:
+            return
+        devices = self._job.gather(device_of(model)) if self._history_path is not None else []
         answer = None  # type: Optional[Tuple[str, str]]
         if self.rank == 0:
-            answer = self._create(path or _new_path(), dict(balancer, ranks=self.ranks, total=total), ahead)
-        where, error = share(answer)
+            if self._history_path is not None:
+                self._history = History(self._history_path, model_name(model), self.total, devices)
+                self._balancer["speeds"] = self._history.speeds()
+            answer = self._create(self._path or _new_path())
+        where, error = self._job.share(answer)
         if error:
             raise Error(error)
         self._follower = BalanceRank(path=where, rank=self.rank)
         self._follower.open()
-        self._step = 0
-        self._fetched = collections.deque()  # type: Deque[Step]
-        self.now = None  # type: Optional[Step]
 
-    def _create(self, path: str, balancer: Dict[str, Any], ahead: int) -> Tuple[str, str]:
+    def _create(self, path: str) -> Tuple[str, str]:
         try:
-            self.coordinator = BalanceCoordinator(path=path, ahead=ahead, balancer=balancer)
+            self.coordinator = BalanceCoordinator(path=path, ahead=self._ahead, balancer=self._balancer)
             self.coordinator.create()
         except Error as error:
             return "", str(error)
         self._end = weakref.finalize(self, _remove, path)
+        if self._history is not None:
+            self._saved = weakref.finalize(self, self._history.save, self.coordinator)
         return path, ""
 
     def __len__(self) -> int:
@@ -146,10 +201,14 @@ class BatchSampler:
             yield list(samples[step.first : step.first + step.batch])
 
     def _begin(self, samples: int) -> Step:
+        self.open(None)
+        assert self._follower is not None
         if self.coordinator is not None:
             try:
                 for line in self.coordinator.turn():
                     log.info(line)
+                if self._history is not None and self._step % SAVE_STEPS == SAVE_STEPS - 1:
+                    self._history.save(self.coordinator)
             except Error as error:  # the last plan stays in force
                 log.warning("No more plans: %s", error)
                 self.coordinator = None
@@ -177,7 +236,7 @@ class BatchSampler:
         for i in range(count):
             end = at + size + (i < larger)
             one = ((end - at) / samples,) + tuple(t[at:end] for t in tensors)
-            if i + 1 < count:
+            if i + 1 < count and hasattr(model, "no_sync"):
                 with model.no_sync():
                     yield one
             else:
@@ -185,13 +244,14 @@ class BatchSampler:
             at = end
 
     def report(self, step: Step, busy_s: float, wall_s: float) -> None:
-        """What this rank measured: the time of its own work, and of the whole step."""
+        """What this rank measured: the time of its own work, and of the whole step; 0: not known."""
+        assert self._follower is not None
         self._follower.report(step.number, step.batch, busy_s, wall_s)
 
     def out_of_memory(self) -> None:
         """The batch in training did not fit. This rank never gets so many samples at once again; train it in parts now."""
         step = self._fetched[0] if self._fetched else self.now
-        if step is not None:
+        if step is not None and self._follower is not None:
             self._follower.out_of_memory(-(-step.batch // step.micro_batches))
 
     def undo(self) -> None:
@@ -211,6 +271,9 @@ def weighted(model: Any, sampler: BatchSampler, exchange_as: Any = None) -> Any:
     """The same model: its gradients become the mean over the samples of all ranks, and its steps are measured.
 
     `exchange_as`, such as ``torch.bfloat16``, is the type in which gradients are exchanged: half the bytes, rounded."""
+    if sampler.local_steps > 1:
+        raise Error("DistributedDataParallel exchanges gradients in every step: for local_steps use balance.LocalSGD")
+    sampler.open(model.module)
     model.register_comm_hook(_Exchange(sampler, model.process_group, exchange_as), _exchange)
     return model
 
@@ -223,35 +286,18 @@ class _Exchange:
         self.sampler, self.group, self.exchange_as = sampler, group, exchange_as
         self.step = None  # type: Optional[Step]
         self.ready = self.done = self.done_before = None  # type: Any
-        self.cuda = False
+        self.clock = Clock()
 
     def begin(self, cuda: bool) -> None:
         """The first gradients of a step: those before it have been exchanged."""
-        self.cuda = cuda
+        self.clock.cuda = cuda
         if self.step is not None and self.done_before is not None:
-            busy, wall = self._between(self.done_before, self.ready), self._between(self.done_before, self.done)
+            busy = self.clock.between(self.done_before, self.ready)
+            wall = self.clock.between(self.done_before, self.done)
             if busy > 0 and wall > 0:
                 self.sampler.report(self.step, busy, wall)
         self.done_before = self.done
         self.step = self.sampler.trained()
-
-    def mark(self) -> Any:
-        """Now, on the clock of the device."""
-        if not self.cuda:
-            return time.perf_counter()
-        import torch
-
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-    def _between(self, begin: Any, end: Any) -> float:
-        if begin is None or end is None:
-            return 0.0
-        if not self.cuda:
-            return float(end - begin)
-        end.synchronize()  # of the step before: it has ended long ago
-        return float(begin.elapsed_time(end)) / 1000
 
     def weight(self) -> float:
         return self.step.weight if self.step is not None else 1 / self.sampler.ranks
@@ -264,34 +310,17 @@ def _exchange(state, bucket):  # type: ignore[no-untyped-def]  # DDP wants these
     if bucket.index() == 0:
         state.begin(gradients.is_cuda)
     gradients.mul_(state.weight())
-    sent = gradients.to(state.exchange_as) if state.exchange_as is not None else gradients
     if bucket.is_last():
-        state.ready = state.mark()
+        state.ready = state.clock.now()
+    sent = gradients.to(state.exchange_as) if state.exchange_as is not None else gradients
 
     def ended(future):  # type: ignore[no-untyped-def]
         if bucket.is_last():
-            state.done = state.mark()
+            state.done = state.clock.now()
         whole = future.value()[0]
         return whole if whole.dtype == gradients.dtype else gradients.copy_(whole)
 
     return dist.all_reduce(sent, group=state.group, async_op=True).get_future().then(ended)
-
-
-def _job() -> Tuple[int, int, Any]:
-    """Rank, number of ranks, and a function that gives what rank 0 has to all of them."""
-    try:
-        import torch.distributed as dist
-    except ImportError:
-        return 0, 1, lambda value: value
-    if not (dist.is_available() and dist.is_initialized()):
-        return 0, 1, lambda value: value
-
-    def share(value: Any) -> Any:
-        values = [value]
-        dist.broadcast_object_list(values, src=0)
-        return values[0]
-
-    return dist.get_rank(), dist.get_world_size(), share
 
 
 def _new_path() -> str:

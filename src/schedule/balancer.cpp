@@ -16,6 +16,7 @@ constexpr int64_t kHoldSteps = 200;  // for which ranks may then not grow
 constexpr int64_t kMostQuiet = 64;   // times settle_steps, between plans that go back and forth
 constexpr size_t kPlansBefore = 16;  // that can be undone
 constexpr size_t kOutcomes = 1000;
+constexpr size_t kNews = 1000;        // that nobody took
 constexpr double kImplausible = 1e4;  // times as fast as the median rank
 
 std::string text(const char* format, double a, double b = 0, double c = 0) {
@@ -32,7 +33,8 @@ Balancer::Balancer(const BalancerConfig& config)
       held_(static_cast<size_t>(config.ranks), 0),
       trackers_(static_cast<size_t>(config.ranks)),
       quiet_steps_(config.settle_steps),
-      direction_(static_cast<size_t>(config.ranks), 0) {}
+      direction_(static_cast<size_t>(config.ranks), 0),
+      unsteady_(static_cast<size_t>(config.ranks), false) {}
 
 Result<Balancer> Balancer::create(const BalancerConfig& c) {
   if (c.ranks < 1 || c.total < c.ranks)
@@ -91,8 +93,10 @@ Status Balancer::add(int64_t rank, const StepMeasure& m) {
     return Status::invalid("rank " + std::to_string(rank) + " says it is " + std::to_string(std::lround(kImplausible)) +
                            " times as fast as the others: its step " + std::to_string(m.step) + " is left out");
   const int64_t changes = trackers_[r].changes();
+  const bool was_slow = trackers_[r].slowSince().has_value();
   if (const Status status = trackers_[r].add(m); !status)
     return Status::invalid("rank " + std::to_string(rank) + ", " + status.message());
+  noteSpeed(rank, was_slow, m.step);
   if (trackers_[r].changes() != changes) walls_.clear();  // steps before and after say nothing about a plan
   // The first step under a plan also has what the change itself cost.
   if (m.wall_s > 0 && m.step > since_) {
@@ -100,6 +104,24 @@ Status Balancer::add(int64_t rank, const StepMeasure& m) {
     if (walls_.size() > static_cast<size_t>(kWalls * config_.ranks)) walls_.pop_front();
   }
   return {};
+}
+
+void Balancer::noteSpeed(int64_t rank, bool was_slow, int64_t step) {
+  const SpeedTracker& t = trackers_[static_cast<size_t>(rank)];
+  const auto unsteady = unsteady_.begin() + rank;
+  if (!t.unsteady()) *unsteady = false;
+  if (t.slowSince().has_value() == was_slow || *unsteady || news_.size() == kNews) return;
+  const std::string name = "Rank " + std::to_string(rank);
+  if (t.unsteady()) {
+    *unsteady = true;
+    news_.push_back(name + " becomes slow and fast in turns: plans do not follow it.");
+    return;
+  }
+  if (was_slow)
+    news_.push_back(name + " is as fast as usual again, in step " + std::to_string(step) + ".");
+  else
+    news_.push_back(name + " has been slow since step " + std::to_string(*t.slowSince()) + ": its steps take " +
+                    text("%.2g times as long as usual.", t.slowdown()));
 }
 
 void Balancer::outOfMemory(int64_t rank, int64_t batch) {
@@ -110,12 +132,19 @@ void Balancer::outOfMemory(int64_t rank, int64_t batch) {
   most = std::min(most, std::max<int64_t>(batch - std::max<int64_t>(batch / 8, 1), 1));
 }
 
-std::vector<RankCost> Balancer::costs(bool with_prior) const {
-  std::vector<RankCost> out(trackers_.size());
+std::vector<RankCost> Balancer::costs() const {
+  std::vector<RankCost> out;
+  for (const SpeedTracker& t : trackers_) out.push_back(t.cost());
+  return out;
+}
+
+std::vector<RankCost> Balancer::costsToPlan() const {
+  std::vector<RankCost> out;
+  for (size_t r = 0; r < trackers_.size(); ++r) out.push_back(trackers_[r].costToPlan(plan_.ranks[r].weight));
+  if (config_.policy != Policy::hybrid || config_.speeds.empty()) return out;
   std::vector<double> scale;  // measured seconds per sample * given speed
   for (size_t r = 0; r < trackers_.size(); ++r) {
-    out[r] = trackers_[r].cost();
-    if (with_prior && std::isfinite(config_.speeds[r]) && config_.speeds[r] > 0 && trackers_[r].known())
+    if (std::isfinite(config_.speeds[r]) && config_.speeds[r] > 0 && trackers_[r].known())
       scale.push_back(config_.speeds[r] / trackers_[r].speed());
   }
   if (scale.empty()) return out;
@@ -151,7 +180,7 @@ bool Balancer::tooLarge() const {
 
 Result<std::vector<int64_t>> Balancer::target() const {
   std::vector<BatchLimits> limits = limits_;
-  std::vector<RankCost> unit_costs = costs(config_.policy == Policy::hybrid && !config_.speeds.empty());
+  std::vector<RankCost> unit_costs = costsToPlan();
   std::vector<double> weights;
   for (size_t r = 0; r < limits.size(); ++r) {
     const int64_t grown = held_[r] > 0 ? held_[r] : plan_.ranks[r].batch * kMostGrowth;
@@ -197,7 +226,7 @@ Result<std::optional<Plan>> Balancer::propose(int64_t step) {
   Plan plan = asPlan(*batches);
   if (plan.batches() == (config_.dry_run ? told_ : plan_.batches()) && !must) return std::optional<Plan>();
   if (measured()) {
-    const std::vector<RankCost> now = costs(false);
+    const std::vector<RankCost> now = costs();
     plan.before_s = stepTime(plan_.batches(), now, limits_);
     plan.after_s = stepTime(plan.batches(), now, limits_);
     plan.reason = reasonFor(plan, now);

@@ -6,6 +6,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schedule/batches.hpp"
@@ -67,6 +68,8 @@ class Balancer {
   void resume(const Plan& plan, int64_t step, int64_t newest);
 
   const std::vector<SpeedTracker>& speeds() const { return trackers_; }
+  /// Ranks that became slow, or recovered, since the last call, in sentences.
+  std::vector<std::string> takeNews() { return std::exchange(news_, {}); }
   const std::vector<PlanOutcome>& outcomes() const { return outcomes_; }
   const std::vector<BatchLimits>& limits() const { return limits_; }
 
@@ -77,12 +80,14 @@ class Balancer {
   explicit Balancer(const BalancerConfig& config);
   Status limitsOf(const BalancerConfig& config);
   Result<std::vector<int64_t>> target() const;
-  std::vector<RankCost> costs(bool with_prior) const;
+  std::vector<RankCost> costs() const;
+  std::vector<RankCost> costsToPlan() const;
   bool measured() const;
   bool tooLarge() const;
   bool pays(const Plan& plan) const;
   Plan asPlan(const std::vector<int64_t>& batches) const;
   std::string reasonFor(const Plan& plan, const std::vector<RankCost>& costs) const;
+  void noteSpeed(int64_t rank, bool was_slow, int64_t step);
   bool judged() const;  // enough whole steps to tell what the plan was worth
   bool gotWorse();
   Plan goBack(int64_t step, std::string reason);
@@ -106,6 +111,8 @@ class Balancer {
   int64_t quiet_steps_ = 0;     // between two plans; grows when they go back and forth
   std::vector<int> direction_;  // of each rank's batch in the last plan
   std::vector<PlanOutcome> outcomes_;
+  std::vector<std::string> news_;
+  std::vector<bool> unsteady_;  // ranks of which the news said so
 };
 
 }  // namespace tracesmith::schedule

@@ -101,6 +101,7 @@ void Coordinator::settle() {
 
 Result<std::vector<std::string>> Coordinator::turn() {
   TS_TRY(collect());
+  for (std::string& line : balancer_.takeNews()) said_.push_back(std::move(line));
   settle();
   if (published_) return std::exchange(said_, {});
   const Result<std::optional<Plan>> plan = balancer_.propose(begun_);

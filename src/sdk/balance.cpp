@@ -36,7 +36,7 @@ Result<BalanceState> BalanceCoordinator::state() const {
   const Balancer& balancer = coordinator_->balancer();
   BalanceState state{balancer.plan(), {}, balancer.outcomes()};
   for (const SpeedTracker& t : balancer.speeds())
-    state.ranks.push_back({t.speed(), t.steps(), t.changes(), t.refused()});
+    state.ranks.push_back({t.speed(), t.steps(), t.changes(), t.refused(), t.slowdown(), t.slowSince()});
   return state;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "schedule/coordinator.hpp"
 #include "schedule/follower.hpp"
@@ -33,12 +34,14 @@ FIELDS(BalanceCoordinatorConfig, path, ahead, balancer)
 
 /// What a coordinator knows of a rank.
 struct RankSpeed {
-  double samples_per_s = 0;  ///< 0: not known
-  int64_t steps = 0;         ///< measured since it began or its speed changed
-  int64_t changes = 0;       ///< of its speed
-  int64_t refused = 0;       ///< measurements that were none
+  double samples_per_s = 0;           ///< 0: not known
+  int64_t steps = 0;                  ///< measured since it began or its speed changed
+  int64_t changes = 0;                ///< of its speed
+  int64_t refused = 0;                ///< measurements that were none
+  double slowdown = 1;                ///< its steps take so many times as long as usual
+  std::optional<int64_t> slow_since;  ///< step from which it has been slow; nothing: it is not
 };
-FIELDS(RankSpeed, samples_per_s, steps, changes, refused)
+FIELDS(RankSpeed, samples_per_s, steps, changes, refused, slowdown, slow_since)
 
 struct BalanceState {
   schedule::Plan plan;  ///< in force

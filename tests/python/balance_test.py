@@ -16,10 +16,10 @@ JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "balanced.py")
 RANKS, STEPS, TOTAL = 3, 43, 24
 
 
-def train(folder, mode):
+def train(folder, mode, *args, steps=STEPS):
     """What each rank printed, and what rank 0 logged."""
-    meeting = folder / (mode + "-meeting")
-    ranks = [subprocess.Popen([sys.executable, JOB, mode, str(STEPS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    meeting = folder / ("{}-meeting-{}".format(mode, len(os.listdir(str(folder)))))
+    ranks = [subprocess.Popen([sys.executable, JOB, mode, str(steps), *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               universal_newlines=True,
                               env=environment(RANK=str(r), WORLD_SIZE=str(RANKS), MEETING=str(meeting)))
              for r in range(RANKS)]
@@ -57,6 +57,19 @@ def test_the_loss_is_that_of_the_uniform_run(jobs):
         assert rank["losses"] == pytest.approx(uniform[0]["losses"], rel=1e-9)
         assert rank["parameters"] == pytest.approx(uniform[0]["parameters"], rel=1e-9)
     assert balanced[0]["losses"][-1] < balanced[0]["losses"][0] / 2
+
+
+@needs_torch
+def test_a_job_begins_with_the_speeds_of_the_one_before(tmp_path):
+    path = str(tmp_path / "history")
+    _, log = train(tmp_path, "balanced", path, steps=12)
+    assert "{} has no Model with 161 float64 parameters with 24 samples in a step: the job begins with equal batches.".format(path) in log
+    with open(path) as file:
+        saved = json.load(file)["jobs"][0]
+    ranks, log = train(tmp_path, "balanced", path, steps=1)
+    assert "The job begins with the speeds of {}, saved {}.".format(path, saved["saved"]) in log
+    speeds = [device["samples_per_s"] for device in saved["devices"]]
+    assert [len(rank["trained"][0]["samples"]) for rank in ranks] == balance.batches(TOTAL, speeds)
 
 
 @needs_torch
@@ -102,3 +115,22 @@ def test_a_page_that_is_gone_leaves_the_last_plan_in_force(tmp_path):
         got.append(indices)
         os.truncate(path, 0)
     assert got == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_the_state_has_the_rank_that_became_slow(tmp_path):
+    path = str(tmp_path / "page")
+    coordinator = balance.BalanceCoordinator(path=path, balancer={"ranks": 2, "total": 16})
+    coordinator.create()
+    ranks = [balance.BalanceRank(path=path, rank=r) for r in range(2)]
+    said = []
+    for rank in ranks:
+        rank.open()
+    for step in range(30):
+        for r, rank in enumerate(ranks):
+            rank.begin(step, 16)
+            rank.report(step, 8, 0.2 if r == 1 and 10 <= step < 20 else 0.1, 0.2)
+        said += coordinator.turn()
+        slow = [rank.slow_since for rank in coordinator.state().ranks]
+        assert slow == [None, 10 if 12 <= step < 22 else None], step
+    assert "Rank 1 has been slow since step 10: its steps take 2 times as long as usual." in said
+    assert "Rank 1 is as fast as usual again, in step 22." in said

@@ -1,4 +1,4 @@
-"""A rank of a real DDP job over gloo on the CPU: balanced.py MODE STEPS. RANK, WORLD_SIZE and MEETING are set.
+"""A rank of a real DDP job over gloo on the CPU: balanced.py MODE STEPS [HISTORY]. RANK, WORLD_SIZE and MEETING are set.
 
 MODE: uniform, with torch's own sampler and DDP; balanced, with those of tracesmith.balance. A sample takes a rank
 SECONDS[rank] of the wall clock, so ranks that share cores do not slow each other down. Printed is a line of JSON: what
@@ -52,7 +52,7 @@ def main():
     data = Samples()
     model = DistributedDataParallel(Model(SECONDS[rank]))
     if mode == "balanced":
-        sampler = balance.BatchSampler(data, TOTAL, seed=SEED)
+        sampler = balance.BatchSampler(data, TOTAL, seed=SEED, history=sys.argv[3] if len(sys.argv) > 3 else None)
         loader = DataLoader(data, batch_sampler=sampler)
         model = balance.weighted(model, sampler)
     else:

@@ -25,11 +25,16 @@ struct Device {
   double fixed_s, rate;  // the rate in samples per second
   int64_t memory;
 };
+/// Samples that fit beside 1.5 GB of weights, gradients, optimizer and libraries, 0.1 GB each.
+constexpr int64_t samplesIn(double bytes) { return static_cast<int64_t>((bytes - 1.5e9) / 0.1e9); }
 // About what a ResNet-50 trains at on these.
-constexpr Device kA100{"A100", 0.012, 1200, 512};
-constexpr Device kV100{"V100", 0.015, 600, 192};
-constexpr Device kT4{"T4", 0.020, 180, 96};
-constexpr Device kCpu{"CPU", 0.050, 20, 1024};
+constexpr Device kA100{"A100", 0.012, 1200, samplesIn(80e9)};
+constexpr Device kV100{"V100", 0.015, 600, samplesIn(16e9)};
+constexpr Device kT4{"T4", 0.020, 180, samplesIn(16e9)};
+constexpr Device kCpu{"CPU", 0.050, 20, samplesIn(128e9)};
+// Servers of three generations.
+constexpr Device kOldCpu{"CPU of 2014", 0.090, 8, samplesIn(64e9)};
+constexpr Device kNewCpu{"CPU of 2023", 0.040, 45, samplesIn(256e9)};
 
 /// How much slower a rank is in a step: 1 is as its device says.
 using Slowdown = std::function<double(int64_t rank, int64_t step)>;
@@ -38,6 +43,7 @@ struct SimulatedRun {
   std::vector<std::vector<int64_t>> batches;  // of each step
   std::vector<double> seconds;                // of each step
   std::vector<std::string> said;              // by the coordinator
+  std::vector<Plan> plans;                    // in force, with the step in which they began
   int changes = 0;
   int64_t out_of_memory = 0;
 
@@ -63,12 +69,19 @@ class SimulatedCluster {
     const Device& d = devices_[static_cast<size_t>(rank)];
     return (d.fixed_s + static_cast<double>(batch) / d.rate) * slowdown(rank, step);
   }
+  /// With what it costs if the batch does not fit: half of a step until memory is full, then parts that fit.
+  double realTime(int64_t rank, int64_t step, int64_t batch) const {
+    const Device& d = devices_[static_cast<size_t>(rank)];
+    const double time = trueTime(rank, step, batch);
+    if (batch <= d.memory) return time;
+    return 1.5 * time + static_cast<double>((batch - 1) / d.memory) * d.fixed_s * slowdown(rank, step);
+  }
 
   /// Of a step, without noise.
   double stepOf(const std::vector<int64_t>& batches, int64_t step) const {
     double longest = 0;
     for (size_t r = 0; r < batches.size(); ++r)
-      longest = std::max(longest, trueTime(static_cast<int64_t>(r), step, batches[r]));
+      longest = std::max(longest, realTime(static_cast<int64_t>(r), step, batches[r]));
     return longest + exchange_s;
   }
 
@@ -130,12 +143,17 @@ class SimulatedCluster {
     std::vector<double> busy;
     double longest = 0;
     for (auto& follower : followers) {
-      const int64_t r = follower->rank(), batch = follower->begin(step).ranks[static_cast<size_t>(r)].batch;
+      const Plan& plan = follower->begin(step);
+      if (out.plans.empty() || out.plans.back().version != plan.version) {
+        out.plans.push_back(plan);
+        out.plans.back().from_step = step;
+      }
+      const int64_t r = follower->rank(), batch = plan.ranks[static_cast<size_t>(r)].batch;
       if (batch > devices_[static_cast<size_t>(r)].memory) {
         follower->outOfMemory(batch);
         ++out.out_of_memory;
       }
-      busy.push_back(trueTime(r, step, batch) * std::max(0.5, around(random_)));
+      busy.push_back(realTime(r, step, batch) * std::max(0.5, around(random_)));
       batches.push_back(batch);
       longest = std::max(longest, busy.back());
     }

@@ -46,19 +46,34 @@ TEST(SimulatedCluster, IsNearTheBestAfterTwentySteps) {
   }
 }
 
-TEST(SimulatedCluster, FourToTwoToOneBecomesEven) {
-  SimulatedCluster cluster({{"4", 0, 400, 512}, {"2", 0, 200, 512}, {"1", 0, 100, 512}}, 112);
-  const SimulatedRun run = cluster.run(40);
-  ASSERT_EQ(run.batches.size(), 40u) << all(run);
-  for (size_t step = 20; step < 40; ++step) {
+TEST(SimulatedCluster, FourToTwoToOneBecomesEvenAndStaysSo) {
+  SimulatedCluster cluster({{"4", 0, 400, 512}, {"2", 0, 200, 512}, {"1", 0, 100, 512}}, 448);
+  const SimulatedRun run = cluster.run(300);
+  ASSERT_EQ(run.batches.size(), 300u) << all(run);
+  for (size_t step = 20; step < 300; ++step) {
     double shortest = 1e9, longest = 0;
     for (int64_t r = 0; r < 3; ++r) {
       const double time = cluster.trueTime(r, 0, run.batches[step][static_cast<size_t>(r)]);
       shortest = std::min(shortest, time);
       longest = std::max(longest, time);
     }
-    EXPECT_LT((longest - shortest) / longest, 0.07) << step << "\n" << all(run);
+    EXPECT_LT((longest - shortest) / longest, 0.05) << step << "\n" << all(run);
   }
+  EXPECT_LE(run.changes, 2) << all(run);
+}
+
+TEST(SimulatedCluster, TellsWhichRankBecameSlowAndWhenItRecovered) {
+  SimulatedCluster cluster({kA100, kV100, kV100}, 192);
+  cluster.slowdown = [](int64_t rank, int64_t step) { return rank == 2 && step >= 60 && step < 120 ? 1.8 : 1.0; };
+  const SimulatedRun run = cluster.run(180);
+  ASSERT_EQ(run.seconds.size(), 180u) << all(run);
+  std::vector<std::string> news;
+  for (const std::string& line : run.said) {
+    if (line.rfind("Rank ", 0) == 0) news.push_back(line);
+  }
+  ASSERT_EQ(news.size(), 2u) << all(run);
+  EXPECT_EQ(news[0], "Rank 2 has been slow since step 60: its steps take 1.8 times as long as usual.");
+  EXPECT_EQ(news[1], "Rank 2 is as fast as usual again, in step 122.");
 }
 
 TEST(SimulatedCluster, FollowsADeviceThatThrottlesAndRecovers) {
@@ -76,13 +91,10 @@ TEST(SimulatedCluster, DoesNotSwingWithANoisyNeighbour) {
   cluster.slowdown = [](int64_t rank, int64_t step) { return rank == 1 && step / 12 % 2 ? 1.6 : 1.0; };
   const SimulatedRun run = cluster.run(1000);
   ASSERT_EQ(run.seconds.size(), 1000u) << all(run);
-  EXPECT_LE(run.changes, 24) << all(run);  // the neighbour came and went 41 times
-  double uniform = 0, balanced = 0;
-  for (int64_t step = 0; step < 1000; ++step) {
-    uniform += cluster.stepOf({54, 53, 53}, step);
-    balanced += run.seconds[static_cast<size_t>(step)];
-  }
-  EXPECT_LT(balanced, uniform);
+  EXPECT_LE(run.changes, 8) << all(run);  // the neighbour came and went 41 times
+  // From then on, batches for the slow times: the neighbour does not make a step longer.
+  for (size_t step = 100; step < 1000; ++step)
+    EXPECT_LE(run.seconds[step], 1.05 * cluster.bestStep(12)) << step << "\n" << all(run);
 }
 
 TEST(SimulatedCluster, ARankThatLiesDoesLittleHarm) {

@@ -74,7 +74,77 @@ TEST_F(Speed, NoiseOfTwentiethsIsNoChange) {
   std::normal_distribution<double> noise(1, 0.05);
   for (int i = 0; i < 2000; ++i) ASSERT_TRUE(tracker_.add({i, 32, 0.2 * noise(random), 1}));
   EXPECT_EQ(tracker_.changes(), 0);
+  EXPECT_FALSE(tracker_.slowSince());
   EXPECT_NEAR(tracker_.speed(), 160, 8);
+}
+
+TEST_F(Speed, IsSlowFromTheThirdSlowStepUntilItRecovers) {
+  steps(10, 32, 0.2);
+  EXPECT_FALSE(tracker_.slowSince());
+  EXPECT_DOUBLE_EQ(tracker_.slowdown(), 1);
+  steps(3, 32, 0.32);
+  EXPECT_EQ(tracker_.slowSince(), 10);
+  EXPECT_NEAR(tracker_.slowdown(), 1.6, 1e-9);
+  steps(10, 16, 0.16);  // the plan gives it less: it is as slow as before
+  EXPECT_EQ(tracker_.slowSince(), 10);
+  EXPECT_NEAR(tracker_.slowdown(), 1.6, 1e-9);
+  steps(3, 16, 0.1);
+  EXPECT_FALSE(tracker_.slowSince());
+  steps(5, 32, 0.2);
+  EXPECT_FALSE(tracker_.slowSince());
+  EXPECT_NEAR(tracker_.slowdown(), 1, 1e-6);
+}
+
+TEST_F(Speed, ARankThatWasSlowFromTheBeginningAndBecomesFastIsNotSlowAfterwards) {
+  steps(10, 32, 0.4);
+  steps(10, 32, 0.2);
+  EXPECT_FALSE(tracker_.slowSince());
+  steps(3, 32, 0.4);
+  EXPECT_EQ(tracker_.slowSince(), 20);
+}
+
+TEST_F(Speed, ARankThatBecomesSlowLittleByLittleIsSlowInTheEnd) {
+  steps(20, 32, 0.2);
+  for (double busy_s = 0.2; busy_s < 0.3; busy_s *= 1.005) steps(1, 32, busy_s);
+  EXPECT_TRUE(tracker_.slowSince());
+  EXPECT_GT(tracker_.slowdown(), 1.3);
+}
+
+TEST_F(Speed, IsSeenToChangeAlsoIfTheBatchChangesALittleAtTheSameTime) {
+  steps(10, 64, 0.64);
+  steps(3, 66, 1.32);
+  EXPECT_EQ(tracker_.changes(), 1);
+  EXPECT_EQ(tracker_.slowSince(), 10);
+  EXPECT_NEAR(tracker_.cost().time(64), 1.28, 1e-9);
+}
+
+TEST_F(Speed, WhoChangesToAndFroIsPlannedForTheTimesThatCostMore) {
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(tracker_.unsteady());
+    steps(12, 32, 0.2);
+    EXPECT_NEAR(tracker_.costToPlan(0.4).time(32), 0.2, 1e-9);
+    steps(12, 32, 0.32);
+  }
+  EXPECT_TRUE(tracker_.unsteady());
+  steps(12, 32, 0.2);
+  EXPECT_NEAR(tracker_.cost().time(32), 0.2, 1e-9);
+  EXPECT_NEAR(tracker_.costToPlan(0.4).time(32), 0.32, 1e-6);
+  EXPECT_NEAR(tracker_.costToPlan(0.9).time(32), 0.2, 1e-6);  // the others cannot take its samples
+  steps(3, 32, 0.32);
+  EXPECT_NEAR(tracker_.costToPlan(0.9).time(32), 0.2, 1e-6);
+  steps(100, 32, 0.32);
+  EXPECT_FALSE(tracker_.unsteady());
+  EXPECT_NEAR(tracker_.costToPlan(0.9).time(32), 0.32, 1e-6);
+}
+
+TEST_F(Speed, WhoIsSeldomSlowIsPlannedForItsFastTimes) {
+  for (int i = 0; i < 5; ++i) {
+    steps(30, 32, 0.2);
+    steps(6, 32, 0.32);
+  }
+  EXPECT_TRUE(tracker_.unsteady());
+  EXPECT_NEAR(tracker_.cost().time(32), 0.32, 1e-9);
+  EXPECT_NEAR(tracker_.costToPlan(0.4).time(32), 0.2, 1e-6);
 }
 
 TEST_F(Speed, WhatIsNoTimeIsRefusedAndCounted) {

@@ -1,0 +1,59 @@
+"""What torch.distributed says about this process, and the clock of its device. Without torch, it is the only rank."""
+
+import time
+from typing import Any, List
+
+
+class Job:
+    """The ranks of this job."""
+
+    def __init__(self) -> None:
+        self._dist = None  # type: Any
+        self.rank, self.ranks = 0, 1
+        try:
+            import torch.distributed as dist
+        except ImportError:
+            return
+        if dist.is_available() and dist.is_initialized():
+            self._dist, self.rank, self.ranks = dist, dist.get_rank(), dist.get_world_size()
+
+    def share(self, value: Any) -> Any:
+        """What rank 0 has, on all ranks."""
+        if self._dist is None:
+            return value
+        values = [value]
+        self._dist.broadcast_object_list(values, src=0)
+        return values[0]
+
+    def gather(self, value: Any) -> List[Any]:
+        """What each rank has, on all ranks."""
+        if self._dist is None:
+            return [value]
+        values = [None] * self.ranks  # type: List[Any]
+        self._dist.all_gather_object(values, value)
+        return values
+
+
+class Clock:
+    """Of the device that trains: a GPU works later than its host tells it to."""
+
+    def __init__(self, cuda: bool = False) -> None:
+        self.cuda = cuda
+
+    def now(self) -> Any:
+        if not self.cuda:
+            return time.perf_counter()
+        import torch
+
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, begin: Any, end: Any) -> float:
+        """Seconds; 0 if one of them was not taken. On a GPU, wait for what was told to it before `end`: ask later."""
+        if begin is None or end is None:
+            return 0.0
+        if not self.cuda:
+            return float(end - begin)
+        end.synchronize()
+        return float(begin.elapsed_time(end)) / 1000
