@@ -7,8 +7,8 @@ A training script changes two lines: the sampler, and the model.
     model = balance.weighted(DistributedDataParallel(model), sampler)
 
 All ranks together train the samples that they would train without it, in every step, and the gradient is the mean over
-these samples. Rank 0 coordinates: it reads what the ranks measured, and makes a plan when one pays. Ranks must be on one
-node; importing this module does not import torch.
+these samples. A coordinator reads what the ranks measured, and makes a plan when one pays: rank 0 if all ranks are on one
+node, otherwise the master of the cluster, through the agents of the nodes. Importing this module does not import torch.
 
 >>> from tracesmith import balance
 >>> balance.batches(128, [10, 6, 3])
@@ -22,8 +22,8 @@ node; importing this module does not import torch.
 import collections
 import logging
 import os
-import tempfile
 import time
+import uuid
 import weakref
 from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence, Sized, Tuple
 
@@ -94,24 +94,41 @@ class BatchSampler:
         self.data, self.total = data, total
         self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
         self.epoch = 0
-        self.rank, self.ranks, share = _job()
+        self.rank, self.ranks, together = _job()
         self.coordinator = None  # type: Optional[BalanceCoordinator]
-        answer = None  # type: Optional[Tuple[str, str]]
-        if self.rank == 0:
-            answer = self._create(path or _new_path(), dict(balancer, ranks=self.ranks, total=total), ahead)
-        where, error = share(answer)
-        if error:
-            raise Error(error)
-        self._follower = BalanceRank(path=where, rank=self.rank)
+        folder, place, wrong = _place(path)
+        places = together([place])  # one of each rank
+        for error in together([wrong]):
+            if error:
+                raise Error(error)
+        job = together([uuid.uuid4().hex[:16]])[0]
+        self._vote = _Vote(self.ranks) if len(set(places)) > 1 else None
+        made = None  # type: Optional[Tuple[str, str]]
+        if places.index(places[self.rank]) == self.rank:  # the first rank of its node
+            where = path or os.path.join(folder, "tracesmith-plan-{}-{}".format(os.getpid(), time.time_ns()))
+            config = dict(balancer, ranks=self.ranks, total=total)
+            made = self._create(where, job, config, ahead)
+        pages = together([made])
+        for page in pages:
+            if page is not None and page[1]:
+                raise Error(page[1])
+        self._follower = BalanceRank(path=pages[places.index(places[self.rank])][0], rank=self.rank)
         self._follower.open()
+        if self._vote is not None and self.rank == 0:
+            log.info("Job %s is on %d nodes: their agents and the master of the cluster balance it.", job, len(set(places)))
         self._step = 0
+        self._version = 0
         self._fetched = collections.deque()  # type: Deque[Step]
         self.now = None  # type: Optional[Step]
 
-    def _create(self, path: str, balancer: Dict[str, Any], ahead: int) -> Tuple[str, str]:
+    def _create(self, path: str, job: str, balancer: Dict[str, Any], ahead: int) -> Tuple[str, str]:
         try:
-            self.coordinator = BalanceCoordinator(path=path, ahead=ahead, balancer=balancer)
-            self.coordinator.create()
+            coordinator = BalanceCoordinator(path=path, job=job, ahead=ahead, balancer=balancer)
+            if self._vote is not None:
+                coordinator.createForMaster()
+            else:
+                coordinator.create()
+                self.coordinator = coordinator
         except Error as error:
             return "", str(error)
         self._end = weakref.finalize(self, _remove, path)
@@ -153,7 +170,12 @@ class BatchSampler:
             except Error as error:  # the last plan stays in force
                 log.warning("No more plans: %s", error)
                 self.coordinator = None
+        if self._vote is not None:
+            self._vote.before(self._step, self._follower)
         plan = self._follower.begin(self._step, samples)
+        if plan.version != self._version and self.rank == 0 and self._vote is not None and self._step > 0:
+            log.info("Plan %d is in force from step %d: %s", plan.version, plan.from_step, plan.reason)
+        self._version = plan.version
         for line in self._follower.notes():
             log.warning("Rank %d: %s", self.rank, line)
         step = Step(self._step, plan, self.rank)
@@ -178,13 +200,18 @@ class BatchSampler:
     def undo(self) -> None:
         """Back to the plan before. In rank 0."""
         if self.coordinator is None:
-            raise Error("rank 0 coordinates, and this is rank {}".format(self.rank))
+            raise Error(self._no_coordinator())
         self.coordinator.undo()
+
+    def _no_coordinator(self) -> str:
+        if self._vote is not None:
+            return "the master of the cluster coordinates this job: see `tracesmith cluster plans`"
+        return "rank 0 coordinates, and this is rank {}".format(self.rank)
 
     def state(self) -> Any:
         """The plan in force, the speed of each rank, and what became of plans. In rank 0."""
         if self.coordinator is None:
-            raise Error("rank 0 coordinates, and this is rank {}".format(self.rank))
+            raise Error(self._no_coordinator())
         return self.coordinator.state()
 
 
@@ -254,27 +281,60 @@ def _exchange(state, bucket):  # type: ignore[no-untyped-def]  # DDP wants these
     return dist.all_reduce(gradients, group=state.group, async_op=True).get_future().then(ended)
 
 
+class _Vote:
+    """Ranks on several nodes agree on a plan by the minimum of what each says it has. When they vote, and what the result
+    means, is the follower's; here is only the exchange, beside the training and on the CPU."""
+
+    def __init__(self, ranks: int) -> None:
+        import torch.distributed as dist
+
+        self.group = dist.new_group(list(range(ranks)), backend="gloo")
+        self.least = None  # type: Any
+        self.work = None  # type: Any
+
+    def before(self, step: int, follower: BalanceRank) -> None:
+        import torch
+        import torch.distributed as dist
+
+        if self.work is not None and follower.due(step):
+            # A rank that does not get the result cannot know what the others do from this step on: it may not go on.
+            self.work.wait()
+            self.work = None
+            follower.counted(step, self.least.tolist())
+        ballot = follower.ballot(step)
+        if ballot:
+            self.least = torch.tensor(ballot, dtype=torch.int64)
+            self.work = dist.all_reduce(self.least, dist.ReduceOp.MIN, group=self.group, async_op=True)
+
+
 def _job() -> Tuple[int, int, Any]:
-    """Rank, number of ranks, and a function that gives what rank 0 has to all of them."""
+    """Rank, number of ranks, and a function that takes a list with one item and gives the items of all ranks."""
     try:
         import torch.distributed as dist
     except ImportError:
-        return 0, 1, lambda value: value
+        return 0, 1, lambda own: own
     if not (dist.is_available() and dist.is_initialized()):
-        return 0, 1, lambda value: value
+        return 0, 1, lambda own: own
 
-    def share(value: Any) -> Any:
-        values = [value]
-        dist.broadcast_object_list(values, src=0)
-        return values[0]
+    def together(own: List[Any]) -> List[Any]:
+        all_of_them = [None] * dist.get_world_size()  # type: List[Any]
+        dist.all_gather_object(all_of_them, own[0])
+        return all_of_them
 
-    return dist.get_rank(), dist.get_world_size(), share
+    return dist.get_rank(), dist.get_world_size(), together
 
 
-def _new_path() -> str:
-    folder = os.environ.get("TRACESMITH_DIR") or ("/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir())
-    os.makedirs(folder, exist_ok=True)
-    return os.path.join(folder, "tracesmith-plan-{}-{}".format(os.getpid(), time.time_ns()))
+def _place(path: Optional[str]) -> Tuple[str, Any, str]:
+    """The folder for the page of this rank's node; something that is the same for ranks that have the same folder: the
+    boot of the machine, and the folder on it; and what is wrong."""
+    try:
+        folder = (os.path.dirname(path) or ".") if path else BalancePlanner().folder()
+        assert isinstance(folder, str)
+        found = os.stat(folder)
+        with open("/proc/sys/kernel/random/boot_id") as boot:
+            return folder, (boot.read().strip(), found.st_dev, found.st_ino), ""
+    except (Error, OSError) as error:
+        return "", None, str(error)
 
 
 def _remove(path: str) -> None:
