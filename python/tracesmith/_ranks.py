@@ -34,6 +34,32 @@ class Job:
         return values
 
 
+class Vote:
+    """Ranks on several nodes agree on a plan by the minimum of what each says it has. When they vote, and what the result
+    means, is the follower's; here is only the exchange, beside the training and on the CPU."""
+
+    def __init__(self, ranks: int) -> None:
+        import torch.distributed as dist
+
+        self.group = dist.new_group(list(range(ranks)), backend="gloo")
+        self.least = None  # type: Any
+        self.work = None  # type: Any
+
+    def before(self, step: int, follower: Any) -> None:
+        import torch
+        import torch.distributed as dist
+
+        if self.work is not None and follower.due(step):
+            # A rank that does not get the result cannot know what the others do from this step on: it may not go on.
+            self.work.wait()
+            self.work = None
+            follower.counted(step, self.least.tolist())
+        ballot = follower.ballot(step)
+        if ballot:
+            self.least = torch.tensor(ballot, dtype=torch.int64)
+            self.work = dist.all_reduce(self.least, dist.ReduceOp.MIN, group=self.group, async_op=True)
+
+
 class Clock:
     """Of the device that trains: a GPU works later than its host tells it to."""
 

@@ -7,8 +7,8 @@ A training script changes two lines: the sampler, and the model.
     model = balance.weighted(DistributedDataParallel(model), sampler)
 
 All ranks together train the samples that they would train without it, in every step, and the gradient is the mean over
-these samples. Rank 0 coordinates: it reads what the ranks measured, and makes a plan when one pays. Ranks must be on one
-node; importing this module does not import torch.
+these samples. A coordinator reads what the ranks measured, and makes a plan when one pays: rank 0 if all ranks are on one
+node, otherwise the master of the cluster, through the agents of the nodes. Importing this module does not import torch.
 
 >>> from tracesmith import balance
 >>> balance.batches(128, [10, 6, 3])
@@ -26,8 +26,8 @@ import collections
 import logging
 import os
 import statistics
-import tempfile
 import time
+import uuid
 import weakref
 from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence, Sized, Tuple
 
@@ -35,7 +35,7 @@ from tracesmith._history import History, device_of, model_name
 from tracesmith._local_sgd import LocalSGD
 from tracesmith._native import Error
 from tracesmith._objects import Object
-from tracesmith._ranks import Clock, Job
+from tracesmith._ranks import Clock, Job, Vote
 from tracesmith.trace import PathLike, Trace
 
 __all__ = ["BatchSampler", "LocalSGD", "weighted", "batches", "layers", "speeds"]
@@ -138,37 +138,55 @@ class BatchSampler:
         self._history = None  # type: Optional[History]
         self.coordinator = None  # type: Optional[BalanceCoordinator]
         self._follower = None  # type: Optional[BalanceRank]
+        self._vote = None  # type: Optional[Vote]
         self._step = 0
+        self._version = 0
         self._fetched = collections.deque()  # type: Deque[Step]
         self.now = None  # type: Optional[Step]
         if self._history_path is None:
             self.open(None)
 
     def open(self, model: Any) -> None:
-        """Makes the page. With a history that waits for the model, whose speeds it has: ``weighted`` calls this."""
+        """Makes the page of each node. With a history that waits for the model, whose speeds it has: ``weighted`` calls this."""
         if self._follower is not None:
             return
-        devices = self._job.gather(device_of(model)) if self._history_path is not None else []
-        answer = None  # type: Optional[Tuple[str, str]]
-        if self.rank == 0:
-            if self._history_path is not None:
+        if self._history_path is not None:
+            devices = self._job.gather(device_of(model))
+            if self.rank == 0:
                 self._history = History(self._history_path, model_name(model), self.total, devices)
-                self._balancer["speeds"] = self._history.speeds()
-            answer = self._create(self._path or _new_path())
-        where, error = self._job.share(answer)
-        if error:
-            raise Error(error)
-        self._follower = BalanceRank(path=where, rank=self.rank)
+            self._balancer["speeds"] = self._job.share(self._history.speeds() if self._history is not None else None)
+        folder, place, wrong = _place(self._path)
+        places = self._job.gather(place)
+        for error in self._job.gather(wrong):
+            if error:
+                raise Error(error)
+        job = self._job.share(uuid.uuid4().hex[:16])
+        nodes = len(set(places))
+        self._vote = Vote(self.ranks) if nodes > 1 else None
+        made = None  # type: Optional[Tuple[str, str]]
+        if places.index(place) == self.rank:  # the first rank of its node
+            made = self._create(self._path or os.path.join(folder, "tracesmith-plan-{}-{}".format(os.getpid(), time.time_ns())), job)
+        pages = self._job.gather(made)
+        for page in pages:
+            if page is not None and page[1]:
+                raise Error(page[1])
+        self._follower = BalanceRank(path=pages[places.index(place)][0], rank=self.rank)
         self._follower.open()
+        if self._vote is not None and self.rank == 0:
+            log.info("Job %s is on %d nodes: their agents and the master of the cluster balance it.", job, nodes)
 
-    def _create(self, path: str) -> Tuple[str, str]:
+    def _create(self, path: str, job: str) -> Tuple[str, str]:
         try:
-            self.coordinator = BalanceCoordinator(path=path, ahead=self._ahead, balancer=self._balancer)
-            self.coordinator.create()
+            coordinator = BalanceCoordinator(path=path, job=job, ahead=self._ahead, balancer=self._balancer)
+            if self._vote is not None:
+                coordinator.createForMaster()
+            else:
+                coordinator.create()
+                self.coordinator = coordinator
         except Error as error:
             return "", str(error)
         self._end = weakref.finalize(self, _remove, path)
-        if self._history is not None:
+        if self._history is not None and self.coordinator is not None:
             self._saved = weakref.finalize(self, self._history.save, self.coordinator)
         return path, ""
 
@@ -212,7 +230,12 @@ class BatchSampler:
             except Error as error:  # the last plan stays in force
                 log.warning("No more plans: %s", error)
                 self.coordinator = None
+        if self._vote is not None:
+            self._vote.before(self._step, self._follower)
         plan = self._follower.begin(self._step, samples)
+        if plan.version != self._version and self.rank == 0 and self._vote is not None and self._step > 0:
+            log.info("Plan %d is in force from step %d: %s", plan.version, plan.from_step, plan.reason)
+        self._version = plan.version
         for line in self._follower.notes():
             log.warning("Rank %d: %s", self.rank, line)
         step = Step(self._step, plan, self.rank)
@@ -257,13 +280,18 @@ class BatchSampler:
     def undo(self) -> None:
         """Back to the plan before. In rank 0."""
         if self.coordinator is None:
-            raise Error("rank 0 coordinates, and this is rank {}".format(self.rank))
+            raise Error(self._no_coordinator())
         self.coordinator.undo()
+
+    def _no_coordinator(self) -> str:
+        if self._vote is not None:
+            return "the master of the cluster coordinates this job: see `tracesmith cluster plans`"
+        return "rank 0 coordinates, and this is rank {}".format(self.rank)
 
     def state(self) -> Any:
         """The plan in force, the speed of each rank, and what became of plans. In rank 0."""
         if self.coordinator is None:
-            raise Error("rank 0 coordinates, and this is rank {}".format(self.rank))
+            raise Error(self._no_coordinator())
         return self.coordinator.state()
 
 
@@ -323,10 +351,17 @@ def _exchange(state, bucket):  # type: ignore[no-untyped-def]  # DDP wants these
     return dist.all_reduce(sent, group=state.group, async_op=True).get_future().then(ended)
 
 
-def _new_path() -> str:
-    folder = os.environ.get("TRACESMITH_DIR") or ("/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir())
-    os.makedirs(folder, exist_ok=True)
-    return os.path.join(folder, "tracesmith-plan-{}-{}".format(os.getpid(), time.time_ns()))
+def _place(path: Optional[str]) -> Tuple[str, Any, str]:
+    """The folder for the page of this rank's node; something that is the same for ranks that have the same folder: the
+    boot of the machine, and the folder on it; and what is wrong."""
+    try:
+        folder = (os.path.dirname(path) or ".") if path else BalancePlanner().folder()
+        assert isinstance(folder, str)
+        found = os.stat(folder)
+        with open("/proc/sys/kernel/random/boot_id") as boot:
+            return folder, (boot.read().strip(), found.st_dev, found.st_ino), ""
+    except (Error, OSError) as error:
+        return "", None, str(error)
 
 
 def _remove(path: str) -> None:

@@ -148,6 +148,17 @@ class Client : public SessionTraces {
   /// Running processes and their stacks, as the nodes find them now. Fails if nobody could be asked; nodes that did not
   /// answer in time are in the answer, with the reason.
   virtual Result<ClusterProcesses> processes(const ProcessQuery& query) = 0;
+  /// Jobs that are balanced, and their plans.
+  virtual Result<BalanceStatus> plans() = 0;
+  /// Back to the plan before.
+  virtual Status undoPlan(const std::string& job) = 0;
+  /// Whether plans of the job are only told.
+  virtual Status setDryRun(const std::string& job, bool dry_run) = 0;
+  /// What workers without a probe measured, and their plans. Only a client in the master's process has it.
+  virtual Result<std::vector<WorkerPlan>> work(const std::vector<WorkerStep>& steps) {
+    (void)steps;
+    return Status::unsupported("workers report to the HTTP API of the master");
+  }
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
   /// Events of sessions that record, as agents send them, until `visit` says false or cancel() is called. `begun` is

@@ -239,9 +239,11 @@ Result<std::optional<Plan>> Balancer::propose(int64_t step) {
 }
 
 Plan Balancer::proposal(Plan plan) {
-  plan.version = ++newest_;
+  plan.version = newest_ + 1;
   told_ = plan.batches();
-  if (!config_.dry_run) proposed_ = plan;
+  if (config_.dry_run) return plan;
+  newest_ = plan.version;
+  proposed_ = plan;
   return plan;
 }
 
@@ -314,6 +316,13 @@ void Balancer::resume(const Plan& plan, int64_t step, int64_t newest) {
   plan_ = plan;
   since_ = step;
   newest_ = newest;
+}
+
+void Balancer::noteVersion(int64_t version) { newest_ = std::max(newest_, version); }
+
+void Balancer::setDryRun(bool dry_run) {
+  config_.dry_run = dry_run;
+  told_.clear();
 }
 
 std::string Balancer::reasonFor(const Plan& plan, const std::vector<RankCost>& now) const {

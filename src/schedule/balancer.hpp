@@ -9,17 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include "model/travel.hpp"
 #include "schedule/batches.hpp"
 #include "schedule/plan.hpp"
 #include "schedule/speed.hpp"
 
 namespace tracesmith::schedule {
 
-enum class Policy {
-  proportional,  ///< by the speeds that were given, and by nothing else; without them, by the measured ones
-  dynamic,       ///< so that the slowest rank is as fast as possible, by what was measured
-  hybrid,        ///< the same, but the given speeds count as kPriorSteps measured steps
-};
+/// proportional: by the speeds that were given, and by nothing else; without them, by the measured ones. dynamic: so
+/// that the slowest rank is as fast as possible, by what was measured. hybrid: the same, but the given speeds count as
+/// kPriorSteps measured steps.
+using Policy = model::BalancePolicy;
 
 struct BalancerConfig {
   int64_t ranks = 0;
@@ -66,10 +66,15 @@ class Balancer {
   /// Goes on where a coordinator that ended had stopped: `plan` is in force since `step`, and `newest` was the last
   /// version.
   void resume(const Plan& plan, int64_t step, int64_t newest);
+  /// Somebody has a plan of this version: the next one gets a later one.
+  void noteVersion(int64_t version);
+  void setDryRun(bool dry_run);
 
   const std::vector<SpeedTracker>& speeds() const { return trackers_; }
   /// Ranks that became slow, or recovered, since the last call, in sentences.
   std::vector<std::string> takeNews() { return std::exchange(news_, {}); }
+  /// Plans that were in force before, the newest last.
+  const std::vector<Plan>& before() const { return before_; }
   const std::vector<PlanOutcome>& outcomes() const { return outcomes_; }
   const std::vector<BatchLimits>& limits() const { return limits_; }
 

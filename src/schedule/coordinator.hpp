@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "schedule/balancer.hpp"
+#include "schedule/job_balance.hpp"
 #include "schedule/plan_page.hpp"
 
 namespace tracesmith::schedule {
@@ -23,28 +23,22 @@ class Coordinator {
   /// Publishes the plan before this one.
   Status undo();
 
-  const Balancer& balancer() const { return balancer_; }
+  const Balancer& balancer() const { return balance_.balancer(); }
   /// Published, but no rank has begun it yet.
-  const std::optional<Plan>& published() const { return published_; }
+  const std::optional<Plan>& published() const { return balance_.next(); }
 
  private:
-  Coordinator(std::unique_ptr<PlanPage> page, Balancer balancer, const BalancerConfig& config);
+  Coordinator(std::unique_ptr<PlanPage> page, JobBalance balance, const BalancerConfig& config);
   Status goOn();
   Status collect();
   void settle();
   Status publish(Plan plan);
 
   const std::unique_ptr<PlanPage> page_;
-  Balancer balancer_;
+  JobBalance balance_;
   const bool dry_run_;
-  std::optional<Plan> published_;
-  std::vector<int64_t> read_;    // reports of each rank
-  std::vector<int64_t> memory_;  // out of memory at, as last told
-  int64_t begun_ = 0;            // steps, by the rank that is furthest
-  int64_t outcome_ = 0;          // version of the plan whose outcome was told last
-  std::vector<bool> doubted_;    // ranks with a measurement that was left out: told once
-  std::vector<std::string> said_;
-  std::string refused_;  // the last reason why there is no plan
+  std::vector<int64_t> read_;  // reports of each rank
+  int64_t begun_ = 0;          // steps, by the rank that is furthest
 };
 
 }  // namespace tracesmith::schedule

@@ -8,9 +8,20 @@ Status BalanceCoordinator::create() {
   if (coordinator_) return Status::invalid("it coordinates already");
   // A job that cannot be is refused before there is a page.
   if (const Result<Balancer> possible = Balancer::create(config_.balancer); !possible) return possible.status();
-  const BalancerConfig& c = config_.balancer;
-  const Result<std::unique_ptr<PlanPage>> page = PlanPage::create(config_.path, {c.ranks, c.total, config_.ahead});
+  const auto page =
+      createPage(config_.path, termsOf(config_.job, model::Coordination::rank, config_.ahead, config_.balancer));
   return page ? attach() : page.status();
+}
+
+Status BalanceCoordinator::createForMaster() {
+  const Result<Balancer> balancer = Balancer::create(config_.balancer);
+  if (!balancer) return balancer.status();
+  const auto page =
+      createPage(config_.path, termsOf(config_.job, model::Coordination::master, config_.ahead, config_.balancer));
+  if (!page) return page.status();
+  Plan first = balancer->plan();
+  first.version = kFirstVersion;
+  return (*page)->publish(first);
 }
 
 Status BalanceCoordinator::attach() {
@@ -64,6 +75,22 @@ Result<Plan> BalanceRank::begin(int64_t step, int64_t samples) {
   }
   plan.ranks = fewer.ranks;
   return plan;
+}
+
+Result<bool> BalanceRank::due(int64_t step) {
+  if (!follower_) return Status::invalid("call open() first");
+  return follower_->due(step);
+}
+
+Status BalanceRank::counted(int64_t step, const std::vector<int64_t>& least) {
+  if (!follower_) return Status::invalid("call open() first");
+  follower_->counted(step, least);
+  return {};
+}
+
+Result<std::vector<int64_t>> BalanceRank::ballot(int64_t step) {
+  if (!follower_) return Status::invalid("call open() first");
+  return follower_->ballot(step);
 }
 
 Status BalanceRank::report(int64_t step, int64_t samples, double busy_s, double wall_s) {

@@ -7,11 +7,15 @@
 #include "schedule/coordinator.hpp"
 #include "schedule/follower.hpp"
 #include "schedule/layers.hpp"
+#include "schedule/terms.hpp"
 #include "sdk/json.hpp"
+
+namespace tracesmith::model {
+NAMES(BalancePolicy, proportional, dynamic, hybrid)
+}  // namespace tracesmith::model
 
 namespace tracesmith::schedule {
 
-NAMES(Policy, proportional, dynamic, hybrid)
 FIELDS(BalancerConfig, ranks, total, policy, speeds, most_batch, accumulate, micro_batch, least_gain, change_cost_s,
        horizon_steps, settle_steps, dry_run)
 FIELDS(RankPlan, batch, micro_batches, weight, layers)
@@ -27,10 +31,11 @@ namespace tracesmith::sdk {
 
 struct BalanceCoordinatorConfig {
   std::string path;   ///< of the page
+  std::string job;    ///< its id: the same on all nodes
   int64_t ahead = 0;  ///< batches that a rank may fetch before it trains on them
   schedule::BalancerConfig balancer;
 };
-FIELDS(BalanceCoordinatorConfig, path, ahead, balancer)
+FIELDS(BalanceCoordinatorConfig, path, job, ahead, balancer)
 
 /// What a coordinator knows of a rank.
 struct RankSpeed {
@@ -56,6 +61,9 @@ class BalanceCoordinator {
 
   /// Makes the page, and coordinates.
   Status create();
+  /// Makes the page of this node for a job on several nodes, with the plan that the job begins with. A cluster's master
+  /// coordinates it.
+  Status createForMaster();
   /// Coordinates the job of a page that is there.
   Status attach();
   Result<std::vector<std::string>> turn();
@@ -80,6 +88,10 @@ class BalanceRank {
   Status open();
   /// A step of `samples` samples of all ranks begins; fewer than the total in the last step of an epoch.
   Result<schedule::Plan> begin(int64_t step, int64_t samples);
+  // Where ranks vote (schedule/follower.hpp), before begin().
+  Result<bool> due(int64_t step);
+  Status counted(int64_t step, const std::vector<int64_t>& least);
+  Result<std::vector<int64_t>> ballot(int64_t step);
   Status report(int64_t step, int64_t samples, double busy_s, double wall_s);
   Status outOfMemory(int64_t batch);
   std::vector<std::string> notes();

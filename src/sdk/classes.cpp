@@ -1,4 +1,5 @@
 // The classes of libtracesmith_c.so: which methods they have.
+#include "capture/ring/reader.hpp"
 #include "sdk/balance.hpp"
 #include "sdk/bind.hpp"
 #include "sdk/object.hpp"
@@ -125,6 +126,7 @@ const Methods<BalanceCoordinator>& coordinator() {
   using C = BalanceCoordinator;
   static const auto* list = &(new Methods<C>)
                                  ->add("create", &C::create)
+                                 .add("createForMaster", &C::createForMaster)
                                  .add("attach", &C::attach)
                                  .add("turn", &C::turn)
                                  .add("undo", &C::undo)
@@ -136,6 +138,9 @@ const Methods<BalanceRank>& balancedRank() {
   using R = BalanceRank;
   static const auto* list = &(new Methods<R>)
                                  ->add("open", &R::open)
+                                 .add("due", &R::due)
+                                 .add("counted", &R::counted)
+                                 .add("ballot", &R::ballot)
                                  .add("begin", &R::begin)
                                  .add("report", &R::report)
                                  .add("outOfMemory", &R::outOfMemory)
@@ -161,7 +166,9 @@ const Methods<BalancePlanner>& planner() {
   auto layers = +[](BalancePlanner&, const std::vector<LayerCost>& costs, const std::vector<Stage>& stages) {
     return partitionLayers(costs, stages);
   };
-  static const auto* list = &(new Methods<BalancePlanner>)->add("batches", batches).add("layers", layers);
+  auto folder = +[](BalancePlanner&) { return ring::ringFolder(); };
+  static const auto* list =
+      &(new Methods<BalancePlanner>)->add("batches", batches).add("layers", layers).add("folder", folder);
   return *list;
 }
 

@@ -3,6 +3,10 @@
 MODE: uniform, with torch's own sampler and DDP; balanced, with those of tracesmith.balance. A sample takes a rank
 SECONDS[rank] of the wall clock, so ranks that share cores do not slow each other down. Printed is a line of JSON: what
 this rank trained on in each step, the mean loss of all ranks, and the sum of the parameters at the end.
+
+With SPEEDS, a file of JSON with the seconds of each rank, nothing takes time: the sampler is told what the file says, and
+it may change. With LOG, the version of the plan and the batch of each step are appended to LOG.RANK. With STOP, the job
+ends when that file is there.
 """
 import json
 import logging
@@ -42,6 +46,14 @@ class Model(torch.nn.Module):
         return self.net(x)
 
 
+class Told(balance.BatchSampler):
+    """Measures what the file SPEEDS says."""
+
+    def report(self, step, busy_s, wall_s):
+        with open(os.environ["SPEEDS"]) as speeds:
+            super().report(step, json.load(speeds)[self.rank] * step.batch, 10)
+
+
 def main():
     mode, steps = sys.argv[1], int(sys.argv[2])
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -50,10 +62,15 @@ def main():
     torch.manual_seed(1)
     dist.init_process_group("gloo", init_method="file://" + os.environ["MEETING"], rank=rank, world_size=ranks)
     data = Samples()
-    model = DistributedDataParallel(Model(SECONDS[rank]))
+    told = os.environ.get("SPEEDS")
+    model = DistributedDataParallel(Model(0 if told else SECONDS[rank]))
+    log = open("{}.{}".format(os.environ["LOG"], rank), "a") if "LOG" in os.environ else None
+    stop = os.environ.get("STOP", "")
     if mode == "balanced":
-        sampler = balance.BatchSampler(data, TOTAL, seed=SEED, history=sys.argv[3] if len(sys.argv) > 3 else None)
-        loader = DataLoader(data, batch_sampler=sampler)
+        workers = int(os.environ.get("WORKERS", "0"))
+        history = sys.argv[3] if len(sys.argv) > 3 else None
+        sampler = (Told if told else balance.BatchSampler)(data, TOTAL, seed=SEED, ahead=2 * workers, history=history)
+        loader = DataLoader(data, batch_sampler=sampler, num_workers=workers, persistent_workers=workers > 0)
         model = balance.weighted(model, sampler)
     else:
         sampler = DistributedSampler(data, ranks, rank, seed=SEED)
@@ -69,14 +86,21 @@ def main():
             loss = (model(x) - x.mean(1, keepdim=True)).pow(2).mean()
             loss.backward()
             optimizer.step()
-            both = torch.stack([loss.detach() * len(x), torch.tensor(float(len(x)), dtype=torch.double)])
+            ends = float(os.path.exists(stop))
+            both = torch.stack([loss.detach() * len(x), torch.tensor(float(len(x)), dtype=torch.double), torch.tensor(ends, dtype=torch.double)])
             dist.all_reduce(both)
             losses.append((both[0] / both[1]).item())
             trained.append({"samples": indices.tolist(), "version": sampler.now.version if mode == "balanced" else 0})
+            if log is not None:
+                log.write("{} {}\n".format(sampler.now.version, len(x)))
+                log.flush()
+                time.sleep(0.02)
+            if both[2] > 0:
+                steps = len(trained)
             if len(trained) == steps:
                 break
     out = {"trained": trained, "losses": losses, "parameters": sum(p.sum().item() for p in model.parameters())}
-    if mode == "balanced" and rank == 0:
+    if mode == "balanced" and rank == 0 and sampler.coordinator is not None:
         out["state"] = sampler.state().to_dict()
     print(json.dumps(out))
     dist.barrier()

@@ -54,19 +54,26 @@ bool RingFolders::good(const std::string& folder, uint32_t owner) {
   return false;
 }
 
-std::vector<std::string> RingFolders::rings() {
-  std::set<std::string> folders = {own_};
+std::vector<RingFolders::Folder> RingFolders::folders() {
+  std::map<std::string, uint32_t> all = {{own_, ::geteuid()}};
   std::error_code ignored;
   for (const std::string& root : roots_)
     for (const auto& entry : fs::directory_iterator(root, ignored)) {
       const std::string name = entry.path().filename();
       int64_t uid;
       if (!name.starts_with(kPrefix) || !parseInt(name.substr(std::string_view(kPrefix).size()), uid)) continue;
-      if (uid >= 0 && good(entry.path(), static_cast<uint32_t>(uid))) folders.insert(entry.path());
+      if (uid >= 0 && good(entry.path(), static_cast<uint32_t>(uid))) all[entry.path()] = static_cast<uint32_t>(uid);
     }
+  std::vector<Folder> out;
+  for (const auto& [path, owner] : all) out.push_back({path, owner});
+  return out;
+}
+
+std::vector<std::string> RingFolders::rings() {
+  std::error_code ignored;
   std::vector<std::string> found;
   spares_.clear();
-  for (const std::string& folder : folders) {
+  for (const auto& [folder, owner] : folders()) {
     if (std::string spare = spareOf(folder); !spare.empty()) spares_.insert(std::move(spare));
     const size_t before = found.size();
     std::vector<std::string> more = findRings(folder);

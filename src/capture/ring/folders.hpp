@@ -20,6 +20,12 @@ class RingFolders {
   /// /dev/shm and /tmp. With $TRACESMITH_DIR there is one folder, whoever looks.
   static std::vector<std::string> rootsFromEnvironment();
 
+  struct Folder {
+    std::string path;
+    uint32_t owner = 0;  ///< whose files may be in it
+  };
+  /// Those that are looked into.
+  std::vector<Folder> folders();
   /// All rings there are, those in subfolders (`tracesmith run --flight`) too.
   std::vector<std::string> rings();
   /// Removes a ring of a folder of ours, if it still is one. Rings in subfolders are their maker's to remove.

@@ -144,6 +144,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<LiveReporter> live_;
   std::unique_ptr<ProcessLook> processes_;
+  std::unique_ptr<PlanCarrier> plans_;
   std::unique_ptr<MasterLink> link_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -302,8 +303,9 @@ Status AgentServer::start(AgentOptions options) {
   server_ = std::move(*server);
   guard_.setPort(port_);
   live_ = std::make_unique<LiveReporter>(places.node, options.ring_folder, latest_);
-  link_ =
-      std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_, *processes_);
+  plans_ = std::make_unique<PlanCarrier>(options.ring_folder);
+  link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_, *processes_,
+                                       *plans_);
   if (options.master.empty()) {
     std::ifstream in(folder_ + "/master-address");
     in >> options.master;

@@ -61,7 +61,8 @@ struct MasterLink::Call {
 };
 
 MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, access::SecurityOptions security, Spool& spool,
-                       Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes)
+                       Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes,
+                       PlanCarrier& plans)
     : info_(std::move(info)),
       agent_port_(agent_port),
       security_(std::move(security)),
@@ -69,7 +70,8 @@ MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, access::Secur
       recorder_(recorder),
       clock_(clock),
       live_(live),
-      processes_(processes) {
+      processes_(processes),
+      plans_(plans) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -191,6 +193,7 @@ Status MasterLink::talk(const std::string& address) {
   }
   auto stream = stub->Link(&call.context);
   spool_.rewind();
+  plans_.rewind();
   connected_ = true;
   std::fprintf(stderr, "tracesmith: connected to the master at %s as node %s\n", address.c_str(), info_.node.c_str());
   AnswerDesk desk(processes_, [&](uint64_t id, const NodeProcesses& found) {
@@ -218,6 +221,8 @@ Status MasterLink::talk(const std::string& address) {
         spool_.acknowledge(ack.epoch(), ack.segment(), ack.size(), ack.expected());
       } else if (message.has_question()) {
         desk.put(message.question().id(), fromMessage(message.question().processes()));
+      } else if (message.has_plan()) {
+        plans_.put(fromMessage(message.plan()));
       }
     }
     call.ended = true;
@@ -240,6 +245,13 @@ Status MasterLink::talk(const std::string& address) {
       toMessage(*report, *message.mutable_live());
       if (!stream->Write(message)) break;
     }
+    bool written = true;
+    for (const JobNews& news : plans_.take()) {
+      pb::AgentMessage message;
+      toMessage(news, *message.mutable_balance());
+      if (written) written = stream->Write(message);
+    }
+    if (!written) break;
     if (Clock::now().time_since_epoch() - std::chrono::nanoseconds(call.heard) > kSilence) {
       call.context.TryCancel();
       status = Status::io("the master at " + address + " has gone silent");

@@ -11,6 +11,7 @@
 #include "cluster/agent/answers.hpp"
 #include "cluster/agent/clock_keeper.hpp"
 #include "cluster/agent/live_report.hpp"
+#include "cluster/agent/plan_carrier.hpp"
 #include "cluster/agent/recorder.hpp"
 #include "cluster/agent/spool.hpp"
 #include "cluster/api.hpp"
@@ -21,7 +22,7 @@ namespace tracesmith::cluster {
 class MasterLink {
  public:
   MasterLink(NodeRegistration info, uint16_t agent_port, access::SecurityOptions security, Spool& spool,
-             Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes);
+             Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes, PlanCarrier& plans);
   ~MasterLink();
 
   /// HOST:PORT to keep a connection to; takes the place of the one before. Empty: none.
@@ -45,6 +46,7 @@ class MasterLink {
   ClockKeeper& clock_;
   LiveReporter& live_;
   ProcessLook& processes_;
+  PlanCarrier& plans_;
   std::atomic<bool> connected_{false}, stop_{false};
 
   mutable std::mutex mutex_;  // guards what follows

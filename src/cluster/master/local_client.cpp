@@ -58,6 +58,13 @@ class LocalClient final : public Client {
   Result<HangStatus> hang() override { return master_.watch().hang(); }
   Result<ClusterProcesses> processes(const ProcessQuery& query) override { return master_.processes(query); }
 
+  Result<BalanceStatus> plans() override { return master_.balance().status(); }
+  Status undoPlan(const std::string& job) override { return master_.balance().undo(job); }
+  Status setDryRun(const std::string& job, bool dry_run) override { return master_.balance().setDryRun(job, dry_run); }
+  Result<std::vector<WorkerPlan>> work(const std::vector<WorkerStep>& steps) override {
+    return master_.balance().work(steps);
+  }
+
   Result<std::vector<sync::Exchange>> syncTime(int count) override {
     std::vector<sync::Exchange> burst;
     for (int i = 0; i < count; ++i) {

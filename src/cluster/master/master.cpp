@@ -47,6 +47,9 @@ Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   master->watch_ = std::make_unique<LiveWatch>(
       [m = master.get()] { return m->referenceNow(); }, int64_t{options.timeout_ms} * 1'000'000,
       [m = master.get()](const ProcessQuery& query) { return m->processes(query, kCulpritsMs); });
+  master->balance_ = std::make_unique<BalanceDesk>(
+      [m = master.get()] { return m->referenceNow(); },
+      [m = master.get()](const std::string& node, const PlanOrder& order) { m->sendPlan(node, order); });
   master->dirty_ = true;  // what an earlier run wrote may not be safe yet
   master->syncer_ = std::thread([m = master.get()] { m->syncLoop(); });
   return master;

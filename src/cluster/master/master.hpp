@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cluster/api.hpp"
+#include "cluster/master/balance_desk.hpp"
 #include "cluster/master/event_stream.hpp"
 #include "cluster/master/live_watch.hpp"
 #include "cluster/master/questions.hpp"
@@ -31,6 +32,7 @@ class AgentLink {
   virtual void sendAck(const std::string& epoch, uint32_t segment, uint64_t size, bool expected,
                        const std::string& problem) = 0;
   virtual void sendQuestion(uint64_t id, const ProcessQuery& query) = 0;
+  virtual void sendPlan(const PlanOrder& order) = 0;
   /// Another connection of the node has taken its place.
   virtual void end() = 0;
 };
@@ -78,6 +80,8 @@ class Master {
   /// Asks the nodes, and waits for them for some seconds at most.
   Result<ClusterProcesses> processes(const ProcessQuery& query, int wait_ms = 5000);
   Questions& questions() { return questions_; }
+  /// The jobs that are balanced.
+  BalanceDesk& balance() { return *balance_; }
   /// What agents send, as it comes.
   EventStream& events() { return events_; }
   /// What nodes say every second, and what it means.
@@ -97,6 +101,7 @@ class Master {
   Status writeReference() const;
   void writeUnwritten();
   void sendCaptures();
+  void sendPlan(const std::string& node, const PlanOrder& order);
   void syncLoop();
   void keepHouse();
   SessionRecord everything() const;
@@ -118,6 +123,7 @@ class Master {
   EventStream events_;
   Questions questions_;
   std::unique_ptr<LiveWatch> watch_;
+  std::unique_ptr<BalanceDesk> balance_;
   std::chrono::steady_clock::time_point reference_written_{};  // of the thread
 
   mutable std::mutex mutex_;  // guards what follows

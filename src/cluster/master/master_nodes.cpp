@@ -138,6 +138,15 @@ void Master::unlink(const std::string& name, const AgentLink* link) {
   if (it != nodes_.end() && it->second.link.get() == link) it->second.link.reset();
 }
 
+void Master::sendPlan(const std::string& name, const PlanOrder& order) {
+  std::shared_ptr<AgentLink> link;
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto it = nodes_.find(name); it != nodes_.end()) link = it->second.link;
+  }
+  if (link) link->sendPlan(order);
+}
+
 void Master::agentRemoved(const std::string& name, const SpoolMark& mark) {
   std::string epoch;
   uint32_t number;

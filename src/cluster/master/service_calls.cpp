@@ -225,6 +225,30 @@ class Service final : public Callbacks, public MasterService {
     return toGrpc(status);
   }
 
+  grpc::Status GetPlans(grpc::ServerContext* context, const pb::GetPlansRequest*,
+                        pb::GetPlansResponse* response) override {
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role, "GetPlans"); !s.ok()) return s;
+    toMessage(master_.balance().status(), *response);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ChangePlans(grpc::ServerContext* context, const pb::ChangePlansRequest* request,
+                           pb::ChangePlansResponse*) override {
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kOperator, role, "ChangePlans"); !s.ok()) return s;
+    Status status;
+    if (request->undo()) {
+      status = master_.balance().undo(request->job());
+      guard_.audit(context->peer(), role, "undo-plan", request->job().substr(0, 64), status);
+    } else if (request->has_dry_run()) {
+      status = master_.balance().setDryRun(request->job(), request->dry_run());
+      guard_.audit(context->peer(), role, request->dry_run() ? "dry-run-on" : "dry-run-off",
+                   request->job().substr(0, 64), status);
+    }
+    return toGrpc(status);
+  }
+
   /// Dials an agent and asks it to dial us: from then on it comes by itself.
   Result<std::string> invite(const std::string& text) override {
     Result<access::Address> address = access::parseAddress(text, kAgentPort);

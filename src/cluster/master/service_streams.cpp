@@ -1,6 +1,7 @@
 #include "cluster/master/service_streams.hpp"
 
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include "cluster/wire/convert.hpp"
@@ -71,6 +72,10 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
       std::lock_guard lock(mutex_);
       if (reactor_) reactor_->putQuestion(id, query);
     }
+    void sendPlan(const PlanOrder& order) override {
+      std::lock_guard lock(mutex_);
+      if (reactor_) reactor_->putPlan(order);
+    }
     void end() override {
       std::lock_guard lock(mutex_);
       if (reactor_) reactor_->finish({grpc::StatusCode::ABORTED, "replaced by another connection from this node"});
@@ -107,6 +112,8 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
       master_.agentRemoved(node_, fromMessage(incoming_.removed()));
     } else if (incoming_.has_live()) {
       master_.watch().take(node_, takeReport(incoming_.live()));
+    } else if (incoming_.has_balance()) {
+      master_.balance().take(node_, fromMessage(incoming_.balance()));
     }
     if (!status) return finish(toGrpc(status));
     StartRead(&incoming_);
@@ -154,6 +161,14 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     pump();
   }
 
+  void putPlan(const PlanOrder& order) {
+    std::lock_guard lock(mutex_);
+    pb::BalanceOrder message;
+    toMessage(order, message);
+    plans_[order.job] = std::move(message);  // the last says it all
+    pump();
+  }
+
   bool next(pb::MasterMessage& message) override {
     if (captures_pending_) {
       message = captures_;
@@ -164,6 +179,9 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     } else if (!questions_.empty()) {
       *message.mutable_question() = std::move(questions_.front());
       questions_.pop_front();
+    } else if (!plans_.empty()) {
+      *message.mutable_plan() = std::move(plans_.begin()->second);
+      plans_.erase(plans_.begin());
     } else {
       return false;
     }
@@ -179,6 +197,7 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
   pb::MasterMessage captures_;
   std::deque<pb::SpoolAck> acks_;
   std::deque<pb::Question> questions_;
+  std::map<std::string, pb::BalanceOrder> plans_;  // by job
   bool captures_pending_ = false;
 };
 

@@ -113,6 +113,28 @@ class RpcClient final : public Client {
     return fromMessage(response);
   }
 
+  Result<BalanceStatus> plans() override {
+    pb::GetPlansResponse response;
+    TS_TRY(call(&pb::ClusterService::Stub::GetPlans, pb::GetPlansRequest(), response));
+    return fromMessage(response);
+  }
+
+  Status undoPlan(const std::string& job) override {
+    pb::ChangePlansRequest request;
+    request.set_job(job);
+    request.set_undo(true);
+    pb::ChangePlansResponse response;
+    return call(&pb::ClusterService::Stub::ChangePlans, request, response);
+  }
+
+  Status setDryRun(const std::string& job, bool dry_run) override {
+    pb::ChangePlansRequest request;
+    request.set_job(job);
+    request.set_dry_run(dry_run);
+    pb::ChangePlansResponse response;
+    return call(&pb::ClusterService::Stub::ChangePlans, request, response);
+  }
+
   Result<std::vector<sync::Exchange>> syncTime(int count) override {
     std::vector<sync::Exchange> burst;
     for (int i = 0; i < count; ++i) {
