@@ -9,13 +9,15 @@ class Job:
 
     def __init__(self) -> None:
         self._dist = None  # type: Any
-        self.rank, self.ranks = 0, 1
+        self.rank, self.ranks, self.cuda = 0, 1, False
         try:
+            import torch
             import torch.distributed as dist
         except ImportError:
             return
         if dist.is_available() and dist.is_initialized():
             self._dist, self.rank, self.ranks = dist, dist.get_rank(), dist.get_world_size()
+            self.cuda = torch.cuda.is_available()
 
     def share(self, value: Any) -> Any:
         """What rank 0 has, on all ranks."""

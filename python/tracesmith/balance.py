@@ -35,10 +35,11 @@ from tracesmith._history import History, device_of, model_name
 from tracesmith._local_sgd import LocalSGD
 from tracesmith._native import Error
 from tracesmith._objects import Object
+from tracesmith._prefetch import Depth, Prefetched
 from tracesmith._ranks import Clock, Job, Vote
 from tracesmith.trace import PathLike, Trace
 
-__all__ = ["BatchSampler", "LocalSGD", "weighted", "batches", "layers", "speeds"]
+__all__ = ["BatchSampler", "LocalSGD", "Prefetched", "weighted", "batches", "layers", "speeds"]
 
 log = logging.getLogger(__name__)
 
@@ -88,12 +89,14 @@ def speeds(trace: PathLike, batches: Sequence[int] = ()) -> List[float]:
 
 
 class Step:
-    """One step: what this rank does in it."""
+    """One step: what this rank does in it. `priority`: 1 if the other ranks wait when it is late, 0 if it has time to spare or
+    is not measured; `prefetch`: batches to fetch ahead."""
 
-    def __init__(self, number: int, plan: Any, rank: int) -> None:
+    def __init__(self, number: int, plan: Any, rank: int, prefetch: int) -> None:
         own = plan.ranks[rank]
         self.number, self.version = number, plan.version  # type: int, int
         self.batch, self.weight, self.micro_batches = own.batch, own.weight, own.micro_batches
+        self.priority, self.prefetch = own.priority, prefetch  # type: int, int
         self.first = sum(other.batch for other in plan.ranks[:rank])  # of this rank's samples in those of the step
         self.samples = sum(other.batch for other in plan.ranks)  # of all ranks
 
@@ -133,14 +136,18 @@ class BatchSampler:
         self._job = Job()
         self.rank, self.ranks = self._job.rank, self._job.ranks
         self._path, self._balancer = path, dict(balancer, ranks=self.ranks, total=total)
-        self._ahead = ahead + local_steps - 1  # between two exchanges, ranks may be so many steps apart
+        self.ahead = ahead
+        self.prefetch = Depth(0)
+        # Between two exchanges, ranks may be so many steps apart. A host may be one exchange ahead of its GPU.
+        self._apart = ahead + local_steps * (2 if self._job.cuda else 1) - 1
         self._history_path = os.fspath(history) if history is not None else None
         self._history = None  # type: Optional[History]
         self.coordinator = None  # type: Optional[BalanceCoordinator]
         self._follower = None  # type: Optional[BalanceRank]
         self._vote = None  # type: Optional[Vote]
-        self._step = 0
         self._version = 0
+        self._step = self._first = 0  # of the job, and the first of this epoch
+        self._begun, self._trained = False, 0  # an epoch, and steps in it
         self._fetched = collections.deque()  # type: Deque[Step]
         self.now = None  # type: Optional[Step]
         if self._history_path is None:
@@ -177,7 +184,7 @@ class BatchSampler:
 
     def _create(self, path: str, job: str) -> Tuple[str, str]:
         try:
-            coordinator = BalanceCoordinator(path=path, job=job, ahead=self._ahead, balancer=self._balancer)
+            coordinator = BalanceCoordinator(path=path, job=job, ahead=self._apart, balancer=self._balancer)
             if self._vote is not None:
                 coordinator.createForMaster()
             else:
@@ -211,6 +218,10 @@ class BatchSampler:
 
     def __iter__(self) -> Iterator[List[int]]:
         order = self._order()
+        if self._begun and self._trained < len(self):
+            # The epoch before was left early: some ranks had fetched more than others, and all must go on with the same number.
+            self._step = max(self._step, self._first + self._trained + 1 + self.ahead)
+        self._begun, self._first, self._trained = True, self._step, 0
         self._fetched.clear()
         for i in range(len(self)):
             samples = order[i * self.total : (i + 1) * self.total]
@@ -238,20 +249,26 @@ class BatchSampler:
         self._version = plan.version
         for line in self._follower.notes():
             log.warning("Rank %d: %s", self.rank, line)
-        step = Step(self._step, plan, self.rank)
+        step = Step(self._step, plan, self.rank, self.prefetch.now)
         self._step += 1
         return step
 
     def trained(self) -> Optional[Step]:
         """The batch that was fetched first and not trained yet: its gradients are about to be exchanged."""
         self.now = self._fetched.popleft() if self._fetched else None
+        self._trained += self.now is not None
         return self.now
+
+    @property
+    def current(self) -> Optional[Step]:
+        """The batch in training, until its gradients are exchanged: for example in how many micro-batches to train it."""
+        return self._fetched[0] if self._fetched else None
 
     def parts(self, model: Any, *tensors: Any) -> Iterator[Tuple[Any, ...]]:
         """The batch in as many micro-batches as the plan says. Each comes with its part of the batch, which its mean loss is
         multiplied by: ``for part, x, y in sampler.parts(model, x, y): (loss(model(x), y) * part).backward()``. Gradients
         are exchanged with the last one only."""
-        step = self._fetched[0] if self._fetched else self.now
+        step = self.current
         samples = len(tensors[0])
         count = min(step.micro_batches, samples) if step is not None else 1
         size, larger = divmod(samples, count)
@@ -273,7 +290,7 @@ class BatchSampler:
 
     def out_of_memory(self) -> None:
         """The batch in training did not fit. This rank never gets so many samples at once again; train it in parts now."""
-        step = self._fetched[0] if self._fetched else self.now
+        step = self.current or self.now
         if step is not None and self._follower is not None:
             self._follower.out_of_memory(-(-step.batch // step.micro_batches))
 

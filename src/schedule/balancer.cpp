@@ -15,6 +15,7 @@ constexpr double kWorse = 0.05;      // longer than before by more than this par
 constexpr int64_t kHoldSteps = 200;  // for which ranks may then not grow
 constexpr int64_t kMostQuiet = 64;   // times settle_steps, between plans that go back and forth
 constexpr size_t kPlansBefore = 16;  // that can be undone
+constexpr double kSpare = 0.1;       // part of a step for which a rank must be idle to have time to spare
 constexpr size_t kOutcomes = 1000;
 constexpr size_t kNews = 1000;        // that nobody took
 constexpr double kImplausible = 1e4;  // times as fast as the median rank
@@ -230,12 +231,20 @@ Result<std::optional<Plan>> Balancer::propose(int64_t step) {
     plan.before_s = stepTime(plan_.batches(), now, limits_);
     plan.after_s = stepTime(plan.batches(), now, limits_);
     plan.reason = reasonFor(plan, now);
+    prioritise(plan, now);
   }
   if (must)
     plan.reason = "Memory of a rank did not suffice for its batch, which becomes smaller.";
   else if (!pays(plan))
     return std::optional<Plan>();
   return std::optional<Plan>(proposal(std::move(plan)));
+}
+
+void Balancer::prioritise(Plan& plan, const std::vector<RankCost>& costs) const {
+  for (size_t r = 0; r < costs.size(); ++r) {
+    RankPlan& p = plan.ranks[r];
+    p.priority = costs[r].time(p.batch, p.micro_batches) >= (1 - kSpare) * plan.after_s ? 1 : 0;
+  }
 }
 
 Plan Balancer::proposal(Plan plan) {

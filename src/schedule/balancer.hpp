@@ -91,6 +91,7 @@ class Balancer {
   bool tooLarge() const;
   bool pays(const Plan& plan) const;
   Plan asPlan(const std::vector<int64_t>& batches) const;
+  void prioritise(Plan& plan, const std::vector<RankCost>& costs) const;
   std::string reasonFor(const Plan& plan, const std::vector<RankCost>& costs) const;
   void noteSpeed(int64_t rank, bool was_slow, int64_t step);
   bool judged() const;  // enough whole steps to tell what the plan was worth

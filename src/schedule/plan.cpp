@@ -22,7 +22,7 @@ Plan planOf(const std::vector<int64_t>& batches, const std::vector<int64_t>& mic
   Plan plan;
   const std::vector<double> weights = gradientWeights(batches);
   for (size_t r = 0; r < batches.size(); ++r)
-    plan.ranks.push_back({batches[r], r < micro_batches.size() ? micro_batches[r] : 1, weights[r], 0});
+    plan.ranks.push_back({batches[r], r < micro_batches.size() ? micro_batches[r] : 1, weights[r], 0, 0});
   return plan;
 }
 
@@ -42,7 +42,7 @@ Status checkPlan(const Plan& plan, int64_t ranks, int64_t total) {
   for (size_t r = 0; r < plan.ranks.size(); ++r) {
     const RankPlan& rank = plan.ranks[r];
     if (rank.batch < 1 || rank.batch > total || rank.micro_batches < 1 || rank.micro_batches > rank.batch ||
-        rank.layers < 0 || !std::isfinite(rank.weight) || rank.weight <= 0)
+        rank.layers < 0 || rank.priority < 0 || !std::isfinite(rank.weight) || rank.weight <= 0)
       return Status::invalid(name + " gives rank " + std::to_string(r) + " " + std::to_string(rank.batch) +
                              " samples in " + std::to_string(rank.micro_batches) + " micro-batches, weight " +
                              std::to_string(rank.weight) + ": it cannot follow that");

@@ -16,6 +16,7 @@ struct RankPlan {
   int64_t micro_batches = 1;  ///< in which it trains them, one after the other; gradients add up
   double weight = 0;          ///< of its mean gradient in the mean of all samples: batch / total
   int64_t layers = 0;         ///< of a pipeline's stage, in order of the ranks; 0: the whole model
+  int64_t priority = 0;       ///< 1: the others wait for it if it is late; 0: it has time to spare, or is not measured
 };
 
 struct Plan {

@@ -37,9 +37,9 @@ static_assert(sizeof(Slot) == 256);
 struct SlotRank {
   int64_t batch, micro_batches;
   double weight;
-  int64_t layers;
+  int64_t layers, priority;
 };
-static_assert(sizeof(SlotRank) == 32);
+static_assert(sizeof(SlotRank) == 40);
 
 struct Words {
   int64_t begun, seen[2], out_of_memory, reports, follows, spare[2];
@@ -183,7 +183,7 @@ std::vector<char> slotOf(const Plan& plan) {
   std::vector<char> bytes(sizeof slot + plan.ranks.size() * sizeof(SlotRank), 0);
   for (size_t r = 0; r < plan.ranks.size(); ++r) {
     const RankPlan& p = plan.ranks[r];
-    const SlotRank rank{p.batch, p.micro_batches, p.weight, p.layers};
+    const SlotRank rank{p.batch, p.micro_batches, p.weight, p.layers, p.priority};
     std::memcpy(bytes.data() + sizeof slot + r * sizeof rank, &rank, sizeof rank);
   }
   std::memcpy(bytes.data(), &slot, sizeof slot);
@@ -226,7 +226,7 @@ Result<Plan> PlanPage::slot(int64_t which) const {
   for (int64_t r = 0; r < shape_.ranks; ++r) {
     SlotRank rank{};
     std::memcpy(&rank, bytes.data() + sizeof slot + static_cast<size_t>(r) * sizeof rank, sizeof rank);
-    plan.ranks.push_back({rank.batch, rank.micro_batches, rank.weight, rank.layers});
+    plan.ranks.push_back({rank.batch, rank.micro_batches, rank.weight, rank.layers, rank.priority});
   }
   return plan;
 }

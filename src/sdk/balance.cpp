@@ -71,6 +71,7 @@ Result<Plan> BalanceRank::begin(int64_t step, int64_t samples) {
   Plan fewer = planOf(*batches);
   for (size_t r = 0; r < fewer.ranks.size(); ++r) {
     fewer.ranks[r].layers = plan.ranks[r].layers;
+    fewer.ranks[r].priority = plan.ranks[r].priority;
     fewer.ranks[r].micro_batches = std::min(plan.ranks[r].micro_batches, fewer.ranks[r].batch);
   }
   plan.ranks = fewer.ranks;

@@ -18,7 +18,7 @@ namespace tracesmith::schedule {
 
 FIELDS(BalancerConfig, ranks, total, policy, speeds, most_batch, accumulate, micro_batch, least_gain, change_cost_s,
        horizon_steps, settle_steps, dry_run)
-FIELDS(RankPlan, batch, micro_batches, weight, layers)
+FIELDS(RankPlan, batch, micro_batches, weight, layers, priority)
 FIELDS(Plan, version, from_step, ranks, before_s, after_s, reason)
 FIELDS(PlanOutcome, version, predicted_gain, real_gain)
 FIELDS(LayerCost, time_s, memory_bytes, output_bytes)

@@ -92,6 +92,15 @@ def test_the_last_step_of_an_epoch_may_be_smaller():
     assert len(list(balance.BatchSampler(range(10), total=4, shuffle=False, drop_last=True))) == 2
 
 
+def test_the_batch_in_training_is_known_before_its_gradients_are_exchanged():
+    sampler = balance.BatchSampler(range(16), total=8, shuffle=False, most_batch=[4], accumulate=True)
+    assert sampler.current is None
+    for number, batch in enumerate(sampler):
+        assert (sampler.current.number, sampler.current.batch, sampler.current.micro_batches) == (number, len(batch), 2)
+        assert sampler.trained().number == sampler.now.number == number
+        assert sampler.current is None
+
+
 def test_what_cannot_be_is_said(tmp_path):
     with pytest.raises(tracesmith.Error, match="0 samples cannot be divided among 1 rank"):
         balance.BatchSampler(range(10), total=0)

@@ -101,6 +101,18 @@ TEST_F(Balance, BeginsWithTheGivenSpeeds) {
   EXPECT_EQ(balancer_->plan().batches(), (Batches{43, 43, 42}));
 }
 
+TEST_F(Balance, RanksThatOthersWaitForHavePriority) {
+  begin({.total = 96, .most_batch = {20, 96, 96}}, {0.01, 0.01, 0.02});
+  EXPECT_EQ(balancer_->plan().ranks[0].priority, 0);  // nothing is measured
+  steps(8);
+  const std::optional<Plan> plan = propose();
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->batches(), (Batches{20, 51, 25}));
+  EXPECT_EQ(plan->ranks[0].priority, 0);  // its memory is full, so it waits
+  EXPECT_EQ(plan->ranks[1].priority, 1);
+  EXPECT_EQ(plan->ranks[2].priority, 1);
+}
+
 TEST_F(Balance, DryRunProposesOnce) {
   begin({.total = 96, .dry_run = true}, {0.01, 0.01, 0.02});
   steps(10);

@@ -66,7 +66,12 @@ TEST_F(Page, HasThePlanThatWasPublished) {
   EXPECT_DOUBLE_EQ(plan->ranks[2].weight, 17.0 / 96);
   EXPECT_EQ(plan->reason, "Rank 2 is slow.");
   EXPECT_NEAR(plan->gain(), 0.2, 1e-12);
-  for (int64_t version : {2, 3, 4}) {
+  Plan urgent = planFor(2, 9);
+  urgent.ranks[1].priority = 1;
+  ASSERT_TRUE(page_->publish(urgent));
+  EXPECT_EQ(open()->latest()->ranks[1].priority, 1);
+  EXPECT_EQ(open()->latest()->ranks[2].priority, 0);
+  for (int64_t version : {3, 4, 5}) {
     ASSERT_TRUE(page_->publish(planFor(version, 10)));
     EXPECT_EQ(page_->latest()->version, version);
   }
@@ -90,7 +95,7 @@ TEST_F(Page, RefusesAPlanThatNoJobCanFollow) {
 TEST_F(Page, APlanWithAnyByteWrongIsNeverRead) {
   ASSERT_TRUE(page_->publish(planFor(1, 5)));
   ASSERT_TRUE(page_->publish(planFor(2, 9)));
-  constexpr size_t kHeader = 64, kSlot = 256 + 3 * 32;
+  constexpr size_t kHeader = 64, kSlot = 256 + 3 * 40;
   for (size_t at = kHeader; at < kHeader + kSlot; ++at) {  // plan 2 is in the first half
     damage(at);
     const Result<Plan> plan = page_->latest();
@@ -184,7 +189,7 @@ TEST_F(Page, ADamagedPageLeavesTheLastPlanInForce) {
   for (int64_t step = 0; step < 4; ++step) {
     for (const auto& rank : ranks) rank->begin(step);
   }
-  damage(64, 2 * (256 + 3 * 32));
+  damage(64, 2 * (256 + 3 * 40));
   for (const auto& rank : ranks) EXPECT_EQ(rank->begin(4).version, 1);
   ASSERT_EQ(::truncate(path_.c_str(), 0), 0);
   for (int64_t step = 5; step < 9; ++step) {
