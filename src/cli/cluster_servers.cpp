@@ -160,6 +160,10 @@ void addClusterServers(Command& cluster) {
       .type("MS")
       .showDefault()
       .check(range(100, 3600000));
+  command
+      .option("--nodes", o->nodes_file,
+              "nodes.yaml: nodes whose agents the master connects to, their capabilities and prices")
+      .type("FILE.yaml");
   auto web = std::make_shared<Web>();
   Option http =
       command

@@ -52,9 +52,10 @@ struct MasterOptions {
   uint32_t heartbeat_ms = 5000;
   uint32_t timeout_ms = 30000;  ///< a node silent for longer is unhealthy
   uint32_t freq_ms = 500;
-  std::string webhook;   ///< http://…: gets alerts of the watcher as JSON
-  std::string on_alert;  ///< a program and its arguments: gets them on its standard input
-  double freeze_s = 0;   ///< on a hang a session of the last so many seconds is kept; 0: none
+  std::string nodes_file;  ///< nodes.yaml; empty: none
+  std::string webhook;     ///< http://…: gets alerts of the watcher as JSON
+  std::string on_alert;    ///< a program and its arguments: gets them on its standard input
+  double freeze_s = 0;     ///< on a hang a session of the last so many seconds is kept; 0: none
   access::SecurityOptions security;
 };
 

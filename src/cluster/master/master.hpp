@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cluster/api.hpp"
+#include "cluster/master/declared_nodes.hpp"
 #include "cluster/master/event_stream.hpp"
 #include "cluster/master/live_watch.hpp"
 #include "cluster/master/questions.hpp"
@@ -52,6 +53,9 @@ class Master {
   /// Fails if the name belongs to another agent that is alive.
   Status registerNode(const NodeRegistration& info);
   Status removeNode(const std::string& node);
+  bool connected(const std::string& node) const;
+  /// What nodes.yaml says.
+  DeclaredNodes& declared() { return declared_; }
   void heartbeat(const NodeStatus& status);
   /// A new link takes the place of an older one. Unlink only removes the link it is given.
   Status link(const std::string& node, std::shared_ptr<AgentLink> link);
@@ -117,6 +121,7 @@ class Master {
   Sessions sessions_;
   EventStream events_;
   Questions questions_;
+  DeclaredNodes declared_;
   std::unique_ptr<LiveWatch> watch_;
   std::chrono::steady_clock::time_point reference_written_{};  // of the thread
 

@@ -138,6 +138,12 @@ void Master::unlink(const std::string& name, const AgentLink* link) {
   if (it != nodes_.end() && it->second.link.get() == link) it->second.link.reset();
 }
 
+bool Master::connected(const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  const auto it = nodes_.find(name);
+  return it != nodes_.end() && it->second.link != nullptr;
+}
+
 void Master::agentRemoved(const std::string& name, const SpoolMark& mark) {
   std::string epoch;
   uint32_t number;
@@ -176,10 +182,12 @@ ClusterStatus Master::status() {
       n.connected = node.link != nullptr;
       n.healthy = healthy(node);
       n.silent_s.reset();
+      n.price_per_hour.reset();
       if (node.known) n.silent_s = std::chrono::duration<double>(now - node.heard).count();
       status.nodes.push_back(std::move(n));
     }
   }
+  declared_.addTo(status);
   for (NodeStatus& n : status.nodes) {
     n.stored_bytes = store_->bytes(n.node);
     n.stored_events = store_->events(n.node);
