@@ -70,6 +70,7 @@ Status Master::registerNode(const NodeRegistration& info) {
     if (text->size() > 256 || text->find('\n') != std::string::npos)
       return Status::invalid("invalid description of a node");
   if (info.gpus.size() > 1024) return Status::invalid("a node has at most 1024 GPUs");
+  watch_->describe(info);
   {
     std::lock_guard lock(mutex_);
     Node& node = nodes_[info.node];
