@@ -212,6 +212,7 @@ void Master::keepHouse() {
   const int64_t now = referenceNow();
   bool changed = false;
   writeUnwritten();
+  launches_.look();
   for (const SessionRecord& s : sessions_.all()) {
     if (!s.complete && s.end_ns != 0 && s.end_ns < now) {
       const bool complete = std::all_of(s.nodes.begin(), s.nodes.end(), [&](const std::string& node) {

@@ -16,6 +16,7 @@
 #include "cluster/api.hpp"
 #include "cluster/master/declared_nodes.hpp"
 #include "cluster/master/event_stream.hpp"
+#include "cluster/master/launches.hpp"
 #include "cluster/master/live_watch.hpp"
 #include "cluster/master/questions.hpp"
 #include "cluster/master/sessions.hpp"
@@ -32,6 +33,7 @@ class AgentLink {
   virtual void sendAck(const std::string& epoch, uint32_t segment, uint64_t size, bool expected,
                        const std::string& problem) = 0;
   virtual void sendQuestion(uint64_t id, const ProcessQuery& query) = 0;
+  virtual void sendLaunch(const std::string& id) = 0;
   /// Another connection of the node has taken its place.
   virtual void end() = 0;
 };
@@ -82,6 +84,11 @@ class Master {
   /// Asks the nodes, and waits for them for some seconds at most.
   Result<ClusterProcesses> processes(const ProcessQuery& query, int wait_ms = 5000);
   Questions& questions() { return questions_; }
+  /// Which rank runs where. Fails if a node is not there or does not allow it.
+  Result<LaunchPlan> planLaunch(const pb::LaunchRequest& request) const;
+  /// Offers a job to the agents of its nodes. `wake`: there is news for the client.
+  std::shared_ptr<Launch> launch(LaunchPlan plan, Launch::Wake wake);  // shared with the streams
+  Launches& launches() { return launches_; }
   /// What agents send, as it comes.
   EventStream& events() { return events_; }
   /// What nodes say every second, and what it means.
@@ -122,6 +129,7 @@ class Master {
   EventStream events_;
   Questions questions_;
   DeclaredNodes declared_;
+  Launches launches_;
   std::unique_ptr<LiveWatch> watch_;
   std::chrono::steady_clock::time_point reference_written_{};  // of the thread
 
