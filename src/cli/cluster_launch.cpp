@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <thread>
+#include <tuple>
 
 #include "base/count.hpp"
 #include "base/file.hpp"
@@ -219,6 +220,13 @@ void addClusterLaunch(Command& cluster) {
   command.option("--nproc", o->launch.per_node, "Ranks for each node (default: one for each GPU, at least one)")
       .type("N")
       .check(range(1, 1024));
+  for (const auto& [name, size, help] :
+       {std::tuple{"--tensor", &o->launch.tensor,
+                   "Ranks of a tensor-parallel group; with --data and --pipeline, ranks "
+                   "are placed as by `tracesmith devices --place`"},
+        {"--data", &o->launch.data, "Ranks of a data-parallel group"},
+        {"--pipeline", &o->launch.pipeline, "Stages of a pipeline"}})
+    command.option(name, *size, help).type("N").check(range(1, 1024));
   command.option("--master-port", o->launch.master_port, "Port on the first node where the ranks meet (MASTER_PORT)")
       .showDefault()
       .check(range(1, 65535));

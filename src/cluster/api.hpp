@@ -101,6 +101,9 @@ struct LaunchOptions {
   std::string folder;                    ///< to start in; empty: that of the agents
   double grace_s = 10;                   ///< between SIGTERM and SIGKILL, for ranks that are to end
   std::string mode = "default";          ///< of the probe; empty: without it
+  /// Sizes of the job's groups: ranks that exchange most get GPUs near each other. All 0: ranks in the order of nodes
+  /// and GPUs.
+  uint32_t tensor = 0, data = 0, pipeline = 0;
 };
 
 /// What a client of a launched job is told, in this order; by the thread that launched it.

@@ -45,7 +45,7 @@ class PlacementDevices {
   void addNode(const std::string& node, const std::vector<uint32_t>& gpus, const cluster::GPUTopology& topology,
                std::optional<double> network_gbps);
   /// A node that an agent told a master about.
-  void addNode(const model::NodeStatus& node);
+  void addNode(const model::NodeDescription& node);
   /// One by one, for who knows better. Devices of one node are nearer than those of two.
   void addDevice(const std::string& id, const std::string& node);
   Status setLink(const PlacementLink& link);

@@ -99,7 +99,7 @@ void PlacementDevices::addNode(const std::string& node, const std::vector<uint32
   }
 }
 
-void PlacementDevices::addNode(const model::NodeStatus& node) {
+void PlacementDevices::addNode(const model::NodeDescription& node) {
   std::vector<uint32_t> gpus;
   for (const model::DeviceStatus& gpu : node.gpus) gpus.push_back(gpu.index);
   std::optional<double> network;

@@ -63,6 +63,14 @@ TEST_F(Launching, RanksHaveTheirPlacesAndTheirOutputIsPrefixed) {
   }
 }
 
+TEST_F(Launching, RanksArePlacedOnGpus) {
+  start({"--allow-launch", "--sim", "4"});
+  const Output o = launch("echo $LOCAL_RANK of $CUDA_VISIBLE_DEVICES", {"--tensor", "2", "--data", "2"});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_TRUE(has(o.out, "[rank 3] 1 of 0,1\n")) << o.out;
+  EXPECT_TRUE(has(launch("true", {"--tensor", "3"}).err, "the groups are for 3 ranks, and the nodes run 4"));
+}
+
 TEST_F(Launching, OneRankThatFailsEndsAll) {
   start();
   const Output o = launch(notePid() + "if [ $RANK = 2 ]; then exit 7; fi; sleep 1000");

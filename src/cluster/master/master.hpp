@@ -85,7 +85,7 @@ class Master {
   Result<ClusterProcesses> processes(const ProcessQuery& query, int wait_ms = 5000);
   Questions& questions() { return questions_; }
   /// Which rank runs where. Fails if a node is not there or does not allow it.
-  Result<LaunchPlan> planLaunch(const pb::LaunchRequest& request) const;
+  Result<LaunchPlan> planLaunch(const pb::LaunchRequest& request);
   /// Offers a job to the agents of its nodes. `wake`: there is news for the client.
   std::shared_ptr<Launch> launch(LaunchPlan plan, Launch::Wake wake);  // shared with the streams
   Launches& launches() { return launches_; }

@@ -1,9 +1,12 @@
 // Which rank of a launched job runs on which node and GPU.
 #include <algorithm>
+#include <map>
 
 #include "access/names.hpp"
 #include "base/count.hpp"
 #include "cluster/master/master.hpp"
+#include "schedule/node.hpp"
+#include "schedule/placement.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -23,9 +26,55 @@ bool onLoopback(const NodeDescription& node) {
   return address && access::isLoopback(address->host);
 }
 
+/// Gives the ranks of a plan other GPUs of the plan: those that exchange most are near each other.
+Status placeRanks(const std::vector<NodeStatus>& nodes, LaunchPlan& plan) {
+  const pb::LaunchRequest& r = plan.request;
+  schedule::PlacementRequest request;
+  request.tensor = std::max(1u, r.tensor());
+  request.data = std::max(1u, r.data());
+  request.pipeline = std::max(1u, r.pipeline());
+  const uint64_t ranks = uint64_t{request.tensor} * request.data * request.pipeline;
+  if (ranks != plan.worldSize())
+    return Status::invalid("the groups are for " + counted(ranks, "rank") + ", and the nodes run " +
+                           std::to_string(plan.worldSize()));
+  schedule::PlacementDevices devices;
+  std::map<std::string, std::pair<std::string, uint32_t>> places;  // node and GPU, by device
+  for (const auto& [name, of_node] : plan.nodes) {
+    const auto node = std::find_if(nodes.begin(), nodes.end(), [&, n = name](const auto& s) { return s.node == n; });
+    if (node == nodes.end()) return Status::notFound("there is no node " + name);
+    NodeStatus used = *node;
+    used.gpus.clear();
+    for (const LaunchedRank& rank : of_node.ranks) {
+      if (rank.gpus.empty()) return Status::invalid("node " + name + " has no GPU for each of its ranks to place them");
+      const uint32_t gpu = rank.gpus.front();
+      for (const DeviceStatus& d : node->gpus)
+        if (d.index == gpu) used.gpus.push_back(d);
+      places[schedule::deviceId(name, gpu)] = {name, gpu};
+    }
+    devices.addNode(used);
+  }
+  const Result<schedule::Placement> placement = schedule::place(devices, request);
+  if (!placement) return placement.status();
+  plan.nodes.clear();
+  for (const schedule::Placed& placed : placement->ranks) {  // the node of rank 0 comes first
+    const auto& [name, gpu] = places[placed.device_id];
+    auto node =
+        std::find_if(plan.nodes.begin(), plan.nodes.end(), [&, n = name](const auto& p) { return p.first == n; });
+    if (node == plan.nodes.end()) node = plan.nodes.insert(plan.nodes.end(), {name, {}});
+    LaunchPlan::OfNode& of_node = node->second;
+    of_node.visible_gpus += (of_node.ranks.empty() ? "" : ",") + std::to_string(gpu);
+    LaunchedRank& rank = of_node.ranks.emplace_back();
+    rank.rank = placed.rank;
+    rank.local_rank = static_cast<uint32_t>(of_node.ranks.size() - 1);
+    rank.node = name;
+    rank.gpus = {gpu};
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<LaunchPlan> Master::planLaunch(const pb::LaunchRequest& request) const {
+Result<LaunchPlan> Master::planLaunch(const pb::LaunchRequest& request) {
   if (request.command().empty()) return Status::invalid("there is no command to start");
   if (request.per_node() > kMostPerNode)
     return Status::invalid("a node runs at most " + std::to_string(kMostPerNode) + " ranks");
@@ -53,8 +102,6 @@ Result<LaunchPlan> Master::planLaunch(const pb::LaunchRequest& request) const {
   }
   LaunchPlan plan;
   plan.request = request;
-  const bool elsewhere = std::any_of(nodes.begin(), nodes.end(), [](const auto& n) { return !onLoopback(n); });
-  plan.master_addr = request.master_addr().empty() ? hostOf(nodes.front(), elsewhere) : request.master_addr();
   uint32_t rank = 0;
   for (const NodeDescription& node : nodes) {
     const auto gpus = static_cast<uint32_t>(node.gpus.size());
@@ -71,6 +118,11 @@ Result<LaunchPlan> Master::planLaunch(const pb::LaunchRequest& request) const {
       of_node.visible_gpus += (local > 0 ? "," : "") + std::to_string(node.gpus[local].index);
     }
   }
+  if (request.tensor() + uint64_t{request.data()} + request.pipeline() > 0) TS_TRY(placeRanks(status().nodes, plan));
+  const bool elsewhere = std::any_of(nodes.begin(), nodes.end(), [](const auto& n) { return !onLoopback(n); });
+  const auto first =
+      std::find_if(nodes.begin(), nodes.end(), [&](const auto& n) { return n.node == plan.nodes.front().first; });
+  plan.master_addr = request.master_addr().empty() ? hostOf(*first, elsewhere) : request.master_addr();
   return plan;
 }
 

@@ -243,6 +243,9 @@ class RpcClient final : public Client {
     request.set_folder(options.folder);
     request.set_grace_s(options.grace_s);
     request.set_mode(options.mode);
+    request.set_tensor(options.tensor);
+    request.set_data(options.data);
+    request.set_pipeline(options.pipeline);
   }
   static void tell(const pb::LaunchEvent& event, LaunchFollower& follower) {
     if (event.has_started()) {
