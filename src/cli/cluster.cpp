@@ -59,6 +59,7 @@ void addCluster(Command& app) {
   addClusterNodes(cluster);
   addClusterSessions(cluster);
   addClusterRemove(cluster);
+  addClusterLaunch(cluster);
   addClusterData(cluster);
   addClusterStat(cluster);
   addClusterHang(cluster);

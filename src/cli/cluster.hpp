@@ -16,6 +16,8 @@ void addClusterNodes(Command& cluster);     // add-node, nodes, status
 void addClusterSessions(Command& cluster);  // record, start, stop, sessions, recover
 void addClusterRemove(Command& cluster);    // delete, remove-node
 
+void addClusterLaunch(Command& cluster);  // launch
+
 void addClusterStat(Command& cluster);   // stat
 void addClusterData(Command& cluster);   // tail, query, analyze-comm
 void addClusterHang(Command& cluster);   // hang

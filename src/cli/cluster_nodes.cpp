@@ -1,4 +1,5 @@
 // tracesmith cluster add-node, nodes, status.
+#include <algorithm>
 #include <cstdio>
 
 #include "base/count.hpp"
@@ -27,6 +28,17 @@ void printNodes(const ClusterStatus& status) {
                     n.clock ? humanNs(static_cast<double>(n.clock->offset_ns)) : "unknown", n.clock ? drift : "unknown",
                     n.clock ? humanNs(static_cast<double>(n.clock->bound_ns)) : "unknown", humanBytes(n.spool_bytes),
                     humanBytes(n.stored_bytes), humanCount(n.stored_events), humanCount(n.losses)});
+  }
+  // A column that only clusters with prices have.
+  const bool priced = std::any_of(status.nodes.begin(), status.nodes.end(),
+                                  [](const NodeStatus& n) { return n.price_per_hour.has_value(); });
+  if (priced) {
+    rows[0].push_back("price/hour");
+    for (size_t i = 0; i < status.nodes.size(); ++i) {
+      char price[32] = "unknown";
+      if (status.nodes[i].price_per_hour) std::snprintf(price, sizeof price, "%.2f", *status.nodes[i].price_per_hour);
+      rows[i + 1].push_back(price);
+    }
   }
   std::printf("%s", alignTable(rows).c_str());
   for (const NodeStatus& n : status.nodes)

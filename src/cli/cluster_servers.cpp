@@ -110,6 +110,8 @@ void addClusterServers(Command& cluster) {
         .type("BYTES")
         .showDefault()
         .check(range(uint64_t{64} << 10, uint64_t{1} << 30));
+    command.flag("--allow-launch", o->allow_launch,
+                 "Let admins start jobs on this node with `cluster launch`, as the user who runs the agent");
     auto clock = std::make_shared<ClockChoice>();
     command
         .option("--clock", clock->source,
@@ -160,6 +162,10 @@ void addClusterServers(Command& cluster) {
       .type("MS")
       .showDefault()
       .check(range(100, 3600000));
+  command
+      .option("--nodes", o->nodes_file,
+              "nodes.yaml: nodes whose agents the master connects to, their capabilities and prices")
+      .type("FILE.yaml");
   auto web = std::make_shared<Web>();
   Option http =
       command

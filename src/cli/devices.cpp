@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/place.hpp"
 #include "cli/places.hpp"
 #include "cli/select.hpp"
 #include "cli/terminal.hpp"
@@ -17,6 +18,7 @@ using namespace hardware;
 struct Options {
   Places places;
   SelectOptions select;
+  PlaceOptions place;
   bool json = false;
 };
 
@@ -99,15 +101,21 @@ void addDevices(Command& app) {
   addPlaces(command, o->places);
   command.flag("--json", o->json, "Print JSON; null means unknown");
   o->select.add(command);
+  o->place.add(command);
   command.footer(
       "With --select, the command samples the GPUs once and prints the best first; GPUs that are not suitable are "
       "listed "
       "with\nthe reason. It fails if fewer are suitable than --count. A GPU is named by its index, or as "
-      "NODE:INDEX.\n\nExamples:  tracesmith devices --json | jq '.gpus[].name'\n           tracesmith devices --select "
-      "--count 2 --min-memory 8GB --precision bf16 --near 0");
+      "NODE:INDEX.\nWith --place, ranks that exchange much get GPUs that are near each other. Rank = tensor index + T "
+      "× "
+      "(data index +\nD × pipeline index).\n\nExamples:  tracesmith devices --json | jq '.gpus[].name'\n           "
+      "tracesmith devices --select "
+      "--count 2 --min-memory 8GB --precision bf16 --near 0\n           tracesmith devices --place --tensor 4 "
+      "--data 2");
   command.run([o] { return o->select.read(); },
               [o] {
                 if (o->select.select) return selectDevices(o->places, o->select.request, o->json);
+                if (o->place.place) return placeRanks(o->places, o->place.request, o->json);
                 const Inventory inventory = discover(o->places);
                 o->json ? static_cast<void>(std::printf("%s\n", inventoryJson(inventory).c_str())) : print(inventory);
                 return 0;

@@ -22,10 +22,10 @@
 #include "base/library.hpp"
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
+#include "capture/collect/job_environment.hpp"
 #include "capture/ring/identity.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
-#include "cli/python_hooks.hpp"
 #include "cli/recording.hpp"
 #include "cli/ring_folder.hpp"
 #include "cli/run_summary.hpp"
@@ -144,33 +144,12 @@ std::optional<double> budgetOf(std::string_view text) {
   return percent;
 }
 
-/// Points CUDA, NCCL and NVTX of the command at the probe. What somebody else set there stays.
-void setEnvironment(const Options& o, const std::string& probe, const std::string& folder) {
+/// For this process and the command.
+void setEnvironment(const Options& o, const std::string& folder) {
+  capture::Environment job = capture::ownEnvironment();
+  for (const std::string& missing : capture::addProbe({folder, o.mode, !o.no_python}, job)) warn(missing);
+  for (const auto& [name, value] : job) ::setenv(name.c_str(), value.c_str(), 1);
   auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
-  auto taken = [&](const char* name) {
-    const char* v = std::getenv(name);
-    return v && *v && probe != v;
-  };
-  if (taken("CUDA_INJECTION64_PATH"))
-    set("TRACESMITH_NEXT_CUDA_INJECTION", std::getenv("CUDA_INJECTION64_PATH"));  // it is called after us
-  set("CUDA_INJECTION64_PATH", probe);
-  if (taken("NCCL_PROFILER_PLUGIN"))
-    warn("NCCL_PROFILER_PLUGIN is already set: collectives are not recorded");
-  else
-    set("NCCL_PROFILER_PLUGIN", probe);
-  if (taken("NVTX_INJECTION64_PATH"))
-    warn("NVTX_INJECTION64_PATH is already set: NVTX ranges are not recorded");
-  else
-    set("NVTX_INJECTION64_PATH", probe);
-  const char* preload = std::getenv("LD_PRELOAD");
-  if (probe.find_first_of(" :") != std::string::npos)
-    warn("the path " + probe +
-         " contains a blank or a colon, so the probe cannot be preloaded: tracesmith.h has no effect in the command");
-  else
-    set("LD_PRELOAD", preload && *preload ? probe + ":" + preload : probe);
-  set("TRACESMITH_PROBE", probe);
-  set("TRACESMITH_DIR", folder);
-  set("TRACESMITH_MODE", o.mode);
   if (!o.window.empty()) set("TRACESMITH_WINDOW", o.window);
   if (!o.budget.empty()) set("TRACESMITH_BUDGET_PPM", std::to_string(static_cast<int>(*budgetOf(o.budget) * 1e4)));
   if (!o.nccl_times.empty()) set("TRACESMITH_NCCL_TIMES", o.nccl_times);
@@ -179,8 +158,6 @@ void setEnvironment(const Options& o, const std::string& probe, const std::strin
   if (o.flight_s > 0) set("TRACESMITH_RING_MB", std::to_string(std::max(32, o.flight_s * 8)));
   if (o.proxy) set("TRACESMITH_PROXY", "1");
   if (o.graph_nodes) set("TRACESMITH_GRAPH_NODES", "1");
-  if (o.no_python) return;
-  if (Status s = addPythonHooks(); !s) warn(s.message());
 }
 
 void followNew(capture::Collector& collector, const std::string& folder, bool attach) {
@@ -217,7 +194,7 @@ int run(Options o) {
   if (Status s = folder.create(); !s) return fail(s);
   if (o.output.empty()) o.output = freeName(fs::path(o.command[0]).filename().string());
   if (Status s = checkWritable(o.output); !s) return fail(s);
-  setEnvironment(o, *probe, folder.path());
+  setEnvironment(o, folder.path());
   Child command;
   if (Status s = command.start(o.command); !s) return (void)fail(s), std::max(1, command.exitCode());
   // Only now: a command that cannot be run leaves no trace, and destroys none.

@@ -41,6 +41,7 @@ struct AgentOptions {
   double keep_rings_s = 600;            ///< of ended processes, where nobody recorded them
   uint64_t segment_bytes = 32u << 20;   ///< of a file of the spool, about
   int tick_ms = 20;                     ///< between two looks at the rings while recording, less where they fill fast
+  bool allow_launch = false;            ///< start jobs that an admin sends through the master
   sync::Source clock;                   ///< what this node's clock is compared with; by default the master's
   access::SecurityOptions security;
 };
@@ -52,9 +53,10 @@ struct MasterOptions {
   uint32_t heartbeat_ms = 5000;
   uint32_t timeout_ms = 30000;  ///< a node silent for longer is unhealthy
   uint32_t freq_ms = 500;
-  std::string webhook;   ///< http://…: gets alerts of the watcher as JSON
-  std::string on_alert;  ///< a program and its arguments: gets them on its standard input
-  double freeze_s = 0;   ///< on a hang a session of the last so many seconds is kept; 0: none
+  std::string nodes_file;  ///< nodes.yaml; empty: none
+  std::string webhook;     ///< http://…: gets alerts of the watcher as JSON
+  std::string on_alert;    ///< a program and its arguments: gets them on its standard input
+  double freeze_s = 0;     ///< on a hang a session of the last so many seconds is kept; 0: none
   access::SecurityOptions security;
 };
 
@@ -86,6 +88,32 @@ struct LiveEvent {
   std::optional<int64_t> rank;   ///< absent: not known
   uint64_t lost = 0;             ///< that were asked for and did not get here, since the event before
   tracesmith::TraceEvent event;  ///< of type Unknown: there is none, only a loss
+};
+
+/// A job that is to be started on the nodes.
+struct LaunchOptions {
+  std::vector<std::string> command;      ///< a program and its arguments, the same for all ranks
+  std::vector<std::string> nodes;        ///< in the order of ranks; empty: all that are connected, by name
+  uint32_t per_node = 0;                 ///< ranks; 0: one for each GPU, at least one
+  uint16_t master_port = 29500;          ///< MASTER_PORT
+  std::string master_addr;               ///< empty: the address of the first node
+  std::vector<std::string> environment;  ///< NAME=VALUE, besides that of the agents
+  std::string folder;                    ///< to start in; empty: that of the agents
+  double grace_s = 10;                   ///< between SIGTERM and SIGKILL, for ranks that are to end
+  std::string mode = "default";          ///< of the probe; empty: without it
+  /// Sizes of the job's groups: ranks that exchange most get GPUs near each other. All 0: ranks in the order of nodes
+  /// and GPUs.
+  uint32_t tensor = 0, data = 0, pipeline = 0;
+};
+
+/// What a client of a launched job is told, in this order; by the thread that launched it.
+class LaunchFollower {
+ public:
+  virtual ~LaunchFollower() = default;
+  virtual void started(const std::vector<LaunchedRank>& ranks) = 0;
+  /// A piece of what a rank printed.
+  virtual void output(uint32_t rank, bool error, std::string_view text) = 0;
+  virtual void ended(const RankEnd& end) = 0;
 };
 
 struct DeletedSession {
@@ -165,7 +193,15 @@ class Client : public SessionTraces {
   /// called when the subscription is in force: what comes after is visited or counted as lost.
   virtual Status follow(const EventFilter& filter, const std::function<void()>& begun,
                         const std::function<bool(const LiveEvent&)>& visit) = 0;
-  /// Ends a follow() or fetch(), of another thread or from what they call.
+  /// Starts a job and follows it to its end. Fails if it could not be started, or the master was lost; how the ranks
+  /// ended is the follower's to judge. If this client goes, the job ends.
+  virtual Status launch(const LaunchOptions& options, LaunchFollower& follower) {
+    (void)options, (void)follower;
+    return Status::unsupported("jobs are launched over the network only");
+  }
+  /// Has all ranks of the job end, and launch() go on to tell of it. Of another thread.
+  virtual void stopLaunch() {}
+  /// Ends a follow(), fetch() or launch(), of another thread or from what they call.
   virtual void cancel() = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "hardware/capability.hpp"
 
 #include <simdjson.h>
-#include <yaml-cpp/yaml.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -106,32 +105,20 @@ Result<Capability> loadCapability(const std::string& path) {
   return c;
 }
 
-Status applyNodesYaml(const std::string& path, Capability& capability) {
-  try {
-    const YAML::Node root = YAML::LoadFile(path);
-    if (!root["nodes"] || !root["nodes"].IsSequence()) return Status::invalid(path + " has no list `nodes`");
-    for (const YAML::Node& node : root["nodes"]) {
-      const std::string name = node["name"] ? node["name"].as<std::string>() : "";
-      if (name != capability.node && name != "*") continue;
-      for (const auto& entry : node["capabilities"]) {
-        const std::string metric = entry.first.as<std::string>();
-        auto declare = [&](const std::string& part, const YAML::Node& value) {
-          const double v = value.as<double>();
-          const Figure* known = capability.find(metric, part);
-          capability.set({metric, known ? known->unit : "", part, v, v, v, 0, "declared in " + path});
-        };
-        if (entry.second.IsMap())
-          for (const auto& part : entry.second) declare(part.first.as<std::string>(), part.second);
-        else
-          declare("", entry.second);
-      }
+void applyDeclared(const std::vector<DeclaredNode>& nodes, Capability& capability) {
+  for (const DeclaredNode& node : nodes) {
+    if (node.name != capability.node && node.name != "*") continue;
+    for (Figure figure : node.figures) {
+      if (const Figure* known = capability.find(figure.name, figure.part)) figure.unit = known->unit;
+      capability.set(std::move(figure));
     }
-  } catch (const YAML::BadFile&) {
-    return Status::notFound("cannot read " + path);
-  } catch (const YAML::Exception& e) {
-    return Status::invalid(path + ", line " + std::to_string(e.mark.line + 1) + ": " + e.msg);
   }
-  return {};
+}
+
+Status applyNodesYaml(const std::string& path, Capability& capability) {
+  const Result<std::vector<DeclaredNode>> nodes = loadNodesYaml(path);
+  if (nodes) applyDeclared(*nodes, capability);
+  return nodes.status();
 }
 
 }  // namespace tracesmith::hardware

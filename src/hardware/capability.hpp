@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,12 +39,25 @@ Result<Capability> loadCapability(const std::string& path);
 Status saveCapability(const std::string& path, const Capability& capability);
 std::string capabilityJson(const Capability& capability);
 
-/// Figures nodes.yaml declares for a node, over those measured:
+/// A node, or with the name "*" every node, as nodes.yaml declares it:
 ///   nodes:
-///     - name: node-a          # or "*": every node
+///     - name: node-a
+///       address: node-a:50052   # of its agent
+///       price_per_hour: 32.80
 ///       capabilities:
 ///         cpu_gflops: 900
 ///         gpu_matrix_tflops: {gpu 0 bf16: 640}
+struct DeclaredNode {
+  std::string name, address;             ///< no address: the agent comes by itself
+  std::optional<double> price_per_hour;  ///< absent: not known
+  std::vector<Figure> figures;           ///< without units
+};
+
+/// What is wrong in the file is said with its line.
+Result<std::vector<DeclaredNode>> loadNodesYaml(const std::string& path);
+
+/// The figures that are declared for the node, over those measured.
+void applyDeclared(const std::vector<DeclaredNode>& nodes, Capability& capability);
 Status applyNodesYaml(const std::string& path, Capability& capability);
 
 }  // namespace tracesmith::hardware

@@ -46,6 +46,10 @@ constexpr std::string_view kHowMfu = "mfu";
 
 /// The key of metadata that says what the process is for: trainer, rollout, reward, evaluator, data, or any other word.
 constexpr const char* kRole = "role";
+/// Those of the versions that the process uses.
+constexpr const char* kTorchVersion = "torch";
+constexpr const char* kCudaVersion = "cuda";
+constexpr const char* kNcclVersion = "nccl";
 /// That of a text that all ranks of a job share, and no others: where they meet.
 constexpr const char* kJob = "tracesmith: job";
 

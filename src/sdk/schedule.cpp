@@ -2,6 +2,7 @@
 
 #include "hardware/inventory.hpp"
 #include "schedule/node.hpp"
+#include "schedule/placement.hpp"
 #include "sdk/bind.hpp"
 #include "sdk/structs.hpp"
 #include "tracesmith/schedule/gpu_clustering_manager.hpp"
@@ -19,6 +20,11 @@ FIELDS(SelectionRequest, count, min_memory_bytes, precision, vendor, node, near,
 FIELDS(Share, device_id, count)
 FIELDS(GPUClusteringConfig, max_history, max_age_s)
 FIELDS(WorkRequest, tasks, strategy, capacities, precision, max_per_device, max_of)
+FIELDS(RankGroup, ranks, weight, chain)
+FIELDS(PlacementRequest, tensor, data, pipeline, tensor_weight, data_weight, pipeline_weight, groups, ranks)
+FIELDS(PlacementLink, a, b, gbps)
+FIELDS(Placed, rank, device_id)
+FIELDS(Placement, ranks, cost, naive_cost, exact, assumed_links)
 
 }  // namespace tracesmith::schedule
 
@@ -97,6 +103,35 @@ const Methods<Distributor>& distributor() {
   return *list;
 }
 
+struct Placer {
+  explicit Placer(const NoConfig&) {}
+};
+
+/// Of these devices, named as NODE:INDEX, or of this machine's GPUs.
+Result<Placement> placeOn(const PlacementRequest& request, const std::vector<std::string>& ids,
+                          const std::vector<PlacementLink>& links) {
+  PlacementDevices devices;
+  for (const std::string& id : ids) devices.addDevice(id, id.substr(0, id.rfind(':')));
+  if (ids.empty()) {
+    const hardware::Inventory inventory = hardware::discover(hardware::Places::fromEnvironment());
+    cluster::GPUTopology topology(inventory);
+    if (Result<hardware::Capability> found = hardware::loadCapability(hardware::capabilityPath(inventory.node)); found)
+      topology.setMeasured(found->links());
+    std::vector<uint32_t> gpus;
+    for (const hardware::Gpu& gpu : inventory.gpus) gpus.push_back(static_cast<uint32_t>(gpu.index));
+    devices.addNode(inventory.node, gpus, topology, {});
+  }
+  for (const PlacementLink& link : links) TS_TRY(devices.setLink(link));
+  return schedule::place(devices, request);
+}
+
+const Methods<Placer>& placer() {
+  auto place = +[](Placer&, const PlacementRequest& request, const std::vector<std::string>& devices,
+                   const std::vector<PlacementLink>& links) { return placeOn(request, devices, links); };
+  static const auto* list = &(new Methods<Placer>)->add("place", place);
+  return *list;
+}
+
 struct Selector {
   explicit Selector(const NoConfig&) {}
 };
@@ -117,7 +152,7 @@ const Methods<Selector>& selector() {
 
 std::vector<Class> scheduleClasses() {
   return {Bound<GPUClusteringManager, GPUClusteringConfig, manager>::of("GPUClusteringManager"),
-          Bound<Selector, NoConfig, selector>::of("DeviceSelector"),
+          Bound<Selector, NoConfig, selector>::of("DeviceSelector"), Bound<Placer, NoConfig, placer>::of("RankPlacer"),
           Bound<Distributor, NoConfig, distributor>::of("WorkloadDistributor")};
 }
 
@@ -129,6 +164,11 @@ void describeScheduleStructs(JsonWriter& w) {
   describeStruct<Share>(w);
   describeStruct<GPUClusteringConfig>(w);
   describeStruct<WorkRequest>(w);
+  describeStruct<RankGroup>(w);
+  describeStruct<PlacementRequest>(w);
+  describeStruct<PlacementLink>(w);
+  describeStruct<Placed>(w);
+  describeStruct<Placement>(w);
 }
 
 }  // namespace tracesmith::sdk

@@ -49,6 +49,20 @@ TEST(LiveRings, BetweenWindowsEventsTellThatAnOperationHasEnded) {
   ring->unmap();
 }
 
+TEST(LiveRings, TellsTheVersionsThatAreKnown) {
+  test::TempDir dir;
+  alignas(ring::RingWriter) char memory[sizeof(ring::RingWriter)];
+  const ring::RingOptions small{.lane0_records = 64, .lane_records = 64, .lanes = 2, .strings_bytes = 4096};
+  ring::RingWriter* ring = ring::RingWriter::create((dir / "1.ring").c_str(), small, memory);
+  ring->header().state = ring::State::alive;
+  ring->header().nccl = ring->intern("2.21.5");
+  RingFollower follower(std::move(*ring::RingReader::open(dir / "1.ring")));
+  const analysis::live::ProcessReport report = follower.report(rawClock());
+  EXPECT_EQ(report.nccl, "2.21.5");
+  EXPECT_EQ(report.torch, "");
+  ring->unmap();
+}
+
 TEST(LiveRings, SaysHowFastAProcessTrainsAsLongAsItDoes) {
   test::TempDir dir;
   test::TrainingRing ring(dir / "1.ring", 3, "trainer");

@@ -91,6 +91,19 @@ TEST_F(ClusterApi, ChoosesDevices) {
   EXPECT_EQ(ask(http_, "POST", "/api/v1/select", "{\"near\":\"n9:0\"}").status, 404);
 }
 
+TEST_F(ClusterApi, PlacesRanks) {
+  serveMaster();
+  auto a = agent("n1", {"--sim", "4"});
+  const std::string job = "{\"tensor\":2,\"data\":2}";
+  ASSERT_TRUE(eventually([&] {
+    return ask(http_, "POST", "/api/v1/place", job).has("\"rank\":3,\"device_id\":\"n1:");
+  })) << ask(http_, "POST", "/api/v1/place", job).body;
+  EXPECT_TRUE(ask(http_, "POST", "/api/v1/place", job).has("\"exact\":true,\"assumed_links\":0"));
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/place", "{\"tensor\":8}").status, 400);
+  EXPECT_EQ(ask(http_, "POST", "/api/v1/place", "{\"nodes\":\"n9\"}").status, 404);
+  EXPECT_TRUE(ask(http_, "POST", "/api/v1/place", "{\"tensors\":1}").has("there is no field 'tensors'"));
+}
+
 TEST_F(ClusterApi, SaysHowFastRanksTrain) {
   serveMaster();
   test::TrainingRing ring(rings() + "/1.ring", 3, "trainer");

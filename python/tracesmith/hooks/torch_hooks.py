@@ -27,6 +27,20 @@ def install(torch):
             hooks.guard.failure(name, error)
 
 
+def versions(torch):
+    """What the process uses, by the keys that the probe knows."""
+    known = [("torch", str(torch.__version__))]
+    cuda = getattr(getattr(torch, "version", None), "cuda", None)
+    if cuda:
+        known.append(("cuda", str(cuda)))
+        try:
+            nccl = torch.cuda.nccl.version()  # of the library that is loaded
+            known.append(("nccl", ".".join(str(part) for part in nccl[:3])))
+        except Exception:  # noqa: BLE001 (a torch without NCCL)
+            pass
+    return known
+
+
 class Hooks:
     """The hooks of one process."""
 
@@ -34,7 +48,7 @@ class Hooks:
         self.torch = torch
         self.guard = Guard()
         self.training = Training(self.guard)
-        self.training.metadata.append(("torch", str(torch.__version__)))
+        self.training.metadata.extend(versions(torch))
         self.inside = False  # of a hook, which may call others: time counts once
         sys._tracesmith_training = self.training  # for tracesmith.log, which is another copy of this package
 

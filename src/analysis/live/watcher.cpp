@@ -10,10 +10,12 @@ void Watcher::take(const NodeReport& report, int64_t now_ns) {
   heard_[report.node] = {now_ns, false};
   hang_.take(report, now_ns);
   slow_.take(report, now_ns);
+  versions_.take(report, now_ns);
 }
 
 std::vector<Alert> Watcher::look(int64_t now_ns) {
   std::vector<Alert> alerts = slow_.look(now_ns);
+  for (Alert& alert : versions_.look(now_ns)) alerts.push_back(std::move(alert));
   HangVerdict verdict = hang_.look(now_ns);
   const bool hangs = verdict.state == HangState::hang, hung = verdict_.state == HangState::hang;
   if (hangs && !hung) alerts.push_back(alertOf(now_ns, AlertKind::hang, verdict.verdict));

@@ -8,6 +8,7 @@
 
 #include "analysis/live/hang.hpp"
 #include "analysis/live/slow.hpp"
+#include "analysis/live/versions.hpp"
 
 namespace tracesmith::analysis::live {
 
@@ -18,8 +19,13 @@ class Watcher {
   explicit Watcher(int64_t silent_ns = 30'000'000'000) : silent_ns_(silent_ns) {}
   /// A report and when it came, ns of one clock that does not jump.
   void take(const NodeReport& report, int64_t now_ns);
+  /// What is installed on a node.
+  void describe(const model::NodeDescription& node) { versions_.describe(node); }
   /// A node that left the cluster is not missed.
-  void forget(const std::string& node) { heard_.erase(node); }
+  void forget(const std::string& node) {
+    heard_.erase(node);
+    versions_.forget(node);
+  }
   /// What is new. Call it twice a second or so.
   std::vector<Alert> look(int64_t now_ns);
   const HangVerdict& verdict() const { return verdict_; }
@@ -33,6 +39,7 @@ class Watcher {
   std::map<std::string, Heard> heard_;  // by node
   HangDetector hang_;
   SlowDetector slow_;
+  VersionWatch versions_;
   HangVerdict verdict_;
   bool told_ = false;  // that a rank at work holds up the job
 };

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "capture/probe/graph_nodes.hpp"
 #include "capture/probe/probe.hpp"
@@ -95,8 +96,16 @@ void metadata(const char* key, const char* value) {
   RingWriter* r = ringOrNull();
   if (!r) return;
   const uint32_t text = r->intern(value);
-  if (key && strcmp(key, model::kRole) == 0) r->header().role.store(text, std::memory_order_release);
-  if (key && strcmp(key, model::kJob) == 0) r->header().job.store(text, std::memory_order_release);
+  ring::RingHeader& h = r->header();
+  const std::pair<const char*, std::atomic<uint32_t>*> said[] = {
+      {model::kRole, &h.role}, {model::kJob, &h.job}, {model::kTorchVersion, &h.torch}};
+  for (const auto& [name, field] : said)
+    if (key && strcmp(key, name) == 0) field->store(text, std::memory_order_release);
+  // What the libraries themselves told (versions.hpp) stays.
+  const std::pair<const char*, std::atomic<uint32_t>*> known[] = {{model::kCudaVersion, &h.cuda},
+                                                                  {model::kNcclVersion, &h.nccl}};
+  for (const auto& [name, field] : known)
+    if (uint32_t none = 0; key && strcmp(key, name) == 0) field->compare_exchange_strong(none, text);
   r->write(encode(ring::MetadataRecord{.key = r->intern(key), .value = text, .start = ring::nowNs()}));
 }
 

@@ -15,6 +15,7 @@
 #include "capture/probe/nccl_open.hpp"
 #include "capture/probe/nccl_proxy.hpp"
 #include "capture/probe/probe.hpp"
+#include "capture/probe/versions.hpp"
 #include "model/ring/nccl_names.hpp"
 
 namespace tracesmith::probe {
@@ -40,7 +41,9 @@ int eventMask() {
   return mask;
 }
 
-int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank) {
+/// `caller`: in NCCL.
+int init(const void* caller, void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks,
+         int rank) {
   *context = nullptr;
   RingWriter* r = startRing();
   if (!r) {
@@ -48,6 +51,7 @@ int init(void** context, int* mask, const char* name, uint64_t hash, int nodes, 
     return 0;
   }
   readRank(*r);
+  tellVersions(*r, caller);
   *mask = eventMask();  // one word for all communicators of the process: never clear what others need
   Comm* comm = takeComm();
   if (!comm) {
@@ -73,14 +77,14 @@ void noteNoLaunches() {
 
 int initV1(void** context, int* mask) {
   noteNoLaunches();
-  return init(context, mask, nullptr, 0, 0, 0, -1);
+  return init(__builtin_return_address(0), context, mask, nullptr, 0, 0, 0, -1);
 }
 int initV4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, Log) {
   noteNoLaunches();
-  return init(context, mask, name, hash, nodes, ranks, rank);
+  return init(__builtin_return_address(0), context, mask, name, hash, nodes, ranks, rank);
 }
 int initV5(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, Log) {
-  return init(context, mask, name, id, nodes, ranks, rank);
+  return init(__builtin_return_address(0), context, mask, name, id, nodes, ranks, rank);
 }
 
 template <size_t N>

@@ -76,6 +76,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
     }
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     link_.reset();
+    ranks_.reset();
     live_.reset();
     recorder_.reset();
     if (lock_ >= 0) ::close(lock_);
@@ -93,7 +94,9 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
                       pb::InviteResponse* response) override {
     const access::Peer peer = peerOf(context->peer());
     access::Role role;
-    if (Status s = guard_.admit(peer, tokenOf(*context), access::Role::kOperator, role, "Invite"); !s) return toGrpc(s);
+    // An agent that starts jobs does what its master says.
+    const access::Role needed = allows_launch_ ? access::Role::kAdmin : access::Role::kOperator;
+    if (Status s = guard_.admit(peer, tokenOf(*context), needed, role, "Invite"); !s) return toGrpc(s);
     std::string host = request->master_host();
     if (host.empty()) host = peer.host;
     const std::string text = access::Address{host, static_cast<uint16_t>(request->master_port())}.text();
@@ -127,6 +130,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::string folder_, node_;
   uint16_t port_ = 0;
   int lock_ = -1;
+  bool allows_launch_ = false;
   /// What the node has, found by a thread of its own.
   struct Inventory {
     std::mutex mutex;  // guards what follows
@@ -145,6 +149,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::unique_ptr<LiveReporter> live_;
   std::unique_ptr<ProcessLook> processes_;
   std::unique_ptr<PlanCarrier> plans_;
+  std::unique_ptr<RankHost> ranks_;
   std::unique_ptr<MasterLink> link_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -158,6 +163,7 @@ NodeStatus AgentServer::status() const {
     copyHardware(inventory_->hardware, s);
   }
   s.simulated = simulation_ != nullptr;
+  s.allows_launch = allows_launch_;
   s.connected = link_->connected();
   const RecorderStats recorded = recorder_->stats();
   s.processes = recorded.processes;
@@ -277,6 +283,7 @@ Status AgentServer::start(AgentOptions options) {
   info.machine_id = access::machineId();
   info.version = TRACESMITH_VERSION;
   info.simulated = options.sim_gpus > 0;
+  info.allows_launch = allows_launch_ = options.allow_launch;
   hardware::Places places = hardware::Places::fromEnvironment();
   places.node = node_;
   if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
@@ -304,8 +311,13 @@ Status AgentServer::start(AgentOptions options) {
   guard_.setPort(port_);
   live_ = std::make_unique<LiveReporter>(places.node, options.ring_folder, latest_);
   plans_ = std::make_unique<PlanCarrier>(options.ring_folder);
+  ranks_ = std::make_unique<RankHost>(
+      RankHost::Options{options.allow_launch, node_, options.ring_folder, options.security,
+                        [this](const std::string& what, const Status& outcome) {
+                          guard_.audit("master", access::Role::kAdmin, "launch", what, outcome);
+                        }});
   link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_, *processes_,
-                                       *plans_);
+                                       *plans_, *ranks_);
   if (options.master.empty()) {
     std::ifstream in(folder_ + "/master-address");
     in >> options.master;

@@ -41,7 +41,8 @@ NodeStatus stateOf(const std::string& node, const ClockKeeper& clock, const Reco
   return s;
 }
 
-/// Without a token and TLS anybody could listen at a port of this machine, and would get what all users' jobs do.
+}  // namespace
+
 Status checkMaster(const access::Address& master, const std::string& token, const access::SecurityOptions& security) {
   if (!token.empty() || !security.tls_ca.empty() || !access::isLoopback(master.host)) return {};
   const std::optional<uid_t> stranger = access::strangerAt(master.host, master.port);
@@ -49,8 +50,6 @@ Status checkMaster(const access::Address& master, const std::string& token, cons
   return Status::unauthenticated("the server at " + master.text() + " belongs to user " + std::to_string(*stranger) +
                                  ", not to this agent's user or root: it is not trusted without --token-file");
 }
-
-}  // namespace
 
 /// One connection, as long as it lasts.
 struct MasterLink::Call {
@@ -62,7 +61,7 @@ struct MasterLink::Call {
 
 MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, access::SecurityOptions security, Spool& spool,
                        Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes,
-                       PlanCarrier& plans)
+                       PlanCarrier& plans, RankHost& ranks)
     : info_(std::move(info)),
       agent_port_(agent_port),
       security_(std::move(security)),
@@ -71,7 +70,8 @@ MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, access::Secur
       clock_(clock),
       live_(live),
       processes_(processes),
-      plans_(plans) {
+      plans_(plans),
+      ranks_(ranks) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -223,6 +223,8 @@ Status MasterLink::talk(const std::string& address) {
         desk.put(message.question().id(), fromMessage(message.question().processes()));
       } else if (message.has_plan()) {
         plans_.put(fromMessage(message.plan()));
+      } else if (message.has_launch()) {
+        ranks_.offer(address, message.launch().id());
       }
     }
     call.ended = true;

@@ -8,21 +8,27 @@
 #include <string>
 #include <thread>
 
+#include "access/names.hpp"
 #include "cluster/agent/answers.hpp"
 #include "cluster/agent/clock_keeper.hpp"
 #include "cluster/agent/live_report.hpp"
 #include "cluster/agent/plan_carrier.hpp"
+#include "cluster/agent/rank_host.hpp"
 #include "cluster/agent/recorder.hpp"
 #include "cluster/agent/spool.hpp"
 #include "cluster/api.hpp"
 
 namespace tracesmith::cluster {
 
+/// Without a token and TLS anybody could listen at a port of this machine, and would get what all users' jobs do.
+Status checkMaster(const access::Address& master, const std::string& token, const access::SecurityOptions& security);
+
 /// Runs in its own threads from construction to destruction.
 class MasterLink {
  public:
   MasterLink(NodeRegistration info, uint16_t agent_port, access::SecurityOptions security, Spool& spool,
-             Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes, PlanCarrier& plans);
+             Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes, PlanCarrier& plans,
+             RankHost& ranks);
   ~MasterLink();
 
   /// HOST:PORT to keep a connection to; takes the place of the one before. Empty: none.
@@ -47,6 +53,7 @@ class MasterLink {
   LiveReporter& live_;
   ProcessLook& processes_;
   PlanCarrier& plans_;
+  RankHost& ranks_;
   std::atomic<bool> connected_{false}, stop_{false};
 
   mutable std::mutex mutex_;  // guards what follows

@@ -310,6 +310,9 @@ ProcessReport RingFollower::report(uint64_t now) {
   p.world_size = h.world_size.load();
   p.local_rank = h.local_rank.load();
   p.role = ring_->string(h.role.load());
+  p.torch = ring_->string(h.torch.load());
+  p.cuda = ring_->string(h.cuda.load());
+  p.nccl = ring_->string(h.nccl.load());
   p.simulated = h.simulated != 0;
   p.activity = activity_;
   if (const uint64_t since = std::max(last_work_ns_, join_.gpu_on_ns); last_work_ns_ != 0 && !join_.gpuIsOff())

@@ -38,6 +38,11 @@ void LiveWatch::take(const std::string& node, NodeReport report) {
   nodes_[node] = {std::move(report), now};
 }
 
+void LiveWatch::describe(const NodeDescription& node) {
+  std::lock_guard lock(mutex_);
+  watcher_.describe(node);
+}
+
 void LiveWatch::forget(const std::string& node) {
   std::lock_guard lock(mutex_);
   watcher_.forget(node);

@@ -29,6 +29,8 @@ class LiveWatch {
   ~LiveWatch();
 
   void take(const std::string& node, analysis::live::NodeReport report);
+  /// What a node has installed.
+  void describe(const NodeDescription& node);
   /// A node that left the cluster.
   void forget(const std::string& node);
   LiveStatus live() const;

@@ -32,6 +32,7 @@ constexpr int64_t kMostStep = 30 * 86400 * 1'000'000'000LL;  // ns: nobody was a
 Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
   std::unique_ptr<Master> master(new Master());
   master->options_ = options;
+  TS_TRY(master->declared_.open(options.nodes_file));
   TS_TRY(makePrivateFolder(options.data_dir));
   const std::string lock = options.data_dir + "/master.lock";
   master->lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -214,6 +215,7 @@ void Master::keepHouse() {
   const int64_t now = referenceNow();
   bool changed = false;
   writeUnwritten();
+  launches_.look();
   for (const SessionRecord& s : sessions_.all()) {
     if (!s.complete && s.end_ns != 0 && s.end_ns < now) {
       const bool complete = std::all_of(s.nodes.begin(), s.nodes.end(), [&](const std::string& node) {

@@ -15,7 +15,9 @@
 
 #include "cluster/api.hpp"
 #include "cluster/master/balance_desk.hpp"
+#include "cluster/master/declared_nodes.hpp"
 #include "cluster/master/event_stream.hpp"
+#include "cluster/master/launches.hpp"
 #include "cluster/master/live_watch.hpp"
 #include "cluster/master/questions.hpp"
 #include "cluster/master/sessions.hpp"
@@ -33,6 +35,7 @@ class AgentLink {
                        const std::string& problem) = 0;
   virtual void sendQuestion(uint64_t id, const ProcessQuery& query) = 0;
   virtual void sendPlan(const PlanOrder& order) = 0;
+  virtual void sendLaunch(const std::string& id) = 0;
   /// Another connection of the node has taken its place.
   virtual void end() = 0;
 };
@@ -54,6 +57,9 @@ class Master {
   /// Fails if the name belongs to another agent that is alive.
   Status registerNode(const NodeRegistration& info);
   Status removeNode(const std::string& node);
+  bool connected(const std::string& node) const;
+  /// What nodes.yaml says.
+  DeclaredNodes& declared() { return declared_; }
   void heartbeat(const NodeStatus& status);
   /// A new link takes the place of an older one. Unlink only removes the link it is given.
   Status link(const std::string& node, std::shared_ptr<AgentLink> link);
@@ -82,6 +88,11 @@ class Master {
   Questions& questions() { return questions_; }
   /// The jobs that are balanced.
   BalanceDesk& balance() { return *balance_; }
+  /// Which rank runs where. Fails if a node is not there or does not allow it.
+  Result<LaunchPlan> planLaunch(const pb::LaunchRequest& request);
+  /// Offers a job to the agents of its nodes. `wake`: there is news for the client.
+  std::shared_ptr<Launch> launch(LaunchPlan plan, Launch::Wake wake);  // shared with the streams
+  Launches& launches() { return launches_; }
   /// What agents send, as it comes.
   EventStream& events() { return events_; }
   /// What nodes say every second, and what it means.
@@ -122,6 +133,8 @@ class Master {
   Sessions sessions_;
   EventStream events_;
   Questions questions_;
+  DeclaredNodes declared_;
+  Launches launches_;
   std::unique_ptr<LiveWatch> watch_;
   std::unique_ptr<BalanceDesk> balance_;
   std::chrono::steady_clock::time_point reference_written_{};  // of the thread

@@ -70,6 +70,7 @@ Status Master::registerNode(const NodeRegistration& info) {
     if (text->size() > 256 || text->find('\n') != std::string::npos)
       return Status::invalid("invalid description of a node");
   if (info.gpus.size() > 1024) return Status::invalid("a node has at most 1024 GPUs");
+  watch_->describe(info);
   {
     std::lock_guard lock(mutex_);
     Node& node = nodes_[info.node];
@@ -147,6 +148,12 @@ void Master::sendPlan(const std::string& name, const PlanOrder& order) {
   if (link) link->sendPlan(order);
 }
 
+bool Master::connected(const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  const auto it = nodes_.find(name);
+  return it != nodes_.end() && it->second.link != nullptr;
+}
+
 void Master::agentRemoved(const std::string& name, const SpoolMark& mark) {
   std::string epoch;
   uint32_t number;
@@ -185,10 +192,12 @@ ClusterStatus Master::status() {
       n.connected = node.link != nullptr;
       n.healthy = healthy(node);
       n.silent_s.reset();
+      n.price_per_hour.reset();
       if (node.known) n.silent_s = std::chrono::duration<double>(now - node.heard).count();
       status.nodes.push_back(std::move(n));
     }
   }
+  declared_.addTo(status);
   for (NodeStatus& n : status.nodes) {
     n.stored_bytes = store_->bytes(n.node);
     n.stored_events = store_->events(n.node);

@@ -35,9 +35,12 @@ class MasterServer final : public Server {
         options.listen, port_, service_->syncKey(), [m = master_.get()] { return m->referenceNow(); });
     if (exchange) exchange_ = std::move(*exchange);
     service_->setPorts(port_, exchange_ ? exchange_->port() : 0);
+    master_->declared().start([this](const std::string& address) { return service_->invite(address); },
+                              [m = master_.get()](const std::string& node) { return m->connected(node); });
     return {};
   }
   ~MasterServer() override {
+    if (master_) master_->declared().stop();
     if (master_) master_->questions().close();  // calls that wait for answers end
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   }

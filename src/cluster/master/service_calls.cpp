@@ -16,8 +16,9 @@ constexpr size_t kFetchBytes = 1u << 20;
 constexpr int kMostFetches = 16;    // of traces at a time
 constexpr int kMostQuestions = 16;  // each holds a thread until the nodes have answered
 
-using Callbacks = pb::ClusterService::WithCallbackMethod_StreamEvents<
-    pb::ClusterService::WithCallbackMethod_Link<pb::ClusterService::Service>>;
+using Callbacks = pb::ClusterService::WithCallbackMethod_Launch<
+    pb::ClusterService::WithCallbackMethod_RunRanks<pb::ClusterService::WithCallbackMethod_StreamEvents<
+        pb::ClusterService::WithCallbackMethod_Link<pb::ClusterService::Service>>>>;
 
 /// Every call of the master: who may make it, what it does, and a line in the audit log if it changes something.
 class Service final : public Callbacks, public MasterService {
@@ -38,6 +39,21 @@ class Service final : public Callbacks, public MasterService {
     access::Role role;
     const Status admitted = admit(*context, access::Role::kOperator, role, "Link");
     return serveLink(master_, nodeOf(*context), toGrpc(admitted));
+  }
+
+  LaunchStream* Launch(grpc::CallbackServerContext* context) override {
+    access::Role role;
+    const Status admitted = admit(*context, access::Role::kAdmin, role, "Launch");
+    auto audit = [this, role, peer = std::string(context->peer())](const std::string& what, const Status& outcome) {
+      guard_.audit(peer, role, "launch", what, outcome);
+    };
+    return serveLaunch(master_, audit, toGrpc(admitted));
+  }
+
+  RanksStream* RunRanks(grpc::CallbackServerContext* context) override {
+    access::Role role;
+    const Status admitted = admit(*context, access::Role::kOperator, role, "RunRanks");
+    return serveRanks(master_, nodeOf(*context), toGrpc(admitted));
   }
 
   grpc::Status RegisterNode(grpc::ServerContext* context, const pb::RegisterNodeRequest* request,

@@ -4,51 +4,12 @@
 #include <map>
 #include <mutex>
 
+#include "cluster/master/stream.hpp"
 #include "cluster/wire/convert.hpp"
 #include "cluster/wire/live_convert.hpp"
 
 namespace tracesmith::cluster {
 namespace {
-
-/// What both have in common: one write at a time, and one end.
-template <typename Reactor, typename Message>
-class Stream : public Reactor {
- public:
-  void finish(const grpc::Status& status) {
-    std::lock_guard lock(mutex_);
-    if (finished_) return;
-    finished_ = true;
-    this->Finish(status);
-  }
-  void OnWriteDone(bool ok) override {
-    std::lock_guard lock(mutex_);
-    writing_ = false;
-    if (ok) pump();
-  }
-  void OnCancel() override { finish(grpc::Status::CANCELLED); }
-
- protected:
-  /// Waits for calls that are about to return: gRPC says that they have, but not in a way that the thread sanitizer
-  /// sees.
-  void settle() { std::lock_guard lock(mutex_); }
-  /// The next message to write; false if there is none. Under mutex_.
-  virtual bool next(Message& message) = 0;
-
-  /// Starts the next write. Under mutex_.
-  void pump() {
-    if (writing_ || finished_) return;
-    outgoing_.Clear();
-    if (!next(outgoing_)) return;
-    writing_ = true;
-    this->StartWrite(&outgoing_);
-  }
-
-  std::mutex mutex_;  // guards what follows, and what next() reads
-
- private:
-  Message outgoing_;
-  bool writing_ = false, finished_ = false;
-};
 
 /// One agent's connection: reads pieces and heartbeats, writes acknowledgements and captures.
 class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
@@ -75,6 +36,10 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     void sendPlan(const PlanOrder& order) override {
       std::lock_guard lock(mutex_);
       if (reactor_) reactor_->putPlan(order);
+    }
+    void sendLaunch(const std::string& id) override {
+      std::lock_guard lock(mutex_);
+      if (reactor_) reactor_->putLaunch(id);
     }
     void end() override {
       std::lock_guard lock(mutex_);
@@ -169,6 +134,12 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     pump();
   }
 
+  void putLaunch(const std::string& id) {
+    std::lock_guard lock(mutex_);
+    launches_.push_back(id);
+    pump();
+  }
+
   bool next(pb::MasterMessage& message) override {
     if (captures_pending_) {
       message = captures_;
@@ -182,6 +153,9 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
     } else if (!plans_.empty()) {
       *message.mutable_plan() = std::move(plans_.begin()->second);
       plans_.erase(plans_.begin());
+    } else if (!launches_.empty()) {
+      message.mutable_launch()->set_id(launches_.front());
+      launches_.pop_front();
     } else {
       return false;
     }
@@ -198,6 +172,7 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
   std::deque<pb::SpoolAck> acks_;
   std::deque<pb::Question> questions_;
   std::map<std::string, pb::BalanceOrder> plans_;  // by job
+  std::deque<std::string> launches_;  // ids
   bool captures_pending_ = false;
 };
 

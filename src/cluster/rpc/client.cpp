@@ -53,7 +53,7 @@ class RpcClient final : public Client {
 
   Result<SessionInfo> start(const StartOptions& options) override {
     pb::StartCaptureRequest request;
-    toMessage(options, request);
+    cluster::toMessage(options, request);
     pb::StartCaptureResponse response;
     TS_TRY(call(&pb::ClusterService::Stub::StartCapture, request, response));
     return fromMessage(response.session());
@@ -107,7 +107,7 @@ class RpcClient final : public Client {
 
   Result<ClusterProcesses> processes(const ProcessQuery& query) override {
     pb::GetProcessesRequest request;
-    toMessage(query, request);
+    cluster::toMessage(query, request);
     pb::GetProcessesResponse response;
     TS_TRY(call(&pb::ClusterService::Stub::GetProcesses, request, response));
     return fromMessage(response);
@@ -209,6 +209,39 @@ class RpcClient final : public Client {
     return status.ok() ? Status::io("the master ended the stream of events") : fromGrpc(status, what_);
   }
 
+  Status launch(const LaunchOptions& options, LaunchFollower& follower) override {
+    grpc::ClientContext context;
+    addToken(context, token_);
+    auto stream = stub_->Launch(&context);
+    {
+      std::lock_guard lock(mutex_);
+      if (cancelled_) context.TryCancel();
+      streaming_ = &context;
+    }
+    pb::LaunchControl first;
+    toMessage(options, *first.mutable_request());
+    bool good = stream->Write(first);
+    {
+      std::lock_guard lock(mutex_);
+      launched_ = stream.get();
+      if (stop_launch_ && good) good = writeStop(*stream);
+    }
+    pb::LaunchEvent event;
+    while (good && stream->Read(&event)) tell(event, follower);
+    {
+      std::lock_guard lock(mutex_);
+      launched_ = nullptr;
+      streaming_ = nullptr;
+    }
+    return fromGrpc(stream->Finish(), what_);
+  }
+
+  void stopLaunch() override {
+    std::lock_guard lock(mutex_);
+    stop_launch_ = true;
+    if (launched_) writeStop(*launched_);
+  }
+
   void cancel() override {
     std::lock_guard lock(mutex_);
     cancelled_ = true;
@@ -216,6 +249,38 @@ class RpcClient final : public Client {
   }
 
  private:
+  using LaunchCall = grpc::ClientReaderWriter<pb::LaunchControl, pb::LaunchEvent>;
+  static bool writeStop(LaunchCall& call) {
+    pb::LaunchControl stop;
+    stop.set_stop(true);
+    return call.Write(stop);
+  }
+  static void toMessage(const LaunchOptions& options, pb::LaunchRequest& request) {
+    for (const std::string& word : options.command) request.add_command(word);
+    for (const std::string& node : options.nodes) request.add_nodes(node);
+    request.set_per_node(options.per_node);
+    request.set_master_port(options.master_port);
+    request.set_master_addr(options.master_addr);
+    for (const std::string& variable : options.environment) request.add_environment(variable);
+    request.set_folder(options.folder);
+    request.set_grace_s(options.grace_s);
+    request.set_mode(options.mode);
+    request.set_tensor(options.tensor);
+    request.set_data(options.data);
+    request.set_pipeline(options.pipeline);
+  }
+  static void tell(const pb::LaunchEvent& event, LaunchFollower& follower) {
+    if (event.has_started()) {
+      std::vector<LaunchedRank> ranks;
+      for (const pb::RankInfo& rank : event.started().ranks()) ranks.push_back(fromMessage(rank));
+      follower.started(ranks);
+    } else if (event.has_output()) {
+      follower.output(event.output().rank(), event.output().error(), event.output().data());
+    } else if (event.has_ended()) {
+      follower.ended(fromMessage(event.ended()));
+    }
+  }
+
   template <typename Method, typename Request, typename Response>
   Status call(Method method, const Request& request, Response& response) {
     grpc::ClientContext context;
@@ -224,9 +289,11 @@ class RpcClient final : public Client {
     return fromGrpc((stub_.get()->*method)(&context, request, &response), what_);
   }
 
-  std::mutex mutex_;  // guards streaming_ and cancelled_
+  std::mutex mutex_;  // guards what follows
   grpc::ClientContext* streaming_ = nullptr;
-  bool cancelled_ = false;
+  LaunchCall* launched_ = nullptr;
+  bool cancelled_ = false, stop_launch_ = false;
+  // set once
   std::string what_, token_;
   std::unique_ptr<pb::ClusterService::Stub> stub_;
 };

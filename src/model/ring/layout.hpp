@@ -140,12 +140,13 @@ struct RingHeader {
   std::atomic<uint32_t> window_asked;  // what `window_every` was at first; the budget has doubled it since
   std::atomic<uint32_t> wants;         // bits of Want
   // Who wrote it, told to other PID namespaces too, where the ids above mean other processes. 0: not known.
-  uint64_t pid_namespace;                  // of the writer
-  uint64_t writer_start;                   // when `writer_pid` began, in the kernel's clock ticks
-  std::atomic<uint64_t> reader_namespace;  // PID namespace of `reader`
-  uint32_t locked;                         // the writer has a lock (flock) on the file for as long as it runs
-  std::atomic<uint32_t> role;              // string: what the process is for, such as "rollout"; 0: nobody said
-  std::atomic<uint32_t> job;               // string: the same on all ranks of a job, and on no others; 0: not known
+  uint64_t pid_namespace;                   // of the writer
+  uint64_t writer_start;                    // when `writer_pid` began, in the kernel's clock ticks
+  std::atomic<uint64_t> reader_namespace;   // PID namespace of `reader`
+  uint32_t locked;                          // the writer has a lock (flock) on the file for as long as it runs
+  std::atomic<uint32_t> role;               // string: what the process is for, such as "rollout"; 0: nobody said
+  std::atomic<uint32_t> job;                // string: the same on all ranks of a job, and on no others; 0: not known
+  std::atomic<uint32_t> torch, cuda, nccl;  // strings: versions that the process uses; 0: not known
 };
 static_assert(sizeof(RingHeader) <= 4096);
 

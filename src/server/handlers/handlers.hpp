@@ -38,6 +38,7 @@ std::unique_ptr<Handlers> makeInfoHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeClusterHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeHardwareHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeSelectHandlers(const Sources& sources);
+std::unique_ptr<Handlers> makePlaceHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeLiveHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeMetricHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makePrometheusHandlers(const Sources& sources);
