@@ -125,6 +125,8 @@ void ClusterJob::adopt(int64_t version, int64_t from_step, const std::vector<Pla
 }
 
 void ClusterJob::rate(const StepMeasure& m) {
+  // The last step of an epoch may have fewer samples, and a step of the plan before does not count for this one.
+  if (m.samples != balance_.balancer().plan().ranks[0].batch) return;
   if (m.wall_s <= 0 || m.step % rate_every_ != 0 || (!rates_.empty() && m.step <= rates_.back().step)) return;
   rates_.push_back({m.step, static_cast<double>(terms_.total) / m.wall_s, balance_.balancer().plan().version});
   if (rates_.size() <= kRates) return;
@@ -245,7 +247,8 @@ model::BalancedJob ClusterJob::state(int64_t now_ns) const {
     rank.changes = tracker.changes();
     if (!tracker.known()) continue;
     rank.samples_per_s = tracker.speed();
-    rank.busy_s = static_cast<double>(tracker.samples()) / tracker.speed();
+    const RankPlan& share = balancer.plan().ranks[r];
+    rank.busy_s = tracker.cost().time(share.batch, share.micro_batches);
   }
   for (const PlanOutcome& o : balancer.outcomes()) out.outcomes.push_back({o.version, o.predicted_gain, o.real_gain});
   if (out.outcomes.size() > kNotes) out.outcomes.erase(out.outcomes.begin(), out.outcomes.end() - kNotes);

@@ -61,9 +61,9 @@ Result<std::unique_ptr<App>> App::open(const Options& options, cluster::Server* 
   a.live_ = std::make_unique<LiveFeed>(a.cluster_.get());
   a.sources_ = std::make_unique<Sources>(
       Sources{a.options_, a.trace_path_, a.guard_, a.cluster_.get(), *a.traces_, *a.live_, a.routes_, a.requests_});
-  for (auto make :
-       {makeInfoHandlers, makeClusterHandlers, makeHardwareHandlers, makeSelectHandlers, makeLiveHandlers,
-        makeMetricHandlers, makePrometheusHandlers, makeTraceHandlers, makeQueryHandlers, makeGswarmHandlers}) {
+  for (auto make : {makeInfoHandlers, makeClusterHandlers, makeHardwareHandlers, makeSelectHandlers, makeLiveHandlers,
+                    makeMetricHandlers, makePrometheusHandlers, makeTraceHandlers, makeQueryHandlers,
+                    makeGswarmHandlers, makeBalanceHandlers}) {
     a.handlers_.push_back(make(*a.sources_));
     for (Route& route : a.handlers_.back()->routes()) a.routes_.push_back(std::move(route));
   }
