@@ -56,12 +56,13 @@ Status ClusterJob::take(const std::string& node, const model::JobNews& news, int
   std::vector<Plan> plans;
   for (const model::JobPlan& p : news.plans)
     if (Result<Plan> plan = fromTravel(p, terms_.ranks, terms_.total)) plans.push_back(std::move(*plan));
+  const int64_t begun = begun_;
   takePlans(node, plans, news.ranks);
   for (const model::RankNews& rank : news.ranks) takeRank(node, rank, plans);
   if (resumed_ && terms_.coordination == Coordination::rank && balance_.next() &&
       begun_ > balance_.next()->from_step + terms_.ahead + 1)
     balance_.leftOut();  // no rank follows it
-  heard_ns_ = now_ns;
+  if (begun_ > begun) heard_ns_ = now_ns;
   turn(now_ns);
   return {};
 }
