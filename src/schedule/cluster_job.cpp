@@ -11,6 +11,7 @@ using model::Coordination;
 
 constexpr int64_t kLead = 2;  // steps that workers have to hear of a plan, in addition to those that they are ahead
 constexpr size_t kNotes = 256, kRates = 512;
+constexpr int64_t kSilentNs = 30'000'000'000;
 constexpr int64_t kMostStep = int64_t{1} << 39;
 
 /// The same job, whether its plans are followed or only told.
@@ -57,6 +58,7 @@ Status ClusterJob::take(const std::string& node, const model::JobNews& news, int
   for (const model::JobPlan& p : news.plans)
     if (Result<Plan> plan = fromTravel(p, terms_.ranks, terms_.total)) plans.push_back(std::move(*plan));
   const int64_t begun = begun_;
+  nodes_[node].heard_ns = now_ns;
   takePlans(node, plans, news.ranks);
   for (const model::RankNews& rank : news.ranks) takeRank(node, rank, plans);
   if (resumed_ && terms_.coordination == Coordination::rank && balance_.next() &&
@@ -70,7 +72,7 @@ Status ClusterJob::take(const std::string& node, const model::JobNews& news, int
 /// What a page has: the plan in force, and one that may be on its way. A master that has just started learns both.
 void ClusterJob::takePlans(const std::string& node, const std::vector<Plan>& plans,
                            const std::vector<model::RankNews>& ranks) {
-  int64_t& newest = nodes_[node];
+  int64_t& newest = nodes_[node].newest;
   for (const Plan& p : plans) {
     newest = std::max(newest, p.version);
     balance_.balancer().noteVersion(p.version);
@@ -97,7 +99,11 @@ void ClusterJob::takePlans(const std::string& node, const std::vector<Plan>& pla
 void ClusterJob::takeRank(const std::string& node, const model::RankNews& news, const std::vector<Plan>& plans) {
   if (news.rank < 0 || news.rank >= terms_.ranks || news.begun < 1 || news.begun > kMostStep) return;
   Rank& rank = ranks_[static_cast<size_t>(news.rank)];
-  if (rank.known && rank.node != node) return;  // a rank is on one node
+  if (rank.known && rank.node != node) {
+    // A rank is on one node, whose agent may have got another name.
+    if (nodes_[node].heard_ns - nodes_[rank.node].heard_ns < kSilentNs) return;
+    rank.read = 0;
+  }
   rank.node = node;
   rank.known = true;
   rank.begun = std::max(rank.begun, news.begun);
@@ -158,8 +164,8 @@ void ClusterJob::keepSaid(int64_t now_ns) {
 std::vector<std::string> ClusterJob::waiting() const {
   std::vector<std::string> out;
   if (terms_.coordination != Coordination::master || !balance_.next()) return out;
-  for (const auto& [node, version] : nodes_)
-    if (version < balance_.next()->version) out.push_back(node);
+  for (const auto& [name, node] : nodes_)
+    if (node.newest < balance_.next()->version) out.push_back(name);
   return out;
 }
 
