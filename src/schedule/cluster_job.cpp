@@ -171,7 +171,7 @@ std::vector<std::string> ClusterJob::waiting() const {
 
 Status ClusterJob::undo(int64_t now_ns) {
   if (terms_.coordination == Coordination::rank)
-    return Status::unsupported("rank 0 of job " + terms_.job + " makes its plans: call sampler.undo() there");
+    return Status::invalid("rank 0 of job " + terms_.job + " makes its plans: call sampler.undo() there");
   if (terms_.dry_run) return Status::invalid("job " + terms_.job + " is a dry run: it follows no plans");
   Result<Plan> plan = balance_.undo(begun_);
   if (!plan) return plan.status();
@@ -182,7 +182,7 @@ Status ClusterJob::undo(int64_t now_ns) {
 
 Status ClusterJob::setDryRun(bool dry_run, int64_t now_ns) {
   if (terms_.coordination == Coordination::rank)
-    return Status::unsupported("rank 0 of job " + terms_.job + " makes its plans: pass dry_run to its sampler");
+    return Status::invalid("rank 0 of job " + terms_.job + " makes its plans: pass dry_run to its sampler");
   if (terms_.dry_run == dry_run) return {};
   terms_.dry_run = dry_run;
   balance_.balancer().setDryRun(dry_run);
