@@ -40,7 +40,8 @@ class StepReader {
     simdjson::dom::object object;
     if (json.get_object().get(object)) return Status::invalid("a step is not a JSON object");
     for (const auto& [key, value] : object)
-      if (std::none_of(stepFields().begin(), stepFields().end(), [&](const Parameter& p) { return key == p.name; }))
+      if (std::none_of(stepFields().begin(), stepFields().end(),
+                       [name = key](const Parameter& p) { return name == p.name; }))
         return Status::invalid("a step has no field '" + std::string(key.substr(0, 64)) + "'");
     object_ = object;
     WorkerStep s;
