@@ -65,6 +65,7 @@ void addCluster(Command& app) {
   addClusterHang(cluster);
   addClusterPs(cluster);
   addClusterCerts(cluster);
+  addClusterPlans(cluster);
   cluster.footer(
       "Example:  tracesmith cluster master &\n"
       "          tracesmith cluster agent --master 127.0.0.1:50051 --sim 4 &\n"

@@ -23,6 +23,7 @@ void addClusterData(Command& cluster);   // tail, query, analyze-comm
 void addClusterHang(Command& cluster);   // hang
 void addClusterPs(Command& cluster);     // ps, list
 void addClusterCerts(Command& cluster);  // certs
+void addClusterPlans(Command& cluster);  // plans
 
 void addSecurity(Command& command, access::SecurityOptions& security, bool server);
 

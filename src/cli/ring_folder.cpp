@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "capture/collect/collector.hpp"
+#include "capture/ring/node_folder.hpp"
 
 namespace tracesmith::cli {
 
@@ -25,7 +26,7 @@ void RingFolder::removeOld(const std::string& base) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(base, ignored)) {
     const std::string name = entry.path().filename();
-    if (!name.starts_with("run-")) continue;
+    if (!name.starts_with(ring::kRunPrefix)) continue;
     const int lock = ::open((entry.path() / kLock).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     bool alive = lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0;
     if (lock >= 0) ::close(lock);
@@ -49,7 +50,7 @@ Status RingFolder::create() {
 Status RingFolder::makeFolder(const std::string& base) {
   removeOld(base);
   // Another PID namespace may have the same number.
-  std::string path = base + "/run-" + std::to_string(::getpid()) + "-XXXXXX";
+  std::string path = base + "/" + ring::kRunPrefix + std::to_string(::getpid()) + "-XXXXXX";
   if (!::mkdtemp(path.data())) return Status::io("cannot create " + path + ": " + std::strerror(errno));
   path_ = path;
   lock_ = ::open((fs::path(path) / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -11,6 +11,7 @@ using model::Coordination;
 
 constexpr int64_t kLead = 2;  // steps that workers have to hear of a plan, in addition to those that they are ahead
 constexpr size_t kNotes = 256, kRates = 512;
+constexpr int64_t kSilentNs = 30'000'000'000;
 constexpr int64_t kMostStep = int64_t{1} << 39;
 
 /// The same job, whether its plans are followed or only told.
@@ -56,12 +57,14 @@ Status ClusterJob::take(const std::string& node, const model::JobNews& news, int
   std::vector<Plan> plans;
   for (const model::JobPlan& p : news.plans)
     if (Result<Plan> plan = fromTravel(p, terms_.ranks, terms_.total)) plans.push_back(std::move(*plan));
+  const int64_t begun = begun_;
+  nodes_[node].heard_ns = now_ns;
   takePlans(node, plans, news.ranks);
   for (const model::RankNews& rank : news.ranks) takeRank(node, rank, plans);
   if (resumed_ && terms_.coordination == Coordination::rank && balance_.next() &&
       begun_ > balance_.next()->from_step + terms_.ahead + 1)
     balance_.leftOut();  // no rank follows it
-  heard_ns_ = now_ns;
+  if (begun_ > begun) heard_ns_ = now_ns;
   turn(now_ns);
   return {};
 }
@@ -69,7 +72,7 @@ Status ClusterJob::take(const std::string& node, const model::JobNews& news, int
 /// What a page has: the plan in force, and one that may be on its way. A master that has just started learns both.
 void ClusterJob::takePlans(const std::string& node, const std::vector<Plan>& plans,
                            const std::vector<model::RankNews>& ranks) {
-  int64_t& newest = nodes_[node];
+  int64_t& newest = nodes_[node].newest;
   for (const Plan& p : plans) {
     newest = std::max(newest, p.version);
     balance_.balancer().noteVersion(p.version);
@@ -96,7 +99,11 @@ void ClusterJob::takePlans(const std::string& node, const std::vector<Plan>& pla
 void ClusterJob::takeRank(const std::string& node, const model::RankNews& news, const std::vector<Plan>& plans) {
   if (news.rank < 0 || news.rank >= terms_.ranks || news.begun < 1 || news.begun > kMostStep) return;
   Rank& rank = ranks_[static_cast<size_t>(news.rank)];
-  if (rank.known && rank.node != node) return;  // a rank is on one node
+  if (rank.known && rank.node != node) {
+    // A rank is on one node, whose agent may have got another name.
+    if (nodes_[node].heard_ns - nodes_[rank.node].heard_ns < kSilentNs) return;
+    rank.read = 0;
+  }
   rank.node = node;
   rank.known = true;
   rank.begun = std::max(rank.begun, news.begun);
@@ -125,6 +132,8 @@ void ClusterJob::adopt(int64_t version, int64_t from_step, const std::vector<Pla
 }
 
 void ClusterJob::rate(const StepMeasure& m) {
+  // The last step of an epoch may have fewer samples, and a step of the plan before does not count for this one.
+  if (m.samples != balance_.balancer().plan().ranks[0].batch) return;
   if (m.wall_s <= 0 || m.step % rate_every_ != 0 || (!rates_.empty() && m.step <= rates_.back().step)) return;
   rates_.push_back({m.step, static_cast<double>(terms_.total) / m.wall_s, balance_.balancer().plan().version});
   if (rates_.size() <= kRates) return;
@@ -155,14 +164,14 @@ void ClusterJob::keepSaid(int64_t now_ns) {
 std::vector<std::string> ClusterJob::waiting() const {
   std::vector<std::string> out;
   if (terms_.coordination != Coordination::master || !balance_.next()) return out;
-  for (const auto& [node, version] : nodes_)
-    if (version < balance_.next()->version) out.push_back(node);
+  for (const auto& [name, node] : nodes_)
+    if (node.newest < balance_.next()->version) out.push_back(name);
   return out;
 }
 
 Status ClusterJob::undo(int64_t now_ns) {
   if (terms_.coordination == Coordination::rank)
-    return Status::unsupported("rank 0 of job " + terms_.job + " makes its plans: call sampler.undo() there");
+    return Status::invalid("rank 0 of job " + terms_.job + " makes its plans: call sampler.undo() there");
   if (terms_.dry_run) return Status::invalid("job " + terms_.job + " is a dry run: it follows no plans");
   Result<Plan> plan = balance_.undo(begun_);
   if (!plan) return plan.status();
@@ -173,7 +182,7 @@ Status ClusterJob::undo(int64_t now_ns) {
 
 Status ClusterJob::setDryRun(bool dry_run, int64_t now_ns) {
   if (terms_.coordination == Coordination::rank)
-    return Status::unsupported("rank 0 of job " + terms_.job + " makes its plans: pass dry_run to its sampler");
+    return Status::invalid("rank 0 of job " + terms_.job + " makes its plans: pass dry_run to its sampler");
   if (terms_.dry_run == dry_run) return {};
   terms_.dry_run = dry_run;
   balance_.balancer().setDryRun(dry_run);
@@ -245,7 +254,8 @@ model::BalancedJob ClusterJob::state(int64_t now_ns) const {
     rank.changes = tracker.changes();
     if (!tracker.known()) continue;
     rank.samples_per_s = tracker.speed();
-    rank.busy_s = static_cast<double>(tracker.samples()) / tracker.speed();
+    const RankPlan& share = balancer.plan().ranks[r];
+    rank.busy_s = tracker.cost().time(share.batch, share.micro_batches);
   }
   for (const PlanOutcome& o : balancer.outcomes()) out.outcomes.push_back({o.version, o.predicted_gain, o.real_gain});
   if (out.outcomes.size() > kNotes) out.outcomes.erase(out.outcomes.begin(), out.outcomes.end() - kNotes);

@@ -62,7 +62,11 @@ class ClusterJob {
   model::JobTerms terms_;
   JobBalance balance_;
   std::vector<Rank> ranks_;
-  std::map<std::string, int64_t> nodes_;  // the newest version in the page of each
+  struct Node {
+    int64_t newest = 0;  // version in its page
+    int64_t heard_ns = 0;
+  };
+  std::map<std::string, Node> nodes_;
   bool resumed_ = false;
   int64_t begun_ = 0;  // steps, by the rank that is furthest
   int64_t heard_ns_;

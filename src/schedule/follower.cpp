@@ -26,6 +26,7 @@ Result<std::unique_ptr<Follower>> Follower::open(const std::string& path, int64_
 
 Follower::Follower(std::unique_ptr<PlanPage> page, int64_t rank, Plan first)
     : page_(std::move(page)), rank_(rank), plan_(std::move(first)), newest_(plan_.version) {
+  if (const Status status = page_->hold(rank); !status) note(status.message());
   follow(plan_);
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "base/file.hpp"
 #include "trace/layout.hpp"
@@ -54,7 +55,8 @@ struct Report {
 static_assert(sizeof(Report) == 40);
 
 constexpr int64_t kRankBytes = sizeof(Words) + PlanPage::kReports * sizeof(Report);
-constexpr int64_t kStepBits = 40;  // of a word with a version and a step
+constexpr int64_t kQuietSeconds = 60;  // a page that is younger may get its ranks yet
+constexpr int64_t kStepBits = 40;      // of a word with a version and a step
 constexpr int64_t kStepMask = (int64_t{1} << kStepBits) - 1;
 
 uint64_t headerChecksum(const Header& h, const std::string& terms) {
@@ -265,6 +267,28 @@ Result<RankWords> PlanPage::words(int64_t rank) const {
   RankWords out{words.begun, {}, seenOf(words.follows), words.out_of_memory, words.reports};
   for (int i = 0; i < 2; ++i) out.seen[i] = seenOf(words.seen[i]);
   return out;
+}
+
+Status PlanPage::hold(int64_t rank) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = rankAt(rank);
+  lock.l_len = 1;
+  if (::fcntl(fd_, F_OFD_SETLK, &lock) == 0) return {};
+  if (errno != EAGAIN && errno != EACCES) return errnoStatus("lock", path_);
+  return Status::busy("another process is rank " + std::to_string(rank) + " of the job of " + path_);
+}
+
+bool PlanPage::abandoned() const {
+  struct stat st {};
+  if (::fstat(fd_, &st) != 0 || ::time(nullptr) - st.st_mtime < kQuietSeconds) return false;
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = rankAt(0);
+  lock.l_len = shape_.ranks * kRankBytes;
+  return ::fcntl(fd_, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
 Status PlanPage::begin(int64_t rank, int64_t step) {

@@ -82,6 +82,9 @@ class PlanPage {
   // Of the agent that brings plans.
   Status visit();
 
+  /// Nobody holds a rank, and nothing was written for a while: the job has ended.
+  bool abandoned() const;
+
   // Of everybody.
   /// Times that an agent was here.
   Result<int64_t> visits() const;
@@ -97,6 +100,8 @@ class PlanPage {
   Result<RankWords> words(int64_t rank) const;
 
   // Of the rank.
+  /// Until this object goes, or its process: somebody uses the page. Busy: the job has this rank already.
+  Status hold(int64_t rank);
   Status begin(int64_t rank, int64_t step);
   Status see(int64_t rank, const Seen& seen);
   Status follow(int64_t rank, const Seen& plan);

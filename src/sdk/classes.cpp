@@ -1,5 +1,5 @@
 // The classes of libtracesmith_c.so: which methods they have.
-#include "capture/ring/reader.hpp"
+#include "capture/ring/node_folder.hpp"
 #include "sdk/balance.hpp"
 #include "sdk/bind.hpp"
 #include "sdk/object.hpp"
@@ -166,7 +166,7 @@ const Methods<BalancePlanner>& planner() {
   auto layers = +[](BalancePlanner&, const std::vector<LayerCost>& costs, const std::vector<Stage>& stages) {
     return partitionLayers(costs, stages);
   };
-  auto folder = +[](BalancePlanner&) { return ring::ringFolder(); };
+  auto folder = +[](BalancePlanner&) { return ring::nodeFolder(); };
   static const auto* list =
       &(new Methods<BalancePlanner>)->add("batches", batches).add("layers", layers).add("folder", folder);
   return *list;

@@ -1,6 +1,7 @@
 // The agent's side of balancing: pages in the folder of rings, among files that are none.
 #include "cluster/agent/plan_carrier.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,6 +63,8 @@ TEST_F(Carrier, TellsWhatRanksMeasuredAndBringsPlans) {
   ASSERT_EQ(news[0].plans.size(), 1u);
   EXPECT_EQ(news[0].plans[0].version, 2);
   EXPECT_TRUE(news[0].ranks[0].steps.empty());
+  ASSERT_EQ(ranks_[0]->page().visits().status().message(), "");
+  EXPECT_EQ(*ranks_[0]->page().visits(), 2);
   carrier_.rewind();
   EXPECT_EQ(carrier_.take()[0].ranks[0].steps.size(), 1u);
 }
@@ -104,6 +107,33 @@ TEST_F(Carrier, FilesThatAreNoPagesDisturbNobody) {
   EXPECT_EQ(news[0].terms.job, "good");
   carrier_.put(order("good", 2));
   EXPECT_EQ(ranks_[0]->page().latest()->version, 2);
+}
+
+TEST_F(Carrier, APageOfAJobThatWasKilledIsRemoved) {
+  makePage("one");
+  const std::string path = dir_ / (std::string(PlanPage::kPrefix) + "one");
+  const timespec long_ago[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), long_ago, 0), 0);
+  EXPECT_EQ(carrier_.take().size(), 1u);  // its ranks are there, however slow they are
+  ranks_.clear();
+  carrier_.rewind();
+  EXPECT_EQ(carrier_.take().size(), 1u);  // it was written a moment ago
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), long_ago, 0), 0);
+  carrier_.rewind();
+  EXPECT_TRUE(carrier_.take().empty());
+  EXPECT_NE(::access(path.c_str(), F_OK), 0);
+}
+
+TEST_F(Carrier, AJobThatDoesNothingIsNotTold) {
+  makePage("one");
+  ASSERT_EQ(carrier_.take().size(), 1u);
+  carrier_.put(order("one", 2));
+  ASSERT_EQ(carrier_.take().size(), 1u);
+  carrier_.put(order("one", 2));  // it looks again at once
+  EXPECT_TRUE(carrier_.take().empty());
+  ranks_[0]->begin(1);
+  carrier_.put(order("one", 2));
+  EXPECT_EQ(carrier_.take().size(), 1u);
 }
 
 TEST_F(Carrier, APageThatIsGoneIsForgotten) {

@@ -132,7 +132,19 @@ def check(ranks, uniform_folder):
     return versions[0]
 
 
+def spoil(folder):
+    """Files that look like pages of plans and are none."""
+    name = lambda what: str(folder / ("tracesmith-plan-" + what))  # noqa: E731
+    os.mkfifo(name("pipe"))
+    os.symlink("/dev/zero", name("link"))
+    for what, size in (("empty", 0), ("sparse", 1 << 30)):
+        with open(name(what), "wb") as file:
+            file.truncate(size)
+    (folder / "tracesmith-plan-garbage").write_bytes(b"TSPLAN02" + os.urandom(5000))
+
+
 def test_a_job_on_two_nodes_survives_its_master_and_its_agents(cluster):
+    spoil(cluster.folder / "a")
     cluster.master()
     cluster.agent("a")
     cluster.agent("b")
@@ -140,7 +152,7 @@ def test_a_job_on_two_nodes_survives_its_master_and_its_agents(cluster):
     until(lambda: cluster.version() >= 2)
     assert cluster.steps()[-1][1] > 0
     cluster.kill("master")
-    before = cluster.goes_on(5)
+    before = cluster.goes_on(20)  # a plan that all pages had already is voted on once more
     assert cluster.goes_on() == before  # the last plan stays in force
     cluster.speeds([0.03, 0.01, 0.01, 0.01])
     assert cluster.goes_on() == before
@@ -156,7 +168,9 @@ def test_a_job_on_two_nodes_survives_its_master_and_its_agents(cluster):
     ranks = cluster.end()
     versions = check(ranks, cluster.folder)
     assert "Plan 2 is in force from step {}: Rank 3 needs".format(versions.index(2)) in cluster.text("rank-0.err")
-    assert not [name for node in "ab" for name in os.listdir(str(cluster.folder / node)) if name.startswith("tracesmith-plan-")]
+    # The job's own pages are gone; what was no page is still there.
+    assert not [name for node in "ab" for name in os.listdir(str(cluster.folder / node)) if name.count("-") > 2]
+    assert len(os.listdir(str(cluster.folder / "a"))) >= 5
 
 
 def test_ranks_that_fetch_ahead_change_at_the_same_step(cluster):

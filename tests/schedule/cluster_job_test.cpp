@@ -155,6 +155,44 @@ TEST_F(Nodes, WhatNodesMakeUpHarmsNothing) {
   EXPECT_FALSE(ClusterJob::create(none, kNow));
 }
 
+TEST_F(Nodes, ARankGoesToAnotherNodeOnlyWhenItsOwnIsSilent) {
+  steps(3);
+  ASSERT_TRUE(job_->take("c", news(1), kNow));
+  EXPECT_EQ(job_->state(kNow).ranks[3].node, "b");
+  ASSERT_TRUE(job_->take("c", news(1), kNow + 40'000'000'000));
+  EXPECT_EQ(job_->state(kNow).ranks[3].node, "c");
+}
+
+TEST_F(Nodes, AJobThatItsRankZeroBalancesIsWatched) {
+  const auto watched = [&](int64_t begun, int64_t version, int64_t from_step) {
+    model::JobNews out;
+    out.terms = terms(Coordination::rank);
+    out.plans = pages_[0];
+    for (int64_t r = 0; r < 4; ++r) out.ranks.push_back({r, begun, version, from_step, {}, 0, {}});
+    return out;
+  };
+  start(terms(Coordination::rank));
+  ASSERT_TRUE(job_->take("a", watched(5, 1, 0), kNow));
+  Plan plan = planOf({20, 20, 20, 4});
+  plan.version = 2;
+  plan.from_step = 9;
+  pages_[0].push_back(toTravel(plan, true));
+  ASSERT_TRUE(job_->take("a", watched(7, 1, 0), kNow));
+  EXPECT_EQ(*job_->state(kNow).next->from_step, 9);
+  EXPECT_TRUE(job_->waiting().empty());
+  ASSERT_TRUE(job_->take("a", watched(10, 2, 9), kNow));
+  EXPECT_EQ(job_->state(kNow).plan.version, 2);
+  EXPECT_EQ(job_->state(kNow).before->version, 1);
+  plan.version = 3;
+  plan.from_step = 12;
+  pages_[0][0] = toTravel(plan, true);
+  ASSERT_TRUE(job_->take("a", watched(11, 2, 9), kNow));
+  ASSERT_TRUE(job_->take("a", watched(20, 2, 9), kNow));  // one rank saw it too late
+  EXPECT_FALSE(job_->state(kNow).next);
+  EXPECT_EQ(job_->state(kNow).notes.back().text, "Plan 3 is left out: not every rank saw it in time.");
+  EXPECT_EQ(job_->undo(kNow).message(), "rank 0 of job job makes its plans: call sampler.undo() there");
+}
+
 TEST_F(Nodes, ADryRunTellsPlansAndFollowsNone) {
   ASSERT_TRUE(job_->setDryRun(true, kNow));
   steps(12);

@@ -9,6 +9,7 @@ import { StatusBar } from "./statusbar";
 import { emit, on, useStore } from "./store";
 import { choice, setTheme } from "./theme";
 import { Dialog, Empty, Fence } from "./ui";
+import { Balance } from "./views/balance";
 import { Hang } from "./views/hang";
 import { Metrics } from "./views/metrics";
 import { Nodes } from "./views/nodes";
@@ -25,6 +26,7 @@ const views = [
   { id: "sql", title: "SQL", component: Sql, file: true },
   { id: "hang", title: "Hang", component: Hang, file: false },
   { id: "nodes", title: "Nodes", component: Nodes, file: false },
+  { id: "balance", title: "Balance", component: Balance, file: false },
 ];
 
 export function App() {
@@ -48,7 +50,7 @@ export function App() {
     const key = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || typing(e.target)) return;
       if (e.key === "?") setHelp(true);
-      const n = "1234567".indexOf(e.key);
+      const n = "12345678".indexOf(e.key);
       if (e.key.length === 1 && n >= 0 && n < shown.length) location.hash = link(shown[n].id, keep(shown[n].id, params));
     };
     addEventListener("keydown", key);
@@ -97,7 +99,7 @@ export function App() {
           <Fence key={current.id}>
             <current.component />
           </Fence>
-        ) : info || !["hang", "nodes"].includes(view) ? (
+        ) : info || !["hang", "nodes", "balance"].includes(view) ? (
           <Empty title={file ? `A file has no view “${view}”` : `There is no view “${view}”`}>
             <a href={link("overview")}>Go to the overview</a>
           </Empty>

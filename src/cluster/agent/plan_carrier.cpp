@@ -1,6 +1,7 @@
 #include "cluster/agent/plan_carrier.hpp"
 
-#include <sys/stat.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,7 +16,9 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 constexpr auto kPeriod = std::chrono::milliseconds(1000);
-constexpr auto kTryAgain = std::chrono::seconds(5);  // a file that is no page may become one
+constexpr int64_t kTellPlans = 30;
+constexpr int64_t kActivity = (int64_t{1} << 40) - 1;  // whatever is in the file
+constexpr auto kTryAgain = std::chrono::seconds(5);    // a file that is no page may become one
 }  // namespace
 
 bool PlanCarrier::open(const std::string& path, uint32_t owner, Page& page) {
@@ -46,14 +49,26 @@ void PlanCarrier::look() {
       pages += open(it->path(), folder.owner, pages_[it->path()]);
     }
   }
-  std::erase_if(pages_, [&](const auto& page) { return !there.contains(page.first); });
+  std::erase_if(pages_, [&](const auto& entry) {
+    const bool gone = entry.second.page && entry.second.page->abandoned();
+    if (gone) remove(entry.first);
+    return gone || !there.contains(entry.first);
+  });
+}
+
+/// By the folder itself: what its owner puts in its place meanwhile is not touched.
+void PlanCarrier::remove(const std::string& path) {
+  const fs::path page(path);
+  const int folder = ::open(page.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return;
+  ::unlinkat(folder, page.filename().c_str(), 0);
+  ::close(folder);
 }
 
 std::optional<JobNews> PlanCarrier::newsOf(Page& p) {
   if (p.terms.coordination == Coordination::master) {
     if (!p.ours && !p.page->lockCoordinator()) return {};  // another agent carries them
     p.ours = true;
-    if (!p.page->visit()) return {};
   }
   JobNews news;
   news.terms = p.terms;
@@ -65,12 +80,15 @@ std::optional<JobNews> PlanCarrier::newsOf(Page& p) {
     versions.push_back(plan->version);
     plans.push_back(toTravel(*plan, true));
   }
-  if (versions != p.told) news.plans = std::move(plans);
-  p.told = versions;
+  // Now and then all plans: a master may have forgotten a job that was silent.
+  const bool other_plans = versions != p.told || p.tellings % kTellPlans == 0;
+  if (other_plans) news.plans = std::move(plans);
+  int64_t activity = 0;
   for (int64_t r = 0; r < p.terms.ranks && static_cast<int64_t>(news.ranks.size()) < kMostLocal; ++r) {
     const Result<RankWords> words = p.page->words(r);
     if (!words) return {};  // it was cut short
     if (words->begun < 1) continue;
+    activity += (words->begun & kActivity) + (words->reports & kActivity) + (words->follows.version & kActivity);
     RankNews& rank = news.ranks.emplace_back();
     rank.rank = r;
     rank.begun = words->begun;
@@ -84,7 +102,12 @@ std::optional<JobNews> PlanCarrier::newsOf(Page& p) {
     for (const StepMeasure& m : *steps) rank.steps.push_back({m.step, m.samples, m.busy_s, m.wall_s});
     read = std::max(read, rank.first + static_cast<int64_t>(rank.steps.size()));
   }
-  if (news.ranks.empty()) return {};
+  if (news.ranks.empty() || (activity == p.activity && versions == p.told))
+    return {};  // a job that ended tells nothing
+  p.activity = activity;
+  p.told = versions;
+  ++p.tellings;
+  if (p.ours && !p.page->visit()) return {};
   return news;
 }
 
@@ -105,6 +128,8 @@ void PlanCarrier::rewind() {
   std::lock_guard lock(mutex_);
   for (auto& [path, page] : pages_) {
     page.told.clear();
+    page.activity = -1;
+    page.tellings = 0;
     page.read.clear();
   }
   taken_ = {};

@@ -17,14 +17,15 @@
 
 namespace tracesmith::cluster {
 
-/// Thread safe. Pages are files of users, and may be anything: what is no page is left alone.
+/// Thread safe. Pages are files of users, and may be anything: what is no page is left alone. Pages of jobs that were
+/// killed are removed.
 class PlanCarrier {
  public:
   explicit PlanCarrier(const std::string& ring_folder,
                        std::vector<std::string> roots = ring::RingFolders::rootsFromEnvironment())
       : folders_(ring_folder, std::move(roots), false) {}
 
-  /// What is to be told, at most once a second; one entry for each page.
+  /// What is to be told, at most once a second; one entry for each page in which something is new.
   std::vector<JobNews> take();
   /// A master that knows nothing yet: all is told again.
   void rewind();
@@ -39,14 +40,17 @@ class PlanCarrier {
   struct Page {
     std::unique_ptr<schedule::PlanPage> page;
     JobTerms terms;
-    bool ours = false;                                // no other agent carries its plans
-    std::vector<int64_t> told;                        // versions
+    bool ours = false;          // no other agent carries its plans
+    std::vector<int64_t> told;  // versions
+    int64_t activity = -1;      // of its ranks, as last told: grows with what they write
+    int64_t tellings = 0;
     std::map<int64_t, int64_t> read;                  // reports of each rank
     std::chrono::steady_clock::time_point refused{};  // it was no page
   };
   void look();
   bool open(const std::string& path, uint32_t owner, Page& page);
   static std::optional<JobNews> newsOf(Page& page);
+  static void remove(const std::string& path);
 
   std::mutex mutex_;  // guards what follows
   ring::RingFolders folders_;

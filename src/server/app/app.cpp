@@ -63,7 +63,7 @@ Result<std::unique_ptr<App>> App::open(const Options& options, cluster::Server* 
       Sources{a.options_, a.trace_path_, a.guard_, a.cluster_.get(), *a.traces_, *a.live_, a.routes_, a.requests_});
   for (auto make : {makeInfoHandlers, makeClusterHandlers, makeHardwareHandlers, makeSelectHandlers, makePlaceHandlers,
                     makeLiveHandlers, makeMetricHandlers, makePrometheusHandlers, makeTraceHandlers, makeQueryHandlers,
-                    makeGswarmHandlers}) {
+                    makeGswarmHandlers, makeBalanceHandlers}) {
     a.handlers_.push_back(make(*a.sources_));
     for (Route& route : a.handlers_.back()->routes()) a.routes_.push_back(std::move(route));
   }

@@ -45,6 +45,7 @@ std::unique_ptr<Handlers> makePrometheusHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeTraceHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeQueryHandlers(const Sources& sources);
 std::unique_ptr<Handlers> makeGswarmHandlers(const Sources& sources);
+std::unique_ptr<Handlers> makeBalanceHandlers(const Sources& sources);
 
 /// A file of the page.
 Answer pageFile(const Request& request);
