@@ -46,6 +46,7 @@ class Vote:
         self.group = dist.new_group(list(range(ranks)), backend="gloo")
         self.least = None  # type: Any
         self.work = None  # type: Any
+        self.count = 0
 
     def before(self, step: int, follower: Any) -> None:
         import torch
@@ -60,6 +61,23 @@ class Vote:
         if ballot:
             self.least = torch.tensor(ballot, dtype=torch.int64)
             self.work = dist.all_reduce(self.least, dist.ReduceOp.MIN, group=self.group, async_op=True)
+            self.count += 1
+
+    def level(self, job: Job, follower: Any) -> None:
+        """When all ranks have left an epoch early, those that had fetched more may have voted once more. The others make up
+        for it with a vote for nothing, and nobody counts it."""
+        import torch
+        import torch.distributed as dist
+
+        counts = job.gather(self.count)
+        if len(set(counts)) == 1:
+            return
+        if self.count < max(counts):
+            self.work = dist.all_reduce(torch.zeros(4, dtype=torch.int64), dist.ReduceOp.MIN, group=self.group, async_op=True)
+            self.count += 1
+        self.work.wait()
+        self.work = None
+        follower.counted(0, [])
 
 
 class Clock:

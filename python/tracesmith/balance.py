@@ -221,6 +221,8 @@ class BatchSampler:
         if self._begun and self._trained < len(self):
             # The epoch before was left early: some ranks had fetched more than others, and all must go on with the same number.
             self._step = max(self._step, self._first + self._trained + 1 + self.ahead)
+            if self._vote is not None:
+                self._vote.level(self._job, self._follower)
         self._begun, self._first, self._trained = True, self._step, 0
         self._fetched.clear()
         for i in range(len(self)):

@@ -18,7 +18,7 @@ RANKS, TOTAL = 4, 24
 pytestmark = needs_torch
 
 
-def until(what, deadline_s=60):
+def until(what, deadline_s=120):
     """What it gives, as soon as that is something."""
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
@@ -92,7 +92,7 @@ class Cluster:
 
     def plans(self):
         done = subprocess.run([_places.command(), "cluster", "plans", "--json", "--master", "127.0.0.1:" + self.port],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=20, env=environment())
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=60, env=environment())
         return json.loads(done.stdout)["jobs"] if done.returncode == 0 else []
 
     def end(self):
@@ -158,7 +158,7 @@ def test_a_job_on_two_nodes_survives_its_master_and_its_agents(cluster):
     assert cluster.goes_on() == before
     cluster.master()  # it learns the plan in force from the pages, and goes on
     until(lambda: cluster.version() > before)
-    until(lambda: cluster.plans()[0]["plan"]["version"] == cluster.version() and not cluster.plans()[0]["next"])
+    until(lambda: any(job["plan"]["version"] == cluster.version() and not job["next"] for job in cluster.plans()))
     cluster.kill("agent-b")
     cluster.speeds([0.01, 0.03, 0.01, 0.01])
     before = cluster.goes_on()
@@ -180,6 +180,19 @@ def test_ranks_that_fetch_ahead_change_at_the_same_step(cluster):
     cluster.train(WORKERS="1")
     until(lambda: cluster.version() >= 2)
     check(cluster.end(), cluster.folder)
+
+
+def test_ranks_that_leave_epochs_early_change_at_the_same_step(cluster):
+    cluster.master()
+    cluster.agent("a")
+    cluster.agent("b")
+    cluster.train(WORKERS="1", LEAVE="2")
+    until(lambda: cluster.version() >= 2)
+    cluster.goes_on()
+    ranks = cluster.end()
+    versions = [[step["version"] for step in rank["trained"]] for rank in ranks]
+    assert all(of_rank == versions[0] for of_rank in versions)
+    assert {sum(len(rank["trained"][step]["samples"]) for rank in ranks) for step in range(len(versions[0]))} == {TOTAL}
 
 
 def test_without_agents_the_job_is_uniform_and_says_so(cluster):

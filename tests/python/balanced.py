@@ -77,11 +77,11 @@ def main():
         loader = DataLoader(data, batch_size=TOTAL // ranks, sampler=sampler)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     trained, losses = [], []
-    epoch = 0
+    epoch, leave = 0, int(os.environ.get("LEAVE", "0"))  # so many steps before the end
     while len(trained) < steps:
         sampler.set_epoch(epoch)
         epoch += 1
-        for indices, x in loader:
+        for i, (indices, x) in enumerate(loader):
             optimizer.zero_grad()
             loss = (model(x) - x.mean(1, keepdim=True)).pow(2).mean()
             loss.backward()
@@ -97,7 +97,7 @@ def main():
                 time.sleep(0.02)
             if both[2] > 0:
                 steps = len(trained)
-            if len(trained) == steps:
+            if len(trained) == steps or (leave and i + 1 == len(loader) - leave):
                 break
     out = {"trained": trained, "losses": losses, "parameters": sum(p.sum().item() for p in model.parameters())}
     if mode == "balanced" and rank == 0 and sampler.coordinator is not None:

@@ -172,7 +172,7 @@ class LinkReactor final : public Stream<LinkStream, pb::MasterMessage> {
   std::deque<pb::SpoolAck> acks_;
   std::deque<pb::Question> questions_;
   std::map<std::string, pb::BalanceOrder> plans_;  // by job
-  std::deque<std::string> launches_;  // ids
+  std::deque<std::string> launches_;               // ids
   bool captures_pending_ = false;
 };
 
