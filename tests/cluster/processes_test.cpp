@@ -1,4 +1,6 @@
 // Processes and stacks of a cluster: who asks gets what the nodes see now, and is told which of them did not answer.
+#include <unistd.h>
+
 #include "cluster/cluster_fixture.hpp"
 
 namespace tracesmith::cluster {
@@ -17,7 +19,7 @@ class Processes : public ClusterFixture {
     if (test::run({"python3", "--version"}).rc != 0) GTEST_SKIP() << "no Python here";
     test::writeFile(dir_ / "job.py", kProgram);
     job_ = std::make_unique<Child>(std::vector<std::string>{"python3", dir_ / "job.py"},
-                                   test::Environment{{"RANK", "4711"}});
+                                   test::Environment{{"RANK", rank_}});
     ASSERT_TRUE(eventually([&] { return has(job_->out(), "ready"); })) << job_->err();
   }
   /// `tracesmith …` of this user, not of `cluster`.
@@ -30,6 +32,8 @@ class Processes : public ClusterFixture {
     const size_t at = out.find("127.0.0.1:");
     return at == std::string::npos ? "" : out.substr(at, out.find_first_not_of("0123456789", at + 10) - at);
   }
+  // Other tests have jobs on this machine at the same time: theirs are other ranks.
+  const std::string rank_ = std::to_string(getpid());
   std::unique_ptr<Child> job_;
 };
 
@@ -41,7 +45,7 @@ TEST_F(Processes, AreListedWithTheirNode) {
   std::string out;
   EXPECT_TRUE(eventually([&] {
     out = command({"ps"}).out;
-    return has(out, "alpha") && has(out, pid) && has(out, "4711") && has(out, "job.py");
+    return has(out, "alpha") && has(out, pid) && has(out, rank_) && has(out, "job.py");
   })) << out;
   out = command({"list", "--json"}).out;
   EXPECT_TRUE(has(out, R"({"node":"alpha","problem":null,"processes":[)") && has(out, "\"pid\":" + pid)) << out;
@@ -51,7 +55,7 @@ TEST_F(Processes, OfARankOfANodeAndOfAnAgentAreRead) {
   startMaster();
   const auto alpha = agent("alpha");
   ASSERT_TRUE(connected(1));
-  for (const std::string target : {"rank:4711", "node:alpha", "all"}) {
+  for (const std::string& target : {"rank:" + rank_, std::string("node:alpha"), std::string("all")}) {
     Output o;
     EXPECT_TRUE(eventually([&] {
       o = plain({"backtrace", "-t", target, "--master", address()});
@@ -61,10 +65,10 @@ TEST_F(Processes, OfARankOfANodeAndOfAnAgentAreRead) {
   }
   const std::string agent_port = portOf(*alpha);
   ASSERT_NE(agent_port, "") << alpha->out();
-  const Output direct = plain({"backtrace", "--rank", "4711", "-t", agent_port});
+  const Output direct = plain({"backtrace", "--rank", rank_, "-t", agent_port});
   EXPECT_TRUE(has(direct.out, " on alpha: ") && has(direct.out, "work (" + (dir_ / "job.py") + ":4)"))
       << direct.out << direct.err;
-  EXPECT_TRUE(has(plain({"ps", "-t", agent_port}).out, "4711"));
+  EXPECT_TRUE(has(plain({"ps", "-t", agent_port}).out, rank_));
 }
 
 TEST_F(Processes, WhoCannotAnswerIsNamed) {
@@ -114,7 +118,7 @@ TEST_F(Processes, AViewerReadsButStopsNoThread) {
   startMaster({"--token-file", dir_ / "tokens"});
   const auto alpha = agent("alpha", {"--token-file", dir_ / "admin"});
   const auto as = [&](const std::string& who, std::vector<std::string> more) {
-    more.insert(more.begin(), {"backtrace", "-t", "rank:4711", "--master", address(), "--token-file", dir_ / who});
+    more.insert(more.begin(), {"backtrace", "-t", "rank:" + rank_, "--master", address(), "--token-file", dir_ / who});
     return plain(more);
   };
   Output o;
@@ -123,7 +127,7 @@ TEST_F(Processes, AViewerReadsButStopsNoThread) {
   EXPECT_EQ(o.rc, 1);
   EXPECT_TRUE(has(o.err, "operator")) << o.err;
   EXPECT_TRUE(has(as("admin", {"--native"}).out, "job.py:4"));
-  o = plain({"backtrace", "-t", "rank:4711", "--master", address()});
+  o = plain({"backtrace", "-t", "rank:" + rank_, "--master", address()});
   EXPECT_EQ(o.rc, 1);
   EXPECT_TRUE(has(o.err, "token")) << o.err;
 }
