@@ -78,7 +78,7 @@ model::JobPlan toTravel(const Plan& plan, bool agreed) {
   out.before_s = known(plan.before_s);
   out.after_s = known(plan.after_s);
   out.reason = plan.reason;
-  for (const RankPlan& r : plan.ranks) out.ranks.push_back({r.batch, r.micro_batches, r.weight, r.layers});
+  for (const RankPlan& r : plan.ranks) out.ranks.push_back({r.batch, r.micro_batches, r.weight, r.layers, r.priority});
   return out;
 }
 
@@ -89,7 +89,8 @@ Result<Plan> fromTravel(const model::JobPlan& plan, int64_t ranks, int64_t total
   out.before_s = secondsOf(plan.before_s);
   out.after_s = secondsOf(plan.after_s);
   out.reason = plan.reason;
-  for (const model::RankShare& r : plan.ranks) out.ranks.push_back({r.batch, r.micro_batches, r.weight, r.layers});
+  for (const model::RankShare& r : plan.ranks)
+    out.ranks.push_back({r.batch, r.micro_batches, r.weight, r.layers, r.priority});
   if (out.version < 0 || out.version > PlanPage::kMostVersion || out.from_step < 0)
     return Status::invalid("there is no plan " + std::to_string(out.version));
   TS_TRY(checkPlan(out, ranks, total));

@@ -176,8 +176,10 @@ TEST_F(Nodes, AJobThatItsRankZeroBalancesIsWatched) {
   Plan plan = planOf({20, 20, 20, 4});
   plan.version = 2;
   plan.from_step = 9;
+  plan.ranks[1].priority = 1;
   pages_[0].push_back(toTravel(plan, true));
   ASSERT_TRUE(job_->take("a", watched(7, 1, 0), kNow));
+  EXPECT_EQ(fromTravel(*job_->state(kNow).next, 4, 64)->ranks[1].priority, 1);
   EXPECT_EQ(*job_->state(kNow).next->from_step, 9);
   EXPECT_TRUE(job_->waiting().empty());
   ASSERT_TRUE(job_->take("a", watched(10, 2, 9), kNow));
