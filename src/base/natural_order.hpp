@@ -28,4 +28,9 @@ struct NaturalOrder {
   }
 };
 
+/// Less than 0: a is first; 0: they are the same.
+inline int naturalOrder(std::string_view a, std::string_view b) {
+  return NaturalOrder()(a, b) ? -1 : NaturalOrder()(b, a) ? 1 : 0;
+}
+
 }  // namespace tracesmith

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/timeline/natural_order.hpp"
+#include "base/natural_order.hpp"
 
 namespace tracesmith::server {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "server/timeline/natural_order.hpp"
+#include "base/natural_order.hpp"
 
 namespace tracesmith::server {
 namespace {

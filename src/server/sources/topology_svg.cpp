@@ -181,7 +181,7 @@ std::string topologySvg(const Topology& topology, bool recorded) {
   p.text(kPad, 30, counted(topology.size(), "node") + ", " + counted(gpus, "GPU"), 18, kInk, true);
   p.text(kPad, 50,
          recorded ? "GB/s in one direction, as reported by the driver unless marked as measured."
-                  : "Links and network cards are known from recordings only: add trace=ID of a session.",
+                  : "Network cards are known from recordings only: add trace=ID of a session.",
          11, kFine);
   for (size_t i = 0; i < shapes.size(); ++i)
     drawNode(p, shapes[i], kPad + static_cast<double>(i % columns) * kPanelW,

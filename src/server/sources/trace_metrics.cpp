@@ -5,7 +5,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "server/timeline/natural_order.hpp"
+#include "base/natural_order.hpp"
 #include "trace/rows.hpp"
 
 namespace tracesmith::server {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/natural_order.hpp"
 #include "base/parallel.hpp"
-#include "server/timeline/natural_order.hpp"
 #include "sync/recording_span.hpp"
 
 namespace tracesmith::server {
