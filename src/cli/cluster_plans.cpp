@@ -118,8 +118,8 @@ void addClusterPlans(Command& cluster) {
   Command command = cluster.command("plans", "Show the jobs that are balanced: speed of ranks, plans, gains");
   o->add(command);
   command.option("--job", o->job, "Only this job").type("ID");
-  command.option("--undo", o->undo, "Go back to the plan before (operator)").type("ID");
-  command.option("--dry-run", o->dry_run, "Only tell plans of --job, or follow them again (operator)").type("on|off");
+  command.option("--undo", o->undo, "Return to the previous plan (operator)").type("ID");
+  command.option("--dry-run", o->dry_run, "Show the plans of --job without following them (on), or follow them again (off; operator)").type("on|off");
   command.footer(
       "Example:  tracesmith cluster plans\n"
       "          tracesmith cluster plans --job 3f2a9c0d11e84b5f --dry-run on");

@@ -105,13 +105,13 @@ void addOfCluster(Command& cluster, const char* name, const char* summary, const
 }  // namespace
 
 void addPs(Command& app) {
-  add(app, "ps", "List this machine's processes on GPUs, under the probe and of Python",
+  add(app, "ps", "List this machine's GPU, traced and Python processes",
       "Example:  tracesmith ps --json | jq '.[] | select(.rank != null)'");
   add(app, "list", "The same as ps", "Example:  tracesmith list");
 }
 
 void addClusterPs(Command& cluster) {
-  addOfCluster(cluster, "ps", "List the processes of all nodes on GPUs, under the probe and of Python",
+  addOfCluster(cluster, "ps", "List the GPU, traced and Python processes of all nodes",
                "Example:  tracesmith cluster ps --json | jq '.nodes[].processes[] | select(.state == \"D\")'");
   addOfCluster(cluster, "list", "The same as cluster ps", "Example:  tracesmith cluster list");
 }

@@ -58,7 +58,7 @@ void print(const ThreadStack& t) {
   for (const Frame& f : t.frames) print(f);
   if (t.frames.empty()) std::printf("  (%s)\n", t.python ? "no Python code" : "not a Python thread");
   if (t.truncated) std::printf("  … more frames, not read\n");
-  if (t.damaged) std::printf("  … memory that is no stack\n");
+  if (t.damaged) std::printf("  … not a stack\n");
   if (t.changed) std::printf("  (changed while it was read)\n");
 }
 

@@ -149,7 +149,7 @@ Result<Weights> GPUClusteringManager::capacities(const WorkRequest& request) con
       return Status::invalid("the speed of '" + d.device_id + "' in " + request.precision +
                              " was not measured: give capacities, or run tracesmith bench hardware there");
     else
-      return Status::invalid("there is no capacity for '" + d.device_id + "': give 0 if it shall get nothing");
+      return Status::invalid("there is no capacity for '" + d.device_id + "': give 0 if it is to get no work");
   }
   for (const auto& [id, capacity] : request.capacities)
     if (!find(id)) return unknownDevice(id);

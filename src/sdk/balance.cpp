@@ -33,17 +33,17 @@ Status BalanceCoordinator::attach() {
 }
 
 Result<std::vector<std::string>> BalanceCoordinator::turn() {
-  if (!coordinator_) return Status::invalid("it coordinates nothing: call create() or attach() first");
+  if (!coordinator_) return Status::invalid("it has no job yet: call create() or attach() first");
   return coordinator_->turn();
 }
 
 Status BalanceCoordinator::undo() {
-  if (!coordinator_) return Status::invalid("it coordinates nothing: call create() or attach() first");
+  if (!coordinator_) return Status::invalid("it has no job yet: call create() or attach() first");
   return coordinator_->undo();
 }
 
 Result<BalanceState> BalanceCoordinator::state() const {
-  if (!coordinator_) return Status::invalid("it coordinates nothing: call create() or attach() first");
+  if (!coordinator_) return Status::invalid("it has no job yet: call create() or attach() first");
   const Balancer& balancer = coordinator_->balancer();
   BalanceState state{balancer.plan(), {}, balancer.outcomes()};
   for (const SpeedTracker& t : balancer.speeds())

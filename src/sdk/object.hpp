@@ -24,7 +24,7 @@ class Object {
   virtual Status query(const std::string&, ArrowArrayStream*) { return Status::invalid("only a Trace can be queried"); }
   virtual void interrupt() {}
   using Listener = std::function<void(const std::string& json)>;
-  virtual Status listen(Listener) { return Status::invalid("this object has nothing to tell"); }
+  virtual Status listen(Listener) { return Status::invalid("this object sends no events"); }
 
   std::mutex mutex;  // held while call(), query() and listen() run
 };

@@ -157,7 +157,7 @@ TEST_F(Manager, DistributesByTheStrategyAskedFor) {
   EXPECT_EQ(*manager_.distributeWorkload(work), (std::vector<Share>{{"a", 4}, {"b", 5}}));
   work.capacities = {{"a", 1}};
   EXPECT_EQ(manager_.distributeWorkload(work).status().message(),
-            "there is no capacity for 'b': give 0 if it shall get nothing");
+            "there is no capacity for 'b': give 0 if it is to get no work");
   work.capacities = {{"a", 1}, {"b", 1}, {"x", 1}};
   EXPECT_EQ(manager_.distributeWorkload(work).status().code(), Code::kNotFound);
   work.strategy = "magic";

@@ -187,7 +187,7 @@ TEST_F(ClusterApi, ATimelineGrowsWithItsSession) {
   ASSERT_TRUE(eventually([&] { return length() > before; }));  // its end, too
 }
 
-TEST_F(ClusterApi, Requirement2sWordsDoTheSame) {
+TEST_F(ClusterApi, GswarmsWordsDoTheSame) {
   serveMaster();
   auto a = agent("n1", {"--sim", "1"});
   ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"healthy\":true"); }));

@@ -200,9 +200,15 @@ std::vector<uint32_t> byOrder(const std::vector<const Part*>& operations, const 
 }  // namespace
 
 std::string noteOf(const Rejoined& r) {
-  return counted(r.moved, "operation") +
-         " had no kernel or that of another operation and were joined again by their launches" +
-         (r.without ? "; for " + std::to_string(r.without) + " more no kernel was found, and they were left out" : "");
+  std::string note;
+  if (r.moved > 0)
+    note = counted(r.moved, "operation") +
+           " had no kernel or that of another operation and were joined again by their launches";
+  if (r.without > 0)
+    note += (note.empty() ? "no kernel was found for " + counted(r.without, "operation")
+                          : "; for " + std::to_string(r.without) + " more no kernel was found") +
+            (r.without == 1 ? ", which was left out" : ", which were left out");
+  return note;
 }
 
 Result<Rejoined> rejoinKernels(const Reader& reader, const trace::NameNumbers& names, PartTable& table) {

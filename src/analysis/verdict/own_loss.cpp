@@ -130,7 +130,8 @@ std::optional<OwnLoss> ownLoss(const JobData& job, const Analysis& a) {
       out.text += sentenceOf(Cause::launch_bound, kernel_us / count, s.wall / count);
     else
       out.text += "its host launches nothing in " + counted(gaps.long_count, "pause") + " of " +
-                  humanNs(static_cast<double>(gaps.long_ns) / static_cast<double>(gaps.long_count)) + " on average";
+                  humanNs(static_cast<double>(gaps.long_ns) / static_cast<double>(gaps.long_count)) +
+                  (gaps.long_count > 1 ? " on average" : "");
   }
   return out;
 }

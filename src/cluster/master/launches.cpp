@@ -86,7 +86,7 @@ std::vector<Launch::Wake> Launch::stopLocked() {
       end.rank = rank;
       end.node = name;
       end.terminated = true;
-      end.problem = "it was not started any more";
+      end.problem = "it was no longer started";
       for (Wake& wake : endLocked(end)) wakes.push_back(std::move(wake));
     }
   }
