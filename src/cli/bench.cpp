@@ -89,7 +89,9 @@ int measure(const Options& options, bool links_only) {
   record.node = inventory.node;
   record.measured_at = now();
   if (links_only) {
-    benchLinks(o.bench, inventory, record);
+    const Status measured = benchLinks(o.bench, inventory, record);
+    if (terminal) std::fprintf(stderr, "\r\x1b[K");
+    if (!measured) return fail(measured);
   } else {
     if (wanted(o, "cpu")) benchCpu(o.bench, record);
     if (wanted(o, "memory")) benchMemory(o.bench, record);

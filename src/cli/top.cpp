@@ -125,6 +125,10 @@ int run(const Options& o) {
     std::vector<TopProcess> processes = topProcesses(state, o.sampler.places.root, recorded.read());
     fitTerminal(view);
     view.color &= ::isatty(STDOUT_FILENO) != 0;
+    if (!::isatty(STDOUT_FILENO) && !std::getenv("LINES")) {
+      view.whole = true;
+      view.height = SIZE_MAX / 2;
+    }
     if (o.json)
       std::printf("%s\n", topJson(state, processes).c_str());
     else

@@ -243,6 +243,7 @@ std::vector<std::string> topLines(const Latest::State& s, std::vector<TopProcess
     Line l(view);
     lines.push_back(l.add("no visible process uses the GPUs", kDim).text());
   }
+  if (view.whole) return lines;
   while (lines.size() + footer < view.height) lines.push_back("");
   lines.resize(view.height - footer);
   static constexpr const char* kSorts[] = {"memory", "gpu", "pid", "rank", "user"};

@@ -26,6 +26,7 @@ struct TopProcess {
 
 struct TopView {
   size_t width = 80, height = 24;
+  bool whole = false;  ///< all there is, on as many lines as it needs, without keys
   bool color = true;
   TopSort sort = TopSort::memory;
   int scroll = 0;  ///< first GPU or process line to show, where there are too many

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "base/clock.hpp"
@@ -131,6 +132,15 @@ TEST(Top, FitsTheScreen) {
       EXPECT_TRUE(has(top.out, "4242")) << top.out;  // the process
     }
   }
+}
+
+TEST(Top, IsPlainTextInAPipe) {
+  Output top = runWith(machine("h100-nvswitch"), {TRACESMITH_BIN, "top", "--once"});
+  EXPECT_EQ(top.rc, 0);
+  EXPECT_FALSE(has(top.out, "\x1b")) << top.out;
+  EXPECT_FALSE(has(top.out, "q quit")) << top.out;
+  EXPECT_FALSE(top.out.ends_with("\n\n")) << top.out;
+  EXPECT_TRUE(has(top.out, "4242")) << top.out;
 }
 
 TEST(Top, GivesJson) {
@@ -291,6 +301,18 @@ TEST(Bench, KeepsACapabilityRecordAndNodesYamlStandsOverIt) {
   EXPECT_EQ(broken.rc, 1);
   EXPECT_TRUE(has(broken.err, "line "));
   EXPECT_EQ(tracesmith({"bench", "show", "-o", dir / "none.json"}).rc, 1);
+}
+
+TEST(Bench, OfLinksNeedsAGpu) {
+  TempDir dir;
+  Environment e = machine("a100-mesh");
+  e.push_back({"TRACESMITH_CUDA", dir / "libcuda.so.1"});
+  e.push_back({"TRACESMITH_DATA", dir.path()});
+  Output links = runWith(e, {TRACESMITH_BIN, "bench", "links"});
+  EXPECT_EQ(links.rc, 1);
+  EXPECT_EQ(links.out, "");
+  EXPECT_TRUE(links.err.starts_with("tracesmith: links were not measured: no CUDA driver")) << links.err;
+  EXPECT_FALSE(std::filesystem::exists(dir / "nodes"));
 }
 
 TEST(Bench, MeasuresGpusAndTheirLinks) {

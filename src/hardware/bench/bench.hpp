@@ -29,7 +29,7 @@ void benchNetwork(const BenchOptions& options, Capability& out);
 /// Copies and matrix products of each GPU.
 void benchGpus(const BenchOptions& options, const Inventory& inventory, Capability& out);
 /// Copies between each ordered pair of GPUs, and between each GPU and the host.
-void benchLinks(const BenchOptions& options, const Inventory& inventory, Capability& out);
+Status benchLinks(const BenchOptions& options, const Inventory& inventory, Capability& out);
 
 /// Answers peers that measure the network, until `stop` says so. `port` 0: any; `ready` is told which.
 Status serveNetwork(const std::string& address, int port, const std::function<void(int port)>& ready,

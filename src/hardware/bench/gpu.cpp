@@ -153,12 +153,9 @@ void benchGpus(const BenchOptions& o, const Inventory& inventory, Capability& ou
   }
 }
 
-void benchLinks(const BenchOptions& o, const Inventory& inventory, Capability& out) {
+Status benchLinks(const BenchOptions& o, const Inventory& inventory, Capability& out) {
   Result<std::unique_ptr<cuda::Driver>> opened = cuda::Driver::open();
-  if (!opened) {
-    out.notes.push_back("links were not measured: " + opened.status().message());
-    return;
-  }
+  if (!opened) return {opened.status().code(), "links were not measured: " + opened.status().message()};
   cuda::Driver& driver = **opened;
   const cuda::Functions& f = driver.calls();
   const size_t n = driver.gpus().size();
@@ -198,6 +195,7 @@ void benchLinks(const BenchOptions& o, const Inventory& inventory, Capability& o
     }
   }
   if (n < 2) out.notes.push_back("no links between GPUs to measure: " + std::to_string(n) + " GPU");
+  return {};
 }
 
 }  // namespace tracesmith::hardware
