@@ -20,6 +20,19 @@ TEST(StatusCodes, EveryCodeTravels) {
   }
 }
 
+TEST(StatusCodes, WhyNobodyAnsweredIsSaidForPeople) {
+  auto said = [](const char* text) {
+    return fromGrpc({grpc::StatusCode::UNAVAILABLE, text}, "cannot reach the master at a:1").message();
+  };
+  EXPECT_EQ(said("failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to "
+                 "remote host: Connection refused"),
+            "cannot reach the master at a:1: nothing listens there. Is it running, and is this its port?");
+  EXPECT_EQ(said("DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS"),
+            "cannot reach the master at a:1: there is no host of this name");
+  EXPECT_EQ(said("failed to connect to all addresses; last error: UNKNOWN: something new"),
+            "cannot reach the master at a:1: UNKNOWN: something new");
+}
+
 TEST(StatusCodes, AsGrpcNamesThem) {
   using G = grpc::StatusCode;
   const std::pair<Status, G> kCases[] = {

@@ -46,7 +46,15 @@ std::string readableReason(const std::string& text) {
   if (has("failed to connect") && (has("Socket closed") || has("Broken pipe") || has("reset by peer")))
     return "it closed the connection: it requires TLS with a certificate it accepts (--tls-ca, --tls-cert, --tls-key)";
   if (has("Received http2 header")) return "the server there does not know this request";
-  return text;
+  if (has("Connection refused")) return "nothing listens there. Is it running, and is this its port?";
+  if (has("DNS resolution failed")) return "there is no host of this name";
+  if (has("No route to host") || has("Network is unreachable")) return "no network leads there";
+  if (has("Deadline Exceeded") || has("timed out") || has("Timeout"))
+    return "no answer in time. Is it overloaded, or does a firewall drop the packets?";
+  if (has("Socket closed") || has("reset by peer")) return "it closed the connection";
+  constexpr std::string_view kLast = "last error: ";
+  const size_t last = text.rfind(kLast);
+  return last == text.npos ? text : text.substr(last + kLast.size());
 }
 
 constexpr std::pair<Code, grpc::StatusCode> kGrpcCodes[] = {
