@@ -226,6 +226,27 @@ void Job::settleGroup(int step, size_t k, int id, std::vector<RankState>& states
   }
 }
 
+namespace {
+
+/// A fault of what is not there would go unnoticed.
+Status checkFaults(const JobConfig& c) {
+  std::vector<int> ranks = {c.faults.slow_rank, c.faults.late_rank, c.faults.hang_rank};
+  for (const auto& [rank, factor] : c.faults.also_slow) ranks.push_back(rank);
+  for (const auto& [rank, factor] : c.faults.other_gpus) ranks.push_back(rank);
+  const int nodes = (c.ranks + c.gpus_per_node - 1) / std::max(1, c.gpus_per_node);
+  auto missing = [](const char* what, int wanted, int there) {
+    return Status::invalid(std::string("a fault is of ") + what + " " + std::to_string(wanted) + ", but there " +
+                           (there == 1 ? std::string("is only 0") : "are only 0 to " + std::to_string(there - 1)));
+  };
+  for (const int rank : ranks)
+    if (rank >= c.ranks) return missing("rank", rank, c.ranks);
+  if (c.faults.slow_node >= nodes) return missing("node", c.faults.slow_node, nodes);
+  if (c.faults.heavy_stage >= c.pipeline) return missing("stage", c.faults.heavy_stage, c.pipeline);
+  return {};
+}
+
+}  // namespace
+
 Status checkLayout(const JobConfig& c) {
   const int tensor = std::max(1, c.tensor);
   if (c.pipeline < 1 || c.tensor < 0 || c.microbatches < 1 || c.microbatches > 64)
@@ -251,7 +272,7 @@ Status checkLayout(const JobConfig& c) {
   if (c.tensor > 1 && c.gpus_per_node % c.tensor != 0)
     return Status::invalid("a tensor group of " + std::to_string(c.tensor) + " ranks does not fit nodes of " +
                            std::to_string(c.gpus_per_node) + " GPUs");
-  return {};
+  return checkFaults(c);
 }
 
 Status addFault(Faults& faults, const std::string& text) {
