@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
 #include "cli/terminal.hpp"
+#include "cli/trace_file.hpp"
 #include "model/communication.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 #include "tracesmith/analysis/hta_critical_path.hpp"
@@ -77,7 +78,7 @@ int run(Options o) {
     return 0;
   }
   if (o.file.empty()) return usage("analyze", "no trace given: tracesmith analyze FILE.sbt");
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
+  Result<std::unique_ptr<trace::Reader>> reader = openTrace(o.file);
   if (!reader) return fail(reader.status());
   if (o.path) return printPath(**reader, o);
   std::optional<Progress> progress;
@@ -97,7 +98,7 @@ int run(Options o) {
 void addAnalyze(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("analyze", "Find the rank or link that made the others wait, and why");
-  command.positional("FILE", o->file, "Trace to analyze").type("FILE.sbt");
+  addTraceFile(command, "FILE", o->file, "Trace to analyze");
   command.flag("--ranks", o->print.ranks, "Also print a line for every rank");
   command.flag("--steps", o->print.steps, "Also print a line for every step");
   command.flag("--comm", o->print.comm, "Also print who sends how much to whom");

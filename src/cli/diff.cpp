@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
 #include "cli/terminal.hpp"
+#include "cli/trace_file.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -74,9 +75,9 @@ std::string text(const Diff& d) {
 }
 
 int run(const Options& o) {
-  Result<std::unique_ptr<trace::Reader>> a = trace::Reader::open(o.a);
+  Result<std::unique_ptr<trace::Reader>> a = openTrace(o.a);
   if (!a) return fail(a.status());
-  Result<std::unique_ptr<trace::Reader>> b = trace::Reader::open(o.b);
+  Result<std::unique_ptr<trace::Reader>> b = openTrace(o.b);
   if (!b) return fail(b.status());
   Result<Diff> result = diff(**a, **b, o.diff);
   if (!result) return fail(result.status());
@@ -91,8 +92,8 @@ int run(const Options& o) {
 void addDiff(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("diff", "Show what changed between two traces");
-  command.positional("BEFORE", o->a, "Trace to compare with").required().type("FILE.sbt");
-  command.positional("AFTER", o->b, "Trace in which to look for changes").required().type("FILE.sbt");
+  addTraceFile(command, "BEFORE", o->a, "Trace to compare with").required();
+  addTraceFile(command, "AFTER", o->b, "Trace in which to look for changes").required();
   command.option("--rank", o->diff.rank, "Rank whose events are compared by name (default: the first)");
   command.option("--step", o->diff.step, "Step in which they are compared (default: the first)");
   command.option("--comm-rules", o->diff.comm_rules, "Additional rules for which kernels are communication")

@@ -17,6 +17,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/selection.hpp"
+#include "cli/trace_file.hpp"
 #include "query/engine.hpp"
 #include "trace/clocks.hpp"
 
@@ -79,10 +80,11 @@ void removeLeftovers(const std::string& out) {
 }
 
 /// Parquet is written by the SQL library, which has a reader of its own.
-int exportParquet(const Options& o, const trace::Selection& selection, const trace::TableInfo& table) {
+int exportParquet(const Options& o, const std::string& file, const trace::Selection& selection,
+                  const trace::TableInfo& table) {
   Result<std::unique_ptr<query::Engine>> engine = loadQueryEngine();
   if (!engine) return fail(engine.status());
-  if (Status s = (*engine)->open({o.file}, {}); !s) return fail(s);
+  if (Status s = (*engine)->open({file}, {}); !s) return fail(s);
   // The library leaves a whole file or none; with --strict there is a reason more to leave none.
   if (o.strict) removeLeftovers(o.out);
   const std::string work = o.strict ? o.out + ".part" + std::to_string(::getpid()) : o.out;
@@ -144,7 +146,7 @@ int exportSummary(const Options& o) {
         "export",
         "--keep summary writes an SBT trace into a file: it takes no other format, no --table and no selection");
   if (Status s = checkOutput(o.out, {o.file}, o.force); !s) return usage("export", s.message());
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
+  Result<std::unique_ptr<trace::Reader>> reader = openTrace(o.file);
   if (!reader) return fail(reader.status());
   trace::WriterOptions options;
   options.whole_or_absent = true;
@@ -173,14 +175,14 @@ int run(const Options& o) {
   if (!table) return usage("export", unknownTable(o.table));
   if (Status s = checkOutput(o.out, {o.file}, o.force); !s) return usage("export", s.message());
 
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
+  Result<std::unique_ptr<trace::Reader>> reader = openTrace(o.file);
   if (!reader) return fail(reader.status());
   // Other tools know one clock only; tables keep the clocks of their nodes.
   Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(**reader);
   if (!clock) return fail(clock.status());
   Result<trace::Selection> selection = o.selection.resolve(**reader, format->whole ? clock->get() : nullptr);
   if (!selection) return usage("export", selection.status().message());
-  if (parquet) return exportParquet(o, *selection, *table);
+  if (parquet) return exportParquet(o, (*reader)->path(), *selection, *table);
   return exportTo(o, **reader, *selection, *format, *table);
 }
 
@@ -202,7 +204,7 @@ void addExport(Command& app) {
   }
   auto o = std::make_shared<Options>();
   Command command = app.command("export", "Write a trace in the format of another tool");
-  command.positional("FILE", o->file, "Trace to read").required().type("FILE.sbt");
+  addTraceFile(command, "FILE", o->file, "Trace to read").required();
   command.option("-o,--output", o->out, "File to write; - means standard output").required().type("OUT");
   command.option("--format", o->format, "Format to write (default: by the ending of OUT)")
       .type("FORMAT")

@@ -1,13 +1,11 @@
 // tracesmith import: traces of other tools into one SBT file.
-#include <chrono>
 #include <cstdio>
-#include <filesystem>
 
 #include "base/count.hpp"
-#include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
+#include "cli/trace_file.hpp"
 #include "model/kernel_collective.hpp"
 
 namespace tracesmith::cli {
@@ -31,7 +29,7 @@ std::string ranksText(const std::set<int64_t>& ranks) {
 void printText(const trace::ImportReport& r, const std::string& output, uint64_t bytes, double seconds) {
   std::printf("%s, %s: %s, %s, %s\n", counted(r.files, "file").c_str(), ranksText(r.ranks).c_str(),
               counted(r.events, "event").c_str(), counted(r.collectives, "collective").c_str(),
-              counted(r.steps, "step").c_str());
+              counted(r.steps.size(), "step").c_str());
   for (const auto& [cause, entry] : r.losses.entries())
     std::printf("lost: %s × %s (%s)\n", humanCount(entry.count).c_str(), cause.c_str(),
                 std::string(trace::utf8Prefix(entry.example, 120)).c_str());
@@ -46,7 +44,7 @@ void printJson(const trace::ImportReport& r, const std::string& output, uint64_t
       .field("files", r.files)
       .field("events", r.events)
       .field("collectives", r.collectives)
-      .field("steps", r.steps);
+      .field("steps", static_cast<uint64_t>(r.steps.size()));
   json.key("ranks").beginArray();
   for (int64_t rank : r.ranks) json.value(rank);
   json.endArray().key("losses").beginArray();
@@ -63,35 +61,16 @@ void printJson(const trace::ImportReport& r, const std::string& output, uint64_t
 }
 
 int run(Options& o) {
-  auto start = std::chrono::steady_clock::now();
   if (o.rank >= 0) o.import.rank = o.rank;
-  o.import.collective_of = model::collectiveOfEvent;
   if (!o.rules.empty()) {
     auto rules = std::make_shared<model::CommRules>();
     if (Status read = rules->addFile(o.rules); !read) return fail(read);
     o.import.type_of = [rules](std::string_view category) { return rules->typeOf(category); };
     o.import.collective_of = model::collectivesBy(rules);
   }
-  o.import.command = "tracesmith import";
-  for (const std::string& path : o.import.paths) o.import.command += " " + path;
-  o.import.command += " -o " + o.output;
-  std::error_code ignored;
-  bool special = std::filesystem::exists(o.output, ignored) && !std::filesystem::is_regular_file(o.output, ignored);
-  if (!special) o.import.spill_path = o.output;
-
-  trace::WriterOptions options;
-  options.whole_or_absent = true;
-  Result<std::unique_ptr<trace::Writer>> writer = trace::Writer::create(o.output, options);
-  if (!writer) return fail(writer.status());
-  Result<trace::ImportReport> report = [&] {
-    Progress bar("import");
-    return trace::importTraces(o.import, **writer, [&](uint64_t done, uint64_t total) { bar.update(done, total); });
-  }();
-  if (!report) return fail(report.status());
-  if (Status closed = (*writer)->close(); !closed) return fail(closed);
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  for (const std::string& w : report->warnings) warn(w);
-  (o.json ? printJson : printText)(*report, o.output, (*writer)->bytesWritten(), seconds);
+  Result<Imported> imported = importInto(o.import, o.output);
+  if (!imported) return fail(imported.status());
+  (o.json ? printJson : printText)(imported->report, o.output, imported->bytes, imported->seconds);
   return 0;
 }
 

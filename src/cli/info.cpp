@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/info_summary.hpp"
 #include "cli/outcome.hpp"
+#include "cli/trace_file.hpp"
 #include "trace/sql_columns.hpp"
 
 namespace tracesmith::cli {
@@ -22,7 +23,7 @@ int run(const Options& o) {
     return 0;
   }
   if (o.file.empty()) return usage("info", "no trace given: tracesmith info FILE.sbt");
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
+  Result<std::unique_ptr<trace::Reader>> reader = openTrace(o.file);
   if (!reader) return fail(reader.status());
   if (o.verify)
     if (Status s = (*reader)->verify(); !s) return fail(s);
@@ -64,7 +65,7 @@ void printSchemaJson() {
 void addInfo(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("info", "Summarize a trace: contents, size, losses, damage");
-  command.positional("FILE", o->file, "Trace to summarize").type("FILE.sbt");
+  addTraceFile(command, "FILE", o->file, "Trace to summarize");
   command.flag("--columns", o->columns, "Also print the sizes of each table's columns");
   command.flag("--full", o->full,
                "Also count events by type and collectives, and find the steps (slow on large traces)");

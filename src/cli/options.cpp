@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "cli/command_text.hpp"
 
@@ -33,14 +35,61 @@ Check above(double limit, bool limit_too, const char* wrong) {
       ""));
 }
 
-/// What went wrong, in our words where CLI11 speaks of subcommands.
-std::string messageOf(const CLI::ParseError& error, const CLI::App& command) {
-  if (dynamic_cast<const CLI::RequiredError*>(&error) && command.get_require_subcommand_min() > 0 &&
-      command.get_subcommands().empty()) {
-    const std::vector<std::string> words = command.remaining();
-    return words.empty() ? "no command given" : "there is no command '" + words[0] + "'";
+/// How many letters must be changed, added, left out or swapped with their neighbour to get from `a` to `b`.
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> before, row(b.size() + 1), next(b.size() + 1);
+  for (size_t k = 0; k <= b.size(); ++k) row[k] = k;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    next[0] = i;
+    for (size_t k = 1; k <= b.size(); ++k) {
+      next[k] = std::min({row[k] + 1, next[k - 1] + 1, row[k - 1] + (a[i - 1] != b[k - 1])});
+      if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+        next[k] = std::min(next[k], before[k - 2] + 1);
+    }
+    before = std::exchange(row, next);
   }
-  return error.what();
+  return row[b.size()];
+}
+
+/// " Did you mean 'record'?", or nothing if no word is close.
+std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
+  const std::string* best = nullptr;
+  size_t least = std::max<size_t>(1, word.size() / 3) + 1;
+  for (const std::string& k : known)
+    if (const size_t d = distance(word, k); d < least) {
+      least = d;
+      best = &k;
+    } else if (word.size() >= 3 && !best && k.starts_with(word)) {
+      best = &k;
+    }
+  return best ? ". Did you mean '" + *best + "'?" : "";
+}
+
+std::vector<std::string> commandsOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  return names;
+}
+
+std::vector<std::string> optionsOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+/// What went wrong, in our words where CLI11 speaks of subcommands, and with the word that was probably meant.
+std::string messageOf(const CLI::ParseError& error, const CLI::App& command) {
+  const std::vector<std::string> words = command.remaining();
+  const bool by_words =
+      dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error);
+  if (words.empty() || words[0] == "--" || !by_words) return error.what();
+  const std::string word = words[0].substr(0, words[0].find('='));
+  if (word.starts_with("-"))
+    return "there is no option '" + word + "'" + (word.starts_with("--") ? suggestion(word, optionsOf(command)) : "");
+  if (command.get_require_subcommand_min() > 0 && command.get_subcommands().empty())
+    return "there is no command '" + word + "'" + suggestion(word, commandsOf(command));
+  return dynamic_cast<const CLI::ExtrasError*>(&error) ? "unexpected argument '" + words[0] + "'" : error.what();
 }
 
 }  // namespace
@@ -141,17 +190,27 @@ int checkPrinted(int code) {
 
 int Program::run(int argc, char** argv) {
   keepStandardNumbers();
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words[0] == "help") {  // help cluster record: cluster record --help
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
   try {
-    app_->parse(argc, argv);
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return checkPrinted(app_->exit(error));
     const CLI::App* command = app_.get();
-    std::string path = app_->get_name();
+    std::string path = app_->get_name(), before;
     while (!command->get_subcommands().empty()) {
       command = command->get_subcommands().back();
-      path += " " + command->get_name();
+      before = std::exchange(path, path + " " + command->get_name());
     }
-    std::fprintf(stderr, "tracesmith: %s (see %s --help)\n", messageOf(error, *command).c_str(), path.c_str());
+    if (command->get_require_subcommand_min() > 0 && (words.empty() || words.back() == command->get_name())) {
+      std::fputs(command->help(before).c_str(), stdout);  // tracesmith, tracesmith cluster: what is there?
+      return checkPrinted(0);
+    }
+    const std::string message = messageOf(error, *command);
+    std::fprintf(stderr, "tracesmith: %s (see %s --help)\n", message.c_str(), path.c_str());
     return 2;
   }
   return checkPrinted(chosen_());

@@ -2,6 +2,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "cli/libraries.hpp"
 #include "cli/output.hpp"
 #include "cli/query_watch.hpp"
+#include "cli/trace_file.hpp"
 #include "query/engine.hpp"
 
 namespace tracesmith::cli {
@@ -25,7 +27,7 @@ constexpr uint64_t kTableRows = 40;
 
 struct QueryArgs {
   std::vector<std::string> inputs;
-  std::string format = "table", out, sql_file;
+  std::string format, out, sql_file;  // format empty: by the ending of `out`, or a table
   query::EngineOptions engine;
   double timeout_s = 0;
   uint64_t max_rows = kTableRows;
@@ -60,17 +62,45 @@ Status splitInputs(QueryArgs& args, std::string& sql) {
   return {};
 }
 
-Status parseFormat(const std::string& name, Format& format) {
-  if (name == "table")
-    format = Format::kTable;
-  else if (name == "csv")
-    format = Format::kCsv;
-  else if (name == "json")
-    format = Format::kJson;
-  else if (name == "parquet")
-    format = Format::kParquet;
-  else
-    return Status::invalid("unknown format '" + name + "': use table, csv, json or parquet");
+Status parseFormat(const QueryArgs& args, Format& format) {
+  struct Named {
+    const char* name;
+    Format format;
+  };
+  constexpr Named kFormats[] = {{"table", Format::kTable},
+                                {"csv", Format::kCsv},
+                                {"json", Format::kJson},
+                                {"parquet", Format::kParquet},
+                                {"arrow", Format::kArrow}};
+  format = Format::kTable;
+  for (const Named& f : kFormats)
+    if (args.format.empty() ? args.out.ends_with(std::string(".") + f.name) : args.format == f.name) {
+      format = f.format;
+      return {};
+    }
+  return args.format.empty()
+             ? Status()
+             : Status::invalid("unknown format '" + args.format + "': use table, csv, json, parquet or arrow");
+}
+
+/// A folder stands for the traces in it, or for what is imported from it.
+Status findTraces(std::vector<std::string>& inputs) {
+  std::vector<std::string> found;
+  for (const std::string& input : inputs) {
+    std::vector<std::string> inside;
+    std::error_code error;
+    if (std::filesystem::is_directory(input, error))
+      for (const auto& entry : std::filesystem::directory_iterator(input, error))
+        if (entry.path().extension() == ".sbt") inside.push_back(entry.path().string());
+    if (inside.empty()) {
+      Result<std::string> file = traceFile(input);
+      if (!file) return file.status();
+      inside.push_back(*file);
+    }
+    std::sort(inside.begin(), inside.end());
+    found.insert(found.end(), inside.begin(), inside.end());
+  }
+  inputs = std::move(found);
   return {};
 }
 
@@ -135,12 +165,14 @@ bool printState(const Engine& engine) {
 int runQuery(QueryArgs args) {
   std::string sql;
   Format format{};
-  if (Status s = parseFormat(args.format, format); !s) return fail(s);
+  if (Status s = parseFormat(args, format); !s) return fail(s);
   if (Status s = splitInputs(args, sql); !s) return fail(s);
   const bool asked = !sql.empty() || !args.sql_file.empty();
   const bool prompt = !asked && ::isatty(STDIN_FILENO);
   if (format == Format::kParquet && args.out.empty())
     return fail(Status::invalid("--format parquet needs a file: -o OUT.parquet"));
+  if (format == Format::kArrow && args.out.empty() && ::isatty(STDOUT_FILENO))
+    return fail(Status::invalid("--format arrow is not for a terminal: -o OUT.arrow"));
   std::vector<std::string> read = {args.sql_file};
   for (const std::string& input : args.inputs)
     if (!std::filesystem::is_directory(input)) read.push_back(input);  // of a folder, traces are read, which are safe
@@ -149,6 +181,7 @@ int runQuery(QueryArgs args) {
   if (!prompt && sql.empty())
     if (Status s = readAll(args.sql_file.empty() ? "-" : args.sql_file, sql); !s) return fail(s);
 
+  if (Status s = findTraces(args.inputs); !s) return fail(s);
   Result<TemporaryFolder> spill = TemporaryFolder::create();
   if (!spill) return fail(spill.status());
   args.engine.spill = spill->path();
@@ -193,7 +226,10 @@ void addQuery(Command& app) {
       .required()
       .type("FILE... [SQL]");
   command.option("-f,--file", args->sql_file, "Read the SQL from this file (- means standard input)").type("SQLFILE");
-  command.option("--format", args->format, "Output format: table, csv, json or parquet").showDefault().type("FORMAT");
+  command
+      .option("--format", args->format,
+              "Output format: table, csv, json, parquet or arrow (default: by the ending of OUT, else a table)")
+      .type("FORMAT");
   command.option("-o,--output", args->out, "Write the result to this file, completely or not at all").type("OUT");
   command.option("--max-rows", args->max_rows, "Rows of a table to show, first and last; 0 shows all")
       .showDefault()
@@ -216,7 +252,7 @@ void addQuery(Command& app) {
       "dur).\nWhether a kernel communicates, by its name: is_communication(name).\n\n"
       "Examples:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
       "LIMIT 10\"\n"
-      "           tracesmith query job.sbt --format csv -o steps.csv \"SELECT * FROM steps\"");
+      "           tracesmith query job.sbt -o steps.csv \"SELECT * FROM steps\"");
   command.run([args] { return runQuery(*args); });
 }
 

@@ -11,6 +11,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/report_pictures.hpp"
+#include "cli/trace_file.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -221,7 +222,7 @@ std::string page(const Analysis& a, const std::string& file) {
 }
 
 int run(Options o) {
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
+  Result<std::unique_ptr<trace::Reader>> reader = openTrace(o.file);
   if (!reader) return fail(reader.status());
   o.analyze.excerpt = true;
   o.analyze.hta = o.analyze.collectives = false;
@@ -256,7 +257,7 @@ int run(Options o) {
 void addReport(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("report", "Write the analysis as one self-contained HTML page");
-  command.positional("FILE", o->file, "Trace to analyze").required().type("FILE.sbt");
+  addTraceFile(command, "FILE", o->file, "Trace to analyze").required();
   command.option("-o,--output", o->output, "Page to write").required().type("FILE.html");
   command.option("--comm-rules", o->analyze.comm_rules, "Additional rules for which kernels are communication")
       .type("FILE");

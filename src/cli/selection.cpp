@@ -19,6 +19,37 @@ Status resolveTime(const std::string& text, int64_t start, int64_t& out) {
   return {};
 }
 
+/// What a number that no row has would select is nothing, which looks like a quiet rank. Where `wanted` lies outside of
+/// all blocks' ranges, the message says what there is.
+Status checkThere(const trace::Reader& reader, const char* column, const char* what,
+                  const std::vector<int64_t>& wanted) {
+  int64_t least = INT64_MAX, most = INT64_MIN;
+  std::vector<std::pair<int64_t, int64_t>> zones;
+  for (const trace::TableInfo& table : trace::tables())
+    for (size_t c = 0; c < table.columns.size(); ++c) {
+      if (std::string_view(table.columns[c].name) != column) continue;
+      for (const trace::Block* block : reader.blocks(table)) {
+        int64_t low, high;
+        if (!block->zone(static_cast<int>(c), low, high)) continue;
+        if (zones.empty() || zones.back() != std::pair(low, high)) zones.emplace_back(low, high);
+        least = std::min(least, low);
+        most = std::max(most, high);
+      }
+    }
+  for (const int64_t value : wanted) {
+    const bool there = std::any_of(zones.begin(), zones.end(),
+                                   [&](const auto& zone) { return zone.first <= value && value <= zone.second; });
+    if (there) continue;
+    const std::string number = std::string(what) + " " + std::to_string(value);
+    if (zones.empty())
+      return Status::notFound("there is no " + number + ": this trace does not tell the " + what + "s");
+    return Status::notFound("there is no " + number + ": this trace has " + what +
+                            (least == most ? " " + std::to_string(least)
+                                           : "s from " + std::to_string(least) + " to " + std::to_string(most)));
+  }
+  return {};
+}
+
 }  // namespace
 
 void SelectionOptions::add(Command& command) {
@@ -37,6 +68,8 @@ Result<trace::Selection> SelectionOptions::resolve(const trace::Reader& reader, 
   s.clock = clock;
   s.ranks = ranks;
   s.devices = devices;
+  TS_TRY(checkThere(reader, "rank", "rank", ranks));
+  TS_TRY(checkThere(reader, "device", "GPU", devices));
   int64_t start, end;
   trace::tableTimes(reader, trace::tableOf<trace::EventRow>(), clock, start, end);
   TS_TRY(resolveTime(from, start, s.from));

@@ -11,7 +11,7 @@ std::unique_ptr<Program> makeProgram() {
   app.needsCommand();
   app.footer(
       "Example:  tracesmith run -o job.sbt -- torchrun train.py && tracesmith analyze job.sbt\nHelp on a command:  "
-      "tracesmith COMMAND --help");
+      "tracesmith help COMMAND");
   addRun(app);
   addRecord(app);
   addImport(app);

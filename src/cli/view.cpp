@@ -10,6 +10,7 @@
 #include "cli/outcome.hpp"
 #include "cli/selection.hpp"
 #include "cli/terminal.hpp"
+#include "cli/trace_file.hpp"
 #include "cli/web.hpp"
 #include "trace/clocks.hpp"
 
@@ -25,12 +26,15 @@ struct Options {
 };
 
 int run(const Options& o) {
-  if (o.web) return serveTrace(o.file, o.page, o.json);
+  if (o.web) {
+    Result<std::string> file = traceFile(o.file);
+    return file ? serveTrace(*file, o.page, o.json) : fail(file.status());
+  }
   if (o.timeline && !o.table.empty()) return usage("view", "--timeline shows events: --table cannot be used with it");
   if (o.threads && !o.timeline) return usage("view", "--threads works only with --timeline");
   const trace::TableInfo* table = trace::findTable(o.table.empty() ? "events" : o.table);
   if (!table) return usage("view", unknownTable(o.table));
-  Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(o.file);
+  Result<std::unique_ptr<trace::Reader>> reader = openTrace(o.file);
   if (!reader) return fail(reader.status());
   Result<std::unique_ptr<trace::TraceClock>> clock = trace::TraceClock::load(**reader);
   if (!clock) return fail(clock.status());
@@ -57,7 +61,7 @@ int run(const Options& o) {
 void addView(Command& app) {
   auto o = std::make_shared<Options>();
   Command command = app.command("view", "Show the rows of a trace, or a timeline of its GPUs");
-  command.positional("FILE", o->file, "Trace to show").required().type("FILE.sbt");
+  addTraceFile(command, "FILE", o->file, "Trace to show").required();
   command.option("-n", o->count, "Rows to show (default: 20), or lines of the timeline (default: 40)")
       .type("N")
       .check(range(uint64_t{1}, uint64_t{10'000'000}));

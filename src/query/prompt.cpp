@@ -18,7 +18,8 @@ constexpr int kHistoryLines = 1000;
 
 constexpr const char* kHelp =
     "Statements end with ';' and may span lines.\n  .tables      the tables, with row counts\n  .schema T    the "
-    "columns of table T\n  .help        this text\n  .quit        leave (or Ctrl-D)\nTab completes names, the arrow "
+    "columns of table T\n  .help        this text\n  .quit        leave (or exit, Ctrl-D)\nTab completes names, the "
+    "arrow "
     "keys bring back earlier statements, Ctrl-C cancels a running query.\n";
 
 std::string historyFile() {
@@ -35,6 +36,12 @@ std::string historyFile() {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   return error ? std::string() : (folder / "history").string();
+}
+
+/// What other prompts leave by, or help with: none of it is SQL.
+bool isWordOfPrompt(const std::string& line) {
+  const std::string word = line.substr(0, line.find(';'));
+  return word == "exit" || word == "quit" || word == "help";
 }
 
 bool isWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
@@ -94,9 +101,9 @@ class Prompt {
       }
       std::string line(text, static_cast<size_t>(count));
       while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
-      if (pending_.empty() && (line.empty() || line[0] == '.')) {
+      if (pending_.empty() && (line.empty() || line[0] == '.' || isWordOfPrompt(line))) {
         if (!line.empty()) remember(line);
-        if (!line.empty() && !command(line)) return;
+        if (!line.empty() && !command(line[0] == '.' ? line : "." + line.substr(0, line.find(';')))) return;
         continue;
       }
       pending_ += (pending_.empty() ? "" : "\n") + line;

@@ -7,6 +7,11 @@
 
 namespace tracesmith::trace {
 
+/// Member of a Chrome trace that says what its times count from, in ns since 1970. Kineto's name.
+constexpr std::string_view kChromeBaseKey = "baseTimeNanoseconds";
+/// Event of phase M of a Chrome trace with several ranks: whose its number of a process is. Ours; others ignore it.
+constexpr std::string_view kChromeOwner = "tracesmith_process";
+
 /// Type of an event of this category, today's names and those of older profilers; `other` for what is not known.
 EventType typeOfCategory(std::string_view category);
 /// The same for an unknown category whose event names a device or a stream: work on an accelerator.

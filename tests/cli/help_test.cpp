@@ -51,5 +51,35 @@ TEST(Help, EveryCommandHasAnExampleOfItself) {
   }
 }
 
+TEST(Help, IsWhatACommandWithoutMorePrints) {
+  const Output list = run({TRACESMITH_BIN});
+  EXPECT_EQ(list.rc, 0) << list.err;
+  EXPECT_EQ(list.out, help({}).out);
+  EXPECT_EQ(run({TRACESMITH_BIN, "cluster"}).out, help({"cluster"}).out);
+  EXPECT_EQ(run({TRACESMITH_BIN, "help", "cluster", "record"}).out, help({"cluster", "record"}).out);
+  EXPECT_EQ(run({TRACESMITH_BIN, "help"}).out, list.out);
+}
+
+TEST(Help, NamesTheWordThatWasMeant) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"anaylze"}, "there is no command 'anaylze'. Did you mean 'analyze'? (see tracesmith --help)"},
+      {{"cluster", "recrod"}, "there is no command 'recrod'. Did you mean 'record'? (see tracesmith cluster --help)"},
+      {{"analyze", "--jsno", "x.sbt"},
+       "there is no option '--jsno'. Did you mean '--json'? (see tracesmith analyze --help)"},
+      {{"query", "--out=x", "y.sbt"},
+       "there is no option '--out'. Did you mean '--output'? (see tracesmith query --help)"},
+      {{"blub"}, "there is no command 'blub' (see tracesmith --help)"},
+      {{"info", "a.sbt", "b.sbt"}, "unexpected argument 'b.sbt' (see tracesmith info --help)"},
+  };
+  for (const auto& [words, message] : cases) {
+    std::vector<std::string> all = {TRACESMITH_BIN};
+    all.insert(all.end(), words.begin(), words.end());
+    const Output o = run(all);
+    EXPECT_EQ(o.rc, 2) << words[0];
+    EXPECT_EQ(o.err, "tracesmith: " + message + "\n");
+    EXPECT_EQ(o.out, "");
+  }
+}
+
 }  // namespace
 }  // namespace tracesmith::test

@@ -61,7 +61,7 @@ TEST(ExportChrome, IsStrictJsonWithExactTimes) {
   // µs with three decimals, so that no reader has to round.
   std::string text = readFile(path);
   EXPECT_NE(text.find("\"dur\":200.000"), std::string::npos);
-  EXPECT_EQ(python(path, "min(round(e['ts']*1000) for e in ev if e['ph']=='X')+d['tracesmithBaseNanoseconds']"),
+  EXPECT_EQ(python(path, "min(round(e['ts']*1000) for e in ev if e['ph']=='X')+d['baseTimeNanoseconds']"),
             std::to_string(kSampleStart));
 }
 
@@ -153,6 +153,29 @@ TEST(ExportChrome, ImportsToTheSameRows) {
     if (at(row, "rank") == "1") expected.insert(text);
   }
   EXPECT_EQ(rowsOf(dir / "a.sbt", "events", {"node", "args", "step"}), expected);
+}
+
+TEST(ExportChrome, SeveralRanksComeBackAsTheyWere) {
+  TempDir dir;
+  writeSampleTrace(dir / "t.sbt", {.hostile = false});
+  exportTo(dir / "t.sbt", dir / "t.json");
+  ASSERT_EQ(tracesmith({"import", dir / "t.json", "-o", dir / "all.sbt"}).rc, 0);
+  std::multiset<std::string> events, collectives, steps;
+  for (const char* rank : {"0", "1"}) {
+    exportTo(dir / "t.sbt", dir / "one.json", {"--rank", rank, "--force"});
+    ASSERT_EQ(tracesmith({"import", "--force", dir / "one.json", "-o", dir / "one.sbt"}).rc, 0);
+    events.merge(rowsOf(dir / "one.sbt", "events", {"node"}));
+    collectives.merge(rowsOf(dir / "one.sbt", "collectives", {"node"}));
+    steps.merge(rowsOf(dir / "one.sbt", "steps", {"node"}));
+  }
+  EXPECT_EQ(rowsOf(dir / "all.sbt", "events", {"node"}), events);
+  EXPECT_EQ(rowsOf(dir / "all.sbt", "collectives", {"node"}), collectives);
+  EXPECT_EQ(rowsOf(dir / "all.sbt", "steps", {"node"}), steps);
+  const std::set<std::string> not_in_json = {"world_size", "local_rank", "command", "ts_start",
+                                             "ts_end",     "args",       "role"};
+  EXPECT_EQ(rowsOf(dir / "all.sbt", "processes", not_in_json), rowsOf(dir / "t.sbt", "processes", not_in_json));
+  for (const Row& row : table(dir / "all.sbt", "events"))
+    EXPECT_EQ(at(row, "node"), at(row, "rank") == "0" ? "node-a" : "node-b");
 }
 
 TEST(ExportChrome, RealTracesComeBack) {

@@ -105,14 +105,63 @@ TEST(ImportKineto, DevicesAsListOrAsText) {
   EXPECT_EQ(at(only(odd.rows("metadata"), "key", "deviceProperties"), "value"), "none");
 }
 
-TEST(ImportKineto, EverythingElseIsMetadataAndTimeStaysRaw) {
-  Imported t(asObject(kEvent, R"("baseTimeNanoseconds":1711964646000000000,"traceName":"/tmp/\"x\".json","INFO":["a",
+TEST(ImportKineto, TimesHaveTheirDateWhereverTheFileTellsIt) {
+  const std::string base = R"("baseTimeNanoseconds":1711964646000000000)",
+                    events = R"("traceEvents":[)" + std::string(kEvent) + "]";
+  for (const std::string& text : {"{" + base + "," + events + "}", "{" + events + "," + base + "}"}) {
+    Imported t(text);
+    EXPECT_EQ(at(t.rows("events").at(0), "ts"), "1711964646000001000");
+    EXPECT_TRUE(t.rows("metadata").empty());
+  }
+  // What is no time is kept as it is.
+  for (const char* odd : {"-5", "\"x\"", "9000000000000000000", "1e400"}) {
+    Imported t(asObject(kEvent, R"("baseTimeNanoseconds":)" + std::string(odd)));
+    EXPECT_EQ(at(t.rows("events").at(0), "ts"), "1000") << odd;
+    EXPECT_EQ(t.rows("metadata").size(), 1u) << odd;
+  }
+  Imported large(
+      asObject(R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":9000000000000000,"dur":1})", base));
+  EXPECT_TRUE(large.error().ends_with("in.json: its times are too large for its baseTimeNanoseconds")) << large.error();
+}
+
+TEST(ImportKineto, AStepOfSeveralRanksIsOneStep) {
+  test::TempDir dir;
+  for (const char* rank : {"0", "1"})
+    test::writeFile(
+        dir / ("rank" + std::string(rank) + ".json"),
+        asArray(R"({"ph":"X","cat":"user_annotation","name":"ProfilerStep#4","pid":1,"tid":1,"ts":1,"dur":5},
+                               {"ph":"X","cat":"user_annotation","name":"ProfilerStep#5","pid":1,"tid":1,"ts":7,"dur":5})"));
+  const test::Output o = test::tracesmith({"import", dir / "rank0.json", dir / "rank1.json", "-o", dir / "t.sbt"});
+  EXPECT_NE(o.out.find("2 files, 2 ranks (0 to 1): 4 events, 0 collectives, 2 steps"), std::string::npos) << o.out;
+}
+
+TEST(ImportKineto, FilesOfDifferentJobsAreWarnedOf) {
+  auto file = [](int rank, int world, int64_t ts) {
+    return R"({"distributedInfo":{"rank":)" + std::to_string(rank) + R"(,"world_size":)" + std::to_string(world) +
+           R"(},"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":)" + std::to_string(ts) +
+           R"(,"dur":10}]})";
+  };
+  test::TempDir dir;
+  auto imported = [&](const std::string& a, const std::string& b) {
+    test::writeFile(dir / "a.json", a);
+    test::writeFile(dir / "b.json", b);
+    return test::tracesmith({"import", "--force", dir / "a.json", dir / "b.json", "-o", dir / "t.sbt"}).err;
+  };
+  EXPECT_EQ(imported(file(0, 2, 100), file(1, 2, 105)), "");
+  EXPECT_NE(imported(file(0, 2, 100), file(1, 8, 105))
+                .find("look like different jobs: one is of a job of 2 ranks, the other of 8"),
+            std::string::npos);
+  EXPECT_NE(imported(file(0, 2, 100), file(1, 2, 1000110))
+                .find("look like different jobs: one begins 1.000 s after the other has ended"),
+            std::string::npos);
+}
+
+TEST(ImportKineto, EverythingElseIsMetadata) {
+  Imported t(asObject(kEvent, R"("traceName":"/tmp/\"x\".json","INFO":["a",
       {"b":1}],"with_stack":1)"));
   auto rows = t.rows("metadata");
-  EXPECT_EQ(at(only(rows, "key", "baseTimeNanoseconds"), "value"), "1711964646000000000");
   EXPECT_EQ(at(only(rows, "key", "traceName"), "value"), "/tmp/\"x\".json");
   EXPECT_EQ(at(only(rows, "key", "INFO"), "value"), R"(["a",{"b":1}])");
-  EXPECT_EQ(at(t.rows("events").at(0), "ts"), "1000");
 }
 
 TEST(ImportKineto, ProcessAndThreadMetadata) {

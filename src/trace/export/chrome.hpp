@@ -24,8 +24,6 @@ void appendMicroseconds(std::string& out, int64_t ns);
 /// one job agree.
 int64_t chromeBaseNs(const Reader& reader, const CommonClock* clock);
 
-/// Member of the file that states it; `tracesmith import` adds it to all times.
-constexpr const char* kChromeBaseKey = "tracesmithBaseNanoseconds";
 /// Whether a row of `metadata` was an event of its own in the imported file (of phase M).
 bool isChromeMetadataEvent(std::string_view key, std::string_view value);
 

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "trace/category.hpp"
 #include "trace/export/chrome.hpp"
 
 namespace tracesmith::trace {
@@ -114,7 +115,8 @@ bool isChromeMetadataEvent(std::string_view key, std::string_view value) {
 }
 
 Status appendChromeHeader(std::string& out, const Reader& reader, int64_t rank, int64_t base_ns) {
-  std::set<std::string> written = {"traceEvents", "deviceProperties", kChromeBaseKey};
+  std::set<std::string> written = {"traceEvents", "deviceProperties"};
+  if (base_ns != 0) written.emplace(kChromeBaseKey);
   JsonWriter json(out);
   json.beginObject();
   TS_TRY(appendMetadata(json, reader, rank, written));

@@ -1,4 +1,5 @@
 // Processes, threads and GPUs of a Chrome trace: their numbers and names.
+#include "trace/category.hpp"
 #include "trace/export/chrome.hpp"
 
 namespace tracesmith::trace {
@@ -25,10 +26,11 @@ Status Chrome::describe(int64_t number, std::string_view node, int64_t rank, int
   TS_TRY(metadata("process_labels", number, 0, [&](JsonWriter& json) { json.field("labels", label); }));
   if (!several_) return {};
   // Who it really is, as the numbers of this file are not those of the system.
-  return metadata("tracesmith_process", number, 0, [&](JsonWriter& json) {
+  return metadata(kChromeOwner, number, 0, [&](JsonWriter& json) {
     if (!node.empty()) json.field("node", node);
     if (rank != kNull) json.field("rank", rank);
     if (pid != kNull) json.field("pid", pid);
+    if (std::string_view program = names_.program(node, rank, pid); !program.empty()) json.field("name", program);
     if (device != kNull) json.field("device", device);
   });
 }

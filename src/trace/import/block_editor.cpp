@@ -104,6 +104,21 @@ void BlockEditor::add(Encoder& encoder, int column, const std::vector<int64_t>& 
   insert(entry, bytes);
 }
 
+bool BlockEditor::shift(int column, int64_t ns) {
+  const uint16_t id = table_->columns[static_cast<size_t>(column)].id;
+  auto e = std::find_if(entries_.begin(), entries_.end(), [&](const ColumnEntry& entry) { return entry.column == id; });
+  if (e == entries_.end() || e->values == 0) return true;
+  // All values lie between the zones, and are kept as differences to the base or to each other.
+  int64_t low, high;
+  if (__builtin_add_overflow(e->zone_low, ns, &low) || __builtin_add_overflow(e->zone_high, ns, &high)) return false;
+  e->zone_low = low;
+  e->zone_high = high;
+  // A sum has the columns it is of there.
+  if (e->encoding != Encoding::kSum)
+    e->base = static_cast<int64_t>(static_cast<uint64_t>(e->base) + static_cast<uint64_t>(ns));
+  return true;
+}
+
 std::string BlockEditor::take() {
   header_.columns = static_cast<uint16_t>(entries_.size());
   header_.directory_size = static_cast<uint32_t>(entries_.size() * sizeof(ColumnEntry));

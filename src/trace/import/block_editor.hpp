@@ -28,6 +28,9 @@ class BlockEditor {
   /// Adds an integer column, one value a row, kNull where there is none.
   void add(Encoder& encoder, int column, const std::vector<int64_t>& values);
 
+  /// Adds `ns` to every value of an integer column. False, and nothing changes, where that gives no time.
+  [[nodiscard]] bool shift(int column, int64_t ns);
+
   /// The block with its new columns.
   std::string take();
 

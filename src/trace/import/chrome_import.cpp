@@ -1,10 +1,14 @@
 #include "trace/import/chrome_import.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "trace/category.hpp"
 
 namespace tracesmith::trace {
 namespace {
+
+constexpr size_t kMostSteps = 1u << 20;
 
 /// N of "ProfilerStep#N", or kNull.
 int64_t stepOf(EventType type, std::string_view name) {
@@ -160,7 +164,8 @@ bool ChromeImport::start(const ChromeEvent& e, EventType type, EventRow& row) {
   if (onDevice(e, type)) return true;  // args() says where
   row.pid = pid;
   row.tid = tid;
-  seeProcess(type, pid);
+  tracks_.own(row);
+  seeProcess(type, row.pid);
   return true;
 }
 
@@ -172,7 +177,13 @@ void ChromeImport::args(const ChromeEvent& e, EventType type, EventRow& row, Lau
     int64_t pid = tracks_.process(e.pid);
     if (row.device == kNull && pid == static_cast<int32_t>(pid)) row.device = pid;
     if (row.stream == kNull) row.stream = tracks_.thread(pid, e.tid);
-    if (type == EventType::sync && api_pid_ != kNull && !api_pids_differ_) row.pid = api_pid_;
+    if (const Tracks::Owner* who = tracks_.ownerOf(pid)) {
+      row.rank = who->rank;
+      row.node = who->node;
+      row.pid = who->pid;
+      if (who->device != kNull) row.device = who->device;
+    } else if (type == EventType::sync && api_pid_ != kNull && !api_pids_differ_)
+      row.pid = api_pid_;
   }
   for (const JsonMember& m : e.others) {
     int64_t id;
@@ -188,16 +199,22 @@ void ChromeImport::args(const ChromeEvent& e, EventType type, EventRow& row, Lau
 void ChromeImport::add(EventRow& row, int64_t step) {
   sink_.add(row);
   ++events_;
+  if (first_ns_ == kNull || row.ts < first_ns_) first_ns_ = row.ts;
+  int64_t end;
+  if (row.dur == kNull || __builtin_add_overflow(row.ts, row.dur, &end)) end = row.ts;
+  last_ns_ = std::max(last_ns_, end);
   if (step == kNull) return;
   StepRow s;
+  s.rank = row.rank;
+  s.node = row.node;
   s.ts = row.ts;
   s.dur = row.dur;
   s.pid = row.pid;
   s.step = step;
   s.name = row.name;
   sink_.add(s);
-  ++steps_count_;
-  if (row.dur != kNull) steps_.add(row.ts, row.dur, step);
+  if (step_numbers_.size() < kMostSteps) step_numbers_.insert(step);
+  if (row.dur != kNull) steps_[row.rank].add(row.ts, row.dur, step);
 }
 
 int64_t ChromeImport::finishedArgs(const ChromeEvent& e, size_t begin) {
@@ -233,12 +250,17 @@ void ChromeImport::addCollective(const ChromeEvent& e, EventType type, const Eve
   if (told && !parseToken(told->value, seq)) seq = kNull;
   // Kineto may tell the number only at the call that launched the kernel; calls stand before kernels in its files.
   if (!on_device && seq != kNull && row.external_id != kNull && numbers_.size() < kMostNumbers)
-    numbers_[row.external_id] = seq;
+    numbers_[{row.rank, row.external_id}] = seq;
   if (on_device && seq == kNull && row.external_id != kNull)
-    if (auto it = numbers_.find(row.external_id); it != numbers_.end()) seq = it->second;
-  const int64_t rank = facts_.rank != kNull ? facts_.rank : metadata_.rank();
+    if (auto it = numbers_.find({row.rank, row.external_id}); it != numbers_.end()) seq = it->second;
+  const int64_t rank = row.rank != kNull ? row.rank : facts_.rank != kNull ? facts_.rank : metadata_.rank();
   std::optional<CollectiveRow> part = shared_.collective_of({e, name(e), row, shape, on_device, rank, seq, writer_});
   if (!part) return;
+  if (row.rank != kNull) {
+    part->rank = row.rank;
+    part->node = row.node;
+    part->pid = row.pid;
+  }
   sink_.add(*part);
   ++collectives_;
 }
@@ -314,24 +336,44 @@ void ChromeImport::addSpan(OpenSpan& span) {
   add(span.row, span.step);
 }
 
+std::set<int64_t> ChromeImport::ranks() const {
+  std::set<int64_t> ranks;
+  for (const auto& [number, who] : tracks_.owners()) ranks.insert(who.rank);
+  ranks.insert(facts_.rank);
+  ranks.erase(kNull);
+  return ranks;
+}
+
 Status ChromeImport::finish() {
   auto unfinished = [this](OpenSpan& span) { addSpan(span); };
   threads_.drain(unfinished);
   asyncs_.drain(unfinished);
   if (facts_.rank == kNull) facts_.rank = metadata_.rank();
-  if (facts_.rank == kNull && named_rank_ != kNull) {
+  if (facts_.rank == kNull && named_rank_ != kNull && tracks_.owners().empty()) {
     facts_.rank = named_rank_;
     rank_is_by_name_ = true;
   }
   facts_.world_size = metadata_.worldSize();
+  facts_.epoch_ns = metadata_.epochNs();
+  if (first_ns_ != kNull) {
+    first_ns_ += facts_.epoch_ns;
+    last_ns_ += facts_.epoch_ns;
+  }
   facts_.pid = api_pids_differ_ ? kNull : api_pid_;
   if (api_pid_ == kNull && !op_pids_differ_) facts_.pid = op_pid_;
   if (node_.empty()) node_ = metadata_.host();
+  std::set<std::string> nodes;
+  for (const auto& [number, who] : tracks_.owners())
+    if (!who.node_name.empty()) nodes.insert(who.node_name);
+  if (node_.empty() && nodes.size() == 1) node_ = *nodes.begin();
   if (!node_.empty()) {
     facts_.node = writer_.string(node_);
+    nodes.insert(node_);
+  }
+  for (const std::string& name : nodes) {
     NodeRow node;
-    node.hostname = facts_.node;
-    if (shared_.nodes.insert(node_).second) sink_.add(node);
+    node.node = node.hostname = writer_.string(name);
+    if (shared_.nodes.insert(name).second) sink_.add(node);
   }
   tracks_.write(writer_, sink_, facts_);
   metadata_.writeDevices(node_, shared_.devices);

@@ -1,9 +1,10 @@
 // Turns the events of one Chrome or Kineto JSON trace into rows.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
 #include "trace/import/event_args.hpp"
 #include "trace/import/import.hpp"
@@ -43,11 +44,15 @@ class ChromeImport : public JsonHandler {
   Status finish();
 
   const InputFacts& facts() const { return facts_; }
+  /// One, or those whose processes a file of several ranks names; empty: unknown.
+  std::set<int64_t> ranks() const;
+  int64_t firstNs() const { return first_ns_; }  ///< when its events began, and ended; kNull: it has none
+  int64_t lastNs() const { return last_ns_; }
   const Losses& losses() const { return losses_; }
   uint64_t elements() const { return elements_; }  ///< of traceEvents
   uint64_t events() const { return events_; }      ///< rows of events
   uint64_t collectives() const { return collectives_; }
-  uint64_t steps() const { return steps_count_; }
+  const std::set<int64_t>& steps() const { return step_numbers_; }
 
  private:
   void complete(const ChromeEvent& e);
@@ -59,6 +64,7 @@ class ChromeImport : public JsonHandler {
   void counter(const ChromeEvent& e);
   void flow(const ChromeEvent& e, const char* phase);
   void metadata(const ChromeEvent& e);
+  void owner(const ChromeEvent& e, int64_t number);
 
   /// Time, name, type and place; false (and counted) where there is no time.
   bool start(const ChromeEvent& e, EventType type, EventRow& row);
@@ -88,15 +94,18 @@ class ChromeImport : public JsonHandler {
   Tracks tracks_;
   LaunchIds launches_;
   OpenSpans threads_, asyncs_;
-  StepIndex steps_;
+  StepsOfRanks steps_;
+  std::set<int64_t> step_numbers_;
   std::string name_;
   int64_t named_rank_ = kNull;
   bool rank_is_by_name_ = false;
-  std::unordered_map<int64_t, int64_t> numbers_;  // "Seq" of calls that communicate, by their external id
+  // "Seq" of calls that communicate, by rank and external id.
+  std::map<std::pair<int64_t, int64_t>, int64_t> numbers_;
   // The process that launched device work: the one pid of all API calls, or else of all operators.
   int64_t api_pid_ = kNull, op_pid_ = kNull;
   bool api_pids_differ_ = false, op_pids_differ_ = false;
-  uint64_t elements_ = 0, events_ = 0, collectives_ = 0, steps_count_ = 0;
+  uint64_t elements_ = 0, events_ = 0, collectives_ = 0;
+  int64_t first_ns_ = kNull, last_ns_ = kNull;
 };
 
 }  // namespace tracesmith::trace

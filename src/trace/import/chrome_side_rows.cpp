@@ -1,5 +1,6 @@
 // Events that do not become rows of `events`: counters, arrows, names of processes and threads.
 #include "base/text.hpp"
+#include "trace/category.hpp"
 #include "trace/import/chrome_import.hpp"
 
 namespace tracesmith::trace {
@@ -10,6 +11,7 @@ void ChromeImport::counter(const ChromeEvent& e) {
   std::string counter(name(e));
   if (!e.id.empty()) counter += "[" + std::string(e.id) + "]";
   row.pid = tracks_.process(e.pid);
+  tracks_.own(row);
   row.name = writer_.string(counter);
   if (e.arg_members.empty()) return reject("counter without value", e);
   for (const JsonMember& m : e.arg_members) {
@@ -31,6 +33,9 @@ void ChromeImport::flow(const ChromeEvent& e, const char* phase) {
   if (!time(e, row.ts)) return;
   row.pid = tracks_.process(e.pid);
   row.tid = tracks_.thread(row.pid, e.tid);
+  const Tracks::Owner* who = tracks_.ownerOf(row.pid);
+  tracks_.own(row);
+  if (who && who->device != kNull) row.pid = who->device;
   row.phase = writer_.string(phase);
   std::string kind;
   appendUnescaped(kind, e.cat.empty() ? e.name : e.cat);
@@ -54,8 +59,37 @@ void ChromeImport::flow(const ChromeEvent& e, const char* phase) {
   sink_.add(row);
 }
 
+/// What `tracesmith export` says of a number in a file of several ranks, before its first event.
+void ChromeImport::owner(const ChromeEvent& e, int64_t number) {
+  Tracks::Owner who;
+  auto numberOf = [&](const char* key) {
+    int64_t value;
+    const JsonMember* m = e.findArg(key);
+    return m && parseToken(m->value, value) ? value : kNull;
+  };
+  auto textOf = [&](const char* key) {
+    std::string text;
+    const JsonMember* m = e.findArg(key);
+    if (m && m->value.size() >= 2 && m->value.front() == '"')
+      appendUnescaped(text, m->value.substr(1, m->value.size() - 2));
+    return text;
+  };
+  auto int32 = [&](const char* key) {
+    const int64_t value = numberOf(key);
+    return value == static_cast<int32_t>(value) ? value : kNull;
+  };
+  who.rank = int32("rank");
+  who.device = int32("device");
+  who.pid = numberOf("pid");
+  who.node_name = textOf("node");
+  who.name = textOf("name");
+  if (!who.node_name.empty()) who.node = writer_.string(who.node_name);
+  tracks_.owner(number, std::move(who));
+}
+
 void ChromeImport::metadata(const ChromeEvent& e) {
   int64_t pid = tracks_.process(e.pid);
+  if (e.name == kChromeOwner && pid != kNull && !e.args.empty()) return owner(e, pid);
   auto value = [&](std::string_view key) {
     const JsonMember* m = e.findArg(key);
     return m ? m->value : std::string_view();

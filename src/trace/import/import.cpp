@@ -88,6 +88,12 @@ class Importer {
     if (progress_) progress_(report_.input_bytes + done, total_);
   }
   void seeRank(int64_t rank, const std::string& path);
+  /// What an input says of its job.
+  struct Seen {
+    std::string path;
+    int64_t world_size, first_ns, last_ns;  // or kNull
+  };
+  void seeJob(Seen input);
   Status session(const std::vector<std::string>& paths);
   RowSink::Options sink() const;
 
@@ -97,6 +103,8 @@ class Importer {
   ImportShared shared_;
   ImportReport report_;
   std::map<int64_t, std::string> rank_paths_;
+  std::optional<Seen> first_;
+  bool other_job_ = false;                  // was said
   std::vector<std::string> ranks_by_name_;  // files whose name alone says the rank
   uint64_t total_ = 0;
 };
@@ -118,6 +126,24 @@ void Importer::seeRank(int64_t rank, const std::string& path) {
   if (!fresh) report_.warnings.push_back("rank " + std::to_string(rank) + " is in both " + it->second + " and " + path);
 }
 
+/// One trace of two jobs gives ranks that never meet, and wrong conclusions.
+void Importer::seeJob(Seen input) {
+  if (!first_) {
+    first_ = std::move(input);
+    return;
+  }
+  if (other_job_) return;
+  std::string why;
+  const int64_t apart = std::max(input.first_ns, first_->first_ns) - std::min(input.last_ns, first_->last_ns);
+  if (input.world_size != kNull && first_->world_size != kNull && input.world_size != first_->world_size)
+    why = "one is of a job of " + counted(static_cast<uint64_t>(first_->world_size), "rank") + ", the other of " +
+          std::to_string(input.world_size);
+  else if (input.first_ns != kNull && first_->first_ns != kNull && apart > 0)
+    why = "one begins " + humanNs(static_cast<double>(apart)) + " after the other has ended";
+  other_job_ = !why.empty();
+  if (other_job_) report_.warnings.push_back(first_->path + " and " + input.path + " look like different jobs: " + why);
+}
+
 Status Importer::json(File file, bool gzip, const std::string& path) {
   std::unique_ptr<ByteSource> source = fileSource(std::move(file));
   if (gzip) {
@@ -131,13 +157,14 @@ Status Importer::json(File file, bool gzip, const std::string& path) {
   stream_options.window_bytes = options_.window_bytes;
   JsonStream stream(reporting, path, stream_options);
   TS_TRY(stream.run(rows));
-  TS_TRY(rows.finish());
+  if (Status s = rows.finish(); !s) return s.code() == Code::kCorrupt ? Status::corrupt(path + ": " + s.message()) : s;
   report_.json_bytes += stream.bytes();
   report_.events += rows.events();
   report_.collectives += rows.collectives();
-  report_.steps += rows.steps();
+  report_.steps.insert(rows.steps().begin(), rows.steps().end());
   report_.losses.add(rows.losses());
-  seeRank(rows.facts().rank, path);
+  for (const int64_t rank : rows.ranks()) seeRank(rank, path);
+  seeJob({path, rows.facts().world_size, rows.firstNs(), rows.lastNs()});
   if (rows.rankIsByName()) ranks_by_name_.push_back(fs::path(path).filename().string());
   return {};
 }

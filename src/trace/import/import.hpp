@@ -51,7 +51,7 @@ struct ImportReport {
   uint64_t files = 0;
   uint64_t events = 0;  ///< rows of `events`
   uint64_t collectives = 0;
-  uint64_t steps = 0;
+  std::set<int64_t> steps;  ///< numbers: a step of many ranks counts once
   std::set<int64_t> ranks;
   uint64_t input_bytes = 0;  ///< of the files
   uint64_t json_bytes = 0;   ///< uncompressed

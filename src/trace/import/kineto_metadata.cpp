@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include "base/text.hpp"
+#include "trace/category.hpp"
 #include "trace/import/json_cursor.hpp"
 #include "trace/layout.hpp"
 
@@ -12,6 +13,7 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr size_t kMaxDeviceBytes = 16u << 20;
+constexpr int64_t kMaxEpoch = 4'000'000'000'000'000'000;  // in the year 2096
 
 std::string stringContent(std::string_view value) {
   std::string out;
@@ -85,6 +87,10 @@ void KinetoMetadata::member(std::string_view raw_key, std::string_view value) {
   const std::string_view json = isString(value) ? std::string_view(content) : value;
   if (isHostKey(key) && isString(value)) host_ = content;
   if (key == "tracesmithBaseNanoseconds" && parseInt(value, base_ns_)) return;
+  if (int64_t ns; key == kChromeBaseKey && parseInt(value, ns) && ns >= 0 && ns <= kMaxEpoch) {
+    epoch_ns_ = ns;
+    return;
+  }
   if (key == "deviceProperties") {
     if (deviceProperties(json)) return;
     losses_.add("unreadable metadata", 1, "deviceProperties is not a list of devices");
@@ -146,6 +152,8 @@ bool KinetoMetadata::deviceProperties(std::string_view json) {
         std::string name = textOf(value);
         row.name = writer_.string(name);
         if (const char* vendor = vendorOf(name)) row.vendor = writer_.string(vendor);
+      } else if (key == "node" && value.is_string()) {
+        row.node = writer_.string(textOf(value));
       } else if (slot && (slot == &row.memory ? intOf(value) : int32Of(value)) != kNull) {
         *slot = intOf(value);
       } else {

@@ -22,7 +22,9 @@ class KinetoMetadata {
   int64_t rank() const { return rank_; }
   int64_t worldSize() const { return world_size_; }
   const std::string& host() const { return host_; }  ///< empty: the source does not say
-  int64_t baseNs() const { return base_ns_; }        ///< what `tracesmith export` took away from all times
+  int64_t baseNs() const { return base_ns_; }        ///< what an older `tracesmith export` took away from all times
+  /// What all times count from, in ns since 1970; 0 if the file does not say. Some files say so at their end.
+  int64_t epochNs() const { return epoch_ns_; }
 
   /// Rows of the devices, once per node: the inputs of one import mostly repeat them. `known` is shared by them.
   void writeDevices(const std::string& node, std::set<uint64_t>& known);
@@ -40,7 +42,7 @@ class KinetoMetadata {
   Writer& writer_;
   RowSink& sink_;
   Losses& losses_;
-  int64_t rank_ = kNull, world_size_ = kNull, base_ns_ = 0;
+  int64_t rank_ = kNull, world_size_ = kNull, base_ns_ = 0, epoch_ns_ = 0;
   std::string host_;
   std::vector<Device> devices_;
   size_t device_bytes_ = 0;

@@ -127,46 +127,56 @@ Status RowSink::load(Waiting& block, std::string& bytes) const {
   return got == bytes.size() ? Status() : Status::io(spill_reader_.path() + " shrank while it was in use");
 }
 
-Status RowSink::complete(Waiting& block, const InputFacts& facts, StepIndex& steps) {
+void RowSink::addSteps(BlockEditor& editor, const Waiting& block, StepsOfRanks& steps) {
+  const bool collective = block.table == &tableOf<CollectiveRow>();
+  Decoder decoder;
+  auto read = [&](int in_collectives, int in_events) {
+    return editor.read(decoder, collective ? in_collectives : in_events);
+  };
+  const std::vector<int64_t> correlation = read(collectives::correlation, events::correlation),
+                             rank = read(collectives::rank, events::rank), ts = read(collectives::ts, events::ts);
+  // A collective without a device ran on the host.
+  const std::vector<int64_t> device = collective ? editor.read(decoder, collectives::device) : std::vector<int64_t>();
+  const std::vector<int64_t> type = collective ? std::vector<int64_t>() : editor.read(decoder, events::type);
+  std::vector<int64_t> step(editor.rows(), kNull);
+  for (size_t i = 0; i < step.size(); ++i) {
+    auto of_rank = steps.find(rank[i]);
+    if (of_rank == steps.end()) continue;
+    StepIndex& index = of_rank->second;
+    if (block.device || (collective && correlation[i] != kNull)) {
+      if (correlation[i] != kNull) step[i] = index.ofLaunch(correlation[i]);
+      continue;
+    }
+    if (ts[i] == kNull || (collective && device[i] != kNull)) continue;
+    step[i] = index.at(ts[i]);
+    if (collective) continue;
+    const bool api =
+        type[i] == static_cast<int64_t>(EventType::runtime) || type[i] == static_cast<int64_t>(EventType::driver);
+    if (api && correlation[i] != kNull) index.launch(correlation[i], step[i]);
+  }
+  editor.add(encoder_, collective ? static_cast<int>(collectives::step) : events::step, step);
+}
+
+Status RowSink::complete(Waiting& block, const InputFacts& facts, StepsOfRanks& steps) {
   std::string bytes;
   TS_TRY(load(block, bytes));
   BlockEditor editor(*block.table, std::move(bytes));
+  const bool collective = block.table == &tableOf<CollectiveRow>();
+  if (!steps.empty() && (block.table == &tableOf<EventRow>() || collective)) addSteps(editor, block, steps);
   auto constant = [&](const char* column, int64_t value) {
     if (int index = block.table->find(column); index >= 0) editor.addConstant(index, value);
   };
   constant("rank", facts.rank);
   constant("node", facts.node);
-  bool collective = block.table == &tableOf<CollectiveRow>();
   if (block.device || collective) constant("pid", facts.pid);
-  if (!steps.empty() && (block.table == &tableOf<EventRow>() || collective)) {
-    Decoder decoder;
-    std::vector<int64_t> step(editor.rows());
-    std::vector<int64_t> correlation =
-        editor.read(decoder, collective ? static_cast<int>(collectives::correlation) : events::correlation);
-    static_assert(static_cast<int>(events::ts) == static_cast<int>(collectives::ts));
-    std::vector<int64_t> ts = editor.read(decoder, events::ts);
-    if (block.device || collective) {
-      std::vector<int64_t> device;  // a collective without one ran on the host
-      if (collective) device = editor.read(decoder, collectives::device);
-      for (size_t i = 0; i < step.size(); ++i)
-        step[i] = correlation[i] != kNull                              ? steps.ofLaunch(correlation[i])
-                  : collective && device[i] == kNull && ts[i] != kNull ? steps.at(ts[i])
-                                                                       : kNull;
-    } else {
-      std::vector<int64_t> type = editor.read(decoder, events::type);
-      for (size_t i = 0; i < step.size(); ++i) {
-        step[i] = ts[i] == kNull ? kNull : steps.at(ts[i]);
-        bool api =
-            type[i] == static_cast<int64_t>(EventType::runtime) || type[i] == static_cast<int64_t>(EventType::driver);
-        if (api && correlation[i] != kNull) steps.launch(correlation[i], step[i]);
-      }
-    }
-    editor.add(encoder_, collective ? static_cast<int>(collectives::step) : events::step, step);
-  }
+  for (const char* column : {"ts", "ts_end", "ts_start", "ts_enqueue"})
+    if (int index = block.table->find(column);
+        index >= 0 && facts.epoch_ns != 0 && !editor.shift(index, facts.epoch_ns))
+      return Status::corrupt("its times are too large for its baseTimeNanoseconds");
   return writer_.commit(editor.take());
 }
 
-Status RowSink::finish(const InputFacts& facts, StepIndex& steps) {
+Status RowSink::finish(const InputFacts& facts, StepsOfRanks& steps) {
   if (!chunk_->tables.empty()) submit();
   if (thread_.joinable()) {
     {
@@ -179,7 +189,7 @@ Status RowSink::finish(const InputFacts& facts, StepIndex& steps) {
   TS_TRY(state_);
   for (size_t i = 0; i < batches_.size(); ++i)
     if (batches_[i]) TS_TRY(keep(*batches_[i], i % 2 == 1));
-  steps.seal();
+  for (auto& [rank, index] : steps) index.seal();
   // Host rows first: they tell in which step a launch was.
   auto later = std::stable_partition(waiting_.begin(), waiting_.end(),
                                      [](const Waiting& b) { return b.table == &tableOf<EventRow>() && !b.device; });

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,7 +25,11 @@ struct InputFacts {
   int64_t world_size = kNull;
   int64_t node = kNull;  ///< string id
   int64_t pid = kNull;   ///< of the process that used the device
+  int64_t epoch_ns = 0;  ///< what all times count from
 };
+
+/// Steps of a rank; kNull: of all rows that say no rank themselves.
+using StepsOfRanks = std::map<int64_t, StepIndex>;
 
 /// Methods are for one thread; encoding is done by another, where asked for.
 class RowSink {
@@ -61,7 +66,7 @@ class RowSink {
   Status state();
 
   /// Completes all blocks and writes them. Nothing may be added afterwards.
-  Status finish(const InputFacts& facts, StepIndex& steps);
+  Status finish(const InputFacts& facts, StepsOfRanks& steps);
 
  private:
   static constexpr size_t kChunkSlots = 1 << 16;
@@ -87,7 +92,8 @@ class RowSink {
   Status encode(const Chunk& chunk);
   Status keep(Batch& batch, bool device);
   Status load(Waiting& block, std::string& bytes) const;
-  Status complete(Waiting& block, const InputFacts& facts, StepIndex& steps);
+  Status complete(Waiting& block, const InputFacts& facts, StepsOfRanks& steps);
+  void addSteps(class BlockEditor& editor, const Waiting& block, StepsOfRanks& steps);
 
   Writer& writer_;
   Options options_;

@@ -290,7 +290,7 @@ Status Sbt0Import::finish(int64_t rank, const std::string& given_node, Sbt0Resul
   writeLosses(losses_, writer_, sink_);
   result.losses = losses_;
   result.events = events_;
-  StepIndex steps;
+  StepsOfRanks steps;
   return sink_.finish(result.facts, steps);
 }
 

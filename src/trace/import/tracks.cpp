@@ -104,9 +104,27 @@ void Tracks::threadName(int64_t pid, int64_t tid, std::string_view value) {
   threads_[{pid, tid}] = textOf(value);
 }
 
+void Tracks::owner(int64_t number, Owner owner) {
+  if (owners_.size() < kMaxTracks || owners_.contains(number))
+    owners_[number] = std::move(owner);
+  else
+    losses_.add("too many processes", 1, "names of further processes were not kept");
+}
+
 void Tracks::write(Writer& writer, RowSink& sink, const InputFacts& facts) const {
   auto processes = processes_;
   if (facts.pid != kNull) processes.try_emplace(facts.pid);
+  for (const auto& [number, who] : owners_) {
+    processes.erase(number);
+    if (who.device != kNull) continue;
+    ProcessRow row;
+    row.rank = who.rank;
+    row.node = who.node;
+    row.pid = who.pid;
+    row.world_size = facts.world_size;
+    if (!who.name.empty()) row.name = writer.string(who.name);
+    sink.add(row);
+  }
   for (const auto& [pid, process] : processes) {
     std::string args;
     JsonWriter json(args);
@@ -137,6 +155,8 @@ void Tracks::write(Writer& writer, RowSink& sink, const InputFacts& facts) const
     ThreadRow row;
     row.pid = key.first;
     row.tid = key.second;
+    own(row);
+    if (const Owner* who = ownerOf(key.first); who && who->device != kNull) row.pid = who->device;
     row.name = writer.string(name);
     sink.add(row);
   }

@@ -45,6 +45,27 @@ class Tracks {
   void processSortIndex(int64_t pid, std::string_view value);
   void threadName(int64_t pid, int64_t tid, std::string_view value);
 
+  /// Whose a number of the file is: files of several ranks number processes and GPUs anew (`tracesmith export`).
+  struct Owner {
+    int64_t rank = kNull, node = kNull, pid = kNull, device = kNull;  // node: string id
+    std::string node_name, name;
+  };
+  void owner(int64_t number, Owner owner);
+  const Owner* ownerOf(int64_t number) const {
+    auto it = owners_.find(number);
+    return it == owners_.end() ? nullptr : &it->second;
+  }
+  const std::map<int64_t, Owner>& owners() const { return owners_; }
+  /// Writes into a row whose its number is; `pid` is the number on entry.
+  template <typename Row>
+  void own(Row& row) const {
+    const Owner* who = owners_.empty() ? nullptr : ownerOf(row.pid);
+    if (!who) return;
+    row.rank = who->rank;
+    row.node = who->node;
+    row.pid = who->pid;
+  }
+
   /// Rows of processes and threads. A device that Kineto shows as a process ("GPU 0") goes to metadata.
   void write(Writer& writer, RowSink& sink, const InputFacts& facts) const;
 
@@ -59,6 +80,7 @@ class Tracks {
   TrackNames& names_;
   Losses& losses_;
   std::map<int64_t, Process> processes_;
+  std::map<int64_t, Owner> owners_;
   std::map<std::pair<int64_t, int64_t>, std::string> threads_;
   // The last text looked up: neighbours mostly have the same.
   std::string last_process_, last_thread_;
