@@ -1,4 +1,4 @@
-"""A small GPT that marks nothing: gpt_auto.py [--steps N] [--compile] [--amp] [--stall] [--eval] [--kind gpt|resnet]
+"""A small GPT that marks nothing: gpt_auto.py [--steps N] [--compile] [--deterministic] [--amp] [--stall] [--eval]
 
 Run alone it checks what the hooks say: it runs itself without TraceSmith and under `tracesmith run` (path in $TS, default build/bin/tracesmith), in turn, and
 compares losses (the same bits), steps, phases, stalls, memory and the median step. Prints one line a check and exits with the number that failed.
@@ -20,6 +20,7 @@ def options():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--deterministic", action="store_true", help="let torch use deterministic kernels only, and compile once for all runs")
     parser.add_argument("--amp", action="store_true")
     parser.add_argument("--stall", action="store_true", help="call .item() in the loop")
     parser.add_argument("--eval", action="store_true", help="evaluate every 20 steps")
@@ -32,6 +33,7 @@ def train(o):
     from torch.utils.data import DataLoader, Dataset
 
     torch.manual_seed(0)
+    torch.use_deterministic_algorithms(o.deterministic)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     width, heads, layers, length, batch = (512, 8, 12, 256, 8) if device == "cuda" else (32, 2, 2, 16, 2)
 
@@ -114,10 +116,13 @@ def main():
     ts = os.environ.get("TS", os.path.join(HERE, "../../../build/bin/tracesmith"))
     folder = tempfile.mkdtemp(prefix="gpt_auto")
     trace = os.path.join(folder, "job.sbt")
-    own = [sys.executable, os.path.abspath(__file__), "--steps", str(o.steps)] + [f"--{n}" for n in ("compile", "amp", "stall", "eval") if getattr(o, n)]
+    own = [sys.executable, os.path.abspath(__file__), "--steps", str(o.steps)] + [f"--{n}" for n in ("compile", "deterministic", "amp", "stall", "eval") if getattr(o, n)]
     # What Python's hooks cost is the difference of the last two: in both CUPTI records all the time.
     ways = {"untouched": [], "no hooks": [ts, "run", "--force", "--no-python", "-o", trace, "--"], "hooks": [ts, "run", "--force", "-o", trace, "--"]}
     found = {name: [] for name in ways}
+    if o.deterministic:
+        os.environ.update(CUBLAS_WORKSPACE_CONFIG=":4096:8", TORCHINDUCTOR_CACHE_DIR=os.path.join(folder, "compiled"))
+        subprocess.run(own + ["--train", os.path.join(folder, "first.json")], check=True, stdout=subprocess.DEVNULL)
     for _ in range(o.rounds):
         for name, before in ways.items():
             file = os.path.join(folder, "truth.json")
@@ -146,7 +151,9 @@ def main():
         return list(rows[0].values())[0] if rows else None
 
     print(f"torch {truth['torch']} on {truth['device']}, {o.steps} steps")
-    check("losses are the same bits in all runs", len({json.dumps(r["losses"]) for runs in found.values() for r in runs}) == 1)
+    different = {name: len({json.dumps(r["losses"]) for r in runs}) for name, runs in found.items()}
+    check(f"losses are the same bits in all runs (different ones in {o.rounds} runs each: {different})",
+          len({json.dumps(r["losses"]) for runs in found.values() for r in runs}) == 1)
     steps = one("SELECT count(*) FROM steps")
     check(f"{steps} steps recorded of {o.steps}", steps == o.steps)
     span = "(SELECT min(ts) FROM steps WHERE step >= 10)"
