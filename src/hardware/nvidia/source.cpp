@@ -30,8 +30,8 @@ class NvidiaGpu : public Source {
                      double scale) {
       list.push_back({&metricInfo(m), field, scope, std::move(part), scale});
     };
-    watch(slow_, Metric::gpu_pcie_tx_bytes, nvml::kFieldPcieTxBytes, 0, "", 1);
-    watch(slow_, Metric::gpu_pcie_rx_bytes, nvml::kFieldPcieRxBytes, 0, "", 1);
+    watch(fast_, Metric::gpu_pcie_tx_bytes, nvml::kFieldPcieTxBytes, 0, "", 1);
+    watch(fast_, Metric::gpu_pcie_rx_bytes, nvml::kFieldPcieRxBytes, 0, "", 1);
     watch(slow_, Metric::gpu_memory_temperature_celsius, nvml::kFieldMemoryTemp, 0, "", 1);
     watch(slow_, Metric::gpu_throttled_ns, nvml::kFieldPolicyPower, 0, "power", 1);
     watch(slow_, Metric::gpu_throttled_ns, nvml::kFieldPolicyThermal, 0, "thermal", 1);
@@ -47,12 +47,12 @@ class NvidiaGpu : public Source {
     }
     for (const NvLink& l : gpu.links) {
       if (!l.active || !nvlink5) continue;
-      watch(slow_, Metric::gpu_nvlink_tx_bytes, nvml::kFieldNvLinkTxBytes, l.link, "link " + std::to_string(l.link), 1);
-      watch(slow_, Metric::gpu_nvlink_rx_bytes, nvml::kFieldNvLinkRxBytes, l.link, "link " + std::to_string(l.link), 1);
+      watch(fast_, Metric::gpu_nvlink_tx_bytes, nvml::kFieldNvLinkTxBytes, l.link, "link " + std::to_string(l.link), 1);
+      watch(fast_, Metric::gpu_nvlink_rx_bytes, nvml::kFieldNvLinkRxBytes, l.link, "link " + std::to_string(l.link), 1);
     }
     if (!nvlink5) {
-      watch(slow_, Metric::gpu_nvlink_tx_bytes, nvml::kFieldNvLinkTxKib, nvml::kAllLinks, "", 1024);
-      watch(slow_, Metric::gpu_nvlink_rx_bytes, nvml::kFieldNvLinkRxKib, nvml::kAllLinks, "", 1024);
+      watch(fast_, Metric::gpu_nvlink_tx_bytes, nvml::kFieldNvLinkTxKib, nvml::kAllLinks, "", 1024);
+      watch(fast_, Metric::gpu_nvlink_rx_bytes, nvml::kFieldNvLinkRxKib, nvml::kAllLinks, "", 1024);
     }
     watch(rare_, Metric::gpu_pcie_replays, nvml::kFieldPcieReplays, 0, "", 1);
     for (const NvLink& l : gpu.links) {
@@ -157,6 +157,7 @@ class NvidiaGpu : public Source {
     else if (nvml::never(r))
       out.add(Metric::gpu_throttle_reasons, kNotSupported);
     readMemory(out);
+    readFields(fast_, out);
   }
 
   void readMemory(Batch& out) {
@@ -318,7 +319,7 @@ class NvidiaGpu : public Source {
   std::shared_ptr<nvml::Session> session_;
   Device device_ = nullptr;
   Return last_ = nvml::kSuccess;
-  std::vector<WatchedField> slow_, rare_;
+  std::vector<WatchedField> fast_, slow_, rare_;
   std::deque<MetricInfo> own_metrics_;
   std::vector<nvml::FieldValue> values_;
   Counter energy_;

@@ -29,15 +29,15 @@ class SimulatedGpu : public Source {
       out.add(Metric::gpu_memory_clock_mhz, 2619);
       out.add(Metric::gpu_throttle_reasons, hot() ? 0x20 : 0);
       out.add(Metric::gpu_memory_used_bytes, busy_ > 0 ? 0.81 * kMemory : 0.01 * kMemory);
+      out.add(Metric::gpu_nvlink_tx_bytes, nvlink_);
+      out.add(Metric::gpu_nvlink_rx_bytes, nvlink_);
+      out.add(Metric::gpu_pcie_tx_bytes, pcie_);
+      out.add(Metric::gpu_pcie_rx_bytes, pcie_ * 1.7);
     } else if (rate == Rate::slow) {
       out.add(Metric::gpu_sm_activity_percent, 88 * busy_);
       out.add(Metric::gpu_sm_occupancy_percent, 34 * busy_);
       out.add(Metric::gpu_tensor_activity_percent, 47 * busy_);
       out.add(Metric::gpu_dram_activity_percent, 51 * busy_);
-      out.add(Metric::gpu_nvlink_tx_bytes, nvlink_);
-      out.add(Metric::gpu_nvlink_rx_bytes, nvlink_);
-      out.add(Metric::gpu_pcie_tx_bytes, pcie_);
-      out.add(Metric::gpu_pcie_rx_bytes, pcie_ * 1.7);
       out.add(Metric::gpu_memory_temperature_celsius, std::round(temperature_ + 9));
     } else {
       out.add(Metric::gpu_energy_joules, energy_);
