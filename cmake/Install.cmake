@@ -6,6 +6,7 @@ include(CMakePackageConfigHelpers)
 set(private ${CMAKE_INSTALL_LIBDIR}/tracesmith)
 
 install(TARGETS tracesmith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(PROGRAMS $<TARGET_FILE_DIR:tracesmith>/gsprof DESTINATION ${CMAKE_INSTALL_BINDIR})
 set(loaded tracesmith_probe tracesmith_cluster tracesmith_server tracesmith_c tracesmith_c_cluster)
 if(TARGET tracesmith_query)
   list(APPEND loaded tracesmith_query)

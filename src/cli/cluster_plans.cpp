@@ -119,7 +119,10 @@ void addClusterPlans(Command& cluster) {
   o->add(command);
   command.option("--job", o->job, "Only this job").type("ID");
   command.option("--undo", o->undo, "Return to the previous plan (operator)").type("ID");
-  command.option("--dry-run", o->dry_run, "Show the plans of --job without following them (on), or follow them again (off; operator)").type("on|off");
+  command
+      .option("--dry-run", o->dry_run,
+              "Show the plans of --job without following them (on), or follow them again (off; operator)")
+      .type("on|off");
   command.footer(
       "Example:  tracesmith cluster plans\n"
       "          tracesmith cluster plans --job 3f2a9c0d11e84b5f --dry-run on");

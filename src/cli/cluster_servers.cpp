@@ -176,6 +176,10 @@ void addClusterServers(Command& cluster) {
       .option("--http-origin", web->options.origins,
               "Another site whose pages may use the HTTP API: https://grafana.example")
       .type("ORIGIN");
+  command
+      .option("--frames", web->options.frames,
+              "Write the telemetry of each session that ends to NAME.json in this folder, in frames as gswarm has them")
+      .type("FOLDER");
   command.option("--webhook", o->webhook, "POST alerts (a hang, a slow rank, …) as JSON to this address").type("URL");
   command
       .option("--on-alert", o->on_alert,
@@ -189,7 +193,12 @@ void addClusterServers(Command& cluster) {
   command.footer(
       "Without --token-file and --tls-ca, only the user who runs the master (and root) may use it, on this machine."
       "\n\nExample:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith");
-  command.run([o, json, web, http] {
+  auto check = [web]() -> Status {
+    if (!web->options.frames.empty() && web->port == 0)
+      return Status::invalid("--frames is a part of the HTTP server: give it a --http-port");
+    return {};
+  };
+  command.run(check, [o, json, web, http] {
     web->options.listen = o->listen;
     web->options.data_dir = o->data_dir;
     web->options.security = o->security;

@@ -14,8 +14,8 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/recording.hpp"
+#include "cluster/fetch_frames.hpp"
 #include "model/travel_json.hpp"
-#include "trace/export/frames.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -87,25 +87,14 @@ Status save(Client& client, const SessionInfo& s, const std::string& path) {
   auto update = [&](uint64_t bytes) {
     progress.update(bytes, std::max<uint64_t>(s.bytes, bytes + 1));
     if (g_signals > 1) client.cancel();
+    return g_signals < 2;
   };
-  if (!path.ends_with(".json")) {
-    TS_TRY(client.fetch(s.id, path, update));
-    Result<analysis::Refinement> refined = analysis::storeRefinedClocks(path);
-    if (!refined) return refined.status();
-    for (const std::string& fault : refined->faults) warn("clock fault: " + fault);
-    return {};
-  }
-  // Never committed: nothing is left of it, however this ends.
-  Result<OutputFile> trace = OutputFile::create(path + ".sbt");
-  if (!trace) return trace.status();
-  uint64_t bytes = 0;
-  auto write = [&](std::string_view data) -> Status {
-    TS_TRY(trace->write(data));
-    update(bytes += data.size());
-    return {};
-  };
-  TS_TRY(client.fetchTo(write, s.id));
-  return trace::writeFrames(trace->workPath(), path);
+  if (path.ends_with(".json")) return cluster::fetchFrames(client, s.id, path, update);
+  TS_TRY(client.fetch(s.id, path, update));
+  Result<analysis::Refinement> refined = analysis::storeRefinedClocks(path);
+  if (!refined) return refined.status();
+  for (const std::string& fault : refined->faults) warn("clock fault: " + fault);
+  return {};
 }
 
 int finish(const Options& o, const SessionInfo& s) {

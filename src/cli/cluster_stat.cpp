@@ -16,7 +16,7 @@ struct Options {
   bool json = false;
 };
 
-std::string percent(double v) {
+std::string tenths(double v) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", v);
   return std::isnan(v) ? "unknown" : text;
@@ -36,6 +36,7 @@ int stat(const Options& o) {
       w.beginObject().field("gpu_id", gpu.id);
       w.field("avg_gpu_util", gpu.util.average).field("avg_gpu_memory", gpu.memory.average);
       w.field("max_gpu_util", gpu.util.measured ? gpu.util.most : NAN);
+      w.field("avg_dram_bandwidth", gpu.pcie.average).field("avg_gpu_bandwidth", gpu.gpu_to_gpu.average);
       w.field("measured", static_cast<uint64_t>(gpu.util.measured)).endObject();
     }
     w.endArray().endObject();
@@ -44,11 +45,12 @@ int stat(const Options& o) {
   }
   std::printf("session %s: %zu frames over %s\n", data->session.c_str(), data->seconds.size(),
               humanNs(data->seconds.empty() ? 0 : data->seconds.back() * 1e9).c_str());
-  std::vector<std::vector<std::string>> rows = {{"GPU", "util %", "least", "most", "memory %", "measured"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"GPU", "util %", "least", "most", "memory %", "PCIe GB/s", "NVLink GB/s", "measured"}};
   for (const trace::FrameGpu& gpu : data->gpus)
-    rows.push_back({gpu.id, percent(gpu.util.average), percent(gpu.util.measured ? gpu.util.least : NAN),
-                    percent(gpu.util.measured ? gpu.util.most : NAN), percent(gpu.memory.average),
-                    std::to_string(gpu.util.measured)});
+    rows.push_back({gpu.id, tenths(gpu.util.average), tenths(gpu.util.measured ? gpu.util.least : NAN),
+                    tenths(gpu.util.measured ? gpu.util.most : NAN), tenths(gpu.memory.average),
+                    tenths(gpu.pcie.average), tenths(gpu.gpu_to_gpu.average), std::to_string(gpu.util.measured)});
   std::printf("%s", alignTable(rows).c_str());
   return 0;
 }

@@ -46,10 +46,4 @@ void addForce(Command& command, bool& force) {
   command.flag("--force", force, "Replace an existing recording of that name");
 }
 
-std::string freeName(const std::string& stem) {
-  std::string name = stem + ".sbt";
-  for (int n = 2; fs::exists(fs::symlink_status(name)); ++n) name = stem + "-" + std::to_string(n) + ".sbt";
-  return name;
-}
-
 }  // namespace tracesmith::cli

@@ -13,7 +13,5 @@ namespace tracesmith::cli {
 /// "-", pipes and devices may always be written.
 Status checkOutput(const std::string& output, const std::vector<std::string>& inputs, bool force = false);
 void addForce(Command& command, bool& force);
-/// "job.sbt", or the first of "job-2.sbt", "job-3.sbt", … that is not taken.
-std::string freeName(const std::string& stem);
 
 }  // namespace tracesmith::cli

@@ -19,6 +19,7 @@
 #include "base/clock.hpp"
 #include "base/count.hpp"
 #include "base/file.hpp"
+#include "base/free_path.hpp"
 #include "base/library.hpp"
 #include "base/text.hpp"
 #include "capture/collect/collector.hpp"
@@ -192,7 +193,7 @@ int run(Options o) {
   if (!probe) return fail(Status::notFound("recording needs " + probe.status().message()));
   RingFolder folder;
   if (Status s = folder.create(); !s) return fail(s);
-  if (o.output.empty()) o.output = freeName(fs::path(o.command[0]).filename().string());
+  if (o.output.empty()) o.output = freePath(fs::path(o.command[0]).filename().string(), ".sbt");
   if (Status s = checkWritable(o.output); !s) return fail(s);
   setEnvironment(o, folder.path());
   Child command;

@@ -99,7 +99,8 @@ void removeOldest(const std::string& folder) {
 }  // namespace
 
 Option addTraceFile(Command& command, const char* name, std::string& file, const char* purpose) {
-  const std::string help = std::string(purpose) + "; JSON of PyTorch or Chrome, also .gz and in a folder, is imported first";
+  const std::string help =
+      std::string(purpose) + "; JSON of PyTorch or Chrome, also .gz and in a folder, is imported first";
   return command.positional(name, file, help.c_str()).type("FILE.sbt");
 }
 

@@ -18,6 +18,7 @@ struct Options {
   std::string listen = "127.0.0.1";
   uint16_t port = kHttpPort;               ///< 0: any
   std::string data_dir;                    ///< of a cluster: where sessions are laid out for reading, and the audit log
+  std::string frames;                      ///< folder for the frames of sessions that end; empty: they are not written
   std::vector<std::string> origins;        ///< other sites whose pages may ask ("https://x.example"); none by default
   std::string program = "/proc/self/exe";  ///< `tracesmith`, which is started for each query of a client
   access::SecurityOptions security;        ///< as of the master

@@ -39,8 +39,12 @@ class TraceFile : public ::testing::Test {
 };
 
 TEST_F(TraceFile, IsImportedOnceWhicheverCommandReadsIt) {
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"info", json_}, {"view", json_}, {"analyze", json_}, {"diff", json_, json_}, {"report", json_, "-o", dir_ / "r.html"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"info", json_},
+                                             {"view", json_},
+                                             {"analyze", json_},
+                                             {"diff", json_, json_},
+                                             {"report", json_, "-o", dir_ / "r.html"}}) {
     const Output o = tracesmith(words);
     EXPECT_EQ(o.rc, 0) << words[0] << ": " << o.err;
     EXPECT_EQ(o.err.find("note: imported") != std::string::npos, words[0] == "info") << words[0] << ": " << o.err;

@@ -188,20 +188,49 @@ TEST_F(ClusterApi, ATimelineGrowsWithItsSession) {
 }
 
 TEST_F(ClusterApi, GswarmsWordsDoTheSame) {
-  serveMaster();
+  serveMaster({"--frames", dir_ / "frames"});
   auto a = agent("n1", {"--sim", "1"});
   ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"healthy\":true"); }));
-  Reply r = ask(http_, "POST", "/profiling/start", "{\"name\":\"my_experiment\"}");
-  EXPECT_TRUE(r.status == 200 && r.has("\"success\":true") && r.has("\"name\":\"my_experiment\"")) << r.body;
+  const std::string gpu = "n1:0:Simulated H100";
+  Reply r = get(http_, "/status");
+  EXPECT_TRUE(r.has("\"is_profiling\":false") && r.has("\"freq\":null") && r.has("\"connected_clients\":[\"n1\"]") &&
+              r.has("\"total_gpus\":1,\"gpu_info\":{\"n1\":[{\"id\":\"" + gpu))
+      << r.body;
+  r = ask(http_, "POST", "/profiling/start", "{\"name\":\"my_experiment\",\"freq\":50}");
+  EXPECT_TRUE(r.status == 200 && r.has("\"success\":true") && r.has("\"name\":\"my_experiment\"") &&
+              r.has("\"output_file\":\"" + (dir_ / "frames") + "/my_experiment.json\""))
+      << r.body;
+  EXPECT_EQ(ask(http_, "POST", "/profiling/start", "{\"name\":\"my_experiment\"}").status, 409);
   EXPECT_EQ(ask(http_, "POST", "/profiling/start", "{\"name\":\"other\"}").status, 200);
+  EXPECT_TRUE(eventually([&] { return get(http_, "/metrics/latest").has("\"gpu_id\":\"" + gpu); }));
+  r = get(http_, "/metrics/latest");
+  EXPECT_TRUE(r.has("\"client_data\":{\"n1\":{\"timestamp\":") && r.has("\"dram_bw_gbps_rx\":")) << r.body;
+  r = get(http_, "/clients");
+  EXPECT_TRUE(r.has("\"total_clients\":1") && r.has("\"client_id\":\"n1\"") && r.has("\"gpu_count\":1")) << r.body;
   r = ask(http_, "POST", "/profiling/stop", "{\"name\":\"other\"}");
   EXPECT_TRUE(r.status == 200 && r.has("\"name\":\"other\"")) << r.body;
+  EXPECT_EQ(ask(http_, "POST", "/profiling/stop", "{\"name\":\"nothing\"}").status, 404);
   EXPECT_EQ(ask(http_, "POST", "/profiling/stop", "{}").status, 200);  // all that are left
-  EXPECT_EQ(ask(http_, "POST", "/profiling/stop", "{}").status, 404);
+  r = ask(http_, "POST", "/profiling/stop", "{}");
+  EXPECT_TRUE(r.status == 200 && r.has("{\"success\":false,\"message\":\"Profiling is not active.\"}")) << r.body;
   EXPECT_EQ(ask(http_, "POST", "/profiling/record", "{}").status, 400);
+  EXPECT_EQ(ask(http_, "POST", "/profiling/record", "{\"app_name\":\"a\",\"queue_time\":1}").status, 400);
   EXPECT_EQ(ask(http_, "POST", "/profiling/record", "{\"last_s\":1}").status, 200);
   r = get(http_, "/profiling/sessions");
-  EXPECT_TRUE(r.has("my_experiment") && r.has("\"total\":3")) << r.body;
+  EXPECT_TRUE(r.has("my_experiment") && r.has("\"total_sessions\":3")) << r.body;
+}
+
+TEST_F(ClusterApi, FramesOfASessionThatEndsAreWritten) {
+  test::writeFile(dir_ / "twice.json", "somebody's");
+  serveMaster({"--frames", dir_.path()});
+  auto a = agent("n1", {"--sim", "1"});
+  ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"healthy\":true"); }));
+  ASSERT_EQ(ask(http_, "POST", "/profiling/start", "{\"name\":\"twice\",\"freq\":20}").status, 200);
+  ASSERT_TRUE(eventually([&] { return get(http_, "/status").has("\"frame_id_counter\":1"); }));
+  ASSERT_EQ(ask(http_, "POST", "/profiling/stop", "{}").status, 200);
+  ASSERT_TRUE(eventually([&] { return get(http_, "/profiling/sessions").has("twice-2.json"); })) << master_->err();
+  EXPECT_TRUE(has(test::readFile(dir_ / "twice-2.json"), "\"gpu_id\":[\"n1:0:Simulated H100\"]"));
+  EXPECT_EQ(test::readFile(dir_ / "twice.json"), "somebody's");
 }
 
 TEST_F(ClusterApi, NamesAndBodiesAreChecked) {

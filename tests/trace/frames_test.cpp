@@ -24,13 +24,14 @@ class FramesTest : public ::testing::Test {
     session.args = out_->text("{\"freq_ms\":500}");
     EXPECT_TRUE(out_->append(session));
   }
-  void sample(int64_t ms, const char* name, double value, int64_t device = 0) {
+  void sample(int64_t ms, const char* name, double value, int64_t device = 0, const char* part = nullptr) {
     MetricRow m;
     m.ts = ms * kMs;
     m.node = writer_->string("n");
     m.device = device;
     m.name = writer_->string(name);
     m.value = std::bit_cast<int64_t>(value);
+    if (part) m.part = writer_->string(part);
     EXPECT_TRUE(out_->append(m));
   }
   std::string frames() {
@@ -78,6 +79,15 @@ TEST_F(FramesTest, ACounterThatStartsAgainHasNoNegativeRate) {
   EXPECT_EQ(rates, (std::vector<std::string>{"4", "null", "4", "null"}));
 }
 
+TEST_F(FramesTest, LinksThatAreReadOneByOneAreAddedUp) {
+  for (int i = 0; i < 2; ++i)
+    for (const char* link : {"link 0", "link 1"}) {
+      sample(i * 500, "gpu_nvlink_rx_bytes", i * 1e9, 0, link);
+      sample(i * 500, "gpu_nvlink_tx_bytes", i * 5e8, 0, link);
+    }
+  EXPECT_EQ(values(frames(), "gpu_bandwidth"), (std::vector<std::string>{"6", "null"}));
+}
+
 TEST_F(FramesTest, SamplesThatFallIntoOneFrameAreAveraged) {
   sample(0, "gpu_utilization_percent", 10);
   sample(400, "gpu_utilization_percent", 30);
@@ -90,7 +100,8 @@ TEST_F(FramesTest, SamplesThatFallIntoOneFrameAreAveraged) {
 TEST_F(FramesTest, StatKnowsAGpuThatJoinsLater) {
   test::writeFile(dir_ / "f.json", R"({"session_name":"s","frames":[
     {"time":"2026-01-01T00:00:00.0Z","gpu_id":["a:0:X"],"gpu_util":[10],"gpu_memory":[1]},
-    {"time":"2026-01-01T00:00:01.0Z","gpu_id":["b:0:X","a:0:X"],"gpu_util":[70,30],"gpu_memory":[2,1]}]})");
+    {"time":"2026-01-01T00:00:01.0Z","gpu_id":["b:0:X","a:0:X"],"gpu_util":[70,30],"gpu_memory":[2,1],
+     "dram_bandwidth":[null,12.5]}]})");
   const Result<FrameData> data = readFrames(dir_ / "f.json");
   ASSERT_TRUE(data) << data.status().message();
   ASSERT_EQ(data->gpus.size(), 2u);
@@ -99,6 +110,9 @@ TEST_F(FramesTest, StatKnowsAGpuThatJoinsLater) {
   EXPECT_EQ(data->gpus[1].util.measured, 1u);
   EXPECT_EQ(data->gpus[1].util.average, 70);
   EXPECT_EQ(data->gpus[1].util.values.size(), data->seconds.size());
+  EXPECT_EQ(data->gpus[0].pcie.average, 12.5);
+  EXPECT_EQ(data->gpus[1].pcie.measured, 0u);
+  EXPECT_EQ(data->gpus[1].gpu_to_gpu.values.size(), data->seconds.size());
 }
 
 }  // namespace

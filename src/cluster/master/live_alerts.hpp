@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/http_post.hpp"
+#include "base/http_client.hpp"
 #include "model/travel.hpp"
 
 namespace tracesmith::cluster {

@@ -1,6 +1,7 @@
 #include "server/app/app.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "access/names.hpp"
 
@@ -54,13 +55,20 @@ Result<std::unique_ptr<App>> App::open(const Options& options, cluster::Server* 
   a.guarded_ = !options.security.token_file.empty() || !options.security.tls_ca.empty();
   TS_TRY(a.guard_.open(options.security, master ? options.data_dir + "/master/audit.log" : "/dev/null"));
   if (master) a.cluster_ = std::make_unique<ClusterView>(master->client());
+  if (master && !options.frames.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.frames, error);
+    if (!std::filesystem::is_directory(options.frames, error))
+      return Status::io("cannot create the folder " + options.frames);
+    a.frames_ = std::make_unique<FramesWriter>(*a.cluster_, options.frames);
+  }
   a.traces_ = std::make_unique<Traces>(
       master ? &a.cluster_->client() : nullptr, [&a](const std::string& id) { return a.cluster_->session(id); }, trace,
       options.data_dir + "/master/http");
   TS_TRY(a.traces_->prepare());
   a.live_ = std::make_unique<LiveFeed>(a.cluster_.get());
-  a.sources_ = std::make_unique<Sources>(
-      Sources{a.options_, a.trace_path_, a.guard_, a.cluster_.get(), *a.traces_, *a.live_, a.routes_, a.requests_});
+  a.sources_ = std::make_unique<Sources>(Sources{a.options_, a.trace_path_, a.guard_, a.cluster_.get(), a.frames_.get(),
+                                                 *a.traces_, *a.live_, a.routes_, a.requests_});
   for (auto make : {makeInfoHandlers, makeClusterHandlers, makeHardwareHandlers, makeSelectHandlers, makePlaceHandlers,
                     makeLiveHandlers, makeMetricHandlers, makePrometheusHandlers, makeTraceHandlers, makeQueryHandlers,
                     makeGswarmHandlers, makeBalanceHandlers}) {

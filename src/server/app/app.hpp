@@ -36,6 +36,7 @@ class App {
   bool guarded_ = false;  // tokens or certificates are asked for
   std::atomic<uint64_t> requests_{0};
   std::unique_ptr<ClusterView> cluster_;
+  std::unique_ptr<FramesWriter> frames_;
   std::unique_ptr<Traces> traces_;
   std::unique_ptr<LiveFeed> live_;
   std::unique_ptr<Sources> sources_;

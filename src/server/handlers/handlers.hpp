@@ -10,6 +10,7 @@
 #include "server/api.hpp"
 #include "server/http/route.hpp"
 #include "server/sources/cluster_view.hpp"
+#include "server/sources/frames_writer.hpp"
 #include "server/sources/live_feed.hpp"
 #include "server/sources/traces.hpp"
 
@@ -20,7 +21,8 @@ struct Sources {
   const Options& options;
   const std::string& trace_path;  ///< of the one trace; empty with a cluster
   access::Guard& guard;
-  ClusterView* cluster;  ///< nullptr: there is one recorded trace
+  ClusterView* cluster;        ///< nullptr: there is one recorded trace
+  const FramesWriter* frames;  ///< nullptr: the frames of sessions are not written
   Traces& traces;
   LiveFeed& live;
   const std::vector<Route>& routes;  ///< of all subjects

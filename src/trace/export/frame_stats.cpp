@@ -39,28 +39,59 @@ void read(simdjson::dom::element frame, const char* key, const std::vector<size_
   }
 }
 
+constexpr struct {
+  const char* key;
+  const char* title;
+  FrameSeries FrameGpu::*series;
+  bool percent;
+} kSeries[] = {
+    {"gpu_util", "GPU utilisation, %", &FrameGpu::util, true},
+    {"gpu_memory", "GPU memory in use, %", &FrameGpu::memory, true},
+    {"dram_bandwidth", "PCIe, both directions, GB/s", &FrameGpu::pcie, false},
+    {"gpu_bandwidth", "NVLink, both directions, GB/s", &FrameGpu::gpu_to_gpu, false},
+};
+
 /// The GPU with this id; one that joins has measured nothing in the frames before.
 size_t placeOf(std::string_view id, std::vector<FrameGpu>& gpus, size_t frames_before) {
   for (size_t i = 0; i < gpus.size(); ++i)
     if (gpus[i].id == id) return i;
   FrameGpu& gpu = gpus.emplace_back();
   gpu.id = id;
-  gpu.util.values.assign(frames_before, NAN);
-  gpu.memory.values.assign(frames_before, NAN);
+  for (const auto& s : kSeries) (gpu.*s.series).values.assign(frames_before, NAN);
   return gpus.size() - 1;
 }
 
 constexpr Color kColors[] = {0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd, 0x8c564b, 0xe377c2, 0x17becf};
 constexpr double kWidth = 960, kHeight = 220, kLeft = 60, kTop = 40, kGap = 60;
 
-void panel(Canvas& canvas, double top, const char* title, const FrameData& data, FrameSeries FrameGpu::*series) {
+/// The end of an axis from 0: 1, 2 or 5 times a power of ten.
+double roundUp(double most) {
+  if (!(most > 0)) return 1;
+  const double power = std::pow(10, std::floor(std::log10(most)));
+  for (double step : {1.0, 2.0, 5.0})
+    if (most <= step * power) return step * power;
+  return 10 * power;
+}
+
+double mostOf(const FrameData& data, FrameSeries FrameGpu::*series) {
+  double most = 0;
+  for (const FrameGpu& gpu : data.gpus)
+    if ((gpu.*series).measured) most = std::max(most, (gpu.*series).most);
+  return most;
+}
+
+void panel(Canvas& canvas, double top, const char* title, const FrameData& data, FrameSeries FrameGpu::*series,
+           double high) {
   const double end = std::max(data.seconds.empty() ? 0 : data.seconds.back(), 1e-9);
   auto x = [&](double s) { return kLeft + kWidth * s / end; };
-  auto y = [&](double percent) { return top + kHeight * (1 - percent / 100); };
+  auto y = [&](double value) { return top + kHeight * (1 - value / high); };
   canvas.text(kLeft, top - 8, 14, title);
-  for (int percent = 0; percent <= 100; percent += 25) {
-    canvas.line({{kLeft, y(percent)}, {kLeft + kWidth, y(percent)}}, 1, 0xdddddd);
-    canvas.text(kLeft - 6, y(percent) + 4, 11, std::to_string(percent), Canvas::Align::right);
+  for (int i = 0; i <= 4; ++i) {
+    const double value = high * i / 4;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g", value);
+    canvas.line({{kLeft, y(value)}, {kLeft + kWidth, y(value)}}, 1, 0xdddddd);
+    canvas.text(kLeft - 6, y(value) + 4, 11, text, Canvas::Align::right);
   }
   for (int i = 0; i <= 4; ++i) {
     char text[32];
@@ -78,7 +109,7 @@ void panel(Canvas& canvas, double top, const char* title, const FrameData& data,
       if (std::isnan(values[i]))
         flush();  // not measured: a gap in the line
       else
-        points.emplace_back(x(data.seconds[i]), y(std::clamp(values[i], 0.0, 100.0)));
+        points.emplace_back(x(data.seconds[i]), y(std::clamp(values[i], 0.0, high)));
     }
     flush();
   }
@@ -127,30 +158,34 @@ Result<FrameData> readFrames(const std::string& path) {
       places.push_back(same ? places.size() : placeOf(text, data.gpus, data.seconds.size()));
     }
     data.seconds.push_back(at - first);
-    for (FrameGpu& gpu : data.gpus) {
-      gpu.util.values.push_back(NAN);
-      gpu.memory.values.push_back(NAN);
+    for (const auto& s : kSeries) {
+      for (FrameGpu& gpu : data.gpus) (gpu.*s.series).values.push_back(NAN);
+      read(frame, s.key, places, data.gpus, s.series);
     }
-    read(frame, "gpu_util", places, data.gpus, &FrameGpu::util);
-    read(frame, "gpu_memory", places, data.gpus, &FrameGpu::memory);
   }
-  for (FrameGpu& gpu : data.gpus) {
-    gpu.util.settle();
-    gpu.memory.settle();
-  }
+  for (FrameGpu& gpu : data.gpus)
+    for (const auto& s : kSeries) (gpu.*s.series).settle();
   return data;
 }
 
 Status plotFrames(const FrameData& data, const std::string& path) {
   Canvas::Format format;
   if (!Canvas::formatOf(path, format)) return Status::invalid("a plot needs a file name ending in .png, .pdf or .svg");
-  const double legend = kTop + 2 * (kHeight + kGap);
+  std::vector<size_t> shown;
+  for (size_t i = 0; i < std::size(kSeries); ++i)
+    if (kSeries[i].percent || std::any_of(data.gpus.begin(), data.gpus.end(),
+                                          [&](const FrameGpu& gpu) { return (gpu.*kSeries[i].series).measured > 0; }))
+      shown.push_back(i);
+  const double legend = kTop + static_cast<double>(shown.size()) * (kHeight + kGap);
   const double height = legend + 18 * std::ceil(static_cast<double>(data.gpus.size()) / 3) + 20;
   Result<std::unique_ptr<Canvas>> canvas = Canvas::create(path, format, kLeft + kWidth + 40, height);
   if (!canvas) return canvas.status();
   (*canvas)->text(60, 18, 15, data.session + ", from " + data.start_time);
-  panel(**canvas, kTop + 12, "GPU utilisation, %", data, &FrameGpu::util);
-  panel(**canvas, kTop + 12 + kHeight + kGap, "GPU memory in use, %", data, &FrameGpu::memory);
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const auto& s = kSeries[shown[i]];
+    panel(**canvas, kTop + 12 + static_cast<double>(i) * (kHeight + kGap), s.title, data, s.series,
+          s.percent ? 100 : roundUp(mostOf(data, s.series)));
+  }
   for (size_t g = 0; g < data.gpus.size(); ++g) {
     const double x = kLeft + static_cast<double>(g % 3) * 330,
                  y = legend + 18 * std::floor(static_cast<double>(g) / 3) + 16;

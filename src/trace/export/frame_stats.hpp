@@ -18,7 +18,8 @@ struct FrameSeries {
 
 struct FrameGpu {
   std::string id;
-  FrameSeries util, memory;  ///< percent
+  FrameSeries util, memory;      ///< percent
+  FrameSeries pcie, gpu_to_gpu;  ///< GB/s
 };
 
 struct FrameData {
@@ -28,7 +29,7 @@ struct FrameData {
 };
 
 Result<FrameData> readFrames(const std::string& path);
-/// Draws utilisation and memory of every GPU over time: .png, .pdf or .svg.
+/// Draws utilisation and memory of every GPU over time, and bandwidths that were measured: .png, .pdf or .svg.
 Status plotFrames(const FrameData& data, const std::string& path);
 
 }  // namespace tracesmith::trace

@@ -30,6 +30,7 @@ struct Sample {
   int64_t time;  // reference
   uint32_t gpu;
   Value value;
+  uint32_t part;  // of a counter: a link; 0: all of it
   double number;
 };
 
@@ -48,6 +49,7 @@ struct Input {
   std::map<std::pair<std::string, int64_t>, uint32_t> index;  // (node, device) → gpu
   std::vector<Gpu> gpus;
   std::vector<Sample> samples;
+  std::map<std::string, uint32_t> parts = {{"", 0}};  // names of links
   bool has[kValues] = {};
 };
 
@@ -99,14 +101,17 @@ Status read(const std::string& path, Input& in) {
       **reader, {metrics::ts, metrics::node, metrics::device, metrics::name, metrics::value, metrics::part});
   while (metric.next()) {
     const MetricRow& row = metric.row();
-    if (row.device == kNull || row.value == kNull || row.part != kNull) continue;
+    if (row.device == kNull || row.value == kNull) continue;
     const auto* found = std::find(std::begin(kMetrics), std::end(kMetrics), metric.text(metrics::name));
     if (found == std::end(kMetrics)) continue;
     const auto value = static_cast<Value>(found - std::begin(kMetrics));
+    if (value < kPcieRx && row.part != kNull) continue;
+    const std::string part(row.part == kNull ? "" : metric.text(metrics::part));
     const std::string node(metric.text(metrics::node));
     in.has[value] = true;
-    in.samples.push_back(
-        {(*clocks)[node].toReference(row.ts), gpuOf(node, row.device), value, std::bit_cast<double>(row.value)});
+    const uint32_t number = in.parts.try_emplace(part, static_cast<uint32_t>(in.parts.size())).first->second;
+    in.samples.push_back({(*clocks)[node].toReference(row.ts), gpuOf(node, row.device), value, number,
+                          std::bit_cast<double>(row.value)});
   }
   return metric.status();
 }
@@ -146,6 +151,20 @@ class Rates {
   size_t next_ = 0;
 };
 
+/// Of a counter that each link of a GPU may have: their sum, where all are known.
+class LinkRates {
+ public:
+  void add(uint32_t part, int64_t time, double total) { parts_[part].add(time, total); }
+  double over(int64_t from, int64_t to) {
+    double sum = parts_.empty() ? kUnknown : 0;
+    for (auto& [part, rates] : parts_) sum += rates.over(from, to);
+    return sum;
+  }
+
+ private:
+  std::map<uint32_t, Rates> parts_;
+};
+
 class Frames {
  public:
   Frames(Input& in, File& file) : in_(in), out_(file), rates_(in.gpus.size()) {}
@@ -154,7 +173,7 @@ class Frames {
     std::sort(in_.samples.begin(), in_.samples.end(), [](const Sample& a, const Sample& b) { return a.time < b.time; });
     if (in_.start == INT64_MAX && !in_.samples.empty()) in_.start = in_.samples.front().time;
     for (const Sample& s : in_.samples)
-      if (s.value >= kPcieRx) rates_[s.gpu][s.value].add(s.time, s.number);
+      if (s.value >= kPcieRx) rates_[s.gpu][s.value].add(s.part, s.time, s.number);
     std::string text;
     JsonWriter w(text);
     w.beginObject().field("session_name", in_.session).field("start_time", isoTime(in_.start));
@@ -244,7 +263,7 @@ class Frames {
 
   Input& in_;
   BufferedWriter out_;
-  std::vector<std::array<Rates, kValues>> rates_;
+  std::vector<std::array<LinkRates, kValues>> rates_;
   int64_t next_id_ = 0;
 };
 

@@ -14,7 +14,8 @@ std::string frameGpuId(const std::string& node, int64_t index, const std::string
 
 /// Reads the table `metrics` of a trace and writes NAME.json, whole or absent.
 /// A frame is one sampling interval; its arrays are as long as the cluster has GPUs, in the order of gpu_id. Samples
-/// that fall into one frame are averaged. The rate of a counter holds for all the time between two readings of it.
+/// that fall into one frame are averaged. The rate of a counter holds for all the time between two readings of it;
+/// links of a GPU that are read one by one are added up.
 Status writeFrames(const std::string& trace, const std::string& path);
 
 }  // namespace tracesmith::trace

@@ -1,4 +1,4 @@
-#include "base/http_post.hpp"
+#include "base/http_client.hpp"
 
 #include <netdb.h>
 #include <poll.h>
@@ -13,7 +13,8 @@ namespace tracesmith {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(5);
-constexpr size_t kStatusLine = 12;  // "HTTP/1.1 200"
+constexpr size_t kStatusLine = 12;       // "HTTP/1.1 200"
+constexpr size_t kMostBytes = 64 << 20;  // of an answer
 using Deadline = std::chrono::steady_clock::time_point;
 
 bool ready(int fd, short events, Deadline deadline) {
@@ -45,27 +46,53 @@ int dial(const HttpUrl& url, Deadline deadline) {
   return connected;
 }
 
-/// The answer's code; 0: none came.
-int exchange(int fd, const std::string& request, Deadline deadline) {
+bool sendAll(int fd, const std::string& request, Deadline deadline) {
   for (size_t sent = 0; sent < request.size();) {
-    if (!ready(fd, POLLOUT, deadline)) return 0;
+    if (!ready(fd, POLLOUT, deadline)) return false;
     const ssize_t n = ::send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
-    if (n < 0 && errno != EAGAIN && errno != EINTR) return 0;
+    if (n < 0 && errno != EAGAIN && errno != EINTR) return false;
     if (n > 0) sent += static_cast<size_t>(n);
   }
+  return true;
+}
+
+/// What comes until the connection ends, it is too much, or the time is over.
+std::string receive(int fd, size_t most, Deadline deadline) {
   std::string answer;
-  while (answer.size() < kStatusLine) {
-    char buffer[256];
-    if (!ready(fd, POLLIN, deadline)) return 0;
+  while (answer.size() < most) {
+    char buffer[4096];
+    if (!ready(fd, POLLIN, deadline)) break;
     const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return 0;
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) break;
     if (n > 0) answer.append(buffer, static_cast<size_t>(n));
   }
-  if (!answer.starts_with("HTTP/1.")) return 0;
+  return answer;
+}
+
+/// The code in an answer; 0: it is no answer.
+int codeOf(const std::string& answer) {
+  if (answer.size() < kStatusLine || !answer.starts_with("HTTP/1.")) return 0;
   int code = 0;
   for (size_t i = 9; i < kStatusLine; ++i)
     code = answer[i] >= '0' && answer[i] <= '9' ? code * 10 + answer[i] - '0' : 0;
   return code;
+}
+
+std::string placeOf(const HttpUrl& url) { return "http://" + url.host + ":" + url.port + url.path; }
+
+/// Asks, and returns the first `most` bytes of the answer with its head.
+Result<std::string> exchange(const HttpUrl& url, const std::string& method, const std::string& headers,
+                             const std::string& json, size_t most) {
+  const Deadline deadline = std::chrono::steady_clock::now() + kPatience;
+  const int fd = dial(url, deadline);
+  if (fd < 0) return Status::io("cannot reach " + placeOf(url));
+  const std::string request = method + " " + url.path + " HTTP/1.1\r\nHost: " + url.host +
+                              "\r\nUser-Agent: tracesmith\r\nContent-Type: application/json\r\n" + headers +
+                              "Content-Length: " + std::to_string(json.size()) + "\r\nConnection: close\r\n\r\n" + json;
+  std::string answer = sendAll(fd, request, deadline) ? receive(fd, most, deadline) : "";
+  ::close(fd);
+  if (codeOf(answer) == 0) return Status::io(placeOf(url) + " did not respond");
+  return answer;
 }
 
 }  // namespace
@@ -100,19 +127,22 @@ Result<HttpUrl> parseHttpUrl(const std::string& url) {
 }
 
 Status httpPost(const HttpUrl& url, const std::string& json) {
-  const Deadline deadline = std::chrono::steady_clock::now() + kPatience;
-  const std::string where = "http://" + url.host + ":" + url.port + url.path;
-  const int fd = dial(url, deadline);
-  if (fd < 0) return Status::io("cannot reach " + where);
-  const std::string request =
-      "POST " + url.path + " HTTP/1.1\r\nHost: " + url.host +
-      "\r\nUser-Agent: tracesmith\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(json.size()) +
-      "\r\nConnection: close\r\n\r\n" + json;
-  const int code = exchange(fd, request, deadline);
-  ::close(fd);
-  if (code == 0) return Status::io(where + " did not respond");
-  if (code < 200 || code > 299) return Status::io(where + " responded with " + std::to_string(code));
+  const Result<std::string> answer = exchange(url, "POST", "", json, kStatusLine);
+  if (!answer) return answer.status();
+  const int code = codeOf(*answer);
+  if (code < 200 || code > 299) return Status::io(placeOf(url) + " responded with " + std::to_string(code));
   return {};
+}
+
+Result<HttpReply> httpAsk(const HttpUrl& url, const std::string& method, const std::string& json,
+                          const std::string& token) {
+  const std::string headers = token.empty() ? "" : "Authorization: Bearer " + token + "\r\n";
+  Result<std::string> answer = exchange(url, method, headers, json, kMostBytes);
+  if (!answer) return answer.status();
+  const size_t head = answer->find("\r\n\r\n");
+  if (head == std::string::npos || answer->size() >= kMostBytes)
+    return Status::io(placeOf(url) + " sent an answer that is cut off or too large");
+  return HttpReply{codeOf(*answer), answer->substr(head + 4)};
 }
 
 }  // namespace tracesmith
