@@ -33,7 +33,7 @@ int htaOnly(const std::string& path, size_t threads) {
   if (!names) return 1;
   auto steps = analysis::TraceSteps::load(**reader, *names);
   if (!steps) return 1;
-  analysis::HtaAnalysis hta(*names, *steps);
+  analysis::HtaAnalysis hta(*names, *steps, analysis::HtaClock());
   analysis::RankRowsOptions options;
   options.threads = threads;
   if (!analysis::eachRank(**reader, *names, options,

@@ -41,11 +41,15 @@ TEST(Hta, KernelTypesFollowItsPatterns) {
   EXPECT_EQ(htaType("void gemm<float>()"), HtaType::computation);
 }
 
-TEST(Hta, TimesRoundInwards) {
-  EXPECT_EQ(htaStart(1'000), 1);
-  EXPECT_EQ(htaStart(1'001), 2);
-  EXPECT_EQ(htaEnd(1'001, 2'999), 2);
-  EXPECT_EQ(htaEnd(1'100, 1'200), 1) << "shorter than a µs: ends before it starts, as in HTA";
+TEST(Hta, TimesRoundInwardsAsFloatsGiveThem) {
+  const HtaClock small;
+  EXPECT_EQ(small.start(1'000), 1);
+  EXPECT_EQ(small.start(1'001), 2);
+  EXPECT_EQ(small.end(1'001, 2'999), 2);
+  EXPECT_EQ(small.end(1'100, 1'200), 1) << "shorter than a µs: ends before it starts, as in HTA";
+  constexpr int64_t kBase = 1'700'000'000'000'000'000;
+  EXPECT_EQ(HtaClock().start(kBase + 100), kBase / 1000) << "floats of this size are a quarter of a µs apart";
+  EXPECT_EQ(HtaClock(kBase).start(kBase + 100), kBase / 1000 + 1);
 }
 
 struct Known {

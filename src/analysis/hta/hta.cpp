@@ -4,7 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/rows/each_row.hpp"
 #include "analysis/rows/intervals.hpp"
+#include "base/text.hpp"
+#include "trace/category.hpp"
 
 namespace tracesmith::analysis {
 
@@ -40,16 +43,27 @@ HtaType htaType(std::string_view name) {
   return other ? HtaType::other : HtaType::computation;
 }
 
-int64_t htaStart(int64_t ts_ns) {
-  return static_cast<int64_t>(std::ceil(static_cast<double>(static_cast<long double>(ts_ns) / 1000)));
-}
-int64_t htaEnd(int64_t ts_ns, int64_t end_ns) {
-  const auto ts = static_cast<double>(static_cast<long double>(ts_ns) / 1000);
-  return static_cast<int64_t>(std::floor(ts + static_cast<double>(end_ns - ts_ns) / 1000));
+Result<HtaClock> HtaClock::of(const trace::Reader& reader, const trace::NameNumbers& names) {
+  int64_t base_ns = 0;
+  using namespace trace::metadata;
+  TS_TRY(eachRow<trace::MetadataRow>(reader, names, {key, value}, [&](const trace::MetadataRow& row, auto&& text) {
+    if (base_ns == 0 && row.key != trace::kNull && names.text(static_cast<uint32_t>(row.key)) == trace::kChromeBaseKey)
+      if (int64_t ns; parseInt(text(value), ns) && ns > 0 && ns < INT64_MAX / 2) base_ns = ns;
+  }));
+  return HtaClock(base_ns);
 }
 
-HtaAnalysis::HtaAnalysis(const trace::NameNumbers& names, const TraceSteps& steps, const Coverage* coverage)
-    : names_(names), steps_(steps), coverage_(coverage) {
+double HtaClock::sinceBase(int64_t ts_ns) const {
+  return static_cast<double>(static_cast<long double>(ts_ns - base_us_ * 1000) / 1000);
+}
+int64_t HtaClock::start(int64_t ts_ns) const { return base_us_ + static_cast<int64_t>(std::ceil(sinceBase(ts_ns))); }
+int64_t HtaClock::end(int64_t ts_ns, int64_t end_ns) const {
+  return base_us_ + static_cast<int64_t>(std::floor(sinceBase(ts_ns) + static_cast<double>(end_ns - ts_ns) / 1000));
+}
+
+HtaAnalysis::HtaAnalysis(const trace::NameNumbers& names, const TraceSteps& steps, HtaClock clock,
+                         const Coverage* coverage)
+    : names_(names), steps_(steps), clock_(clock), coverage_(coverage) {
   for (uint32_t n = 0; n < names.size(); ++n) {
     const std::string_view text = names.text(n);
     types_.push_back(htaType(text));
@@ -72,13 +86,13 @@ std::vector<HtaRow> HtaAnalysis::rowsOf(const RankRows& rows, const Launches& la
   const bool cut = steps_.profiler_names > 1;
   auto last = steps_.last_profiler_step.find(rows.process);
   const int64_t limit =
-      cut && last != steps_.last_profiler_step.end() ? htaStart(last->second) : std::numeric_limits<int64_t>::max();
+      cut && last != steps_.last_profiler_step.end() ? clock_.start(last->second) : std::numeric_limits<int64_t>::max();
   std::vector<HtaRow> kept;
   kept.reserve(rows.device.size());
   for (const DeviceEvent& e : rows.device) {
     const HostCall* launch = e.correlation == kNull ? nullptr : launches.find(e.correlation);
-    if (cut && (!launch || htaStart(launch->ts) >= limit)) continue;
-    kept.push_back({htaStart(e.ts), htaEnd(e.ts, e.end), launch, e.name, e.stream,
+    if (cut && (!launch || clock_.start(launch->ts) >= limit)) continue;
+    kept.push_back({clock_.start(e.ts), clock_.end(e.ts, e.end), launch, e.name, e.stream,
                     e.name == trace::kNoName ? HtaType::other : types_[e.name], e.type});
   }
   return kept;
@@ -137,14 +151,14 @@ void HtaAnalysis::streams(const RankRows& rows, const std::vector<HtaRow>& kept,
   for (const HtaRow& r : kept) {
     Stream& s = streams[static_cast<size_t>(r.stream)];
     if (r.launch && r.launch->name != trace::kNoName && launchers_[r.launch->name] & 1) {
-      s.launched.push_back(htaStart(r.launch->ts));
+      s.launched.push_back(clock_.start(r.launch->ts));
       s.started.push_back(r.ts);
     }
     if (r.event != EventType::kernel && r.event != EventType::memcpy && r.event != EventType::memset) continue;
     if (s.previous) {
       constexpr int64_t kConsecutive = 30;  // µs, as HTA compares it
       const int64_t gap = r.ts - s.previous->end - missing(rows.process, s.previous->end, r.ts);
-      if (r.launch && htaStart(r.launch->ts) > s.previous->end)
+      if (r.launch && clock_.start(r.launch->ts) > s.previous->end)
         s.idle.host_wait_us += gap;
       else
         (gap < kConsecutive ? s.idle.kernel_wait_us : s.idle.other_us) += gap;
@@ -188,7 +202,7 @@ void HtaAnalysis::launches(int64_t rank, const std::vector<HtaRow>& kept, Hta& o
   double cpu = 0, gpu = 0, delays = 0;
   for (const HtaRow& r : kept) {
     if (!r.launch || r.launch->name == trace::kNoName || !(launchers_[r.launch->name] & 2)) continue;
-    const int64_t start = htaStart(r.launch->ts), end = htaEnd(r.launch->ts, r.launch->end);
+    const int64_t start = clock_.start(r.launch->ts), end = clock_.end(r.launch->ts, r.launch->end);
     const int64_t cpu_us = end - start, gpu_us = r.end - r.ts, delay = std::max<int64_t>(0, r.ts - end);
     ++l.count;
     cpu += static_cast<double>(cpu_us);

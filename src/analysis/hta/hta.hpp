@@ -19,6 +19,21 @@ const char* htaTypeName(HtaType type);
 /// HTA's classification of a kernel by its name.
 HtaType htaType(std::string_view name);
 
+/// HTA's µs: as Python's floats give them, rounded inwards. They are exact to a quarter of a µs only where a file's
+/// times count from 1970, which HTA's sums show; where the file has a base, its times count from there.
+class HtaClock {
+ public:
+  explicit HtaClock(int64_t base_ns = 0) : base_us_(base_ns / 1000) {}
+  /// By the base that the trace was imported with, if there is one.
+  static Result<HtaClock> of(const trace::Reader& reader, const trace::NameNumbers& names);
+  int64_t start(int64_t ts_ns) const;
+  int64_t end(int64_t ts_ns, int64_t end_ns) const;
+
+ private:
+  double sinceBase(int64_t ts_ns) const;
+  int64_t base_us_;
+};
+
 /// A device event in HTA's time.
 struct HtaRow {
   int64_t ts, end;
@@ -32,7 +47,8 @@ struct HtaRow {
 class HtaAnalysis {
  public:
   /// `coverage`: time in which the GPU was not recorded is neither idle nor part of the span. None: it always was.
-  HtaAnalysis(const trace::NameNumbers& names, const TraceSteps& steps, const Coverage* coverage = nullptr);
+  HtaAnalysis(const trace::NameNumbers& names, const TraceSteps& steps, HtaClock clock,
+              const Coverage* coverage = nullptr);
 
   /// Adds a process; any thread.
   void add(const RankRows& rows, const Launches& launches);
@@ -60,15 +76,12 @@ class HtaAnalysis {
 
   const trace::NameNumbers& names_;
   const TraceSteps& steps_;
+  const HtaClock clock_;
   const Coverage* const coverage_;
   std::vector<HtaType> types_;      // by name
   std::vector<uint8_t> launchers_;  // by name: bit 0 counts in queues, bit 1 in launch statistics
   std::mutex mutex_;                // guards parts_
   std::map<int64_t, Part> parts_;   // by process
 };
-
-/// A time or end in HTA's µs: as Python's floats give it, rounded inwards.
-int64_t htaStart(int64_t ts_ns);
-int64_t htaEnd(int64_t ts_ns, int64_t end_ns);
 
 }  // namespace tracesmith::analysis

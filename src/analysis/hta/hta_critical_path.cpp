@@ -62,6 +62,9 @@ class Graph {
 
   Result<HtaPath> run() {
     out_.rank = options_.rank;
+    Result<HtaClock> clock = HtaClock::of(reader_, names_);
+    if (!clock) return clock.status();
+    clock_ = *clock;
     TS_TRY(findRange());
     TS_TRY(load());
     callStacks();
@@ -104,8 +107,8 @@ class Graph {
                                         : "no range '" + options_.range + "' on this rank")
               : "range '" + options_.range + "' occurs only " + std::to_string(ranges.size()) + " times on this rank");
     from_ns_ = ranges[order[at]].first;
-    from_ = htaStart(from_ns_);
-    to_ = htaEnd(from_ns_, ranges[order[at]].second);
+    from_ = clock_.start(from_ns_);
+    to_ = clock_.end(from_ns_, ranges[order[at]].second);
     out_.range = labels[order[at]];
     out_.instance = options_.range.empty() ? 0 : options_.instance;
     return {};
@@ -127,8 +130,8 @@ class Graph {
         const EventRow& row = rows.row();
         if (!mine(row) || row.ts == kNull) continue;
         const auto type = static_cast<EventType>(row.type);
-        Event e{htaStart(row.ts),
-                htaEnd(row.ts, row.ts + row.dur),
+        Event e{clock_.start(row.ts),
+                clock_.end(row.ts, row.ts + row.dur),
                 row.name == kNull ? trace::kNoName : static_cast<uint32_t>(row.name),
                 type,
                 row.tid,
@@ -357,6 +360,7 @@ class Graph {
   const Reader& reader_;
   const trace::NameNumbers& names_;
   const HtaPathOptions& options_;
+  HtaClock clock_;
   int64_t from_ns_ = 0, from_ = 0, to_ = 0;
   std::vector<Event> host_, device_;
   std::unordered_map<int64_t, size_t> launch_;  // by correlation: index in host_

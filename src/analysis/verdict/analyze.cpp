@@ -174,7 +174,9 @@ class Analyzer {
     const WorkPlace place = workPlaceOf(reader_, *names_);
     context.host_only = job_.host_only = place == WorkPlace::host;
     context.device_lost = job_.device_lost = place == WorkPlace::lost;
-    HtaAnalysis hta(*names_, steps, context.coverage);
+    Result<HtaClock> clock = HtaClock::of(reader_, *names_);
+    if (!clock) return clock.status();
+    HtaAnalysis hta(*names_, steps, *clock, context.coverage);
     RankRowsOptions options;
     options.threads = options_.threads;
     options.wanted_ranges = &context.wanted;

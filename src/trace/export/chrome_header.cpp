@@ -115,8 +115,8 @@ bool isChromeMetadataEvent(std::string_view key, std::string_view value) {
 }
 
 Status appendChromeHeader(std::string& out, const Reader& reader, int64_t rank, int64_t base_ns) {
-  std::set<std::string> written = {"traceEvents", "deviceProperties"};
-  if (base_ns != 0) written.emplace(kChromeBaseKey);
+  // The base of a file that was imported is not that of the times written here.
+  std::set<std::string> written = {"traceEvents", "deviceProperties", std::string(kChromeBaseKey)};
   JsonWriter json(out);
   json.beginObject();
   TS_TRY(appendMetadata(json, reader, rank, written));

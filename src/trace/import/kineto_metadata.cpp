@@ -89,6 +89,7 @@ void KinetoMetadata::member(std::string_view raw_key, std::string_view value) {
   if (key == "tracesmithBaseNanoseconds" && parseInt(value, base_ns_)) return;
   if (int64_t ns; key == kChromeBaseKey && parseInt(value, ns) && ns >= 0 && ns <= kMaxEpoch) {
     epoch_ns_ = ns;
+    row(key, value);
     return;
   }
   if (key == "deviceProperties") {
