@@ -1,7 +1,10 @@
 """What torch.distributed says about this process, and the clock of its device. Without torch, it is the only rank."""
 
+import atexit
+import collections
+import ctypes
 import time
-from typing import Any, List
+from typing import Any, Deque, List
 
 
 class Job:
@@ -60,6 +63,7 @@ class Vote:
         ballot = follower.ballot(step)
         if ballot:
             self.least = torch.tensor(ballot, dtype=torch.int64)
+            _ballots.append(self.least)
             self.work = dist.all_reduce(self.least, dist.ReduceOp.MIN, group=self.group, async_op=True)
             self.count += 1
 
@@ -78,6 +82,17 @@ class Vote:
         self.work.wait()
         self.work = None
         follower.counted(0, [])
+
+
+_ballots = collections.deque(maxlen=8)  # type: Deque[Any]  # the last ones, which gloo may still have
+
+
+@atexit.register
+def _keep() -> None:
+    """The last vote may be open when the program ends. The thread of gloo's that freed it then would need Python, which ends
+    such a thread, and with it the program."""
+    for tensor in _ballots:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(tensor))
 
 
 class Clock:

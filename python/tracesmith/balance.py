@@ -22,6 +22,7 @@ node, otherwise the master of the cluster, through the agents of the nodes. Impo
 3
 """
 
+import atexit
 import collections
 import logging
 import os
@@ -361,13 +362,25 @@ def _exchange(state, bucket):  # type: ignore[no-untyped-def]  # DDP wants these
         state.ready = state.clock.now()
     sent = gradients.to(state.exchange_as) if state.exchange_as is not None else gradients
 
-    def ended(future):  # type: ignore[no-untyped-def]
+    def ended(future):  # type: ignore[no-untyped-def]  # in a thread of gloo's
         if bucket.is_last():
             state.done = state.clock.now()
         whole = future.value()[0]
         return whole if whole.dtype == gradients.dtype else gradients.copy_(whole)
 
+    _open.add(ended)
     return dist.all_reduce(sent, group=state.group, async_op=True).get_future().then(ended)
+
+
+_open = weakref.WeakSet()  # type: weakref.WeakSet[Any]  # functions that threads of gloo's have not let go of yet
+
+
+@atexit.register
+def _settle(most_s: float = 2.0) -> None:
+    """Waits until those threads need Python no more: one that does while Python ends would end the program with SIGABRT."""
+    deadline = time.monotonic() + most_s
+    while len(_open) > 0 and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def _place(path: Optional[str]) -> Tuple[str, Any, str]:
