@@ -64,7 +64,7 @@ constexpr const char* kTrainingMetrics = R"(
 CREATE VIEW python.training_metrics AS
 SELECT $Tnode, rank, step, arg_max(value, ts) FILTER (name IN ('loss', 'train_loss', 'train/loss')) AS loss,
   arg_max(value, ts) FILTER (name IN ('lr', 'learning_rate', 'train/lr', 'train/learning_rate')) AS learning_rate,
-  arg_max(value, ts) FILTER (name IN ('grad_norm', 'train/grad_norm', 'mfu %', 'samples/s', 'tokens/s')) AS grad_norm,
+  arg_max(value, ts) FILTER (name IN ('grad_norm', 'train/grad_norm')) AS grad_norm,
   arg_max(value, ts) FILTER (name = 'mfu %') AS mfu_percent,
   arg_max(value, ts) FILTER (name = 'samples/s') AS samples_per_s,
   arg_max(value, ts) FILTER (name = 'tokens/s') AS tokens_per_s, max(dur) / 1e6 AS duration_ms, pid,
@@ -74,7 +74,7 @@ FROM (
   UNION ALL
   SELECT $Tnode, rank, pid, step, ts, NULL, lower(name), value FROM counters
   WHERE step IS NOT NULL AND series IS NULL AND lower(name) IN ('loss', 'train_loss', 'train/loss', 'lr', 'learning_rate',
-    'train/lr', 'train/learning_rate', 'grad_norm', 'train/grad_norm'))
+    'train/lr', 'train/learning_rate', 'grad_norm', 'train/grad_norm', 'mfu %', 'samples/s', 'tokens/s'))
 GROUP BY $Tnode, rank, pid, step)";
 
 /// Python functions whose end was not seen, the innermost first.

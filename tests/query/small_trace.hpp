@@ -113,6 +113,9 @@ inline void writeSmallTrace(const std::string& path, int first = 0, int last = 4
     for (int step = 0; step < 2; ++step) {
       counted("memory allocated", nullptr, (100.0 * (rank + 1) + step) * (1 << 20), 5000 * step + 4990, step);
       counted("loss", nullptr, 2.5 - step, 5000 * step + 4000, step);
+      counted("samples/s", nullptr, 64.0 * (rank + 1), 5000 * step + 4995, step);
+      counted("tokens/s", nullptr, 640.0 * (rank + 1), 5000 * step + 4995, step);
+      counted("mfu %", nullptr, 41.5 - rank, 5000 * step + 4995, step);
       if (rank > 0) continue;
       counted("table: evals", "accuracy", 0.5 + step / 4.0, 5000 * step + 4500, step);
       counted("table: evals", "epoch", step, 5000 * step + 4500, step);
