@@ -3,20 +3,40 @@ import functools
 import gc
 import os
 import sys
+import threading
 
-from . import probe
+from . import imports, probe
 from .probe import now
 
 SHORTEST_NS = 50_000  # shorter ones are not recorded
 _OWN = os.path.dirname(os.path.abspath(__file__))
+_depth = threading.local()  # of functions that write a checkpoint
 
 
 def install(hooks):
     """Of a torch that has just been imported."""
     collections(hooks)
-    hooks.around(hooks.torch, "save", "checkpoint", now, lambda begin, _: recorded(hooks, b"checkpoint", begin))
+    checkpoints(hooks, hooks.torch, ("save",))
+    imports.after("torch.distributed.checkpoint", lambda module: checkpoints(hooks, module, ("save", "async_save", "save_state_dict")))
     if getattr(hooks.torch.version, "cuda", None) or getattr(hooks.torch.version, "hip", None):
         stalls(hooks)
+
+
+def checkpoints(hooks, module, functions):
+    """Functions that write one. Those that they call, and those in threads of their own, keep nobody waiting beside."""
+
+    def begins():
+        _depth.now = getattr(_depth, "now", 0) + 1
+        return now()
+
+    def ended(begin, _):
+        _depth.now -= 1
+        if _depth.now == 0 and threading.get_ident() == hooks.training.thread:
+            recorded(hooks, b"checkpoint", begin)
+
+    for name in functions:
+        if hasattr(module, name):
+            hooks.around(module, name, "checkpoint", begins, ended)
 
 
 def recorded(hooks, name, begin):

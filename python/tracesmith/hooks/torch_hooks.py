@@ -4,7 +4,7 @@ import importlib
 import re
 import sys
 
-from . import collectives, compiling, flops, graphs, memory, module_memory, modules, pauses, probe, roles
+from . import collectives, compiling, flops, graphs, loggers, memory, module_memory, modules, pauses, probe, roles
 from .guard import Guard
 from .imports import say
 from .probe import now
@@ -20,7 +20,7 @@ def install(torch):
         say("torch %s is not hooked: known are 1.13 to 2.x" % getattr(torch, "__version__", "without a version"))
         return
     hooks = Hooks(torch)
-    for name in ("optimizers", "scalers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "compiling", "modules", "module_memory", "rate", "graphs", "roles"):
+    for name in ("optimizers", "scalers", "backward", "loaders", "evaluation", "profiler", "pauses", "collectives", "memory", "compiling", "modules", "module_memory", "rate", "graphs", "roles", "loggers"):
         try:
             getattr(hooks, name)()
         except Exception as error:  # noqa: BLE001 (a version that differs: the others still work)
@@ -67,8 +67,9 @@ class Hooks:
                 self.inside = False
                 self.guard.own_ns += now() - begin
 
-    def around(self, owner, name, hook, before, after):
-        """Puts before() and after(what before returned, arguments) around a function of torch."""
+    def around(self, owner, name, hook, before, after, with_names=False):
+        """Puts before() and after(what before returned, arguments) around a function of torch. `with_names`: after() also gets
+        the arguments that were given by name."""
         original = getattr(owner, name)
         safely = self.safely
 
@@ -79,7 +80,7 @@ class Hooks:
                 return original(*arguments, **named)
             finally:
                 if token is not None:
-                    safely(hook, after, token, arguments)
+                    safely(hook, after, token, arguments, *((named,) if with_names else ()))
 
         hooked.tracesmith = True
         setattr(owner, name, hooked)
@@ -207,3 +208,6 @@ class Hooks:
 
     def roles(self):
         roles.install(self)
+
+    def loggers(self):
+        loggers.install(self)
