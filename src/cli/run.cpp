@@ -40,7 +40,7 @@ namespace fs = std::filesystem;
 constexpr auto kPeriod = std::chrono::milliseconds(20);
 
 struct Options {
-  std::string output, mode, window, budget, nccl_times, keep;  // mode: "" until it is chosen
+  std::string output, mode, window, budget, nccl_times, keep, role;  // mode: "" until it is chosen
   bool proxy = false, graph_nodes = false, per_step = false, no_telemetry = false, no_python = false, json = false,
        force = false;
   int flight_s = 0;
@@ -154,6 +154,7 @@ void setEnvironment(const Options& o, const std::string& folder) {
   if (!o.window.empty()) set("TRACESMITH_WINDOW", o.window);
   if (!o.budget.empty()) set("TRACESMITH_BUDGET_PPM", std::to_string(static_cast<int>(*budgetOf(o.budget) * 1e4)));
   if (!o.nccl_times.empty()) set("TRACESMITH_NCCL_TIMES", o.nccl_times);
+  if (!o.role.empty()) set("TRACESMITH_ROLE", o.role);
   set("TRACESMITH_READER",
       o.flight_s > 0 ? "0" : std::to_string(::getpid()) + ":" + std::to_string(ring::pidNamespace()));
   if (o.flight_s > 0) set("TRACESMITH_RING_MB", std::to_string(std::max(32, o.flight_s * 8)));
@@ -310,6 +311,11 @@ void addRun(Command& app) {
       "and the communicating time. Steps of torch programs are found automatically; mark others with tracesmith.h or "
       "with NVTX "
       "ranges named like \"step 12\"");
+  command
+      .option("--role", o->role,
+              "What the command's processes are for: trainer, rollout, reward, evaluator, data, or any other word. "
+              "`analyze` compares the roles of a trace")
+      .type("ROLE");
   command.flag("--no-telemetry", o->no_telemetry,
                "Do not record power, clocks, temperatures, memory and load of this machine (table metrics)");
   command.flag(

@@ -19,3 +19,8 @@ def test_a_program_can_say_its_role_itself(tmp_path, needs_query):
     job = Recorded(tmp_path, sys.executable, "-c", code)
     assert job.ask("SELECT role FROM processes") == [["reward"]]
     assert job.ask("SELECT value FROM metadata WHERE key = 'role'") == [["reward"]]
+
+
+def test_the_command_line_can_say_the_role(tmp_path, needs_query):
+    job = Recorded(tmp_path, sys.executable, "-c", MARKS, flags=("--role", "evaluator"))
+    assert job.ask("SELECT role FROM processes") == [["evaluator"]]
