@@ -14,7 +14,7 @@ class NodesFile : public ClusterFixture {
   std::unique_ptr<Child> lonely(const std::string& node, uint16_t port) {
     auto child = std::make_unique<Child>(
         std::vector<std::string>{TRACESMITH_BIN, "cluster", "agent", "--port", std::to_string(port), "--node-id", node,
-                                 "--data-dir", dir_ / ("a-" + node), "--sim", "1"},
+                                 "--data-dir", dir_ / ("a-" + node), "--sim", "2"},
         environment());
     EXPECT_TRUE(eventually([&] { return has(child->out(), "listens") || !child->running(); }));
     return child;
@@ -34,6 +34,7 @@ TEST_F(NodesFile, NodesAreInvitedUntilTheyCome) {
                                "    price_per_hour: 12.5\n"
                                "    capabilities:\n"
                                "      gpu_matrix_tflops: {gpu 0 fp8: 640}\n"
+                               "      link_gbps: {0-1: 370}\n"
                                "  - name: beta\n")});
   EXPECT_TRUE(nodes("cannot reach the agent at 127.0.0.1:" + std::to_string(port))) << command({"nodes"}).out;
   const auto alpha = lonely("alpha", port);
@@ -42,6 +43,7 @@ TEST_F(NodesFile, NodesAreInvitedUntilTheyCome) {
   EXPECT_TRUE(has(json, R"("price_per_hour":12.5)")) << json;
   EXPECT_TRUE(has(json, R"("price_per_hour":null)")) << json;
   EXPECT_TRUE(nodes(R"("part":"gpu 0 fp8","name":"gpu_matrix_tflops")")) << json;
+  EXPECT_TRUE(nodes(R"("measured_gbps":370)")) << json;  // what choosing and placing look at
   EXPECT_TRUE(has(command({"nodes"}).out, "price/hour"));
 }
 

@@ -113,6 +113,13 @@ void DeclaredNodes::addTo(ClusterStatus& status) const {
     node.figures.clear();
     for (const hardware::Figure& f : capability.figures)
       node.figures.push_back({f.median, f.low, f.high, f.unit, f.part, f.name});
+    const auto gbps = capability.links();
+    for (LinkStatus& link : node.links) {
+      const auto there = gbps.find({link.gpu_a, link.gpu_b}), back = gbps.find({link.gpu_b, link.gpu_a});
+      if (there != gbps.end()) link.measured_gbps = there->second;
+      if (back != gbps.end() && (there == gbps.end() || back->second < there->second))
+        link.measured_gbps = back->second;
+    }
     for (const hardware::DeclaredNode& declared : nodes_)
       if (declared.price_per_hour && (declared.name == node.node || declared.name == "*"))
         node.price_per_hour = declared.price_per_hour;
