@@ -95,6 +95,61 @@ TEST(OwnLoss, CopiesWithNothingBesideAreNamed) {
   EXPECT_EQ(a.verdict.cause, Cause::copies);
 }
 
+/// One process that trains on its CPU, as the hooks of Python record it: ten steps of 10 ms, each with `data_ms` of
+/// waiting for data. From `unrecorded` on, steps have no phases.
+Analysis trainedOnACpu(int64_t data_ms, int unrecorded = 10) {
+  constexpr int64_t kMs = 1'000'000;
+  WrittenTrace trace;
+  auto range = [&](const char* name, int64_t ts, int64_t dur) {
+    EventRow e;
+    e.ts = ts;
+    e.dur = dur;
+    e.type = static_cast<int64_t>(EventType::annotation);
+    e.name = trace.string(name);
+    e.tid = 1;
+    trace.add(e);
+  };
+  for (int step = 0; step < 10; ++step) {
+    StepRow s;
+    s.ts = step * 10 * kMs;
+    s.dur = 10 * kMs;
+    s.step = step;
+    trace.add(s);
+    if (step >= unrecorded) continue;
+    const int64_t forward = s.ts + data_ms * kMs;
+    range("data", s.ts, data_ms * kMs);
+    range("forward", forward, 3 * kMs);
+    range("backward", forward + 3 * kMs, kMs);
+    range("optimizer", forward + 4 * kMs, kMs);
+  }
+  return trace.analyzed();
+}
+
+TEST(OwnLoss, OneProcessOnACpuHasStepsAndPhases) {
+  const Analysis a = trainedOnACpu(1);
+  EXPECT_EQ(a.ranks, 1);
+  EXPECT_EQ(a.steps.size(), 10u);
+  ASSERT_EQ(a.breakdown.size(), 10u);
+  EXPECT_DOUBLE_EQ(a.breakdown[0].forward_us, 3000);
+  EXPECT_DOUBLE_EQ(a.breakdown[0].data_us, 1000);
+  EXPECT_EQ(a.verdict.text,
+            "only one rank: nothing to compare it with: the host computes for 50 % of the time, only communicates for "
+            "0.0 %, waits for data for 10 %, is idle for 40 %");
+}
+
+TEST(OwnLoss, ADataLoaderIsNamedOnACpuToo) {
+  const Analysis a = trainedOnACpu(5);
+  EXPECT_EQ(a.verdict.text, "50 % of the time the host waits for the data loader");
+  EXPECT_EQ(a.verdict.cause, Cause::data_loading);
+}
+
+TEST(OwnLoss, StepsWhosePhasesWereNotRecordedAreNotIdle) {
+  const Analysis a = trainedOnACpu(1, 4);
+  EXPECT_EQ(a.steps.size(), 10u);
+  EXPECT_EQ(a.breakdown.size(), 4u);
+  EXPECT_NE(a.verdict.text.find("is idle for 40 %"), std::string::npos) << a.verdict.text;
+}
+
 /// Operators and launches of a host, marked as one step; the kernels are missing.
 Analysis cutShort(const char* call) {
   WrittenTrace trace;

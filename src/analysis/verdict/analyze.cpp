@@ -196,7 +196,8 @@ class Analyzer {
       recognised_.insert(recognised_.end(), figures.recognised.begin(), figures.recognised.end());
       figures.recognised = {};
       const bool called = job_.device_lost && !rows.calls.empty();
-      if (!rows.device.empty() || !parts.empty() || !rows.work.empty() || called)
+      const bool phased = job_.host_only && figures.phases_known && !figures.steps.empty();  // one process alone
+      if (!rows.device.empty() || !parts.empty() || !rows.work.empty() || called || phased)
         job_.ranks.push_back(std::move(figures));
     };
     TS_TRY(eachRank(reader_, *names_, options, visit));

@@ -92,9 +92,21 @@ std::vector<KernelResult> largestKernels(const JobData& job, const trace::NameNu
   return out;
 }
 
+namespace {
+
+/// Of a job without a GPU only its data is a loss that is certain: what it does while nothing is marked is not known.
+std::optional<OwnLoss> hostLoss(const Shares& s) {
+  if (s.wall <= 0 || s.compute <= 0 || s.part(s.data) < kLeastLossPct || s.data < s.idle) return {};
+  return OwnLoss{.cause = Cause::data_loading,
+                 .pct = s.part(s.data),
+                 .text = percent(s.part(s.data)) + " of the time the host waits for the data loader"};
+}
+
+}  // namespace
+
 std::optional<OwnLoss> ownLoss(const JobData& job, const Analysis& a) {
-  if (job.host_only) return {};  // about a GPU
   const Shares s(a.breakdown);
+  if (job.host_only) return hostLoss(s);
   uint64_t kernels = 0;
   double kernel_us = 0;
   const DeviceWork& work = job.work;

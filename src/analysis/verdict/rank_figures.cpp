@@ -263,12 +263,18 @@ class Figures {
     for (StepFigures& f : steps) {
       f.idle_ns = f.end - f.ts - f.other_ns - f.data_ns - f.exposed_comm_ns;
       for (int64_t ns : f.phase_ns) f.idle_ns -= ns;
-      f.missing_ns = missing(f.ts, f.end);
+      f.missing_ns = unrecorded(f) ? f.end - f.ts : missing(f.ts, f.end);
       f.idle_ns = std::max<int64_t>(0, f.idle_ns - f.missing_ns);
       if (!c_.host_only) continue;
       f.host_late_ns = f.idle_ns + f.data_ns;
       f.own_ns = static_cast<double>(f.computeNs());
     }
+  }
+
+  /// What a host does is known by its phases alone, and this step has none: hooks record them only as far as their
+  /// budget goes.
+  bool unrecorded(const StepFigures& f) const {
+    return c_.host_only && rows_.work.empty() && out_.phases_known && f.computeNs() == 0 && f.data_ns == 0;
   }
 
   static void add(StepFigures& f, unsigned mask, int64_t ns) {
