@@ -36,11 +36,12 @@ from tracesmith._history import History, device_of, model_name
 from tracesmith._local_sgd import LocalSGD
 from tracesmith._native import Error
 from tracesmith._objects import Object
+from tracesmith._pipeline import Pipeline
 from tracesmith._prefetch import Depth, Prefetched
 from tracesmith._ranks import Clock, Job, Vote
 from tracesmith.trace import PathLike, Trace
 
-__all__ = ["BatchSampler", "LocalSGD", "Prefetched", "weighted", "batches", "layers", "speeds"]
+__all__ = ["BatchSampler", "LocalSGD", "Pipeline", "Prefetched", "weighted", "batches", "layers", "speeds"]
 
 log = logging.getLogger(__name__)
 
