@@ -86,4 +86,10 @@ def main():
 
 
 if __name__ == "__main__":
-    rank_main(sys.argv[1]) if len(sys.argv) > 1 else main()
+    if len(sys.argv) == 1:
+        main()
+    elif sys.argv[1] in MODES and "RANK" in os.environ:
+        rank_main(sys.argv[1])
+    else:
+        print(__doc__)
+        sys.exit(0 if sys.argv[1] in ("-h", "--help") else 2)
