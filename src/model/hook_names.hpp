@@ -44,6 +44,9 @@ constexpr std::string_view kMemoryPeak = "peak";
 /// Metadata: "FLOPs by torch's counter, peak 989 TFLOP/s bf16 by data sheet", or "… as measured by tracesmith bench".
 constexpr std::string_view kHowMfu = "mfu";
 
+/// Keys of metadata whose values say why hooks were turned off: they cost too much, or one failed.
+constexpr std::string_view kHooksOff = "tracesmith: hooks off";
+constexpr std::string_view kHookFailed = "tracesmith: hook failed";
 /// The key of metadata that says what the process is for: trainer, rollout, reward, evaluator, data, or any other word.
 constexpr const char* kRole = "role";
 /// Those of the versions that the process uses.

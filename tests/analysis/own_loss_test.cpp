@@ -1,6 +1,8 @@
 // What one GPU alone loses most time with.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "analysis/written_trace.hpp"
 
 namespace tracesmith::analysis {
@@ -122,6 +124,12 @@ Analysis trainedOnACpu(int64_t data_ms, int unrecorded = 10) {
     range("backward", forward + 3 * kMs, kMs);
     range("optimizer", forward + 4 * kMs, kMs);
   }
+  if (unrecorded < 10) {
+    MetadataRow off;
+    off.key = trace.string("tracesmith: hooks off");
+    off.value = trace.text("phases are not recorded");
+    trace.add(off);
+  }
   return trace.analyzed();
 }
 
@@ -147,6 +155,7 @@ TEST(OwnLoss, StepsWhosePhasesWereNotRecordedAreNotIdle) {
   const Analysis a = trainedOnACpu(1, 4);
   EXPECT_EQ(a.steps.size(), 10u);
   EXPECT_EQ(a.breakdown.size(), 4u);
+  EXPECT_EQ(std::count(a.notes.begin(), a.notes.end(), "phases are not recorded"), 1);
   EXPECT_NE(a.verdict.text.find("is idle for 40 %"), std::string::npos) << a.verdict.text;
 }
 

@@ -16,6 +16,7 @@ class WrittenTrace {
   WrittenTrace() : writer_(std::move(*trace::Writer::create(dir_ / "t.sbt"))), out_(writer_->appender()) {}
 
   int64_t string(const std::string& s) { return writer_->string(s); }
+  int64_t text(const std::string& s) { return out_->text(s); }
   template <typename Row>
   void add(const Row& row) {
     EXPECT_TRUE(out_->append(row));

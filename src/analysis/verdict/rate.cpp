@@ -14,16 +14,6 @@ namespace tracesmith::analysis {
 
 using namespace trace;
 
-Status sayHooks(const Reader& reader, const NameNumbers& names, const JobData& job, const std::vector<uint8_t>& comm,
-                size_t threads, Analysis& out) {
-  TS_TRY(findRoles(reader, names, job, comm, out));
-  TS_TRY(sayStalls(reader, names, job, out));
-  TS_TRY(sayMemory(reader, names, out));
-  TS_TRY(sayCompilations(reader, names, out));
-  TS_TRY(findModules(reader, names, job, comm, threads, out));
-  return findRate(reader, names, job, out);
-}
-
 Status findRate(const Reader& reader, const NameNumbers& names, const JobData& job, Analysis& out) {
   static constexpr std::string_view kNames[] = {model::kFlops, model::kMfu, model::kSamples, model::kTokens};
   std::map<uint32_t, size_t> which;  // by name
