@@ -1,8 +1,10 @@
 """Fetches batches ahead of the training: as many as the waits of this rank ask for."""
 
+import atexit
 import collections
 import threading
 import time
+import weakref
 from typing import Any, Deque, Iterator, Optional, Tuple
 
 from tracesmith._native import Error
@@ -85,6 +87,7 @@ class _Source:
                 return next(self._batches)
             self._thread = threading.Thread(target=self._fetch, name="tracesmith-prefetch", daemon=True)
             self._thread.start()
+            _open.add(self)
         with self._changed:
             self._changed.wait_for(lambda: bool(self._ready))
             batch, error = self._ready[0]
@@ -112,9 +115,19 @@ class _Source:
             if error is not None:
                 return
 
-    def close(self) -> None:
+    def close(self, most_s: Optional[float] = None) -> None:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         if self._thread is not None:
-            self._thread.join()  # the sampler may be used again only now
+            self._thread.join(most_s)  # the sampler may be used again only now
+
+
+_open = weakref.WeakSet()  # type: weakref.WeakSet[_Source]  # those with a thread
+
+
+@atexit.register
+def _close() -> None:
+    """A thread that comes back from torch while Python ends would end the program with SIGABRT."""
+    for source in list(_open):
+        source.close(2.0)

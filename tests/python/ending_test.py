@@ -33,3 +33,38 @@ def test_a_thread_that_never_lets_go_keeps_no_program_for_long():
     done = subprocess.run([sys.executable, "-c", HELD.replace("time.sleep(0.2)", "time.sleep(60)")],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=50)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+# An iterator that is still there when the program ends, with a thread that is fetching.
+FETCHING = """
+import threading, time
+from tracesmith import balance
+from tracesmith._prefetch import Depth
+
+class Loader:
+    num_workers, prefetch_factor = 0, None
+    def __len__(self):
+        return 9
+    def __iter__(self):
+        for i in range(9):
+            if i == 2:
+                fetching.set()
+                time.sleep(0.2)
+                print("fetched", flush=True)
+            yield i
+
+class Sampler:
+    ahead = 4
+
+fetching = threading.Event()
+loader = balance.Prefetched(Loader(), Sampler())
+loader.depth.now = 2
+batches = iter(loader)
+next(batches)
+fetching.wait()
+"""
+
+
+def test_a_thread_that_fetches_is_waited_for():
+    done = subprocess.run([sys.executable, "-c", FETCHING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "fetched\n"), done.stderr
