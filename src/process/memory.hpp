@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 namespace tracesmith::process {
 
@@ -54,6 +55,44 @@ class PageCache : public Memory {
 
   Memory& below_;
   std::unordered_map<uint64_t, std::unique_ptr<char[]>> pages_;  // null: cannot be read
+};
+
+/// Whole pages for somebody who reads the same places again and again: pages that were needed last time are fetched
+/// together, by one call of the kernel, as soon as one of them is needed.
+class RepeatedMemory : public Memory {
+ public:
+  using Pages = std::vector<uint64_t>;  ///< their numbers
+
+  explicit RepeatedMemory(pid_t pid) : pid_(pid) {}
+  bool read(uint64_t address, void* to, size_t size) override;
+  void forget() override;
+  /// What is likely to be read from now on, also after each forget(). It stays the caller's; null: nothing.
+  void expect(const Pages* pages) { expected_ = pages; }
+  /// Pages that were read since the last forget().
+  Pages takeTouched() { return std::move(touched_); }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  static constexpr size_t kMostPages = 16384;  // 64 MB; then it starts again
+  struct Page {
+    uint64_t fetched = 0, touched = 0;  // when
+    bool readable = false;
+    char bytes[kPage];
+  };
+  Page& pageOf(uint64_t number);  ///< stays where it is until forget()
+  void fetch(const uint64_t* numbers, size_t count);
+
+  pid_t pid_;
+  uint64_t now_ = 1;  // counts forget()
+  const Pages* expected_ = nullptr;
+  bool expected_fetched_ = false;
+  Pages touched_;
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+  struct Recent {
+    uint64_t number = 0;
+    Page* page = nullptr;
+  };
+  Recent recent_[64];  // by the lowest bits of the number
 };
 
 }  // namespace tracesmith::process
