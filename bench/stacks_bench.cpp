@@ -30,7 +30,7 @@ def wait(n): return wait(n - 1) if n else threading.Event().wait()
 def busy(n):
     if n: return busy(n - 1)
     while True:
-        for i in range(2000): abs(1)
+        for i in range(50000): abs(1)
         os.write(1, b'x')
 for i in range(3): threading.Thread(target=wait, args=(25,), daemon=True).start()
 busy(28)
@@ -100,12 +100,23 @@ void mustRead(const Result<process::Stacks>& stacks) {
   std::exit(1);
 }
 
+/// How long the process's first thread has run, ns: what it does in this time does not depend on who else runs.
+int64_t ranFor(const Target& target) {
+  int64_t ns = 0;
+  if (FILE* f = std::fopen(("/proc/" + std::to_string(target.pid()) + "/schedstat").c_str(), "r")) {
+    long long first = 0;
+    if (std::fscanf(f, "%lld", &first) == 1) ns = first;
+    std::fclose(f);
+  }
+  return ns;
+}
+
 struct SamplingCost {
   double core_percent = 0, slower_percent = 0, error = 0;
   uint64_t looks = 0, missed = 0, threads_missed = 0;
 };
 
-/// Stretches with and without sampling in turn: what the process did in each.
+/// Stretches with and without sampling in turn: what the process did in each while it had a processor.
 SamplingCost samplingCost(const Target& target, bool native, int rounds, double seconds) {
   SamplingCost cost;
   std::vector<double> ratios;
@@ -113,15 +124,15 @@ SamplingCost samplingCost(const Target& target, bool native, int rounds, double 
   for (int i = 0; i < rounds; ++i) {
     double speed[2];
     for (const bool with : {i % 2 == 0, i % 2 != 0}) {
-      process::Sampling sampling({.seconds = seconds, .rate = 100, .native = native});
+      process::Sampling sampling({.seconds = seconds, .rate = 100, .native = native, .python_only = !native});
       const std::atomic<bool> stop{false};
       if (with && !sampling.add(target.pid(), {}, "").ok()) std::exit(1);
-      const int64_t begin = rawClock(), done = target.done();
+      const int64_t begin = ranFor(target), done = target.done();
       if (with)
         (void)sampling.run(stop, nullptr, [](double) {});
       else
         std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-      speed[with] = static_cast<double>(target.done() - done) / static_cast<double>(rawClock() - begin);
+      speed[with] = static_cast<double>(target.done() - done) / static_cast<double>(ranFor(target) - begin);
       if (!with) continue;
       cpu += sampling.cpuSeconds();
       wall += sampling.counts().seconds;

@@ -42,9 +42,9 @@ struct Options {
 enum class Form { none, svg, speedscope, collapsed, trace };
 
 Form formOf(const std::string& path) {
-  for (const auto& [ending, form] : {std::pair(".svg", Form::svg), std::pair(".json", Form::speedscope),
-                                     std::pair(".txt", Form::collapsed), std::pair(".folded", Form::collapsed),
-                                     std::pair(".sbt", Form::trace)})
+  for (const auto& [ending, form] :
+       {std::pair(".svg", Form::svg), std::pair(".json", Form::speedscope), std::pair(".txt", Form::collapsed),
+        std::pair(".folded", Form::collapsed), std::pair(".sbt", Form::trace)})
     if (path.ends_with(ending)) return form;
   return Form::none;
 }
@@ -125,13 +125,26 @@ Status addProcesses(const Options& o, const std::string& node, Sampling& samplin
     if (Status s = sampling.add(p, rank, node); !s) failures.push_back(s);
   }
   if (pids.empty())
-    return Status::notFound(
-        (query.ranks.empty() ? "no processes of Python or under the probe on this machine"
-                             : "no process of rank " + std::to_string(query.ranks[0]) + " on this machine") +
-        std::string(refused > 0 ? " that may be read: run as root" : ""));
+    return Status::notFound((query.ranks.empty()
+                                 ? "no processes of Python or under the probe on this machine"
+                                 : "no process of rank " + std::to_string(query.ranks[0]) + " on this machine") +
+                            std::string(refused > 0 ? " that may be read: run as root" : ""));
   if (failures.size() == pids.size()) return failures[0];
   for (const Status& s : failures) warn(s.message());
+  for (const int64_t r : o.diff)
+    if (std::none_of(sampling.counts().processes.begin(), sampling.counts().processes.end(),
+                     [&](const StackCounts::Process& p) { return p.rank == r; }))
+      return Status::notFound("no process of rank " + std::to_string(r) + " to compare" +
+                              (refused > 0 ? " that may be read: run as root" : " on this machine"));
   return {};
+}
+
+Status nothingSampled(const Sampling& sampling) {
+  for (const SampledProcess& p : sampling.processes()) {
+    if (p.ended) return Status::notFound("the process ended before it could be sampled");
+    if (!p.note.empty()) return Status::unavailable(p.note);
+  }
+  return Status::unavailable("no stack could be read: the interpreter starts, ends, or its memory is damaged");
 }
 
 int sample(const Options& o) {
@@ -161,13 +174,7 @@ int sample(const Options& o) {
     rows.reset();
     if (Status s = writer->close(); !s) return fail(s);
   }
-  if (sampling.counts().counts.empty()) {
-    const bool ended = std::any_of(sampling.processes().begin(), sampling.processes().end(),
-                                   [](const SampledProcess& p) { return p.ended; });
-    return fail(Status::unavailable(ended ? "the process ended before it could be sampled"
-                                          : "no stack could be read: the interpreter starts, ends, or its memory is "
-                                            "damaged"));
-  }
+  if (sampling.counts().counts.empty()) return fail(nothingSampled(sampling));
   return finish(o, sampling.counts(), &sampling, refused);
 }
 
@@ -175,8 +182,10 @@ Status check(Options& o) {
   int64_t pid = 0;
   const bool pid_target = !o.target.empty() && parseInt(o.target, pid) && pid > 0;
   if (!o.target.empty() && !pid_target)
-    return Status::invalid("sample reads processes of this machine only: run it on the machine of the process, or ask "
-                           "once with tracesmith backtrace -t " + o.target);
+    return Status::invalid(
+        "sample reads processes of this machine only: run it on the machine of the process, or ask "
+        "once with tracesmith backtrace -t " +
+        o.target);
   const bool some = !o.pids.empty() || o.all || o.rank >= 0 || pid_target || !o.diff.empty();
   if (o.from.empty() && !some) return Status::invalid("name a process, --rank or --all");
   if (!o.from.empty() && (!o.pids.empty() || o.all || pid_target))
@@ -210,7 +219,8 @@ void addSample(Command& app) {
   command.option("--rate", o->sampling.rate, "Looks a second").type("HZ").check(range(0.01, 1000.0)).showDefault();
   command.option("-o,--output", o->output, "By its ending: .svg (flame graph), .speedscope.json, .folded or .sbt")
       .type("FILE");
-  command.flag("--native", o->sampling.native, "Also native frames; stops threads that run for less than a millisecond");
+  command.flag("--native", o->sampling.native,
+               "Also native frames; stops threads that run for less than a millisecond");
   command.option("--state", o->state, "Only samples of threads that ran, or that waited")
       .check(oneOf({"on-cpu", "waiting"}));
   command.flag("--idle", o->flame.idle, "Also threads that did nothing all the time");
@@ -223,7 +233,8 @@ void addSample(Command& app) {
   addForce(command, o->force);
   command.flag("--json", o->json, "Print the functions and their samples as JSON");
   command.footer(
-      "The processes are not stopped and need no preparation: their memory is read from outside. Python 3.8 to 3.14. A\n"
+      "The processes are not stopped and need no preparation: their memory is read from outside. Python 3.8 to 3.14. "
+      "A\n"
       "process without Python is read as with --native. Your user must be the process's, or root.\n\n"
       "Examples:  tracesmith sample $(pgrep -f train.py | head -1)\n"
       "           tracesmith sample --all -d 30 -o job.svg\n"

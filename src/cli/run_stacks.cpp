@@ -8,8 +8,8 @@
 namespace tracesmith::cli {
 namespace {
 
-constexpr int64_t kSearchNs = 500'000'000;     // between two searches for new processes
-constexpr int64_t kPatienceNs = 2'000'000'000;  // until the command itself is sampled
+constexpr int64_t kSearchNs = 500'000'000;      // between two searches for new processes
+constexpr int64_t kPatienceNs = 1'000'000'000;  // until the command itself is sampled
 constexpr double kForever = 1e9;
 
 process::SamplingOptions optionsOf(double rate) {

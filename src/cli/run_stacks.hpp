@@ -16,8 +16,8 @@ namespace tracesmith::cli {
 
 class RunStacks {
  public:
-  /// Samples the processes that have a ring in this folder, or, as long as there is none, the command itself. The writer
-  /// outlives it.
+  /// Samples the processes that have a ring in this folder, or, as long as there is none, the command itself. The
+  /// writer outlives it.
   RunStacks(trace::Writer& writer, std::string ring_folder, pid_t command, double rate);
   ~RunStacks();
   /// Writes what is left. Once.

@@ -59,7 +59,8 @@ void printDifferences(const FlameTree& tree, size_t name_width) {
     const double x = std::abs(difference(a)), y = std::abs(difference(b));
     return x != y ? x > y : tree.names[a.name] < tree.names[b.name];
   });
-  const std::string a = "rank " + std::to_string(tree.compared->first), b = "rank " + std::to_string(tree.compared->second);
+  const std::string a = "rank " + std::to_string(tree.compared->first),
+                    b = "rank " + std::to_string(tree.compared->second);
   std::printf("\nWhere %s and %s differ most, as a share of their time (self):\n", a.c_str(), b.c_str());
   std::vector<std::vector<std::string>> rows = {{a, b, "difference", "function"}};
   for (size_t i = 0; i < std::min(found.size(), kMost); ++i)
@@ -145,8 +146,8 @@ std::string sampleJson(const SampleReport& r) {
     if (r.sampling) {
       const process::SampledProcess& s = r.sampling->processes()[i];
       w.field("missed", p.missed).field("threads_missed", s.threads_missed).field("ended", s.ended);
-      for (const auto& [key, text] :
-           {std::pair("python_version", &s.python_version), std::pair("problem", &s.problem), std::pair("note", &s.note)}) {
+      for (const auto& [key, text] : {std::pair("python_version", &s.python_version), std::pair("problem", &s.problem),
+                                      std::pair("note", &s.note)}) {
         w.key(key);
         text->empty() ? w.null() : w.value(*text);
       }

@@ -9,8 +9,8 @@
 
 namespace tracesmith::process {
 
-/// Into thread.frames: each call of the interpreter's loop is replaced by the Python frames that it runs. `python` null:
-/// there is none.
+/// Into thread.frames: each call of the interpreter's loop is replaced by the Python frames that it runs. `python`
+/// null: there is none.
 void merge(PythonStacks* python, const RawStack& raw, const std::vector<NativeFrame>& native, ThreadStack& thread);
 
 }  // namespace tracesmith::process

@@ -54,8 +54,7 @@ size_t Sampling::open() const {
 }
 
 uint32_t Sampling::threadOf(size_t process, const ThreadSample& sample) {
-  const auto [at, added] =
-      threads_[process].try_emplace(sample.thread, static_cast<uint32_t>(counts_.threads.size()));
+  const auto [at, added] = threads_[process].try_emplace(sample.thread, static_cast<uint32_t>(counts_.threads.size()));
   if (added) counts_.threads.push_back({process, sample.tid, samplers_[process]->nameOf(sample.thread)});
   return at->second;
 }
@@ -96,7 +95,8 @@ Status Sampling::run(const std::atomic<bool>& stop, SampleSink* sink, const std:
   start_ns_ = rawClock();
   counts_.rate = options_.rate;
   int64_t due = start_ns_, now = start_ns_;
-  for (bool first = true; (options_.waits || open() > 0) && (first || (!stop && now - start_ns_ < span)); first = false) {
+  for (bool first = true; (options_.waits || open() > 0) && (first || (!stop && now - start_ns_ < span));
+       first = false) {
     const int64_t cpu = readClock(cpu_clock);
     for (size_t i = 0; i < samplers_.size() && (first || !stop); ++i)
       if (samplers_[i]) TS_TRY(look(i, rawClock(), sink));

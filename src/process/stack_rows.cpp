@@ -10,7 +10,7 @@ using namespace trace;
 
 namespace {
 
-constexpr int64_t kLongestRowNs = 5'000'000'000;  // so much is missing at most if the writer is killed
+constexpr int64_t kLongestRowNs = 2'000'000'000;  // so much is missing at most if the writer is killed
 constexpr size_t kMostTexts = 1 << 16;
 
 int64_t orNull(const std::optional<int64_t>& v) { return v.value_or(kNull); }

@@ -17,8 +17,8 @@ namespace tracesmith::process {
 namespace {
 
 constexpr int kAttempts = 3;
-constexpr int kMostFailures = 5;  // then it may have become another program
-constexpr int64_t kOftenNs = 1'000'000'000;     // at most so often: what is expensive and rarely needed
+constexpr int kMostFailures = 5;               // then it may have become another program
+constexpr int64_t kOftenNs = 1'000'000'000;    // at most so often: what is expensive and rarely needed
 constexpr size_t kMostKnownOffsets = 1 << 20;  // frames whose numbers are kept
 
 constexpr const char* kMoreCallers = "(more callers)";
@@ -27,8 +27,8 @@ constexpr const char* kMoreCallers = "(more callers)";
 struct Watched {
   std::optional<PythonThread> python;
   std::optional<Task> task;
-  size_t number_in_list = 0;  // of Python's threads
-  uint64_t number = 0;        // ThreadSample::thread
+  size_t number_in_list = 0;               // of Python's threads
+  uint64_t number = 0;                     // ThreadSample::thread
   std::unique_ptr<TaskActivity> activity;  // of the task
   std::optional<bool> on_cpu;
   bool known = false;  // `stack` is where it was at the last look
@@ -148,7 +148,8 @@ class Sampler : public StackSampler {
       if (!found) return false;
       threads = std::move(*found);
     }
-    bool same = !watched_.empty() && threads.size() == python_threads_.size() && (!stops_ || now - listed_ns_ < kOftenNs);
+    bool same =
+        !watched_.empty() && threads.size() == python_threads_.size() && (!stops_ || now - listed_ns_ < kOftenNs);
     for (size_t i = 0; same && i < threads.size(); ++i)
       same = threads[i].state == python_threads_[i].state && threads[i].id == python_threads_[i].id &&
              threads[i].native_id == python_threads_[i].native_id;

@@ -23,8 +23,8 @@ struct ThreadSample {
 
 /// One thread of the caller uses it, and the table, which stays the caller's.
 ///
-/// A thread that has not run since the last look is where it was: nothing of it is read. Of a thread that runs while its
-/// Python frames are read, what two readings have in common counts: its callers.
+/// A thread that has not run since the last look is where it was: nothing of it is read. Of a thread that runs while
+/// its Python frames are read, what two readings have in common counts: its callers.
 class StackSampler {
  public:
   static constexpr size_t kMostFrames = 1024;  ///< callers beyond it are one frame

@@ -15,7 +15,8 @@ class SampleTest : public testing::Test {
     if (pythons().empty()) GTEST_SKIP() << "no Python here";
   }
   std::unique_ptr<Child> busy(int rank) {
-    return startPython(pythons().rbegin()->second, "def busy(): \n  while True: pass\n" + std::string(kReady) + "busy()\n",
+    return startPython(pythons().rbegin()->second,
+                       "def busy(): \n  while True: pass\n" + std::string(kReady) + "busy()\n",
                        {{"RANK", std::to_string(rank)}});
   }
   Output sample(std::vector<std::string> args) {
@@ -45,9 +46,10 @@ TEST_F(SampleTest, ATraceAndWhatIsDrawnFromIt) {
   EXPECT_TRUE(has(out.out, "\"missed\":")) << out.out;
   EXPECT_TRUE(has(tracesmith({"info", file}).out, "stacks"));
   if (TRACESMITH_HAS_QUERY) {
-    const Output rows = tracesmith({"query", file, "--format", "csv",
-                                    "SELECT DISTINCT rank, state, stack LIKE '%busy (<string>:%)' AS busy FROM stacks WHERE "
-                                    "samples > 0 AND dur >= 0 AND state = 'on-CPU' ORDER BY rank"});
+    const Output rows =
+        tracesmith({"query", file, "--format", "csv",
+                    "SELECT DISTINCT rank, state, stack LIKE '%busy (<string>:%)' AS busy FROM stacks WHERE "
+                    "samples > 0 AND dur >= 0 AND state = 'on-CPU' ORDER BY rank"});
     EXPECT_TRUE(has(rows.out, "0,on-CPU,true\n") && has(rows.out, "1,on-CPU,true\n")) << rows.out << rows.err;
   }
   EXPECT_EQ(sample({"--from", file, "--rank", "1", "-o", dir_ / "one.folded"}).rc, 0);
@@ -75,8 +77,8 @@ TEST_F(SampleTest, CtrlCEndsItAndWrites) {
 }
 
 TEST_F(SampleTest, AProcessThatEndsBeforeTheTimeIsOver) {
-  const auto child = startPython(pythons().rbegin()->second,
-                                 "import time\n" + std::string(kReady) + "time.sleep(1)\n", {});
+  const auto child =
+      startPython(pythons().rbegin()->second, "import time\n" + std::string(kReady) + "time.sleep(1)\n", {});
   const Output out = sample({std::to_string(child->pid()), "-d", "100"});
   EXPECT_EQ(out.rc, 0) << out.err;
   EXPECT_TRUE(has(out.out, "ended meanwhile")) << out.out;
@@ -87,19 +89,35 @@ TEST_F(SampleTest, ByRank) {
   const Output out = sample({"--rank", "77", "-d", "0.1"});
   EXPECT_EQ(out.rc, 0) << out.err;
   EXPECT_TRUE(has(out.out, "Sampled rank 77")) << out.out;
+  const Output alone = sample({"--diff", "77", "4711", "-d", "100"});
+  EXPECT_EQ(alone.rc, 1);
+  EXPECT_EQ(alone.err, "tracesmith: no process of rank 4711 to compare on this machine\n");
   const Output none = sample({"--rank", "4711", "-d", "0.1"});
   EXPECT_EQ(none.rc, 1);
   EXPECT_TRUE(has(none.err, "tracesmith: no process of rank 4711 on this machine")) << none.err;
 }
 
+TEST_F(SampleTest, StacksBesideARecording) {
+  const std::string file = dir_ / "run.sbt";
+  Child recording({TRACESMITH_BIN, "run", "--stacks", "200", "--no-telemetry", "-o", file, "--",
+                   pythons().rbegin()->second, "-c", "def busy():\n  while True: pass\nbusy()\n"});
+  EXPECT_TRUE(eventually([&] { return sample({"--from", file}).rc == 0; })) << recording.err();
+  recording.signal(SIGTERM);
+  (void)recording.wait();
+  const Output out = sample({"--from", file});
+  EXPECT_TRUE(has(out.out, "busy (<string>)")) << out.out << out.err;
+  EXPECT_EQ(tracesmith({"run", "--stacks", "1", "--flight", "10", "-o", file, "--", "true"}).rc, 2);
+}
+
 TEST(SampleUsage, WrongUsageIsOneLine) {
-  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{{"sample"},
-                                                                                     {"sample", "x"},
-                                                                                     {"sample", "1", "--rate", "0"},
-                                                                                     {"sample", "1", "-o", "a.png"},
-                                                                                     {"sample", "-t", "node:a"},
-                                                                                     {"sample", "--diff", "1", "1"},
-                                                                                     {"sample", "--from", "a", "--all"}}) {
+  for (const std::vector<std::string>& args :
+       std::vector<std::vector<std::string>>{{"sample"},
+                                             {"sample", "x"},
+                                             {"sample", "1", "--rate", "0"},
+                                             {"sample", "1", "-o", "a.png"},
+                                             {"sample", "-t", "node:a"},
+                                             {"sample", "--diff", "1", "1"},
+                                             {"sample", "--from", "a", "--all"}}) {
     const Output out = tracesmith(args);
     EXPECT_EQ(out.rc, 2) << out.err;
     EXPECT_EQ(std::count(out.err.begin(), out.err.end(), '\n'), 1) << out.err;

@@ -42,9 +42,9 @@ FlameTree treeOf(const FlameOptions& options) {
 
 TEST(Flame, ATextIsReadBackAsItWasWritten) {
   StackTable table;
-  const std::string text =
-      pythonFrame("<module>", "/a b/train;1.py", 7) + ";" + pythonFrame("f", "x.py", {}) + ";" +
-      nativeFrame("std::map<int, int>::find(int)", "/usr/lib/libx.so", 4) + ";" + nativeFrame("", "/lib/liby.so", 255);
+  const std::string text = pythonFrame("<module>", "/a b/train;1.py", 7) + ";" + pythonFrame("f", "x.py", {}) + ";" +
+                           nativeFrame("std::map<int, int>::find(int)", "/usr/lib/libx.so", 4) + ";" +
+                           nativeFrame("", "/lib/liby.so", 255);
   EXPECT_EQ(text, "<module> (/a b/train,1.py:7);f (x.py);std::map<int, int>::find(int) [libx.so];? [liby.so+0xff]");
   const uint32_t stack = table.parse(text);
   EXPECT_EQ(table.textOf(stack), text);
@@ -69,7 +69,8 @@ TEST(Flame, ChoicesLeaveOutAndKeepApart) {
   EXPECT_EQ(treeOf({.idle = true}).root().all(), 300u);
   EXPECT_EQ(treeOf({.only = StackCounts::on_cpu}).root().all(), 80u);
   EXPECT_EQ(treeOf({.ranks = {1}}).root().all(), 100u);
-  EXPECT_NE(collapsedStacks(treeOf({.per_rank = true})).find("rank 1;<module> (train.py);step (train.py);mm (torch/x.py) 20\n"),
+  EXPECT_NE(collapsedStacks(treeOf({.per_rank = true}))
+                .find("rank 1;<module> (train.py);step (train.py);mm (torch/x.py) 20\n"),
             std::string::npos);
   EXPECT_NE(collapsedStacks(treeOf({.per_thread = true, .idle = true})).find("thread 110 pool;run (pool.py) 100\n"),
             std::string::npos);
@@ -106,12 +107,13 @@ TEST(Flame, FilesAreWellFormedWhateverNamesThereAre) {
   ASSERT_TRUE(tree);
   const FlameCaption caption{"<&>", "]]>", "\""};
   if (test::run({"python3", "-c", "import xml.dom.minidom"}).rc != 0) GTEST_SKIP() << "no Python here";
-  const test::Output xml = test::run({"python3", "-c",
-                                      "import sys, xml.dom.minidom as m\n"
-                                      "d = m.parseString(sys.stdin.buffer.read())\n"
-                                      "f = [e for e in d.getElementsByTagName('svg') if e.getAttribute('class') == 'f']\n"
-                                      "print(len(f), f[0].getAttribute('width'))"},
-                                     flameSvg(*tree, caption));
+  const test::Output xml =
+      test::run({"python3", "-c",
+                 "import sys, xml.dom.minidom as m\n"
+                 "d = m.parseString(sys.stdin.buffer.read())\n"
+                 "f = [e for e in d.getElementsByTagName('svg') if e.getAttribute('class') == 'f']\n"
+                 "print(len(f), f[0].getAttribute('width'))"},
+                flameSvg(*tree, caption));
   EXPECT_EQ(xml.rc, 0) << xml.err;
   EXPECT_EQ(xml.out, "7 100%\n");
   const test::Output json = test::run({"python3", "-c",

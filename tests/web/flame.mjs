@@ -54,7 +54,7 @@ test("a flame graph zooms, searches and tells the states apart", async (t) => {
   assert.ok((await widthOf(page, "nap")) + (await widthOf(page, "busy")) <= 1.01 * (await widthOf(page, "step")));
 
   await frame(page, "nap").hover();
-  await page.locator("#detail", { hasText: /^nap \(<string>\) — \d+ samples, [\d.]+ % of all; [\d.]+ % of them on CPU$/ }).waitFor();
+  await page.locator("#detail", { hasText: /^nap \(<string>\) — [\d,]+ samples?, [\d.]+ % of all; [\d.]+ % of them on CPU$/ }).waitFor();
   await frame(page, "nap").click();
   assert.ok(Math.abs((await widthOf(page, "nap")) - all) < 2, "zoomed in");
   assert.equal(await frame(page, "busy").isVisible(), false);

@@ -1,5 +1,5 @@
-// Stacks that were counted, as a tree of calls, and the files that show it: an interactive flame graph (SVG), speedscope,
-// collapsed stacks.
+// Stacks that were counted, as a tree of calls, and the files that show it: an interactive flame graph (SVG),
+// speedscope, collapsed stacks.
 #pragma once
 
 #include <array>

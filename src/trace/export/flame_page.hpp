@@ -84,7 +84,7 @@ inline constexpr const char* kFlameScript = R"(
     if (diff)
       t += names[0] + ': ' + percent(share(n, 0), 1) + ' of its time (' + n.v[0] + '), ' + names[1] + ': ' + percent(share(n, 1), 1) + ' (' + n.v[1] + ')';
     else
-      t += (n.v[0] + n.v[1]) + ' samples, ' + percent(n.v[0] + n.v[1], all[0].v[0] + all[0].v[1]) + ' of all; ' +
+      t += (n.v[0] + n.v[1]) + (n.v[0] + n.v[1] === 1 ? ' sample, ' : ' samples, ') + percent(n.v[0] + n.v[1], all[0].v[0] + all[0].v[1]) + ' of all; ' +
         percent(n.v[0], n.v[0] + n.v[1]) + ' of them on CPU' +
         (zoom !== all[0] ? '; ' + percent(weight(n), weight(zoom)) + ' of what is shown' : '');
     one('detail').textContent = t;

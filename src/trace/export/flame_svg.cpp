@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/count.hpp"
 #include "base/text.hpp"
 #include "trace/export/flame.hpp"
 #include "trace/export/flame_page.hpp"
@@ -99,7 +100,7 @@ class Drawing {
   std::string tooltip(const FlameNode& n) const {
     if (tree_.compared)
       return rank(0) + " " + percent(share(n, 0)) + ", " + rank(1) + " " + percent(share(n, 1)) + " of its time";
-    return std::to_string(n.all()) + " samples, " + percent(weight(n) / whole_);
+    return counted(n.all(), "sample") + ", " + percent(weight(n) / whole_);
   }
 
   std::string rank(size_t k) const {
@@ -123,20 +124,24 @@ class Drawing {
     const bool diff = tree_.compared.has_value();
     const std::string first = diff ? rank(0) : "On CPU", second = diff ? rank(1) : "Waiting";
     const std::string rest = "Click a frame to zoom in, press / to search, Esc to go back";
-    std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%\" height=\"" +
-                      std::to_string(height) + "\" data-names=\"" + first + "|" + second + "\" data-la=\"" +
-                      number(scale_[0]) + "\" data-lb=\"" + number(scale_[1]) + "\" data-diff=\"" + (diff ? "1" : "0") +
-                      "\">\n<style>" + kFlameStyle + "</style>\n<rect id=\"back\" width=\"100%\" height=\"100%\"/>\n";
+    std::string out =
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%\" "
+        "height=\"" +
+        std::to_string(height) + "\" data-names=\"" + first + "|" + second + "\" data-la=\"" + number(scale_[0]) +
+        "\" data-lb=\"" + number(scale_[1]) + "\" data-diff=\"" + (diff ? "1" : "0") + "\">\n<style>" + kFlameStyle +
+        "</style>\n<rect id=\"back\" width=\"100%\" height=\"100%\"/>\n";
     out += "<text id=\"title\" x=\"10\" y=\"24\">" + escapedMarkup(caption_.title) + "</text>\n";
     out += "<text class=\"dim\" x=\"10\" y=\"44\">" + escapedMarkup(caption_.subtitle) + "</text>\n";
     out += "<text id=\"detail\" x=\"10\" y=\"72\" data-rest=\"" + rest + "\">" + rest + "</text>\n";
-    out += "<svg x=\"100%\" width=\"1\" height=\"80\" overflow=\"visible\"><text id=\"found\" class=\"dim\" x=\"-10\" y=\"50\" "
-           "text-anchor=\"end\"></text>\n<foreignObject x=\"-390\" y=\"8\" width=\"382\" height=\"28\"><div "
-           "xmlns=\"http://www.w3.org/1999/xhtml\" class=\"tools\"><select id=\"mode\"><option value=\"all\">" +
-           std::string(diff ? "Both" : "All") + "</option><option value=\"first\">" + first +
-           "</option><option value=\"second\">" + second +
-           "</option></select><input id=\"search\" type=\"search\" placeholder=\"Search\"/><button "
-           "id=\"reset\">Reset zoom</button></div></foreignObject></svg>\n";
+    out +=
+        "<svg x=\"100%\" width=\"1\" height=\"80\" overflow=\"visible\"><text id=\"found\" class=\"dim\" x=\"-10\" "
+        "y=\"50\" "
+        "text-anchor=\"end\"></text>\n<foreignObject x=\"-390\" y=\"8\" width=\"382\" height=\"28\"><div "
+        "xmlns=\"http://www.w3.org/1999/xhtml\" class=\"tools\"><select id=\"mode\"><option value=\"all\">" +
+        std::string(diff ? "Both" : "All") + "</option><option value=\"first\">" + first +
+        "</option><option value=\"second\">" + second +
+        "</option></select><input id=\"search\" type=\"search\" placeholder=\"Search\"/><button "
+        "id=\"reset\">Reset zoom</button></div></foreignObject></svg>\n";
     return out;
   }
 

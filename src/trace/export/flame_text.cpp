@@ -60,7 +60,8 @@ std::string collapsedStacks(const FlameTree& tree) {
     const FlameNode& n = tree.nodes[i];
     if (n.self[0] + n.self[1] == 0) continue;
     std::string line;
-    for (const uint32_t p : pathTo(tree, i)) line += (line.empty() ? "" : ";") + oneLine(tree.names[tree.nodes[p].name]);
+    for (const uint32_t p : pathTo(tree, i))
+      line += (line.empty() ? "" : ";") + oneLine(tree.names[tree.nodes[p].name]);
     if (tree.compared)
       out += line + " " + std::to_string(n.self[0]) + " " + std::to_string(n.self[1]) + "\n";
     else

@@ -24,10 +24,9 @@ std::string shown(const std::string& frame, bool lines) {
   if (isNativeFrame(frame) || open == std::string::npos || !frame.ends_with(')')) return frame;
   std::string_view place = std::string_view(frame).substr(open + 2, frame.size() - open - 3);
   std::string_view line;
-  if (const size_t colon = place.rfind(':');
-      colon != std::string_view::npos && colon + 1 < place.size() &&
-      std::all_of(place.begin() + static_cast<std::ptrdiff_t>(colon) + 1, place.end(),
-                  [](char c) { return c >= '0' && c <= '9'; })) {
+  if (const size_t colon = place.rfind(':'); colon != std::string_view::npos && colon + 1 < place.size() &&
+                                             std::all_of(place.begin() + static_cast<std::ptrdiff_t>(colon) + 1,
+                                                         place.end(), [](char c) { return c >= '0' && c <= '9'; })) {
     line = place.substr(colon);
     place = place.substr(0, colon);
   }
