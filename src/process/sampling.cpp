@@ -66,6 +66,7 @@ Status Sampling::look(size_t process, int64_t ts, SampleSink* sink) {
   SampledProcess& told = processes_[process];
   told.threads_missed = sampler->threadsMissed();
   told.note = sampler->note();
+  told.python_version = sampler->pythonVersion();
   if (outcome == StackSampler::Outcome::ended) {
     told.ended = true;
     sampler.reset();

@@ -33,7 +33,7 @@ struct Watched {
   std::optional<bool> on_cpu;
   bool known = false;  // `stack` is where it was at the last look
   uint32_t stack = 0;
-  RepeatedMemory::Pages pages[2];  // of the two readings
+  RepeatedMemory::Parts pages[2];  // of the two readings
 
   uint64_t identity() const {
     return task ? static_cast<uint64_t>(task->tid) : python ? python->state ^ (python->id << 1) : 0;
@@ -56,6 +56,7 @@ class Sampler : public StackSampler {
     python_threads_.clear();
     codes_.clear();
     failures_ = 0;
+    stops_ = false;
     modules_ = std::move(*mapped);
     memory_.expect(nullptr);
     memory_.forget();
@@ -74,6 +75,7 @@ class Sampler : public StackSampler {
     samples.clear();
     const int64_t now = rawClock();
     if (failures_ >= kMostFailures && !repair(now)) return life_.ended() ? Outcome::ended : Outcome::missed;
+    if (!python_ && now - modules_ns_ >= kOftenNs) lookForPython(now);
     if (!list(now)) {
       ++failures_;
       return life_.ended() ? Outcome::ended : Outcome::missed;
@@ -84,7 +86,7 @@ class Sampler : public StackSampler {
       Watched& w = watched_[i];
       if (stays(w)) continue;
       w.known = false;
-      if (stops_ && w.task)
+      if (unwinder_ && w.task)
         to_stop_.push_back(i);
       else if (w.python)
         readPython(w);
@@ -123,6 +125,13 @@ class Sampler : public StackSampler {
     if (now - repaired_ns_ < kOftenNs || life_.ended()) return false;
     repaired_ns_ = now;
     return attach().ok();
+  }
+
+  /// A program that has just been started may be one of Python once its libraries are loaded.
+  void lookForPython(int64_t now) {
+    modules_ns_ = now;
+    const Result<std::vector<Module>> mapped = modules(pid_);
+    if (mapped && mapped->size() != modules_.size()) (void)attach();
   }
 
   Status makeUnwinder() {
@@ -335,7 +344,7 @@ class Sampler : public StackSampler {
   std::vector<PythonThread> python_threads_;
   std::vector<Watched> watched_;
   std::vector<size_t> to_stop_;
-  RepeatedMemory::Pages list_pages_;
+  RepeatedMemory::Parts list_pages_;
   std::unordered_map<uint64_t, std::unordered_map<int64_t, uint32_t>> codes_;  // code → offset → frame
   size_t known_offsets_ = 0;
   std::vector<uint32_t> numbers_;

@@ -224,6 +224,24 @@ TEST(Sampling, AProcessWithoutPythonHasItsNativeFrames) {
   EXPECT_EQ(count.samples[StackCounts::on_cpu], 0u);
 }
 
+// A shell that becomes Python, as the launchers of virtual environments do.
+TEST(Sampling, AProgramThatIsPythonOnlyLater) {
+  if (anyPython().empty()) GTEST_SKIP() << "no Python here";
+  TempDir dir;
+  Child child({"sh", "-c",
+               "while [ ! -e " + (dir / "go") + " ]; do sleep 0.01; done; exec " + anyPython() +
+                   " -c 'def later():\n  while True: pass\nlater()'"});
+  ASSERT_TRUE(eventually([&] { return backtrace(child.pid()).ok(); }));
+  Sampling sampling(fast());
+  if (Status s = sampling.add(child.pid(), {}, "here"); !s) GTEST_SKIP() << s.message();
+  sampleUntil(sampling, [&] {
+    if (sampling.counts().processes[0].looks == 2) writeFile(dir / "go", "");
+    return samplesOf(sampling.counts(), "later", StackCounts::on_cpu) > 0;
+  });
+  EXPECT_GT(samplesOf(sampling.counts(), "later", StackCounts::on_cpu), 0u);
+  EXPECT_FALSE(sampling.processes()[0].python_version.empty());
+}
+
 TEST(Sampling, NoSuchProcess) {
   Sampling sampling(fast());
   EXPECT_EQ(sampling.add(4194304, {}, "here").message(), "no process 4194304");
