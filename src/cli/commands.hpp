@@ -24,6 +24,7 @@ void addQuery(Command& app);
 void addRecord(Command& app);
 void addReport(Command& app);
 void addRun(Command& app);
+void addSample(Command& app);
 void addSynth(Command& app);
 void addTop(Command& app);
 void addTopo(Command& app);

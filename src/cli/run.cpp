@@ -29,6 +29,7 @@
 #include "cli/output.hpp"
 #include "cli/recording.hpp"
 #include "cli/ring_folder.hpp"
+#include "cli/run_stacks.hpp"
 #include "cli/run_summary.hpp"
 #include "hardware/node/recorder.hpp"
 
@@ -44,6 +45,7 @@ struct Options {
   bool proxy = false, graph_nodes = false, per_step = false, no_telemetry = false, no_python = false, json = false,
        force = false;
   int flight_s = 0;
+  double stacks_hz = 0;  // 0: none
   std::vector<std::string> command;
 };
 
@@ -54,6 +56,7 @@ class Child {
   /// Returns when the command runs, or could not be run: then exitCode() says why, as a shell has it.
   Status start(const std::vector<std::string>& arguments);
   bool running();
+  pid_t pid() const { return child_; }
   /// As a shell has it: 128 + n after signal n.
   int exitCode() const { return WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_); }
 
@@ -222,6 +225,9 @@ int run(Options o) {
     telemetry->start();
     collector.leaveOutNode();
   }
+  std::unique_ptr<RunStacks> stacks;
+  if (o.stacks_hz > 0)
+    stacks = std::make_unique<RunStacks>(recording->writer(), folder.path(), command.pid(), o.stacks_hz);
   Status collecting;
   auto collect = [&] {
     followNew(collector, folder.path(), !flight);
@@ -246,6 +252,8 @@ int run(Options o) {
     collector.leaveOutBefore(now > span ? now - span : 0);
     if (Result<size_t> n = collector.snapshot(); !n) collecting = n.status();
   }
+  if (stacks)
+    if (Status s = stacks->stop(); !s && collecting) collecting = s;
   if (telemetry)
     if (Status s = telemetry->stop(); !s && collecting) collecting = s;
   if (collecting) collecting = collector.finish();
@@ -316,6 +324,13 @@ void addRun(Command& app) {
               "What the command's processes are for: trainer, rollout, reward, evaluator, data, or any other word. "
               "`analyze` compares the roles of a trace")
       .type("ROLE");
+  command
+      .option(
+          "--stacks", o->stacks_hz,
+          "Also record where the Python threads of the ranks are, so many times a second (table stacks; draw it with "
+          "`tracesmith sample --from`). Nothing is stopped for it. 1 costs next to nothing")
+      .type("HZ")
+      .check(range(0.01, 1000.0));
   command.flag("--no-telemetry", o->no_telemetry,
                "Do not record power, clocks, temperatures, memory and load of this machine (table metrics)");
   command.flag(
@@ -342,6 +357,8 @@ void addRun(Command& app) {
           return Status::invalid(
               "--budget compares steps with and without records: give a --window K/N with N of at "
               "least K + 3");
+        if (o->stacks_hz > 0 && (o->flight_s > 0 || !o->keep.empty()))
+          return Status::invalid("--stacks keeps every sample: not with --flight or --keep summary");
         return checkOutput(o->output, {}, o->force);
       },
       [o] { return run(*o); });

@@ -14,7 +14,16 @@ bool has(const std::vector<int64_t>& list, int64_t value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-/// Whose stacks are asked for.
+/// Only the thread that says where the process is.
+void shorten(Stacks& stacks) {
+  if (stacks.threads.empty()) return;
+  ThreadStack telling = std::move(stacks.threads[tellingThread(stacks)]);
+  stacks.threads.clear();
+  stacks.threads.push_back(std::move(telling));
+}
+
+}  // namespace
+
 std::vector<pid_t> chosen(const std::string& root, const model::ProcessQuery& query,
                           const std::vector<capture::ProcessNow>& recorded, size_t& refused) {
   if (!query.pids.empty()) return {query.pids.begin(), query.pids.end()};
@@ -32,16 +41,6 @@ std::vector<pid_t> chosen(const std::string& root, const model::ProcessQuery& qu
     });
   return pids;
 }
-
-/// Only the thread that says where the process is.
-void shorten(Stacks& stacks) {
-  if (stacks.threads.empty()) return;
-  ThreadStack telling = std::move(stacks.threads[tellingThread(stacks)]);
-  stacks.threads.clear();
-  stacks.threads.push_back(std::move(telling));
-}
-
-}  // namespace
 
 model::NodeProcesses lookAt(const std::string& root, const model::ProcessQuery& query,
                             const std::vector<capture::ProcessNow>& recorded,

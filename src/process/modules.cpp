@@ -11,6 +11,7 @@
 
 #include "hardware/process.hpp"
 #include "hardware/sysfs.hpp"
+#include "process/memory.hpp"
 
 namespace tracesmith::process {
 namespace {
@@ -76,6 +77,14 @@ Result<std::vector<Module>> modules(pid_t pid) {
     return Status::unsupported("process " + std::to_string(pid) +
                                " is a thread of the kernel: it has no stack to read");
   return Status::notFound("process " + std::to_string(pid) + " has ended");
+}
+
+Status mayBeRead(pid_t pid, const std::vector<Module>& modules) {
+  ProcessMemory memory(pid);
+  char byte = 0;
+  if (modules.empty() || memory.read(modules.front().begin, &byte, 1)) return {};
+  if (errno == ESRCH) return Status::notFound("process " + std::to_string(pid) + " has ended");
+  return errno == EPERM ? notPermitted(pid, "reading") : Status();
 }
 
 std::string openPath(pid_t pid, const Module& module) { return folderOf(pid) + "/root" + module.path; }

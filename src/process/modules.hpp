@@ -38,6 +38,9 @@ struct Task {
 /// By thread id.
 std::vector<Task> tasks(pid_t pid);
 
+/// Whether the memory of a process with these modules may be read.
+Status mayBeRead(pid_t pid, const std::vector<Module>& modules);
+
 /// Why another process may not be read, and what to change; `what` says what was refused.
 Status notPermitted(pid_t pid, const std::string& what);
 

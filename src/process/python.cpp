@@ -14,7 +14,9 @@ constexpr uint64_t kMostLineBytes = 1 << 20;
 constexpr size_t kMostInterpreters = 256;
 constexpr int kAttempts = 5;
 constexpr size_t kCompared = 512;  // frames that are read a second time
-constexpr int kNoPython = 3;       // owners of frames from here on: not Python code, but what calls it
+constexpr size_t kMostCodes = 1 << 16;
+constexpr size_t kMostChecked = 1 << 18;
+constexpr int kNoPython = 3;  // owners of frames from here on: not Python code, but what calls it
 
 /// Notices when a chain of pointers leads back into itself (Brent's way: without memory of where it was).
 class Circle {
@@ -110,7 +112,7 @@ bool PythonStacks::readFrame(uint64_t address, RawFrame& frame, uint64_t& previo
     if (!last) return false;
     frame.offset = l.version >= std::pair(3, 10) ? int64_t{*last} * 2 : *last;
     frame.entry = true;
-    return isA(frame.code, python_.code_type);
+    return isCode(frame.code);
   }
   const std::optional<uint8_t> owner = memory_.get<uint8_t>(address + l.frame_owner);
   const std::optional<uint64_t> at = memory_.get<uint64_t>(address + l.frame_instruction);
@@ -122,10 +124,22 @@ bool PythonStacks::readFrame(uint64_t address, RawFrame& frame, uint64_t& previo
   frame.offset = static_cast<int64_t>(*at - (frame.code + l.code_begin));
   if (l.frame_is_entry != PythonLayout::kNone)
     frame.entry = memory_.get<uint8_t>(address + l.frame_is_entry).value_or(0) != 0;
-  return isA(frame.code, python_.code_type);
+  return isCode(frame.code);
+}
+
+bool PythonStacks::isCode(uint64_t address) {
+  uint64_t& checked = checked_[address];
+  if (checked != walks_ && isA(address, python_.code_type)) checked = walks_;
+  return checked == walks_;
 }
 
 RawStack PythonStacks::walk(const PythonThread& thread, size_t most) {
+  ++walks_;
+  if (checked_.size() > kMostChecked) checked_.clear();
+  return walkAgain(thread, most);
+}
+
+RawStack PythonStacks::walkAgain(const PythonThread& thread, size_t most) {
   RawStack stack;
   Circle circle;
   size_t others = 0;
@@ -158,7 +172,7 @@ RawStack PythonStacks::walkRunning(const PythonThread& thread) {
     last = walk(thread);
     memory_.forget();
     // Read twice the same, but for how far the innermost frame has come in its own code: that is how it was.
-    const RawStack again = walk(thread, kCompared);
+    const RawStack again = walkAgain(thread, kCompared);
     const size_t n = std::min(again.frames.size(), kCompared);
     bool same = n == std::min(last.frames.size(), kCompared);
     for (size_t i = 0; same && i < n; ++i)
@@ -204,26 +218,49 @@ std::optional<std::string> PythonStacks::readString(uint64_t object) {
   return std::nullopt;
 }
 
+std::optional<PythonStacks::Identity> PythonStacks::identityOf(uint64_t code) {
+  const PythonLayout& l = python_.layout;
+  Identity found;
+  if (l.code_qualified_name != PythonLayout::kNone) found.name = pointer(code + l.code_qualified_name);
+  if (found.name == 0) found.name = pointer(code + l.code_name);
+  found.file = pointer(code + l.code_file);
+  found.lines = pointer(code + l.code_lines);
+  const std::optional<int32_t> first = memory_.get<int32_t>(code + l.code_first_line);
+  if (!first) return std::nullopt;
+  found.first_line = *first;
+  return found;
+}
+
 const PythonStacks::Code* PythonStacks::code(uint64_t address) {
+  if (codes_.size() > kMostCodes) codes_.clear();
   const auto [at, added] = codes_.try_emplace(address);
   if (added && isA(address, python_.code_type)) {
-    const PythonLayout& l = python_.layout;
+    const std::optional<Identity> identity = identityOf(address);
+    if (!identity) return nullptr;
     Code code;
-    std::optional<std::string> name;
-    if (l.code_qualified_name != PythonLayout::kNone) name = readString(pointer(address + l.code_qualified_name));
-    if (!name) name = readString(pointer(address + l.code_name));
-    std::optional<std::string> file = readString(pointer(address + l.code_file));
-    std::optional<std::string> lines = readBytes(pointer(address + l.code_lines));
-    const std::optional<int32_t> first = memory_.get<int32_t>(address + l.code_first_line);
-    if (name && file && lines && first) {
+    code.identity = *identity;
+    std::optional<std::string> name = readString(identity->name);
+    if (!name) name = readString(pointer(address + python_.layout.code_name));
+    std::optional<std::string> file = readString(identity->file);
+    std::optional<std::string> lines = readBytes(identity->lines);
+    if (name && file && lines) {
       appendUtf8(code.frame.function, *name);
       appendUtf8(code.frame.file, *file);
       code.lines = std::move(*lines);
-      code.first_line = *first;
+      code.first_line = identity->first_line;
       at->second = std::move(code);
     }
   }
   return at->second ? &*at->second : nullptr;
+}
+
+bool PythonStacks::stillThere(const RawFrame& frame) {
+  const auto at = codes_.find(frame.code);
+  if (at == codes_.end()) return false;
+  const std::optional<Identity> now = identityOf(frame.code);
+  if (now && at->second && at->second->identity == *now) return true;
+  codes_.erase(at);
+  return false;
 }
 
 std::optional<PythonFrame> PythonStacks::resolve(const RawFrame& frame) {

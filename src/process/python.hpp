@@ -63,17 +63,30 @@ class PythonStacks {
   std::optional<std::vector<PythonThread>> threads();
   /// As it is right now; says whether it led to nonsense.
   RawStack walk(const PythonThread& thread, size_t most = kMostFrames);
+  /// The same a moment later, by memory that was forgotten meanwhile: what was found to be code is not looked at again.
+  RawStack walkAgain(const PythonThread& thread, size_t most = kMostFrames);
   /// Of a thread that runs: read again until it did not change meanwhile, a few times at most. Tells where it did.
   RawStack walkRunning(const PythonThread& thread);
   /// Nothing: there is no code object (any more).
   std::optional<PythonFrame> resolve(const RawFrame& frame);
+  /// Whether the code of a frame is still what resolve() said last; if not, it is looked up anew.
+  bool stillThere(const RawFrame& frame);
 
  private:
+  /// What tells a code object from another one that has its address later.
+  struct Identity {
+    uint64_t name = 0, file = 0, lines = 0;
+    int32_t first_line = 0;
+    bool operator==(const Identity&) const = default;
+  };
   struct Code {
     PythonFrame frame;
     int64_t first_line = 0;
     std::string lines;
+    Identity identity;
   };
+  std::optional<Identity> identityOf(uint64_t code);
+  bool isCode(uint64_t address);
   uint64_t topFrame(uint64_t thread);
   bool readFrame(uint64_t address, RawFrame& frame, uint64_t& previous, bool& python);
   const Code* code(uint64_t address);
@@ -86,6 +99,8 @@ class PythonStacks {
   const Interpreter python_;
   Memory& memory_;
   std::unordered_map<uint64_t, std::optional<Code>> codes_;
+  std::unordered_map<uint64_t, uint64_t> checked_;  // code objects, and in which walk they were looked at
+  uint64_t walks_ = 1;
 };
 
 }  // namespace tracesmith::process

@@ -24,6 +24,8 @@ namespace {
 /// How long to wait for one thread to stop (on a busy machine it first needs a processor), and for all of them
 /// together.
 constexpr int64_t kPatienceNs = 100'000'000, kAllPatienceNs = 400'000'000, kLeastPatienceNs = 1'000'000;
+/// Between two looks whether a thread has stopped: at first, and at last, where it waits for a processor.
+constexpr int64_t kFirstPauseNs = 10'000, kLastPauseNs = 200'000;
 constexpr size_t kPage = 4096;
 
 #if defined(__x86_64__)
@@ -64,7 +66,7 @@ size_t copyStack(pid_t pid, uint64_t begin, std::string& room) {
 bool waitForStop(pid_t tid, int64_t patience_ns, int& signal, int64_t& since) {
   signal = 0;
   const int64_t deadline_ns = since + patience_ns;
-  while (true) {
+  for (int64_t looks = 1;; ++looks) {
     int status = 0;
     const int64_t now = rawClock();
     const pid_t found = ::waitpid(tid, &status, __WALL | WNOHANG);
@@ -76,7 +78,8 @@ bool waitForStop(pid_t tid, int64_t patience_ns, int& signal, int64_t& since) {
     }
     if (now > deadline_ns) return false;
     since = now;
-    const timespec moment{0, 10'000};  // asleep: the thread may need this very processor to come to a stop
+    // Asleep: the thread may need this very processor to come to a stop.
+    const timespec moment{0, std::min(kLastPauseNs, kFirstPauseNs * std::max<int64_t>(1, looks - 10))};
     ::nanosleep(&moment, nullptr);
   }
 }

@@ -10,6 +10,7 @@
 #include "support/small_job.hpp"
 #include "support/table.hpp"
 #include "tracesmith/trace/scan.hpp"
+#include "tracesmith/trace/writer.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -213,6 +214,35 @@ TEST_F(TimelineTest, WhatIsNotKnownOfALaunchIsNull) {
   const simdjson::dom::element e = parse(*event);
   for (const char* key : {"grid", "block", "registers", "shared_static", "shared_dynamic"})
     EXPECT_TRUE(e[key].is_null()) << key << " of " << *event;
+}
+
+TEST_F(TimelineTest, StacksAreCalledAfterTheirInnermostFrame) {
+  {
+    auto writer = trace::Writer::create(path_);
+    ASSERT_TRUE(writer);
+    auto out = (*writer)->appender();
+    for (int64_t i = 0; i < 3; ++i) {
+      trace::StackRow row;
+      row.ts = 1000 * i;
+      row.dur = 1000;
+      row.rank = 4;
+      row.tid = i == 2 ? 8 : 7;
+      row.samples = 1;
+      if (i != 1) row.stack = (*writer)->string("<module> (train.py:9);step (train.py:5)");
+      ASSERT_TRUE(out->append(row).ok());
+    }
+    ASSERT_TRUE(out->flush().ok());
+    ASSERT_TRUE((*writer)->close().ok());
+  }
+  auto t = open();
+  ASSERT_EQ(t->index().tracks.size(), 2u);
+  EXPECT_EQ(t->index().tracks[0].key.kind, TrackKind::stacks);
+  EXPECT_EQ(t->index().tracks[0].events, 2u);
+  const std::string found = t->search("STEP", 10);
+  EXPECT_EQ(parse(found)["total"].get_uint64().value(), 2u) << found;
+  EXPECT_NE(found.find("\"name\":\"step (train.py:5)\",\"type\":\"stack\""), std::string::npos) << found;
+  EXPECT_EQ(parse(t->search("module", 10))["total"].get_uint64().value(), 0u) << "the name that is shown";
+  EXPECT_NE(t->describe("x", "x").find("\"name\":\"stacks of thread 7\""), std::string::npos);
 }
 
 TEST_F(TimelineTest, SearchFindsAndAKernelKnowsItsCollective) {

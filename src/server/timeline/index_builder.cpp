@@ -117,7 +117,7 @@ bool IndexBuilder::findSpan(const trace::Reader& reader, const trace::Clocks& cl
     }
   std::vector<uint32_t> fresh;
   for (; seen_ < all.size(); ++seen_) {
-    const auto span = sync::isWork(*all[seen_].table) ? spans.of(all[seen_]) : std::nullopt;
+    const auto span = isDrawn(*all[seen_].table) ? spans.of(all[seen_]) : std::nullopt;
     if (!span) continue;
     if (!summaries_.empty() && span->start < origin_) return false;
     start = std::min(start, span->start);

@@ -6,7 +6,6 @@
 
 #include "base/file.hpp"
 #include "server/timeline/index.hpp"
-#include "sync/recording_span.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -142,7 +141,7 @@ Result<std::unique_ptr<TimelineIndex>> TimelineIndex::load(const std::string& pa
     for (uint32_t b : t.blocks)
       if (b >= index->blocks.size()) return other;
   for (const BlockSummary& b : index->blocks) {
-    if (b.block >= reader.blocks().size() || !sync::isWork(*reader.blocks()[b.block].table)) return other;
+    if (b.block >= reader.blocks().size() || !isDrawn(*reader.blocks()[b.block].table)) return other;
     for (const NameStats& s : b.names)
       if (s.track >= index->tracks.size()) return other;
   }

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "analysis/rows/each_row.hpp"
+#include "sync/recording_span.hpp"
 #include "trace/layout.hpp"
+#include "trace/stack_counts.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -23,6 +25,10 @@ Layout layoutOf(const trace::TableInfo& t) {
   if (&t == &trace::tableOf<trace::CollectiveRow>()) {
     using namespace trace::collectives;
     return {ts, dur, node, rank, pid, op, -1, -1, -1, -1, -1};
+  }
+  if (&t == &trace::tableOf<trace::StackRow>()) {
+    using namespace trace::stacks;
+    return {ts, dur, node, rank, pid, stack, -1, -1, -1, tid, -1};
   }
   using namespace trace::steps;
   return {ts, dur, node, rank, pid, name, -1, -1, -1, -1, step};
@@ -59,13 +65,20 @@ int64_t addClamped(int64_t a, int64_t b) {
 const char* rowTypeName(uint8_t type) {
   if (type == kCollectiveType) return "collective";
   if (type == kStepType) return "step";
+  if (type == kStackType) return "stack";
   return trace::eventTypeName(static_cast<trace::EventType>(type));
 }
 
 std::string rowName(const trace::NameNumbers& names, uint32_t name) {
   if (name == trace::kNoName) return "";
   if (name & kStepName) return "step " + std::to_string(name & ~kStepName);
-  return std::string(names.text(name));
+  if (!(name & kStackName)) return std::string(names.text(name));
+  const std::string_view stack = names.text(name & ~kStackName);
+  return std::string(stack.substr(stack.rfind(trace::kFrameSeparator) + 1));
+}
+
+bool isDrawn(const trace::TableInfo& table) {
+  return sync::isWork(table) || &table == &trace::tableOf<trace::StackRow>();
 }
 
 RowDecoder::RowDecoder(const trace::Reader& reader, const trace::NameNumbers& names, const trace::Clocks& clocks)
@@ -88,7 +101,7 @@ Status RowDecoder::load(const trace::Block& block, int column, trace::ColumnData
 
 Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& out) {
   const Layout at = layoutOf(*block.table);
-  const bool events = at.type >= 0;
+  const bool events = at.type >= 0, stacks = block.table == &trace::tableOf<trace::StackRow>();
   Values<int64_t> ts, dur, pids, streams, tids, steps;
   Values<uint32_t> nodes, name;
   Values<int32_t> ranks, devices;
@@ -146,6 +159,11 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
       key.major = devices.at(r);
       key.kind = key.major != kNull ? TrackKind::stream : TrackKind::thread;
       key.minor = key.major != kNull ? streams.at(r) : tids.at(r);
+    } else if (stacks) {
+      out.type[r] = kStackType;
+      if (number != trace::kNoName) number |= kStackName;
+      key.kind = TrackKind::stacks;
+      key.minor = tids.at(r);
     } else if (at.step >= 0) {
       out.type[r] = kStepType;
       // The number stands in for a missing name.

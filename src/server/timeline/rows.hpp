@@ -37,14 +37,19 @@ struct TrackKeyHash {
   }
 };
 
-/// Types of rows: those of events, and two of ours.
-constexpr uint8_t kCollectiveType = trace::kEventTypes, kStepType = trace::kEventTypes + 1;
-constexpr uint8_t kRowTypes = trace::kEventTypes + 2;
+/// Types of rows: those of events, and three of ours.
+constexpr uint8_t kCollectiveType = trace::kEventTypes, kStepType = trace::kEventTypes + 1,
+                  kStackType = trace::kEventTypes + 2;
+constexpr uint8_t kRowTypes = trace::kEventTypes + 3;
 const char* rowTypeName(uint8_t type);
 
-/// Numbers of names; those with this bit are steps without one, called after their number.
-constexpr uint32_t kStepName = 0x80000000;
+/// Numbers of names; those with the first bit are steps without one, called after their number; those with the second
+/// are stacks, called after their innermost frame.
+constexpr uint32_t kStepName = 0x80000000, kStackName = 0x40000000;
 std::string rowName(const trace::NameNumbers& names, uint32_t name);
+
+/// Whether the timeline draws the rows of this table.
+bool isDrawn(const trace::TableInfo& table);
 
 /// Columns side by side; `track` is whatever the decoder's lookup gave.
 struct TimelineRows {
@@ -78,7 +83,8 @@ class TrackNumbers {
   uint32_t last_ = kNoTrack;
 };
 
-/// Decodes blocks of events, collectives and steps. One per thread. Rows without a time have the track kNoTrack.
+/// Decodes blocks of events, collectives, steps and stacks. One per thread. Rows without a time have the track
+/// kNoTrack.
 class RowDecoder {
  public:
   RowDecoder(const trace::Reader& reader, const trace::NameNumbers& names, const trace::Clocks& clocks);

@@ -97,7 +97,7 @@ std::string Timeline::search(const std::string& text, size_t limit) {
   for (uint32_t n = 0; n < names_.size(); ++n) matches[n] = lower(names_.text(n)).find(want) != std::string::npos;
   auto match = [&](uint32_t name) {
     if (name == trace::kNoName) return false;
-    if (name & kStepName) return rowName(names_, name).find(want) != std::string::npos;
+    if (name & (kStepName | kStackName)) return lower(rowName(names_, name)).find(want) != std::string::npos;
     return name < matches.size() && matches[name];
   };
   struct Hit {

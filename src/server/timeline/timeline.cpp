@@ -198,11 +198,12 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
                                      : "GPU " + std::to_string(k.major) +
                                            (k.minor == trace::kNull ? "" : " stream " + std::to_string(k.minor));
     }
-    if (k.kind == TrackKind::thread) {
+    if (k.kind == TrackKind::thread || k.kind == TrackKind::stacks) {
       auto it = host_names.find({k.node, k.process, k.minor});
       track_name = it != host_names.end()    ? std::string(names_.text(it->second))
                    : k.minor == trace::kNull ? std::string("host")
                                              : "thread " + std::to_string(k.minor);
+      if (k.kind == TrackKind::stacks) track_name = "stacks of " + track_name;
     }
     const std::string process = k.process >= 0    ? "rank " + std::to_string(k.process)
                                 : k.process == -1 ? std::string("process")
@@ -212,7 +213,7 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
     track.node = node_name;
     if (k.process >= 0) track.rank = k.process;
     if (k.kind == TrackKind::stream) track.device = orNone(k.major), track.stream = orNone(k.minor);
-    if (k.kind == TrackKind::thread) track.tid = orNone(k.minor);
+    if (k.kind == TrackKind::thread || k.kind == TrackKind::stacks) track.tid = orNone(k.minor);
     track.kind = k.kind;
     track.name = std::move(track_name);
     track.group = node_name.empty() ? process : node_name + " / " + process;

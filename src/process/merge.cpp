@@ -1,0 +1,68 @@
+#include "process/merge.hpp"
+
+namespace tracesmith::process {
+namespace {
+
+void append(std::vector<Frame>& frames, Frame frame) {
+  if (!frames.empty() && frame.python) {
+    frame.more = frames.back().more;
+    if (frames.back() == frame) {
+      ++frames.back().more;
+      return;
+    }
+    frame.more = 0;
+  }
+  frames.push_back(std::move(frame));
+}
+
+Frame frameOf(PythonStacks& python, const RawFrame& raw, ThreadStack& thread) {
+  Frame frame;
+  frame.python = true;
+  if (std::optional<PythonFrame> p = python.resolve(raw)) {
+    frame.function = std::move(p->function);
+    frame.file = std::move(p->file);
+    frame.line = p->line;
+  } else {
+    thread.changed = true;  // its code object is gone
+  }
+  return frame;
+}
+
+Frame frameOf(const NativeFrame& native) {
+  Frame frame;
+  frame.function = native.function;
+  frame.file = native.file;
+  frame.address = native.address;
+  return frame;
+}
+
+/// Where the interpreter runs Python code: from 3.11 on a whole run of frames.
+bool isLoop(const NativeFrame& frame) { return frame.function.starts_with("_PyEval_EvalFrameDefault"); }
+
+}  // namespace
+
+void merge(PythonStacks* python, const RawStack& raw, const std::vector<NativeFrame>& native, ThreadStack& thread) {
+  size_t loops = 0, runs = 0, next = 0;
+  for (const NativeFrame& f : native) loops += isLoop(f);
+  for (const RawFrame& f : raw.frames) runs += f.entry;
+  // A loop that has just been called has no frame yet: the innermost ones are then without.
+  size_t without = loops > runs ? loops - runs : 0;
+  for (const NativeFrame& f : native) {
+    if (!isLoop(f) || !python || without > 0) {
+      without -= without > 0 && isLoop(f);
+      append(thread.frames, frameOf(f));
+      continue;
+    }
+    while (next < raw.frames.size()) {
+      append(thread.frames, frameOf(*python, raw.frames[next], thread));
+      if (raw.frames[next++].entry) break;
+    }
+  }
+  for (; python && next < raw.frames.size(); ++next)  // beyond the part of the stack that was copied
+    append(thread.frames, frameOf(*python, raw.frames[next], thread));
+  thread.changed |= raw.changed;
+  thread.truncated |= raw.truncated;
+  thread.damaged |= raw.damaged && !raw.changed;
+}
+
+}  // namespace tracesmith::process

@@ -1,0 +1,16 @@
+// Python and native frames of a thread, in the order of the calls.
+#pragma once
+
+#include <vector>
+
+#include "process/backtrace.hpp"
+#include "process/python.hpp"
+#include "process/unwind.hpp"
+
+namespace tracesmith::process {
+
+/// Into thread.frames: each call of the interpreter's loop is replaced by the Python frames that it runs. `python`
+/// null: there is none.
+void merge(PythonStacks* python, const RawStack& raw, const std::vector<NativeFrame>& native, ThreadStack& thread);
+
+}  // namespace tracesmith::process
