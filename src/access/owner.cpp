@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace tracesmith::access {
@@ -109,6 +110,23 @@ std::optional<uid_t> strangerAt(const std::string& host, uint16_t port) {
     if ((s.state == kListens && receives(s.local, host)) || ours.contains({s.remote, s.remote_port})) stranger = s.uid;
   });
   return stranger;
+}
+
+std::vector<Listener> listenersAt(const std::set<uint16_t>& ports) {
+  const Host any6{}, any4{0, 0, htonl(0xffff), 0};
+  std::vector<Listener> all;
+  std::set<std::tuple<Host, unsigned, unsigned>> seen;
+  visitSockets([&](const Socket& s) {
+    if (s.state != kListens || !ports.contains(static_cast<uint16_t>(s.local_port))) return;
+    const bool any = s.local == any4 || s.local == any6;
+    const Host host = any ? *hostOf("127.0.0.1") : s.local;
+    if (!seen.insert({host, s.local_port, s.uid}).second) return;
+    char text[INET6_ADDRSTRLEN];
+    const bool v4 = host[0] == 0 && host[1] == 0 && host[2] == htonl(0xffff);
+    if (!::inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? &host[3] : host.data(), text, sizeof text)) return;
+    all.push_back({text, static_cast<uint16_t>(s.local_port), s.uid});
+  });
+  return all;
 }
 
 }  // namespace tracesmith::access

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace tracesmith::access {
 
@@ -23,5 +25,14 @@ std::optional<uid_t> ownerOf(const Peer& peer, uint16_t our_port);
 /// Somebody other than this process's user and root who listens at a loopback address and port of this machine, or
 /// serves a connection that this process has to it. Nothing if there is nobody else.
 std::optional<uid_t> strangerAt(const std::string& host, uint16_t port);
+
+/// A process of this machine that waits for TCP connections.
+struct Listener {
+  std::string host;  ///< where it can be reached from here
+  uint16_t port = 0;
+  uid_t uid = 0;  ///< its user
+};
+/// Those at one of the ports, each once.
+std::vector<Listener> listenersAt(const std::set<uint16_t>& ports);
 
 }  // namespace tracesmith::access

@@ -58,8 +58,9 @@ void print(const cluster::HangStatus& status) {
   rows = {{"communicator", "operation", "number", "bytes", "age", "ranks", "entered", "missing", ""}};
   for (const StuckOp& s : v.communicators)
     rows.push_back({s.comm, s.op, std::to_string(s.seq),
-                    humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, s.bytes))), humanNs(s.age_s * 1e9),
-                    s.ranks < 0 ? "" : std::to_string(s.ranks), rankList(s.entered), rankList(s.missing), s.mismatch});
+                    s.bytes ? humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, *s.bytes))) : "-",
+                    humanNs(s.age_s * 1e9), s.ranks < 0 ? "" : std::to_string(s.ranks), rankList(s.entered),
+                    rankList(s.missing), s.mismatch});
   if (rows.size() > 1) std::printf("%s", alignTable(rows).c_str());
 }
 

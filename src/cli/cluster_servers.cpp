@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/libraries.hpp"
+#include "cli/outcome.hpp"
 #include "cli/web.hpp"
 #include "cluster/api.hpp"
 #include "server/api.hpp"
@@ -110,6 +111,14 @@ void addClusterServers(Command& cluster) {
         .type("BYTES")
         .showDefault()
         .check(range(uint64_t{64} << 10, uint64_t{1} << 30));
+    auto ras = std::make_shared<std::string>("auto");
+    command
+        .option(
+            "--nccl-ras", *ras,
+            "Ask NCCL's RAS socket about jobs that run without the probe: auto (port 28028 and NCCL_RAS_ADDR of the "
+            "jobs), off, or one port")
+        .type("auto|off|PORT")
+        .showDefault();
     command.flag("--allow-launch", o->allow_launch,
                  "Let admins start jobs on this node with `cluster launch`, as the user who runs the agent");
     auto clock = std::make_shared<ClockChoice>();
@@ -133,7 +142,13 @@ void addClusterServers(Command& cluster) {
         "Without --token-file and --tls-ca, only the user who runs the agent (and root) may send it to another master."
         "\n\nExample:  tracesmith cluster agent --master head:50051 --token-file tokens --data-dir "
         "/var/lib/tracesmith");
-    command.run([o, json, clock] {
+    command.run([o, json, clock, ras] {
+      int64_t port = 0;
+      if (*ras == "off")
+        o->ras = false;
+      else if (*ras != "auto" && (!parseInt(*ras, port) || port < 1 || port > 65535))
+        return usage("cluster agent", "--nccl-ras is auto, off or a port, not '" + *ras + "'");
+      o->ras_port = static_cast<uint16_t>(port);
       if (clock->source == "ntp") o->clock = {sync::Source::Kind::ntp, clock->ntp_server};
       if (clock->source == "ptp") o->clock = {sync::Source::Kind::ptp, clock->ptp_interface};
       if (const Result<access::Address> master = access::parseAddress(o->master, cluster::kMasterPort))

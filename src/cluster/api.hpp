@@ -41,6 +41,8 @@ struct AgentOptions {
   double keep_rings_s = 600;            ///< of ended processes, where nobody recorded them
   uint64_t segment_bytes = 32u << 20;   ///< of a file of the spool, about
   int tick_ms = 20;                     ///< between two looks at the rings while recording, less where they fill fast
+  bool ras = true;                      ///< ask NCCL about jobs that were started without us,
+  uint16_t ras_port = 0;                ///< at this port alone; 0: wherever they listen
   bool allow_launch = false;            ///< start jobs that an admin sends through the master
   sync::Source clock;                   ///< what this node's clock is compared with; by default the master's
   access::SecurityOptions security;

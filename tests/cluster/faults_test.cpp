@@ -108,6 +108,13 @@ void Faults::rounds(bool flips) {
   const std::map<int64_t, int> found = numbers(dir_ / "all.sbt");
   for (const auto& [number, times] : found) ASSERT_EQ(times, 1) << number;
   std::printf("%zu of %lld events are there\n", found.size(), static_cast<long long>(count));
+  // Which are missing says why: those of a damaged block, or the last ones.
+  for (int64_t from = 0, number = 0; number <= count; ++number) {
+    if (number < count && !found.contains(number)) continue;
+    if (number > from)
+      std::printf("missing: %lld to %lld\n", static_cast<long long>(from), static_cast<long long>(number - 1));
+    from = number + 1;
+  }
   int64_t lost = 0;
   for (const test::Row& row : test::rows(dir_ / "all.sbt", "losses")) {
     EXPECT_EQ(row.s("cause"), "damaged") << row.s("detail");

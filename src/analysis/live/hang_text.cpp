@@ -68,7 +68,8 @@ std::string opText(const WaitGraph& graph, const Op& op) {
   if (op.peer >= 0)
     peer = (op.op == "send" ? " to " : " from ") + rankText(graph.ranks()[static_cast<size_t>(op.peer)]);
   return op.op + " " + std::to_string(op.seq) + peer + " of " + (op.comm_name.empty() ? "" : op.comm_name + " ") + "(" +
-         commName(op.comm) + ", " + humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, op.bytes))) + ")";
+         commName(op.comm) + ", " +
+         (op.counted ? "by NCCL's own count" : humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, op.bytes)))) + ")";
 }
 
 /// What is left when everybody who waits for somebody else is set aside.
@@ -339,7 +340,7 @@ void describeHang(const WaitGraph& graph, const std::vector<const Op*>& stuck, c
     for (size_t r : op->missing) s.missing.push_back(graph.ranks()[r].rank);
     std::sort(s.entered.begin(), s.entered.end());
     std::sort(s.missing.begin(), s.missing.end());
-    s.bytes = op->bytes;
+    if (!op->counted) s.bytes = op->bytes;
     s.age_s = static_cast<double>(op->waited_ns) * 1e-9;
     s.mismatch = mismatchText(graph, *op);
     verdict.communicators.push_back(std::move(s));

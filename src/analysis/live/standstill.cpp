@@ -40,7 +40,7 @@ struct Group {
   const CommState* comm = nullptr;
   const OpProgress* last = nullptr;
   std::vector<int32_t> ranks;
-  int64_t bytes = 0;
+  std::optional<int64_t> bytes;
 };
 
 }  // namespace
@@ -67,12 +67,13 @@ std::optional<Standstill> findStandstill(const std::vector<Heard>& nodes) {
       s.waited_ns = std::min(s.waited_ns, newest);
       for (const CommState& c : p.comms) {
         const OpProgress* last = lastOf(c);
-        auto [it, fresh] = groups.try_emplace(c.comm, Group{&c, last, {}, 0});
+        auto [it, fresh] = groups.try_emplace(c.comm, Group{&c, last, {}, {}});
         Group& g = it->second;
         if (!last != !g.last || (last && (last->op != g.last->op || last->entered != g.last->entered))) return {};
         g.ranks.push_back(p.rank);
         for (const InFlight& f : p.in_flight)
-          if (last && f.comm == c.comm && f.seq == last->entered && f.op == last->op) g.bytes = f.bytes;
+          if (last && f.comm == c.comm && f.seq == last->entered && f.op == last->op && !p.counted_ns)
+            g.bytes = f.bytes;
       }
     }
     if (!takes_part || !s.gpus_busy) continue;
@@ -97,8 +98,9 @@ std::optional<Standstill> findStandstill(const std::vector<Heard>& nodes) {
 }
 
 void describeStandstill(const Standstill& s, HangVerdict& verdict) {
-  const std::string comm = (s.comm_name.empty() ? "" : s.comm_name + " ") + "(" + commName(s.comm) + ", " +
-                           humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, s.bytes))) + ")";
+  const std::string comm =
+      (s.comm_name.empty() ? "" : s.comm_name + " ") + "(" + commName(s.comm) + ", " +
+      (s.bytes ? humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, *s.bytes))) : "by NCCL's own count") + ")";
   verdict.state = HangState::hang;
   verdict.since_ns = s.at_ns;
   verdict.confidence = s.gpus_busy.value_or(false) ? 0.6 : 0.4;

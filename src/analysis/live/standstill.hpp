@@ -15,8 +15,8 @@ namespace tracesmith::analysis::live {
 
 struct Standstill {
   std::string op, comm_name;
-  uint64_t comm = 0, seq = 0;  ///< of the last operation that all ranks of the largest communicator have launched
-  int64_t bytes = 0;
+  uint64_t comm = 0, seq = 0;     ///< of the last operation that all ranks of the largest communicator have launched
+  std::optional<int64_t> bytes;   ///< null: not known
   std::vector<int32_t> ranks;     ///< that have: all
   int64_t at_ns = 0;              ///< when the last of them launched something
   int64_t waited_ns = 0;          ///< for so long, for sure

@@ -20,7 +20,7 @@ void WaitGraph::add(const NodeReport& report, int64_t at_ns, int64_t silent_ns) 
   for (const ProcessReport& p : report.processes) {
     if (p.comms.empty()) continue;
     const size_t index = ranks_.size();
-    ranks_.push_back({&p, report.node, at_ns, silent_ns != 0, p.rank});
+    ranks_.push_back({&p, report.node, at_ns - p.counted_ns.value_or(0), silent_ns != 0, p.rank});
     for (const CommState& c : p.comms) comms_[c.comm].push_back({index, &c});
   }
 }
@@ -238,6 +238,7 @@ void WaitGraph::addWaiting(Op& op, size_t rank, const InFlight& f) const {
   op.waiting_ns.push_back(std::min(waits, ranks_[rank].process->quiet_ns.value_or(waits)));
   op.by_bytes[f.bytes].push_back(rank);
   op.unseen |= f.unseen;
+  op.counted |= ranks_[rank].process->counted_ns.has_value();
 }
 
 /// Since when ranks wait, and for how long they have for sure: a report tells about the past.

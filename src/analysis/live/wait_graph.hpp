@@ -17,7 +17,7 @@ class WaitGraph {
   struct Rank {
     const ProcessReport* process = nullptr;  ///< null: not reported
     std::string node;
-    int64_t at_ns = 0;  ///< when its report came
+    int64_t at_ns = 0;  ///< when its report came, or what it tells was true
     bool silent = false;
     int32_t rank = -1;
     bool gone() const {
@@ -39,6 +39,7 @@ class WaitGraph {
     int64_t since_ns = 0;   ///< when the first began to wait
     int64_t waited_ns = 0;  ///< for sure: up to the oldest report of those it takes
     bool first = false;     ///< nothing of this communicator has ended yet
+    bool counted = false;   ///< NCCL's own counts tell of it: its size is not known
     bool unseen = false;    ///< when ranks came to it on their GPUs is not known: only when they launched it
   };
 

@@ -146,6 +146,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::unique_ptr<ClockKeeper> clock_;
   hardware::Latest latest_;  // of the node's one sampler
   std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<RasWatch> ras_;  // null: NCCL is not asked
   std::unique_ptr<LiveReporter> live_;
   std::unique_ptr<ProcessLook> processes_;
   std::unique_ptr<PlanCarrier> plans_;
@@ -309,7 +310,9 @@ Status AgentServer::start(AgentOptions options) {
   if (!server) return server.status();
   server_ = std::move(*server);
   guard_.setPort(port_);
-  live_ = std::make_unique<LiveReporter>(places.node, options.ring_folder, latest_);
+  if (options.ras)
+    ras_ = std::make_unique<RasWatch>(places.root, options.ras_port ? std::optional(options.ras_port) : std::nullopt);
+  live_ = std::make_unique<LiveReporter>(places.node, options.ring_folder, latest_, ras_.get());
   plans_ = std::make_unique<PlanCarrier>(options.ring_folder);
   ranks_ = std::make_unique<RankHost>(
       RankHost::Options{options.allow_launch, node_, options.ring_folder, options.security,

@@ -26,8 +26,9 @@ double threadCpuSeconds() {
 
 }  // namespace
 
-LiveReporter::LiveReporter(const std::string& node, const std::string& ring_folder, const hardware::Latest& latest)
-    : node_(node), rings_(ring_folder, node), latest_(latest) {
+LiveReporter::LiveReporter(const std::string& node, const std::string& ring_folder, const hardware::Latest& latest,
+                           RasWatch* ras)
+    : node_(node), rings_(ring_folder, node), latest_(latest), ras_(ras) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -55,6 +56,8 @@ void LiveReporter::loop() {
     report.node = node_;
     report.gpus = gpus();
     report.processes = rings_.report();
+    if (ras_)
+      for (ProcessReport& p : ras_->report(report.processes)) report.processes.push_back(std::move(p));
     const double elapsed = std::chrono::duration<double>(Clock::now() - began).count();
     report.cpu_share = elapsed > 0 ? threadCpuSeconds() / elapsed : 0;
     lock.lock();

@@ -10,6 +10,7 @@
 
 #include "analysis/live/report.hpp"
 #include "cluster/agent/live_rings.hpp"
+#include "cluster/agent/ras_watch.hpp"
 #include "hardware/latest.hpp"
 
 namespace tracesmith::cluster {
@@ -18,7 +19,8 @@ namespace tracesmith::cluster {
 class LiveReporter {
  public:
   /// `latest`: what the node's sampler finds.
-  LiveReporter(const std::string& node, const std::string& ring_folder, const hardware::Latest& latest);
+  /// `ras`: what NCCL tells of processes without the probe; null: it is not asked.
+  LiveReporter(const std::string& node, const std::string& ring_folder, const hardware::Latest& latest, RasWatch* ras);
   ~LiveReporter();
 
   /// The newest report, if it was not taken yet. From any thread.
@@ -31,6 +33,7 @@ class LiveReporter {
   const std::string node_;
   RingWatch rings_;
   const hardware::Latest& latest_;
+  RasWatch* const ras_;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable stopped_;
