@@ -36,6 +36,14 @@ struct ClientCommand {
   Result<std::unique_ptr<cluster::Client>> connect() const;
 };
 
+/// `cluster query`: SQL over what is stored and what runs now.
+struct SessionQuery : ClientCommand {
+  std::string session;  ///< by name or id; empty: all that is stored
+  std::string sql, sql_file, format, output;
+  bool strict = false, verbose = false;
+};
+int querySession(const SessionQuery& query);
+
 /// "2026-11-15 07:20:01", local time.
 std::string timeText(int64_t unix_ns);
 

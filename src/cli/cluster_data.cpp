@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <thread>
 
-#include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/analyze_print.hpp"
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
+#include "cli/stored_session.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 #include "tracesmith/trace/reader.hpp"
 
@@ -33,8 +33,7 @@ class Fetched {
     const int fd = ::mkstemps(path_.data(), 4);
     if (fd < 0) return Status::io("cannot create " + path_);
     ::close(fd);
-    Progress progress("fetching");
-    return client.fetch(session, path_, [&](uint64_t bytes) { progress.update(bytes, bytes + 1); });
+    return fetchSession(client, session, path_);
   }
   const std::string& path() const { return path_; }
 
@@ -100,18 +99,6 @@ int tail(const Tail& o) {
   return status ? 0 : fail(status);
 }
 
-struct Query : ClientCommand {
-  std::string session, sql, format = "table", output;
-};
-
-int query(const Query& o) {
-  Result<std::unique_ptr<Client>> client = o.connect();
-  if (!client) return fail(client.status());
-  Fetched trace;
-  if (Status s = trace.fetch(**client, o.session); !s) return fail(s);
-  return queryTraces({trace.path()}, o.sql, o.json ? "json" : o.format, o.output);
-}
-
 struct Comm : ClientCommand {
   std::string file, session;
 };
@@ -153,16 +140,26 @@ void addClusterData(Command& cluster) {
     command.run([o] { return tail(*o); });
   }
   {
-    auto o = std::make_shared<Query>();
-    Command command = cluster.command("query", "Run SQL over a session, or over everything stored");
+    auto o = std::make_shared<SessionQuery>();
+    Command command = cluster.command("query", "Run SQL over what is stored and over what runs now");
     o->add(command);
-    command.positional("SQL", o->sql, "SQL statement to run").required().type("SQL");
+    command.positional("SQL", o->sql, "SQL; without it, a prompt or statements from standard input").type("SQL");
     command.option("--name,--session", o->session, "Session, by name or id (default: everything stored)").type("NAME");
-    command.option("--format", o->format, "Output format: table, csv, json or parquet").showDefault().type("FORMAT");
+    command.option("-f,--file", o->sql_file, "Read the SQL from this file (- means standard input)").type("SQLFILE");
+    command
+        .option("--format", o->format,
+                "Output format: table, csv, json, parquet or arrow (default: by the ending of OUT, else a table)")
+        .type("FORMAT");
     command.option("-o,--output", o->output, "Write the result to this file").type("OUT");
+    command.flag("--strict", o->strict, "Fail if a node is late, does not answer, or a part of the data is damaged");
+    command.flag("-v,--verbose", o->verbose, "Print what was read of the data, the number of rows and the time");
     command.footer(
+        "The answer is that of one database with the rows of all nodes. Only columns and blocks that the statement "
+        "needs "
+        "are\nfetched. Tables of what runs now: live.processes, live.threads, live.stacks, live.inflight, "
+        "live.nodes.\n\n"
         "Example:  tracesmith cluster query --name epoch-1 \"SELECT node, count(*) FROM events GROUP BY node\"");
-    command.run([o] { return query(*o); });
+    command.run([o] { return querySession(*o); });
   }
   auto o = std::make_shared<Comm>();
   Command command = cluster.command("analyze-comm", "Show who sends how much to whom, and which links are slow");

@@ -30,10 +30,6 @@ void addTop(Command& app);
 void addTopo(Command& app);
 void addView(Command& app);
 
-/// What `tracesmith query FILE... SQL` does. `out` empty: standard output.
-int queryTraces(const std::vector<std::string>& files, const std::string& sql, const std::string& format,
-                const std::string& out);
-
 /// Prints "tracesmith: <message>" and returns exit code 1.
 int fail(const Status& status);
 /// Prints "tracesmith: warning: <message>" unless it is empty.

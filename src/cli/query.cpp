@@ -1,4 +1,5 @@
-// `tracesmith query`: SQL over one or several traces.
+// `tracesmith query`: SQL over one or several traces, and over what runs now.
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -7,13 +8,18 @@
 #include <filesystem>
 #include <memory>
 
+#include "access/names.hpp"
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/completeness.hpp"
+#include "cli/flight.hpp"
 #include "cli/libraries.hpp"
+#include "cli/live_source.hpp"
 #include "cli/output.hpp"
 #include "cli/query_watch.hpp"
+#include "cli/stored_session.hpp"
 #include "cli/trace_file.hpp"
 #include "query/engine.hpp"
 
@@ -27,11 +33,15 @@ constexpr uint64_t kTableRows = 40;
 
 struct QueryArgs {
   std::vector<std::string> inputs;
+  std::string sql;                    // if it is not the last word of `inputs`
   std::string format, out, sql_file;  // format empty: by the ending of `out`, or a table
   query::EngineOptions engine;
   double timeout_s = 0;
   uint64_t max_rows = kTableRows;
   bool strict = false, verbose = false;
+  Target target;  // its text is empty: only traces
+  std::string session;
+  bool live() const { return !target.text.empty(); }
 };
 
 Status readAll(const std::string& path, std::string& text) {
@@ -51,11 +61,13 @@ Status splitInputs(QueryArgs& args, std::string& sql) {
     std::error_code error;
     return std::filesystem::exists(path, error);
   };
+  sql = args.sql;
+  if (args.inputs.empty()) return args.live() ? Status() : Status::invalid("give a trace, or -t TARGET");
   if (args.sql_file.empty() && !isFile(args.inputs.back())) {
     const std::string& last = args.inputs.back();
     bool path = last.find_first_of(" \t\n;(") == std::string::npos &&
                 (last.ends_with(".sbt") || last.find('/') != std::string::npos);
-    if (path || args.inputs.size() == 1) return Status::notFound("no such trace: " + last);
+    if (path || (args.inputs.size() == 1 && !args.live())) return Status::notFound("no such trace: " + last);
     sql = last;
     args.inputs.pop_back();
   }
@@ -119,7 +131,10 @@ uint64_t terminalWidth() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 0;
 }
 
-void printReport(const query::RunReport& report, bool verbose) {
+void printReport(const query::RunReport& report, bool verbose, const StoredSession* stored) {
+  if (verbose && stored)
+    std::fprintf(stderr, "tracesmith: fetched %s of %s\n", humanBytes(stored->fetchedBytes()).c_str(),
+                 humanBytes(stored->size()).c_str());
   if (verbose)
     for (const query::ScanReport& scan : report.scans)
       std::fprintf(stderr, "tracesmith: %s: blocks kept %s of %s, decoded %s\n", scan.table.c_str(),
@@ -131,7 +146,7 @@ void printReport(const query::RunReport& report, bool verbose) {
 
 /// Runs statements with the output of the command line.
 Status runSql(Engine& engine, const QueryArgs& args, Format format, const std::string& sql,
-              const QueryWatch::Options& ends) {
+              const QueryWatch::Options& ends, const StoredSession* stored) {
   QueryWatch watch(engine, ends);
   query::RunOptions options;
   options.format = format;
@@ -151,15 +166,81 @@ Status runSql(Engine& engine, const QueryArgs& args, Format format, const std::s
     TS_TRY(writer.flush());
     TS_TRY(output->commit());
   }
-  printReport(report, args.verbose);
+  printReport(report, args.verbose, stored);
   return {};
 }
 
-/// Everything a user should know about what the answer rests on. Returns whether something was damaged.
-bool printState(const Engine& engine) {
-  std::vector<std::string> damage = engine.damage();
-  for (const std::string& text : damage) warn(text);
-  return !damage.empty();
+/// Everything a user should know about what the answer rests on. Returns whether something is missing from it.
+bool printState(const Engine& engine, const LiveSource* live) {
+  std::vector<std::string> missing = engine.damage();
+  if (live)
+    for (std::string& text : live->problems()) missing.push_back(std::move(text));
+  for (const std::string& text : missing) warn(text);
+  return !missing.empty();
+}
+
+/// What a master has stored, and the way to it.
+struct Stored {
+  std::unique_ptr<cluster::Client> client;
+  std::unique_ptr<StoredSession> session;
+};
+
+std::string fileNameOf(const std::string& session) {
+  return session.empty() ? "everything" : access::checkName("session", session) ? session : "session";
+}
+
+/// The tables of a trace that a statement may be about: it says their names. Empty: it may be about any.
+std::vector<std::string> tablesIn(const std::string& sql) {
+  std::string text = sql;
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  // Views of ours, names that are put together, and escapes in them.
+  for (const char* any : {"python", "query_table", "u&\""})
+    if (text.empty() || text.find(any) != std::string::npos) return {};
+  std::vector<std::string> found = {"losses"};
+  for (const trace::TableInfo& table : trace::tables())
+    if (text.find(table.name) != std::string::npos) found.emplace_back(table.name);
+  return found;
+}
+
+/// What was recorded of whom the target names: by the rings of this machine, or at its master.
+Status addRecorded(QueryArgs& args, const std::string& sql, const TemporaryFolder& folder, Stored& stored) {
+  if (!args.live() || !args.inputs.empty()) return {};
+  const Result<Target::Meaning> meaning = args.target.meaning();
+  if (!meaning) return meaning.status();
+  using Kind = Target::Meaning::Kind;
+  if (meaning->kind == Kind::agent) return {};
+  if (!args.target.local()) {
+    const std::string path = folder.path() + "/" + fileNameOf(args.session) + ".sbt";
+    Result<std::unique_ptr<cluster::Client>> client = args.target.connect();
+    if (!client) return client.status();
+    stored.client = std::move(*client);
+    stored.session = std::make_unique<StoredSession>(*stored.client);
+    const std::vector<std::string> tables = tablesIn(sql);
+    TS_TRY(stored.session->open(args.session, tables, path));
+    if (!tables.empty())
+      for (const trace::TableInfo& table : trace::tables())
+        if (table.find("ts") >= 0 && &table != &trace::tableOf<trace::LossRow>() &&
+            std::find(tables.begin(), tables.end(), table.name) == tables.end())
+          args.engine.absent.emplace_back(table.name);
+    const Result<model::ClusterStatus> status = stored.client->status();
+    if (!status) return status.status();
+    const Completeness complete = completenessOf(*status, args.session);
+    for (const std::string& text : complete.missing) warn(text);
+    if (args.strict && !complete.missing.empty())
+      return Status::unavailable("not all nodes are in the answer (without --strict, there is one)");
+    std::fprintf(stderr, "tracesmith: note: %s\n", complete.summary.c_str());
+    args.engine.need = [&](const std::vector<query::ByteRange>& ranges) { return stored.session->need(ranges); };
+    args.inputs.push_back(path);
+    return {};
+  }
+  const int64_t pid = meaning->kind == Kind::process ? meaning->number : 0;
+  if (pid != 0 && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH)
+    return Status::notFound("there is no process " + std::to_string(pid));
+  const std::string path = folder.path() + "/rings.sbt";
+  const Result<bool> written = writeFlight(pid, path);
+  if (!written) return written.status();
+  if (*written) args.inputs.push_back(path);
+  return {};
 }
 
 int runQuery(QueryArgs args) {
@@ -185,6 +266,13 @@ int runQuery(QueryArgs args) {
   Result<TemporaryFolder> spill = TemporaryFolder::create();
   if (!spill) return fail(spill.status());
   args.engine.spill = spill->path();
+  std::optional<LiveSource> live;
+  Stored stored;
+  if (args.live()) {
+    if (Status s = addRecorded(args, sql, *spill, stored); !s) return fail(s);
+    live.emplace(args.target);
+    args.engine.live = [&live](const std::string& table) { return live->rows(table); };
+  }
   const QueryWatch::Options ends{args.timeout_s, prompt, &*spill};
   Result<std::unique_ptr<Engine>> engine = loadQueryEngine();
   if (!engine) return fail(engine.status());
@@ -192,14 +280,18 @@ int runQuery(QueryArgs args) {
   for (const std::string& text : (*engine)->notes()) std::fprintf(stderr, "tracesmith: note: %s\n", text.c_str());
 
   Status status;
+  bool damaged = false;
   if (prompt) {
     (*engine)->prompt([&](const std::string& statement) {
-      if (Status s = runSql(**engine, args, format, statement, ends); !s) fail(s);
+      if (live) live->startStatement();
+      if (Status s = runSql(**engine, args, format, statement, ends, stored.session.get()); !s) fail(s);
+      if (live) printState(**engine, &*live);
     });
+    damaged = printState(**engine, nullptr);
   } else {
-    status = runSql(**engine, args, format, sql, ends);
+    status = runSql(**engine, args, format, sql, ends, stored.session.get());
+    damaged = printState(**engine, live ? &*live : nullptr);
   }
-  bool damaged = printState(**engine);
   if (const int number = QueryWatch::signalled(); number != 0 && !prompt) return 128 + number;
   if (!status) return fail(status);
   return damaged && args.strict ? 1 : 0;
@@ -207,13 +299,17 @@ int runQuery(QueryArgs args) {
 
 }  // namespace
 
-int queryTraces(const std::vector<std::string>& files, const std::string& sql, const std::string& format,
-                const std::string& out) {
+int querySession(const SessionQuery& query) {
   QueryArgs args;
-  args.inputs = files;
-  args.inputs.push_back(sql);
-  args.format = format;
-  args.out = out;
+  static_cast<ClientCommand&>(args.target) = query;
+  args.target.text = "all";
+  args.session = query.session;
+  args.sql = query.sql;
+  args.sql_file = query.sql_file;
+  args.format = query.json ? "json" : query.format;
+  args.out = query.output;
+  args.strict = query.strict;
+  args.verbose = query.verbose;
   return runQuery(args);
 }
 
@@ -223,7 +319,6 @@ void addQuery(Command& app) {
   command
       .positional("INPUT", args->inputs,
                   "Traces, then the SQL as the last word; without SQL, a prompt or statements from standard input")
-      .required()
       .type("FILE... [SQL]");
   command.option("-f,--file", args->sql_file, "Read the SQL from this file (- means standard input)").type("SQLFILE");
   command
@@ -244,16 +339,29 @@ void addQuery(Command& app) {
   command.option("--timeout", args->timeout_s, "End a statement that takes longer (default: no limit)")
       .check(range(0.001, 1e9))
       .type("SECONDS");
-  command.flag("--strict", args->strict, "Exit with 1 if a part of a trace cannot be read");
+  command.flag("--strict", args->strict, "Exit with 1 if a part of a trace cannot be read, or a node does not answer");
   command.flag("-v,--verbose", args->verbose, "Print how many blocks were read, the number of rows and the time");
+  args->target.add(command);
   command.footer(
       "Tables: events, collectives, steps, metrics, losses, … (SHOW TABLES; DESCRIBE events). Statements can only "
       "read.\nBandwidth of a collective: algbw_gbps(op, bytes, group_size, dur), busbw_gbps(op, bytes, group_size, "
-      "dur).\nWhether a kernel communicates, by its name: is_communication(name).\n\n"
+      "dur).\nWhether a kernel communicates, by its name: is_communication(name).\n"
+      "With -t also what runs now: live.processes, threads, stacks, inflight, env (SHOW TABLES FROM live). Without "
+      "FILE, "
+      "the\nother tables then hold what the rings of this machine, or the master, have recorded.\n\n"
       "Examples:  tracesmith query job.sbt \"SELECT name, count(*), sum(dur) FROM events GROUP BY name ORDER BY 3 DESC "
       "LIMIT 10\"\n"
-      "           tracesmith query job.sbt -o steps.csv \"SELECT * FROM steps\"");
-  command.run([args] { return runQuery(*args); });
+      "           tracesmith query job.sbt -o steps.csv \"SELECT * FROM steps\"\n"
+      "           tracesmith query -t all \"SELECT node, rank, function, line FROM live.stacks WHERE frame = 0\"");
+  command.run(
+      [args]() -> Status {
+        if (args->inputs.empty() && !args->live()) return Status::invalid("give a trace, or -t TARGET");
+        return args->target.check();
+      },
+      [args] {
+        if (args->target.json && args->format.empty()) args->format = "json";
+        return runQuery(*args);
+      });
 }
 
 }  // namespace tracesmith::cli

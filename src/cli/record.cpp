@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <thread>
 
@@ -17,12 +16,11 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/recording.hpp"
+#include "cli/ring_folder.hpp"
 #include "cli/run_summary.hpp"
 
 namespace tracesmith::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Options {
   std::string output, keep;
@@ -33,25 +31,13 @@ struct Options {
 
 std::atomic<bool> g_stop{false};  // Ctrl-C: what was recorded so far is kept
 
-/// Rings of this user, in all folders of `run`.
-std::vector<std::string> rings(const std::string& base) {
-  std::vector<std::string> found = ring::findRings(base);
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(base, ignored))
-    if (entry.is_directory()) {
-      std::vector<std::string> more = ring::findRings(entry.path());
-      found.insert(found.end(), more.begin(), more.end());
-    }
-  return found;
-}
-
 /// What the processes wait for right now.
 int inFlight(const Options& o) {
   Result<std::string> base = ring::ringFolder();
   if (!base) return fail(base.status());
   std::vector<std::unique_ptr<ring::RingReader>> followed;
   bool simulated = false;
-  for (const std::string& path : rings(*base)) {
+  for (const std::string& path : ringsBelow(*base)) {
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
     if (!reader || (!o.all && (*reader)->shownPid() != o.pid) || !(*reader)->alive()) continue;
     simulated |= (*reader)->header().simulated != 0;
@@ -106,7 +92,7 @@ int record(const Options& o) {
   capture::Collector collector(recording->writer(), capture::hostName());
   size_t busy = 0;
   const uint64_t begin = rawClock();  // whoever sees us attached may rely on it that what comes now is recorded
-  for (const std::string& path : rings(*base)) {
+  for (const std::string& path : ringsBelow(*base)) {
     Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(path);
     if (!reader || (!o.all && (*reader)->shownPid() != o.pid) || !(*reader)->alive()) continue;
     if (o.duration_s > 0 && (*reader)->attachedReader()) {

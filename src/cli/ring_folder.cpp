@@ -58,4 +58,15 @@ Status RingFolder::makeFolder(const std::string& base) {
   return {};
 }
 
+std::vector<std::string> ringsBelow(const std::string& folder) {
+  std::vector<std::string> found = ring::findRings(folder);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.is_directory(ignored)) {
+      std::vector<std::string> more = ring::findRings(entry.path());
+      found.insert(found.end(), more.begin(), more.end());
+    }
+  return found;
+}
+
 }  // namespace tracesmith::cli

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "tracesmith/common/status.hpp"
 
@@ -27,5 +28,8 @@ class RingFolder {
   static constexpr const char* kLock = "lock";
   int lock_ = -1;  // on a file in the folder: a `run` in another PID namespace sees that this one is there
 };
+
+/// Rings in a folder and in the folders of `run` in it.
+std::vector<std::string> ringsBelow(const std::string& folder);
 
 }  // namespace tracesmith::cli

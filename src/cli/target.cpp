@@ -14,17 +14,12 @@ namespace {
 
 constexpr int kSampleMs = 50;
 
-/// What a target's text means.
-struct Meaning {
-  enum class Kind { machine, process, agent, rank, node, cluster } kind = Kind::machine;
-  int64_t number = 0;  // of a process or rank
-  std::string name;    // of a node, address of an agent
-};
+using Meaning = Target::Meaning;
 
 Result<Meaning> meaningOf(const std::string& text) {
   using Kind = Meaning::Kind;
   int64_t number = 0;
-  if (text.empty()) return Meaning{};
+  if (text.empty() || text == "here") return Meaning{};
   if (text == "all") return Meaning{Kind::cluster, 0, ""};
   if (parseInt(text, number) && number > 0) return Meaning{Kind::process, number, ""};
   if (text.starts_with("rank:")) {
@@ -38,8 +33,8 @@ Result<Meaning> meaningOf(const std::string& text) {
   }
   const Result<access::Address> agent = access::parseAddress(text, cluster::kAgentPort);
   if (!agent || text.find(':') == std::string::npos)
-    return Status::invalid("-t takes a process id, HOST:PORT of an agent, rank:R, node:NAME or all, not \"" + text +
-                           "\"");
+    return Status::invalid("-t takes a process id, here, HOST:PORT of an agent, rank:R, node:NAME or all, not \"" +
+                           text + "\"");
   return Meaning{Kind::agent, 0, agent->text()};
 }
 
@@ -67,11 +62,13 @@ void Target::add(Command& command) {
       .option("-t,--target", text,
               "Look there: a process of this machine, an agent's machine, or a rank, a node or all of the --master's "
               "cluster (default: this machine)")
-      .type("PID|HOST:PORT|rank:R|node:NAME|all");
+      .type("PID|here|HOST:PORT|rank:R|node:NAME|all");
   ClientCommand::add(command);
 }
 
 Status Target::check() const { return meaningOf(text).status(); }
+
+Result<Target::Meaning> Target::meaning() const { return meaningOf(text); }
 
 bool Target::local() const {
   const Result<Meaning> meaning = meaningOf(text);

@@ -11,12 +11,20 @@ namespace tracesmith::cli {
 
 /// -t, and what reaching it takes.
 struct Target : ClientCommand {
+  /// What the text means.
+  struct Meaning {
+    enum class Kind { machine, process, agent, rank, node, cluster } kind = Kind::machine;
+    int64_t number = 0;  ///< of a process or rank
+    std::string name;    ///< of a node, address of an agent
+  };
+
   std::string text;  ///< as it was given; empty: this machine
   hardware::Places places;
 
   void add(Command& command);
   /// Whether the text can be understood.
   Status check() const;
+  Result<Meaning> meaning() const;
   bool local() const;
   /// What `query` asks, with what the target adds to it. Fails if nobody could be asked; nodes that did not answer are
   /// in the answer.

@@ -131,6 +131,26 @@ class SessionCopy {
   virtual Status more(const std::function<void(uint64_t)>& progress) = 0;
 };
 
+/// A segment in the master's store, and a part of it.
+struct SegmentName {
+  std::string node, epoch;
+  uint32_t number = 0;
+  bool operator==(const SegmentName&) const = default;
+};
+struct SegmentPiece {
+  SegmentName segment;
+  uint64_t offset = 0, size = 0;
+};
+
+/// The trace of a session without the columns of its large blocks, as it comes.
+class OutlineSink {
+ public:
+  virtual ~OutlineSink() = default;
+  virtual Status bytes(std::string_view bytes) = 0;
+  /// The next bytes of the trace are left out: the master has them there.
+  virtual Status leftOut(const SegmentName& segment, uint64_t offset, uint64_t size) = 0;
+};
+
 /// What gives the traces of sessions.
 class SessionTraces {
  public:
@@ -151,6 +171,18 @@ class SessionTraces {
     };
     TS_TRY(fetchTo(write, name_or_id));
     return out->commit();
+  }
+  /// The same without most of its bytes: a query needs few of them. What was left out can be read with readPieces().
+  /// Of tables with a column `ts` only these, and losses; empty: of all.
+  virtual Status outline(const std::string& name_or_id, const std::vector<std::string>& tables, OutlineSink& sink) {
+    (void)name_or_id, (void)tables, (void)sink;
+    return Status::unsupported("there is no outline of this trace");
+  }
+  /// Their bytes, one piece after the other, in any portions.
+  virtual Status readPieces(const std::vector<SegmentPiece>& pieces,
+                            const std::function<Status(std::string_view)>& sink) {
+    (void)pieces, (void)sink;
+    return Status::unsupported("there is no outline of this trace");
   }
   /// A copy that grows, at a new file; nullptr: only a client in the master's process has it.
   virtual std::unique_ptr<SessionCopy> copy(const std::string& id, const std::string& path) {

@@ -9,12 +9,17 @@ BlockCursor::BlockCursor(const ScanPlan& plan, duckdb::ClientContext& context)
   for (const ScanFilter& filter : plan.filters) filters_.emplace_back(plan, filter, context);
 }
 
-bool BlockCursor::load(const TraceSet::BlockRef& ref) {
+bool BlockCursor::matches(const TraceSet::BlockRef& ref) {
   columns_.start(ref);
   rows_.reset(ref.block->rows);
   position_ = 0;
-  for (BlockFilter& filter : filters_)
-    if (!filter.apply(columns_, names_, filler_, rows_) || rows_.count == 0) return false;
+  return std::all_of(filters_.begin(), filters_.end(), [&](BlockFilter& filter) {
+    return filter.apply(columns_, names_, filler_, rows_) && rows_.count > 0;
+  });
+}
+
+bool BlockCursor::load(const TraceSet::BlockRef& ref) {
+  if (!matches(ref)) return false;
   // Everything is decoded before the first row is given away: a damaged block is left out as a whole.
   for (const SqlColumn* column : plan_.output)
     if (column && column->column >= 0 && !columns_.get(column->column)) return false;

@@ -18,6 +18,8 @@ class BlockCursor {
 
   /// Goes to a block. False: nothing of it is wanted, or it is damaged (the reader knows).
   bool load(const TraceSet::BlockRef& ref);
+  /// Whether filters let a row of a block pass, as far as they can be asked. Then load() it.
+  bool matches(const TraceSet::BlockRef& ref);
   /// True if load() decoded anything.
   bool decoded() const { return columns_.decoded(); }
   /// Fills `chunk` with the next rows; no rows at the end of the block.

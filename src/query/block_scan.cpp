@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "query/block_bringer.hpp"
 #include "query/block_cursor.hpp"
 #include "query/prune.hpp"
 #include "trace/layout.hpp"
@@ -59,6 +60,7 @@ struct GlobalScan : duckdb::GlobalTableFunctionState {
   ScanPlan plan;
   std::vector<TraceSet::BlockRef> blocks;
   uint64_t total = 0;
+  std::unique_ptr<BlockBringer> bringer;  // of a trace that is not all here
   std::atomic<size_t> next{0};
   std::atomic<uint64_t> decoded{0};
 
@@ -138,6 +140,7 @@ bool pushdownExpression(ClientContext&, const duckdb::LogicalGet& get, duckdb::E
 }
 
 duckdb::unique_ptr<duckdb::NodeStatistics> cardinality(ClientContext&, const FunctionData* data) {
+  if (data->Cast<BoundScan>().traces->isAbsent(*data->Cast<BoundScan>().table)) return nullptr;
   uint64_t rows = data->Cast<BoundScan>().rows();
   return duckdb::make_uniq<duckdb::NodeStatistics>(rows, rows);
 }
@@ -171,6 +174,9 @@ duckdb::unique_ptr<duckdb::BaseStatistics> statistics(ClientContext&, const Func
 duckdb::unique_ptr<duckdb::GlobalTableFunctionState> initGlobal(ClientContext&, duckdb::TableFunctionInitInput& input) {
   static std::atomic<uint64_t> scans{0};
   auto& bound = input.bind_data->Cast<BoundScan>();
+  if (bound.traces->isAbsent(*bound.table))
+    throw duckdb::IOException("the rows of \"%s\" were not fetched: write its name in the statement",
+                              bound.table->name);
   const std::vector<SqlColumn>& columns = bound.traces->columns(*bound.table);
   auto column = [&](duckdb::idx_t i) {
     return input.column_ids[i] < columns.size() ? &columns[input.column_ids[i]] : nullptr;
@@ -190,6 +196,7 @@ duckdb::unique_ptr<duckdb::GlobalTableFunctionState> initGlobal(ClientContext&, 
   }
   if (input.filters)
     for (auto& [i, filter] : input.filters->filters) plan.filters.push_back({column(i), filter.get()});
+  if (plan.traces->incomplete()) global->bringer = std::make_unique<BlockBringer>(plan, global->blocks);
   return global;
 }
 
@@ -216,6 +223,7 @@ void scan(ClientContext& context, duckdb::TableFunctionInput& input, duckdb::Dat
       chunk.SetCardinality(0);
       return;
     }
+    if (global.bringer && !global.bringer->bring(local.block, context)) continue;
     local.loaded = local.cursor->load(global.blocks[local.block]);
     global.decoded += local.cursor->decoded();
   }
@@ -230,8 +238,10 @@ duckdb::OperatorPartitionData partition(ClientContext&, duckdb::TableFunctionGet
 
 /// count(*) without a look at any row.
 duckdb::vector<duckdb::PartitionStatistics> partitionStatistics(ClientContext&, duckdb::GetPartitionStatsInput& input) {
+  auto& bound = input.bind_data->Cast<BoundScan>();
+  if (bound.traces->isAbsent(*bound.table)) return {};
   duckdb::PartitionStatistics all;
-  all.count = input.bind_data->Cast<BoundScan>().rows();
+  all.count = bound.rows();
   all.count_type = duckdb::CountType::COUNT_EXACT;
   return {all};
 }

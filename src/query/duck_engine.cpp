@@ -22,6 +22,7 @@
 #include "query/block_scan.hpp"
 #include "query/engine.hpp"
 #include "query/functions.hpp"
+#include "query/live_tables.hpp"
 #include "query/output.hpp"
 #include "query/prompt.hpp"
 #include "query/python_views.hpp"
@@ -126,7 +127,7 @@ class DuckEngine : public Engine {
     return guarded([&]() -> Status {
       database_ = std::make_shared<Database>();
       traces_ = database_->traces = std::make_shared<TraceSet>();
-      TS_TRY(traces_->open(files));
+      TS_TRY(traces_->open(files, options.need, options.absent));
       if (options.spill.empty()) {
         Result<TemporaryFolder> folder = TemporaryFolder::create();
         if (!folder) return folder.status();
@@ -154,6 +155,7 @@ class DuckEngine : public Engine {
       TS_TRY(setUp(model::communicationMacro()));
       TS_TRY(setUp(kReferenceMacro));
       makePythonViews(*connection_, traces_->sources().size() > 1);
+      if (options.live) registerLiveTables(*connection_, options.live);
       // From here on nobody reaches another file, another setting or another extension.
       removeFunctions(*connection_);
       TS_TRY(setUp("SET allow_community_extensions = false"));

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/live.hpp"
 #include "tracesmith/common/status.hpp"
 #include "tracesmith/trace/scan.hpp"
 
@@ -22,11 +23,24 @@ enum class Format { kTable, kCsv, kJson, kParquet, kRows, kArrow };
 /// Takes bytes of a result, in order. A failure ends the query.
 using Write = std::function<Status(std::string_view)>;
 
+/// The rows of a table of model/live.def, as they are now. From any thread of a query.
+using LiveRows = std::function<Result<std::vector<model::LiveCells>>(const std::string& table)>;
+
+/// A part of a trace's file.
+struct ByteRange {
+  uint64_t offset = 0, size = 0;
+};
+/// Brings bytes of the trace into its file. From any thread of a query, one at a time.
+using NeedBytes = std::function<Status(const std::vector<ByteRange>&)>;
+
 struct EngineOptions {
   std::string memory;        ///< "2GB"; empty: half of the machine's memory
   int threads = 0;           ///< 0: all cores
   std::string spill = {};    ///< folder for what does not fit in memory; empty: one that the engine makes and removes
   uint64_t spill_bytes = 0;  ///< that may be in it; 0: what the disk has
+  LiveRows live = {};        ///< where the tables of the schema `live` come from; empty: there are none
+  std::vector<std::string> absent = {};  ///< tables that are not in the file: a statement about them fails
+  NeedBytes need = {};  ///< of a file (one) that has all but the columns of blocks: called before they are read
 };
 
 struct RunOptions {

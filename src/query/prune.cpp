@@ -318,4 +318,14 @@ duckdb::BaseStatistics zoneStatistics(const SqlColumn& column, std::span<const T
   return stats;
 }
 
+bool zoneExcludes(const SqlColumn& column, const duckdb::TableFilter& filter, const TraceSet::BlockRef& ref) {
+  if (column.column < 0 || column.kind == Kind::Str || column.kind == Kind::Launch || column.kind == Kind::Type ||
+      column.kind == Kind::Text)
+    return false;
+  duckdb::BaseStatistics stats = zoneStatistics(column, {&ref, 1});
+  const duckdb::FilterPropagateResult result = filter.CheckStatistics(stats);
+  return result == duckdb::FilterPropagateResult::FILTER_ALWAYS_FALSE ||
+         result == duckdb::FilterPropagateResult::FILTER_FALSE_OR_NULL;
+}
+
 }  // namespace tracesmith::query

@@ -36,4 +36,7 @@ const SqlColumn* onlyColumn(const duckdb::Expression& condition, const std::vect
 /// What the zones of blocks say about a column, in DuckDB's terms; for integers, reals and types.
 duckdb::BaseStatistics zoneStatistics(const SqlColumn& column, std::span<const TraceSet::BlockRef> blocks);
 
+/// Whether no row of a block can pass a filter that DuckDB pushed into the scan, by the zone of a number.
+bool zoneExcludes(const SqlColumn& column, const duckdb::TableFilter& filter, const TraceSet::BlockRef& ref);
+
 }  // namespace tracesmith::query

@@ -42,7 +42,9 @@ duckdb::LogicalType sqlType(Kind kind) {
 
 }  // namespace
 
-Status TraceSet::open(const std::vector<std::string>& files) {
+Status TraceSet::open(const std::vector<std::string>& files, NeedBytes need, std::vector<std::string> absent) {
+  need_ = std::move(need);
+  absent_ = std::move(absent);
   for (const std::string& file : files) {
     Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(file);
     if (!reader) return reader.status();
@@ -64,6 +66,41 @@ Status TraceSet::open(const std::vector<std::string>& files) {
       }
   }
   return {};
+}
+
+bool TraceSet::isAbsent(const trace::TableInfo& table) const {
+  return std::find(absent_.begin(), absent_.end(), table.name) != absent_.end();
+}
+
+uint64_t TraceSet::addRanges(const trace::Block& block, const std::vector<int>& columns,
+                             std::vector<ByteRange>& ranges) {
+  const uint64_t payload =
+      block.offset + sizeof(trace::BlockHeader) + block.columns.size() * sizeof(trace::ColumnEntry);
+  uint64_t bytes = 0;
+  auto add = [&](const trace::ColumnEntry& entry) {
+    if (entry.size == 0) return;
+    ranges.push_back({payload + entry.offset, entry.size});
+    bytes += entry.size;
+  };
+  auto addColumn = [&](int column) {
+    const trace::ColumnEntry* entry = block.find(column);
+    if (!entry) return;
+    add(*entry);
+    if (entry->flags & trace::kSharedValidity && entry->validity_index < block.columns.size())
+      add(block.columns[entry->validity_index]);
+  };
+  for (const int column : columns) {
+    addColumn(column);
+    if (block.table->columns[static_cast<size_t>(column)].kind != Kind::Sum) continue;
+    addColumn(column - 2);  // the two it is the sum of
+    addColumn(column - 1);
+  }
+  return bytes;
+}
+
+void TraceSet::need(const std::vector<ByteRange>& ranges) {
+  std::lock_guard lock(needing_);
+  if (Status s = need_(ranges); !s) throw duckdb::IOException(s.message());
 }
 
 std::vector<SqlColumn> TraceSet::makeColumns(const trace::TableInfo& table) const {

@@ -53,7 +53,16 @@ class TraceSet {
     const trace::Block* block;
   };
 
-  Status open(const std::vector<std::string>& files);
+  Status open(const std::vector<std::string>& files, NeedBytes need = {}, std::vector<std::string> absent = {});
+
+  /// Whether columns must be asked for before they are read.
+  bool incomplete() const { return static_cast<bool>(need_); }
+  /// Whether a table was left out of the file, so that nobody knows its rows.
+  bool isAbsent(const trace::TableInfo& table) const;
+  /// The bytes of these columns of a block (numbers in its table) are added to `ranges`; returns how many they are.
+  static uint64_t addRanges(const trace::Block& block, const std::vector<int>& columns, std::vector<ByteRange>& ranges);
+  /// Throws a DuckDB exception if they cannot be brought.
+  void need(const std::vector<ByteRange>& ranges);
 
   const std::vector<Source>& sources() const { return sources_; }
   const std::vector<BlockRef>& blocks(const trace::TableInfo& table) const;
@@ -84,6 +93,9 @@ class TraceSet {
   std::map<const trace::TableInfo*, std::vector<BlockRef>> blocks_;
   std::map<const trace::TableInfo*, std::vector<SqlColumn>> columns_;
   uint32_t largest_block_ = 0;  // rows
+  NeedBytes need_;
+  std::vector<std::string> absent_;
+  std::mutex needing_;  // one at a time
 
   std::mutex mutex_;  // guards what follows
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<Dictionary>> dictionaries_;

@@ -79,7 +79,10 @@ class Master {
   std::vector<CaptureSpan> captures();
   /// Empty: all that is stored.
   /// Of these nodes alone; empty: of all.
-  Status fetch(const std::string& name_or_id, const TraceSink& sink, const std::vector<std::string>& nodes = {});
+  Status fetch(const std::string& name_or_id, const TraceSink& sink, const std::vector<std::string>& nodes = {},
+               const LeaveOut& leave_out = {});
+  /// A segment that an outline named, and how much of it is there. kNotFound: retention has removed it since.
+  Result<File> openSegment(const SegmentName& name, uint64_t& size) const;
   /// Of a session that records: what has come since the last call with this one.
   Status fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink);
   ClusterStatus status();

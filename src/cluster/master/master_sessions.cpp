@@ -148,7 +148,8 @@ std::vector<SessionLoss> Master::lossesOf(const SessionRecord& s, const std::vec
   return all;
 }
 
-Status Master::fetch(const std::string& name_or_id, const TraceSink& sink, const std::vector<std::string>& nodes) {
+Status Master::fetch(const std::string& name_or_id, const TraceSink& sink, const std::vector<std::string>& nodes,
+                     const LeaveOut& leave_out) {
   Result<SessionRecord> session = name_or_id.empty() ? everything() : sessions_.find(name_or_id);
   if (!session) return session.status();
   std::vector<SegmentInfo> segments;
@@ -168,7 +169,17 @@ Status Master::fetch(const std::string& name_or_id, const TraceSink& sink, const
       if (!node.complete)
         losses.push_back({node.node, "not delivered", std::nullopt,
                           "the node had not sent all of its data when this trace was made"});
-  return mergeSession(*session, segments, losses, sink);
+  return mergeSession(*session, segments, losses, sink, leave_out);
+}
+
+Result<File> Master::openSegment(const SegmentName& name, uint64_t& size) const {
+  for (const SegmentInfo& segment : store_->segments(name.node)) {
+    if (segment.number != name.number || segment.epoch != name.epoch) continue;
+    size = segment.size;
+    return File::openRead(segment.path);
+  }
+  return Status::notFound("the master has removed data of node " + name.node.substr(0, 64) +
+                          " that the query needs: run it again");
 }
 
 Status Master::fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink) {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "cluster/master/service_streams.hpp"
+#include "cluster/master/trace_sender.hpp"
 #include "cluster/wire/convert.hpp"
 #include "cluster/wire/live_convert.hpp"
 
@@ -12,7 +13,6 @@ namespace tracesmith::cluster {
 namespace {
 
 constexpr int kInviteSeconds = 5;
-constexpr size_t kFetchBytes = 1u << 20;
 constexpr int kMostFetches = 16;    // of traces at a time
 constexpr int kMostQuestions = 16;  // each holds a thread until the nodes have answered
 
@@ -142,22 +142,47 @@ class Service final : public Callbacks, public MasterService {
     // Each holds a thread for as long as its client likes.
     const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --fetching_; });
     if (++fetching_ > kMostFetches) return toGrpc(Status::busy("too many traces are being fetched: try again later"));
-    pb::TraceChunk chunk;
-    uint64_t next = 0;
-    auto send = [&](bool last) -> Status {
-      chunk.set_chunk_id(next++);
-      chunk.set_is_last(last);
-      if (!writer->Write(chunk)) return Status::io("the client disconnected");
-      chunk.Clear();
-      return {};
-    };
-    auto take = [&](std::string_view bytes, uint64_t events) -> Status {
-      chunk.mutable_compressed_data()->append(bytes);
-      chunk.set_event_count(chunk.event_count() + events);
-      return chunk.compressed_data().size() >= kFetchBytes ? send(false) : Status();
-    };
-    Status status = master_.fetch(request->session(), take, {request->node_ids().begin(), request->node_ids().end()});
-    if (status) status = send(true);
+    TraceSender sender(*writer);
+    LeaveOut leave_out;
+    if (request->outline()) {
+      leave_out.columns = [&](std::string_view head, const SegmentInfo& segment, uint64_t offset, uint64_t size) {
+        return sender.leaveOut(head, segment, offset, size);
+      };
+      leave_out.tables.insert(request->tables().begin(), request->tables().end());
+    }
+    Status status = master_.fetch(
+        request->session(), [&](std::string_view bytes, uint64_t events) { return sender.take(bytes, events); },
+        {request->node_ids().begin(), request->node_ids().end()}, leave_out);
+    if (status) status = sender.send(true);
+    return toGrpc(status);
+  }
+
+  grpc::Status ReadPieces(grpc::ServerContext* context, const pb::ReadPiecesRequest* request,
+                          grpc::ServerWriter<pb::TraceChunk>* writer) override {
+    access::Role role;
+    if (grpc::Status s = allow(*context, access::Role::kViewer, role, "ReadPieces"); !s.ok()) return s;
+    const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --fetching_; });
+    if (++fetching_ > kMostFetches) return toGrpc(Status::busy("too many traces are being fetched: try again later"));
+    TraceSender sender(*writer);
+    Status status;
+    File file;
+    uint64_t size = 0;
+    uint32_t open = UINT32_MAX;  // the segment that `file` is
+    for (const pb::SegmentRange& piece : request->pieces()) {
+      if (piece.segment() >= static_cast<uint32_t>(request->segments_size()))
+        return toGrpc(Status::invalid("a piece of a segment that was not named"));
+      if (piece.segment() != open) {
+        const pb::SegmentRef& segment = request->segments(static_cast<int>(piece.segment()));
+        Result<File> opened = master_.openSegment({segment.node(), segment.epoch(), segment.number()}, size);
+        if (!opened) return toGrpc(opened.status());
+        file = std::move(*opened);
+        open = piece.segment();
+      }
+      if (piece.offset() > size || piece.size() > size - piece.offset())
+        return toGrpc(Status::invalid("a segment ends before the piece"));
+      if (status = sender.copy(file, piece.offset(), piece.size()); !status) break;
+    }
+    if (status) status = sender.send(true);
     return toGrpc(status);
   }
 

@@ -9,6 +9,7 @@
 #include "cluster/wire/convert.hpp"
 #include "cluster/wire/live_convert.hpp"
 #include "sync/exchange.hpp"
+#include "trace/layout.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -149,37 +150,63 @@ class RpcClient final : public Client {
 
   Status fetchTo(const std::function<Status(std::string_view)>& sink, const std::string& name_or_id,
                  const std::vector<std::string>& nodes) override {
-    grpc::ClientContext context;
-    addToken(context, token_);
     pb::CollectTraceRequest request;
     request.set_session(name_or_id);
     for (const std::string& node : nodes) request.add_node_ids(node);
-    {
-      std::lock_guard lock(mutex_);
-      if (cancelled_) return Status::io("the fetch was cancelled");
-      streaming_ = &context;
-    }
-    auto reader = stub_->CollectTrace(&context, request);
-    pb::TraceChunk chunk;
-    bool last = false;
-    Status writing;
-    while (reader->Read(&chunk)) {
-      writing = sink(chunk.compressed_data());
-      if (!writing) {
-        context.TryCancel();
-        break;
+    return readChunks(&pb::ClusterService::Stub::CollectTrace, request,
+                      [&](const pb::TraceChunk& chunk) { return sink(chunk.compressed_data()); });
+  }
+
+  Status outline(const std::string& name_or_id, const std::vector<std::string>& tables, OutlineSink& sink) override {
+    pb::CollectTraceRequest request;
+    request.set_session(name_or_id);
+    request.set_outline(true);
+    for (const std::string& table : tables) request.add_tables(table);
+    std::vector<SegmentName> segments;
+    uint64_t at = 0;
+    auto take = [&](const pb::TraceChunk& chunk) -> Status {
+      for (const pb::SegmentRef& s : chunk.segments()) segments.push_back({s.node(), s.epoch(), s.number()});
+      std::string_view data = chunk.compressed_data();
+      for (const pb::TraceGap& gap : chunk.gaps()) {
+        if (gap.at() < at || gap.at() - at > data.size() || gap.segment() >= segments.size() ||
+            gap.size() > trace::kMaxBlockBytes)
+          return Status::corrupt("the master's answer makes no sense");
+        TS_TRY(sink.bytes(data.substr(0, gap.at() - at)));
+        data.remove_prefix(gap.at() - at);
+        TS_TRY(sink.leftOut(segments[gap.segment()], gap.offset(), gap.size()));
+        at = gap.at() + gap.size();
       }
-      last = chunk.is_last();
+      at += data.size();
+      return sink.bytes(data);
+    };
+    return readChunks(&pb::ClusterService::Stub::CollectTrace, request, take);
+  }
+
+  Status readPieces(const std::vector<SegmentPiece>& pieces,
+                    const std::function<Status(std::string_view)>& sink) override {
+    pb::ReadPiecesRequest request;
+    const SegmentName* last = nullptr;
+    uint64_t expected = 0, got = 0;
+    for (const SegmentPiece& piece : pieces) {
+      if (!last || !(*last == piece.segment)) {
+        pb::SegmentRef& ref = *request.add_segments();
+        ref.set_node(piece.segment.node);
+        ref.set_epoch(piece.segment.epoch);
+        ref.set_number(piece.segment.number);
+        last = &piece.segment;
+      }
+      pb::SegmentRange& range = *request.add_pieces();
+      range.set_segment(static_cast<uint32_t>(request.segments_size() - 1));
+      range.set_offset(piece.offset);
+      range.set_size(piece.size);
+      expected += piece.size;
     }
-    const grpc::Status status = reader->Finish();
-    {
-      std::lock_guard lock(mutex_);
-      streaming_ = nullptr;
-    }
-    TS_TRY(writing);
-    TS_TRY(fromGrpc(status, what_));
-    if (!last) return Status::io("the master closed the connection in the middle of the trace");
-    return {};
+    TS_TRY(readChunks(&pb::ClusterService::Stub::ReadPieces, request, [&](const pb::TraceChunk& chunk) -> Status {
+      got += chunk.compressed_data().size();
+      if (got > expected) return Status::corrupt("the master sent more than was asked for");
+      return sink(chunk.compressed_data());
+    }));
+    return got == expected ? Status() : Status::io("the master sent less than was asked for");
   }
 
   Status follow(const EventFilter& filter, const std::function<void()>& begun,
@@ -279,6 +306,36 @@ class RpcClient final : public Client {
     } else if (event.has_ended()) {
       follower.ended(fromMessage(event.ended()));
     }
+  }
+
+  /// A call that answers with a trace, or pieces of it.
+  template <typename Method, typename Request>
+  Status readChunks(Method method, const Request& request, const std::function<Status(const pb::TraceChunk&)>& take) {
+    grpc::ClientContext context;
+    addToken(context, token_);
+    {
+      std::lock_guard lock(mutex_);
+      if (cancelled_) return Status::io("the fetch was cancelled");
+      streaming_ = &context;
+    }
+    std::unique_ptr<grpc::ClientReader<pb::TraceChunk>> reader = (stub_.get()->*method)(&context, request);
+    pb::TraceChunk chunk;
+    bool last = false;
+    Status taken;
+    while (taken && reader->Read(&chunk)) {
+      taken = take(chunk);
+      last = chunk.is_last();
+    }
+    if (!taken) context.TryCancel();
+    const grpc::Status status = reader->Finish();
+    {
+      std::lock_guard lock(mutex_);
+      streaming_ = nullptr;
+    }
+    TS_TRY(taken);
+    TS_TRY(fromGrpc(status, what_));
+    if (!last) return Status::io("the master closed the connection in the middle of the trace");
+    return {};
   }
 
   template <typename Method, typename Request, typename Response>

@@ -27,6 +27,9 @@ using namespace trace;
 
 namespace {
 
+// To name the bytes that are left out takes about a tenth of this.
+constexpr size_t kLeastLeftOut = 256;
+
 /// Times of the session on one node's clock.
 struct Span {
   int64_t from, to;
@@ -34,7 +37,8 @@ struct Span {
 
 class Merge {
  public:
-  Merge(const SessionRecord& session, const TraceSink& sink) : session_(session), sink_(sink) {}
+  Merge(const SessionRecord& session, const TraceSink& sink, const LeaveOut& leave_out)
+      : session_(session), sink_(sink), leave_out_(leave_out) {}
   /// What this one has written is not written again by that one.
   void continueFrom(Merge&& before) {
     sequence_ = before.sequence_;
@@ -59,11 +63,19 @@ class Merge {
   bool belongs(int64_t start, int64_t end) const;
   Status copyRows(const Reader& reader, const Block& block, uint32_t stream);
   Status write(std::string block, uint32_t stream, uint64_t events);
+  bool leftOut(const TableInfo& table) const {
+    return !leave_out_.tables.empty() && !leave_out_.tables.contains(table.name) && table.find("ts") >= 0 &&
+           &table != &tableOf<LossRow>();
+  }
+  bool leavesColumnsOut(const BlockBytes& block) const;
+  Stretch blockAtFront(std::string_view bytes) const;
+  Status copyBlock(const SegmentInfo& segment, uint64_t at, const BlockBytes& block, uint32_t stream);
   void lost(const SegmentInfo& segment, const std::vector<DamageCount::Lost>& all);
   Status gone(const SegmentInfo& segment, const Status& status);
 
   const SessionRecord& session_;
   const TraceSink& sink_;
+  const LeaveOut& leave_out_;
   std::vector<Span> spans_;  // of the node at hand
   uint64_t sequence_ = 0;
   uint32_t streams_ = 1;                  // 0 is ours
@@ -85,6 +97,38 @@ class Merge {
 Status Merge::write(std::string block, uint32_t stream, uint64_t events) {
   seal(block, sequence_++, stream);
   return sink_(block, events);
+}
+
+/// Of a block that lies in the session. Whoever reads an outline wants to know at once what is lost, and whether nodes
+/// are simulated.
+bool Merge::leavesColumnsOut(const BlockBytes& block) const {
+  const BlockHeader& h = block.header;
+  const TableInfo* table = block.table();
+  return leave_out_.columns && table && h.block_size - sizeof h - h.directory_size >= kLeastLeftOut &&
+         table != &tableOf<LossRow>() && table != &tableOf<NodeRow>() && !roles_.changes(*table);
+}
+
+/// The block at the front of some bytes. Columns that stay here are not looked at: an outline reads little of the disk,
+/// and who reads them later checks them.
+Stretch Merge::blockAtFront(std::string_view bytes) const {
+  if (leave_out_.columns) {
+    const Stretch found = stretchAt(bytes, false);
+    const TableInfo* table = found.sound ? found.block.table() : nullptr;
+    if (table && (leftOut(*table) || (leavesColumnsOut(found.block) && place(found.block) != Place::kPartly)))
+      return found;
+  }
+  return stretchAt(bytes, true);
+}
+
+Status Merge::copyBlock(const SegmentInfo& segment, uint64_t at, const BlockBytes& block, uint32_t stream) {
+  const BlockHeader& h = block.header;
+  if (leavesColumnsOut(block)) {
+    const size_t head = sizeof h + h.directory_size;
+    std::string start(block.bytes.substr(0, head));
+    seal(start, sequence_++, stream);
+    return leave_out_.columns(start, segment, at + head, h.block_size - head);
+  }
+  return write(std::string(block.bytes), stream, block.table() == &tableOf<EventRow>() ? h.rows : 0);
 }
 
 /// The file's header and what only the session itself knows.
@@ -278,7 +322,7 @@ Status Merge::add(const SegmentInfo& segment) {
   auto known = (*reader)->blocks().begin();
   const auto last = (*reader)->blocks().end();
   for (size_t& at = taken.bytes; at < size;) {
-    const Stretch found = stretchAt(bytes.substr(at), true);
+    const Stretch found = blockAtFront(bytes.substr(at));
     if (!found.sound) {
       if (found.empty)
         taken.damage.damagedCheckpoint(found.sequence);
@@ -297,14 +341,14 @@ Status Merge::add(const SegmentInfo& segment) {
     if (h.stream >= kSegmentStreams || !wants(taken.summary, h.stream)) {
     } else if (h.table == kStringsTable) {
       TS_TRY(write(std::string(block->bytes), stream, 0));
-    } else if (known != last && known->offset == at) {
+    } else if (known != last && known->offset == at && !leftOut(*known->table)) {
       switch (place(*block)) {
         case Place::kInside:
           if (roles_.changes(*known->table)) {
             TS_TRY(copyRows(**reader, *known, stream));
             break;
           }
-          TS_TRY(write(std::string(block->bytes), stream, known->table == &tableOf<EventRow>() ? h.rows : 0));
+          TS_TRY(copyBlock(segment, at, *block, stream));
           break;
         case Place::kPartly:
           TS_TRY(copyRows(**reader, *known, stream));
@@ -326,6 +370,7 @@ class GrowingSession::Impl {
   std::unique_ptr<Merge> last;
   SessionRecord session;
   TraceSink sink;
+  LeaveOut nothing;
 };
 
 GrowingSession::GrowingSession() : impl_(std::make_unique<Impl>()) {}
@@ -336,7 +381,7 @@ Status GrowingSession::more(const SessionRecord& session, const std::vector<Segm
   const std::unique_ptr<Merge> before = std::move(impl_->last);
   impl_->session = session;
   impl_->sink = sink;
-  impl_->last = std::make_unique<Merge>(impl_->session, impl_->sink);
+  impl_->last = std::make_unique<Merge>(impl_->session, impl_->sink, impl_->nothing);
   Merge& merge = *impl_->last;
   if (before)
     merge.continueFrom(std::move(*before));
@@ -347,8 +392,8 @@ Status GrowingSession::more(const SessionRecord& session, const std::vector<Segm
 }
 
 Status mergeSession(const SessionRecord& session, const std::vector<SegmentInfo>& segments,
-                    const std::vector<SessionLoss>& losses, const TraceSink& sink) {
-  Merge merge(session, sink);
+                    const std::vector<SessionLoss>& losses, const TraceSink& sink, const LeaveOut& leave_out) {
+  Merge merge(session, sink, leave_out);
   TS_TRY(merge.begin());
   for (const SegmentInfo& segment : segments) TS_TRY(merge.add(segment));
   TS_TRY(merge.tell(losses));
