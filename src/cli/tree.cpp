@@ -28,6 +28,7 @@ std::unique_ptr<Program> makeProgram() {
   addTop(app);
   addPs(app);
   addBacktrace(app);
+  addConfig(app);
   addExporter(app);
   addBench(app);
   addCluster(app);
