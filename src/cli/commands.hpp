@@ -13,6 +13,7 @@ void addAnalyze(Command& app);
 void addBacktrace(Command& app);
 void addBench(Command& app);
 void addCluster(Command& app);
+void addConfig(Command& app);
 void addDevices(Command& app);
 void addDiff(Command& app);
 void addExport(Command& app);

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +24,7 @@
 #include "capture/collect/collector.hpp"
 #include "capture/collect/job_environment.hpp"
 #include "capture/ring/identity.hpp"
+#include "capture/ring/settings.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/recording.hpp"
@@ -120,34 +120,6 @@ bool Child::running() {
   return false;
 }
 
-/// "2/100": so many steps of every so many.
-struct Window {
-  int64_t steps = 0, every = 0;
-};
-std::optional<Window> windowOf(std::string_view text) {
-  const size_t slash = text.find('/');
-  Window w;
-  if (slash == text.npos || !parseInt(text.substr(0, slash), w.steps) || !parseInt(text.substr(slash + 1), w.every) ||
-      w.steps <= 0 || w.steps > w.every || w.every > 1'000'000)
-    return {};
-  return w;
-}
-
-/// Between two windows: a window opens during the step before it, and closes during the one after.
-bool hasStepsWithout(const std::string& window) {
-  const std::optional<Window> w = windowOf(window);
-  return !w || w->every >= w->steps + 3;
-}
-
-/// "1%" or "0.5": percent.
-std::optional<double> budgetOf(std::string_view text) {
-  if (text.ends_with('%')) text.remove_suffix(1);
-  double percent = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
-  if (error != std::errc() || end != text.data() + text.size() || !(percent >= 0.001 && percent <= 100)) return {};
-  return percent;
-}
-
 /// For this process and the command.
 void setEnvironment(const Options& o, const std::string& folder) {
   capture::Environment job = capture::ownEnvironment();
@@ -155,7 +127,7 @@ void setEnvironment(const Options& o, const std::string& folder) {
   for (const auto& [name, value] : job) ::setenv(name.c_str(), value.c_str(), 1);
   auto set = [](const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); };
   if (!o.window.empty()) set("TRACESMITH_WINDOW", o.window);
-  if (!o.budget.empty()) set("TRACESMITH_BUDGET_PPM", std::to_string(static_cast<int>(*budgetOf(o.budget) * 1e4)));
+  if (!o.budget.empty()) set("TRACESMITH_BUDGET_PPM", std::to_string(*ring::budgetOf(o.budget)));
   if (!o.nccl_times.empty()) set("TRACESMITH_NCCL_TIMES", o.nccl_times);
   if (!o.role.empty()) set("TRACESMITH_ROLE", o.role);
   set("TRACESMITH_READER",
@@ -346,14 +318,14 @@ void addRun(Command& app) {
       "           tracesmith run --mode watch --budget 1% --keep summary -o weeks.sbt -- torchrun train.py");
   command.run(
       [o]() -> Status {
-        if (!o->window.empty() && !windowOf(o->window))
+        if (!o->window.empty() && !ring::windowOf(o->window))
           return Status::invalid("--window: give K/N, such as 2/100: K of every N steps");
-        if (!o->budget.empty() && !budgetOf(o->budget))
+        if (!o->budget.empty() && !ring::budgetOf(o->budget))
           return Status::invalid("--budget: give a percentage of the job's time between 0.001 and 100, such as 1%");
         const bool watch = o->mode == "watch" || (o->mode.empty() && o->flight_s > 0);
         if (!watch && (!o->window.empty() || !o->budget.empty() || !o->nccl_times.empty()))
           return Status::invalid("--window, --budget and --nccl-times are for --mode watch");
-        if (!o->budget.empty() && !hasStepsWithout(o->window))
+        if (!o->budget.empty() && !o->window.empty() && !ring::hasStepsWithout(*ring::windowOf(o->window)))
           return Status::invalid(
               "--budget compares steps with and without records: give a --window K/N with N of at "
               "least K + 3");

@@ -29,6 +29,7 @@ std::unique_ptr<Program> makeProgram() {
   addPs(app);
   addBacktrace(app);
   addSample(app);
+  addConfig(app);
   addExporter(app);
   addBench(app);
   addCluster(app);

@@ -12,6 +12,7 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "capture/ring/settings.hpp"
 #include "hardware/process.hpp"
 #include "hardware/sysfs.hpp"
 #include "process/vitals.hpp"
@@ -44,8 +45,7 @@ void addGpus(const hardware::Latest::State& state, std::map<int64_t, Seen>& all)
 }
 
 void addProbe(const capture::ProcessNow& probe, ProcessEntry& entry) {
-  constexpr const char* kModes[] = {"light", "default", "full", "watch"};
-  entry.probe = probe.mode < std::size(kModes) ? kModes[probe.mode] : "other";
+  entry.probe = ring::modeName(probe.mode);
   if (!probe.recording) entry.probe += ", paused";
   if (probe.simulated) entry.probe += ", simulated";
   entry.simulated = probe.simulated;

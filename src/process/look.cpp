@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "capture/ring/reader.hpp"
+#include "capture/ring/settings.hpp"
 #include "hardware/process.hpp"
 #include "process/groups.hpp"
 #include "process/list.hpp"
@@ -42,10 +44,43 @@ std::vector<pid_t> chosen(const std::string& root, const model::ProcessQuery& qu
   return pids;
 }
 
+namespace {
+
+/// What the probes do that the question is about, once what it sets is set.
+std::vector<model::ProbeSettings> settingsOf(const model::ProcessQuery& query,
+                                             const std::vector<capture::ProcessNow>& recorded) {
+  std::vector<model::ProbeSettings> all;
+  for (const capture::ProcessNow& p : recorded) {
+    if ((!query.pids.empty() && !has(query.pids, p.pid)) || (!query.ranks.empty() && !has(query.ranks, p.rank)))
+      continue;
+    const Result<std::unique_ptr<ring::RingReader>> reader = ring::RingReader::open(p.ring);
+    if (!reader) continue;  // it has ended
+    ring::RingHeader& header = (*reader)->header();
+    const auto now = [&] { return ring::readSettings(header, (*reader)->attachedReader()); };
+    const std::vector<ring::SettingValue> before = now();
+    model::ProbeSettings& of = all.emplace_back();
+    of.pid = p.pid;
+    if (p.rank >= 0) of.rank = p.rank;
+    of.command = p.command;
+    of.simulated = p.simulated;
+    of.problem = ring::writeSettings(header, query.set).message();
+    const std::vector<ring::SettingValue> after = query.set.empty() ? before : now();
+    for (size_t i = 0; i < after.size(); ++i)
+      of.settings.push_back({after[i].key, after[i].value, after[i] == before[i] ? "" : before[i].value});
+  }
+  return all;
+}
+
+}  // namespace
+
 model::NodeProcesses lookAt(const std::string& root, const model::ProcessQuery& query,
                             const std::vector<capture::ProcessNow>& recorded,
                             const std::function<hardware::Latest::State()>& gpus) {
   model::NodeProcesses answer;
+  if (query.settings || !query.set.empty()) {
+    answer.settings = settingsOf(query, recorded);
+    return answer;
+  }
   if (!query.stacks) {
     answer.processes = list(root, recorded, gpus);
     std::erase_if(answer.processes, [&](const model::ProcessEntry& p) {

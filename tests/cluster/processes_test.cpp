@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "cluster/cluster_fixture.hpp"
+#include "support/training_ring.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -130,6 +131,33 @@ TEST_F(Processes, AViewerReadsButStopsNoThread) {
   o = plain({"backtrace", "-t", "rank:" + rank_, "--master", address()});
   EXPECT_EQ(o.rc, 1);
   EXPECT_TRUE(has(o.err, "token")) << o.err;
+}
+
+TEST_F(Processes, SettingsOfProbesAreReadByViewersAndChangedByOperators) {
+  test::writeFile(dir_ / "tokens", "admin all-you-can-do-is-here\nviewer only-looking-around-here\n");
+  test::writeFile(dir_ / "admin", "all-you-can-do-is-here\n");
+  test::writeFile(dir_ / "viewer", "only-looking-around-here\n");
+  for (const char* file : {"tokens", "admin", "viewer"}) ::chmod((dir_ / file).c_str(), 0600);
+  test::TrainingRing ring(rings() + "/1.ring", 3);
+  startMaster({"--token-file", dir_ / "tokens"});
+  const auto alpha = agent("alpha", {"--token-file", dir_ / "admin"});
+  const auto as = [&](const std::string& who, std::vector<std::string> more) {
+    more.insert(more.begin(), {"config", "-t", "rank:3", "--master", address(), "--token-file", dir_ / who});
+    return plain(more);
+  };
+  Output o;
+  EXPECT_TRUE(eventually([&] { return (o = as("viewer", {"mode"})).out == "light\n"; })) << o.out << o.err;
+  o = as("viewer", {"mode=watch"});
+  EXPECT_EQ(o.rc, 1);
+  EXPECT_TRUE(has(o.err, "operator")) << o.err;
+  EXPECT_EQ(ring.writer().header().mode.load(), 0u);
+  o = as("admin", {"mode=watch"});
+  EXPECT_TRUE(has(o.out, " on alpha, rank 3: mode=watch, was light\n")) << o.out << o.err;
+  EXPECT_EQ(ring.writer().header().mode.load(), ring::kWatch);
+  EXPECT_TRUE(has(test::readFile(dir_ / "m/audit.log"), R"("action":"config","what":"mode=watch: rank 3","ok":true)"))
+      << test::readFile(dir_ / "m/audit.log");
+  o = plain({"config", "-t", portOf(*alpha), "--token-file", dir_ / "viewer", "--json"});
+  EXPECT_TRUE(has(o.out, R"({"node":"alpha","pid":)") && has(o.out, R"("mode":"watch")")) << o.out << o.err;
 }
 
 }  // namespace

@@ -99,6 +99,7 @@ std::vector<ProcessNow> ProcessesNow::read() {
     p.simulated = h.simulated != 0;
     p.recording = h.recording.load() != 0;
     p.mode = h.mode.load();
+    p.ring = path;
     p.step = f.training.step(now);
     p.rates = f.training.rates(now);
     found.emplace(path, std::move(f));

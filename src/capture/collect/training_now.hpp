@@ -50,6 +50,7 @@ struct ProcessNow {
   bool simulated = false;
   bool recording = true;  ///< false: its recording is paused
   uint32_t mode = 0;      ///< RingHeader::mode
+  std::string ring;       ///< its file
   std::optional<TrainingNow::Step> step;
   model::Rates rates;
 };

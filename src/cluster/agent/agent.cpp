@@ -111,10 +111,11 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
 
   grpc::Status GetProcesses(grpc::ServerContext* context, const pb::GetProcessesRequest* request,
                             pb::GetProcessesResponse* response) override {
-    const access::Role needed = request->native() ? access::Role::kOperator : access::Role::kViewer;
     access::Role role;
-    if (Status s = guard_.admit(peerOf(context->peer()), tokenOf(*context), needed, role, "GetProcesses"); !s)
+    if (Status s = guard_.admit(peerOf(context->peer()), tokenOf(*context), neededFor(*request), role, "GetProcesses");
+        !s)
       return toGrpc(s);
+    if (request->set_size() > 0) guard_.audit(context->peer(), role, "config", textOfSettings(*request), {});
     toMessage(processes_->answer(fromMessage(*request)), *response->add_nodes());
     return grpc::Status::OK;
   }

@@ -229,11 +229,12 @@ class Service final : public Callbacks, public MasterService {
   grpc::Status GetProcesses(grpc::ServerContext* context, const pb::GetProcessesRequest* request,
                             pb::GetProcessesResponse* response) override {
     access::Role role;
-    const access::Role needed = request->native() ? access::Role::kOperator : access::Role::kViewer;
-    if (grpc::Status s = allow(*context, needed, role, "GetProcesses"); !s.ok()) return s;
+    if (grpc::Status s = allow(*context, neededFor(*request), role, "GetProcesses"); !s.ok()) return s;
     const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --asking_; });
     if (++asking_ > kMostQuestions) return toGrpc(Status::busy("too many questions are open: try again later"));
     const Result<ClusterProcesses> answer = master_.processes(fromMessage(*request));
+    if (request->set_size() > 0)
+      guard_.audit(context->peer(), role, "config", textOfSettings(*request), answer.status());
     if (!answer) return toGrpc(answer.status());
     toMessage(*answer, *response);
     return grpc::Status::OK;

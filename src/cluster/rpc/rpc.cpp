@@ -5,7 +5,6 @@
 #include <iterator>
 #include <sstream>
 
-#include "access/guard.hpp"
 #include "base/text.hpp"
 #include "cluster/rpc/certs.hpp"
 
@@ -189,6 +188,20 @@ std::string tokenOf(const grpc::ServerContextBase& context) {
   if (it == metadata.end()) return {};
   const std::string_view value(it->second.data(), it->second.size());
   return value.starts_with("Bearer ") ? std::string(value.substr(7)) : std::string();
+}
+
+access::Role neededFor(const pb::GetProcessesRequest& request) {
+  return request.native() || request.set_size() > 0 ? access::Role::kOperator : access::Role::kViewer;
+}
+
+std::string textOfSettings(const pb::GetProcessesRequest& request) {
+  std::string text;
+  for (const std::string& word : request.set()) text += (text.empty() ? "" : " ") + word;
+  text += ":";
+  for (const std::string& node : request.nodes()) text += " node " + node;
+  for (const int64_t rank : request.ranks()) text += " rank " + std::to_string(rank);
+  for (const int64_t pid : request.pids()) text += " pid " + std::to_string(pid);
+  return text.substr(0, 256);
 }
 
 }  // namespace tracesmith::cluster

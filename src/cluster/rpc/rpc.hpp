@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "access/guard.hpp"
 #include "access/names.hpp"
 #include "cluster/api.hpp"
 #include "tracesmith_cluster.grpc.pb.h"
@@ -33,5 +34,10 @@ Result<std::unique_ptr<grpc::Server>> startServer(grpc::Service& service, const 
 access::Peer peerOf(const std::string& text);
 /// The token a call brought; empty: none.
 std::string tokenOf(const grpc::ServerContextBase& context);
+
+/// Whoever may view may ask about processes; to stop threads or to change what is recorded takes more.
+access::Role neededFor(const pb::GetProcessesRequest& request);
+/// For the audit log: what is set, and of whom.
+std::string textOfSettings(const pb::GetProcessesRequest& request);
 
 }  // namespace tracesmith::cluster
