@@ -5,8 +5,8 @@
 import { rgbOf, sliceColor } from "../color";
 import { firstFrom, tileBuckets, type BucketTile, type SliceTile, type Tile } from "./tiles";
 
-const pageRows = 32;
-const pages = 160;
+const pageRows = 64;
+const pages = 96;
 
 export interface Strip {
   canvas: HTMLCanvasElement;
@@ -37,7 +37,7 @@ export class Strips {
     strip = this.place(rows);
     strips.set(key, strip);
     const image = new ImageData(tileBuckets, rows);
-    if (tile.detail === "buckets") this.paintBuckets(tile, image.data);
+    if (tile.detail === "buckets") this.paintBuckets(tile, rows, image.data);
     else this.paintSlices(tile, from, to, rows, image.data);
     this.pages[this.page].g.putImageData(image, 0, strip.y);
     return strip;
@@ -81,8 +81,9 @@ export class Strips {
     data[at + 3] = 255 * (0.3 + 0.7 * Math.min(1, Math.sqrt(busy)));
   }
 
-  private paintBuckets(tile: BucketTile, data: Uint8ClampedArray): void {
-    for (let i = 0; i < tile.index.length; i++) this.dot(data, tile.index[i] * 4, tile.name[i], tile.type[i], tile.busy[i]);
+  private paintBuckets(tile: BucketTile, rows: number, data: Uint8ClampedArray): void {
+    for (let i = 0; i < tile.index.length; i++)
+      if (tile.depth[i] < rows) this.dot(data, (tile.depth[i] * tileBuckets + tile.index[i]) * 4, tile.name[i], tile.type[i], tile.busy[i]);
   }
 
   private paintSlices(tile: SliceTile, from: number, to: number, rows: number, data: Uint8ClampedArray): void {

@@ -10,6 +10,7 @@ import { TracePicker, useTrace } from "../traces";
 import type { Analysis, TraceInfo } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, useLoad } from "../ui";
 import { BlameTable, LinkTable, WhatIf } from "./blame";
+import { Losses } from "./losses";
 import { CommMatrix } from "./matrix";
 import { StepHeat } from "./stepheat";
 import { TopologyPicture } from "./topology";
@@ -50,21 +51,32 @@ export function Ranks() {
   );
 }
 
+/** By what it costs, whoever is to blame. */
+function severity(v: Analysis["verdict"]): "good" | "warn" | "bad" {
+  if (v.cost_pct === null) return v.kind === "none" && !v.cause ? "good" : "warn";
+  return v.cost_pct >= 10 ? "bad" : v.cost_pct >= 2 ? "warn" : "good";
+}
+
+export const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 export function Verdict({ data }: { data: Analysis }) {
   const v = data.verdict;
-  const kind = v.kind === "none" ? "good" : v.kind === "unknown" ? "warn" : "bad";
+  const kind = severity(v);
   return (
     <div class={`verdict ${kind}`} role="status">
-      <p>{v.text}</p>
+      <p>
+        {v.cost_pct !== null && v.cost_pct >= 0.1 && <b class="verdict-cost">{percent(v.cost_pct / 100, v.cost_pct < 10 ? 1 : 0)}</b>}
+        {sentence(v.text)}
+      </p>
       {v.next && (
         <p class="verdict-next">
-          <b>What to do:</b> {v.next}
+          <b>What to do:</b> {sentence(v.next)}
         </p>
       )}
       {v.also.length > 0 && (
         <ul class="verdict-also" aria-label="What else stands out">
           {v.also.map((text) => (
-            <li key={text}>{text}</li>
+            <li key={text}>{sentence(text)}</li>
           ))}
         </ul>
       )}
@@ -73,12 +85,12 @@ export function Verdict({ data }: { data: Analysis }) {
         {v.confidence !== null && v.kind !== "none" && <Chip>{percent(v.confidence)} sure</Chip>}
         {data.notes.map((note, i) => (
           <span class="fine" key={`note${i}`}>
-            {note}
+            {sentence(note)}
           </span>
         ))}
         {data.unknowns.map((u, i) => (
           <span class="fine" key={i}>
-            {u}
+            {sentence(u)}
           </span>
         ))}
       </div>
@@ -91,19 +103,29 @@ function Findings({ data, trace: t }: { data: Analysis; trace: TraceInfo }) {
     <>
       <Verdict data={data} />
       <StepHeat data={data} trace={t} />
-      <div class="two">
-        <Panel title="What each rank cost the others" aside="cost: total time the other ranks waited for it">
-          {data.blame.length ? <BlameTable data={data} trace={t} /> : <Empty title="No rank made another rank wait" />}
-        </Panel>
-        <div class="stack">
-          <WhatIf data={data} />
-          <LinkTable data={data} />
-        </div>
-      </div>
-      <div class="two even">
-        <CommMatrix data={data} />
-        <TopologyPicture trace={t} />
-      </div>
+      {data.ranks > 1 ? (
+        <>
+          <div class="two">
+            <Panel title="What each rank cost the others" aside="cost: total time the other ranks waited for it">
+              {data.blame.length ? <BlameTable data={data} trace={t} /> : <Empty title="No rank made another rank wait" />}
+            </Panel>
+            <div class="stack">
+              <WhatIf data={data} />
+              <LinkTable data={data} />
+            </div>
+          </div>
+          <div class="two even">
+            {data.matrix.cells.length > 0 && <CommMatrix data={data} />}
+            <TopologyPicture trace={t} />
+          </div>
+        </>
+      ) : (
+        <>
+          <Losses data={data} trace={t} />
+          {data.collectives.length > 0 && <LinkTable data={data} />}
+          <p class="fine pad">This trace has one rank, so there is nobody to compare it with. Record all ranks of the job, or give the folder with their files, to see who waits for whom.</p>
+        </>
+      )}
     </>
   );
 }

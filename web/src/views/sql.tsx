@@ -185,7 +185,7 @@ export function Sql() {
           ) : look === "chart" ? (
             <ResultChart result={result} />
           ) : (
-            <ResultTable result={result} />
+            <ResultTable result={result} trace={file ? null : trace} />
           )}
         </div>
         {result?.notes && result.notes.length > 0 && <p class="fine sql-notes">{result.notes.join(" · ")}</p>}
