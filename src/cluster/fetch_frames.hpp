@@ -11,8 +11,8 @@
 
 namespace tracesmith::cluster {
 
-/// Writes NAME.json, whole or absent. `progress` gets the bytes of the trace so far, and false from it ends this; of
-/// the trace nothing is left.
+/// Writes NAME.json, whole or absent. `progress` gets the bytes of the trace so far, and false from it ends this; of the
+/// trace nothing is left.
 inline Status fetchFrames(SessionTraces& traces, const std::string& id, const std::string& path,
                           const std::function<bool(uint64_t)>& progress) {
   Result<OutputFile> trace = OutputFile::create(path + ".sbt");  // never committed: it goes, however this ends

@@ -14,7 +14,7 @@ TEST(Levels, NestedRowsLieUnderThoseAroundThem) {
   EXPECT_EQ(levels.of(0, 100), 0u);
   EXPECT_EQ(levels.of(0, 50), 1u);
   EXPECT_EQ(levels.of(10, 20), 2u);
-  EXPECT_EQ(levels.of(30, 5), 2u);   // begins when the one before ends
+  EXPECT_EQ(levels.of(30, 5), 2u);  // begins when the one before ends
   EXPECT_EQ(levels.of(50, 10), 1u);
   EXPECT_EQ(levels.of(100, 1), 0u);
 }

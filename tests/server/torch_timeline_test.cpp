@@ -34,8 +34,7 @@ class TorchTimeline : public ::testing::Test {
       x("cpu_op", "aten::addmm", "77", "77", at + 110, 400, "");
       x("cuda_runtime", "cudaLaunchKernel", "77", "77", at + 120, 10, "\"correlation\":" + id);
       x("gpu_user_annotation", "ProfilerStep#" + id, "0", "7", at + 1'000, 8'000, "\"device\":0,\"stream\":7");
-      x("kernel", "gemm", "0", "7", at + 1'000, 100 + step,
-        "\"device\":0,\"stream\":7,\"correlation\":" + id);
+      x("kernel", "gemm", "0", "7", at + 1'000, 100 + step, "\"device\":0,\"stream\":7,\"correlation\":" + id);
     }
     std::ofstream(dir_ / "torch.json") << "{\"schemaVersion\":1,\"traceEvents\":[" << events << "]}";
     const auto imported = test::tracesmith({"import", dir_ / "torch.json", "-o", dir_ / "torch.sbt"});
@@ -96,7 +95,8 @@ TEST_F(TorchTimeline, StacksKeepTheirLevelsFromAfarAndNear) {
   for (simdjson::dom::element n : parsed["names"]) names.emplace_back(n.get_string().value());
   for (simdjson::dom::element s : parsed["tracks"].at(0)["slices"])
     depth[names[s.at(2).get_uint64()].substr(0, 8)] = s.at(5).get_uint64();
-  EXPECT_EQ(depth, (std::map<std::string, uint64_t>{{"Profiler", 0}, {"aten::li", 1}, {"aten::ad", 2}, {"cudaLaun", 3}}));
+  EXPECT_EQ(depth,
+            (std::map<std::string, uint64_t>{{"Profiler", 0}, {"aten::li", 1}, {"aten::ad", 2}, {"cudaLaun", 3}}));
 }
 
 TEST_F(TorchTimeline, AnEventAndItsLaunchSayHowDeepTheyLie) {

@@ -109,8 +109,14 @@ export function App() {
             <current.component />
           </Fence>
         ) : info || !["hang", "nodes", "balance"].includes(view) ? (
-          <Empty title={file ? `A file has no view “${view}”` : `There is no view “${view}”`}>
-            <a href={link("overview")}>Go to the overview</a>
+          <Empty title={file && views.some((v) => v.id === view) ? `A recorded trace has no view “${view}”: it needs a running cluster` : `There is no page “${view}”`}>
+            The address may be misspelled, or from another version. There are:{" "}
+            {shown.map((v, i) => (
+              <span key={v.id}>
+                {i > 0 && ", "}
+                <a href={link(v.id)}>{v.title}</a>
+              </span>
+            ))}
           </Empty>
         ) : null}
       </main>

@@ -16,8 +16,7 @@ constexpr size_t kNamesPerBlock = 4096;
 
 bool shownBefore(const TrackKey& a, const TrackKey& b, const trace::NameNumbers& names) {
   auto process = [](int64_t p) { return p >= 0 ? std::pair(0, p) : p == -1 ? std::pair(2, p) : std::pair(1, -p); };
-  // Importers give negative numbers to threads that are none, such as Kineto's "Spans": they come last.
-  auto thread = [](int64_t t) { return std::pair(t < 0 && t != trace::kNull, t); };
+  auto thread = [](int64_t t) { return std::pair(isOtherThread(t), t); };  // last
   // A stream's ranges are above it, and a thread's Python frames below it.
   auto family = [](TrackKind k) {
     if (k == TrackKind::gpu_ranges) return TrackKind::stream;

@@ -17,8 +17,8 @@ class Levels {
   std::vector<int64_t> ends_;  // by level
 };
 
-/// How many levels a track needs, of rows in any order. Keeps some thousand rows. Of longer tracks the longest rows stay,
-/// which are those around the others.
+/// How many levels a track needs, of rows in any order. Keeps some thousand rows. Of longer tracks the longest rows
+/// stay, which are those around the others.
 class DepthCounter {
  public:
   void add(int64_t ts, int64_t dur);

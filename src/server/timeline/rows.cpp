@@ -168,6 +168,7 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
       else
         key.kind = is(trace::EventType::python) ? TrackKind::python : TrackKind::thread;
       key.minor = key.major != kNull ? streams.at(r) : tids.at(r);
+      if (!on_device && isOtherThread(tids.at(r))) key.minor = kOtherThread;
     } else if (at.step >= 0) {
       out.type[r] = kStepType;
       // The number stands in for a missing name.

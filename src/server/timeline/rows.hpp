@@ -58,6 +58,10 @@ struct TimelineRows {
 
 constexpr uint32_t kNoTrack = UINT32_MAX;
 
+/// Importers give small negative numbers to what is no thread, such as Kineto's "Spans": all of it is on one track.
+constexpr int64_t kOtherThread = -2;
+constexpr bool isOtherThread(int64_t tid) { return tid <= kOtherThread && tid > -100'000; }
+
 /// Gives tracks their numbers, in the order they are met.
 class TrackNumbers {
  public:

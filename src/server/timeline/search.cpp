@@ -49,9 +49,8 @@ class Nearest {
     if (hits_.size() >= 2 * limit_ + 64) cut();
   }
   void cut() {
-    std::sort(hits_.begin(), hits_.end(), [&](const Hit& a, const Hit& b) {
-      return last_ ? b.order() < a.order() : a.order() < b.order();
-    });
+    std::sort(hits_.begin(), hits_.end(),
+              [&](const Hit& a, const Hit& b) { return last_ ? b.order() < a.order() : a.order() < b.order(); });
     if (hits_.size() > limit_) hits_.resize(limit_);
   }
   /// Whether rows that begin then can still be among them.
@@ -127,7 +126,8 @@ std::string Timeline::search(const SearchQuery& q) {
         continue;
       if (!part.counted) ++total;
       if (r.ts[i] < place && (!part.counted || !passed)) ++before;
-      if ((r.ts[i] < place) == last) nearest.add({r.ts[i], r.dur[i], r.track[i], r.name[i], part.summary, i, r.type[i]});
+      if ((r.ts[i] < place) == last)
+        nearest.add({r.ts[i], r.dur[i], r.track[i], r.name[i], part.summary, i, r.type[i]});
     }
   }
   const std::vector<Hit> hits = nearest.take();

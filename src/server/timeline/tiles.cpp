@@ -179,8 +179,10 @@ uint64_t Timeline::depthOf(const Place& place) {
   if (index_->tracks[track].depth < 2) return 0;
   std::vector<bool> wanted(index_->tracks.size());
   wanted[track] = true;
+  const int64_t ts = drawn->ts[place.row];
+  const std::vector<std::vector<Slice>> around = slices({ts, ts + 1, 1, {track}}, wanted);
   Levels levels;
-  for (const Slice& s : slices({drawn->ts[place.row], drawn->ts[place.row] + 1, 1, {track}}, wanted)[track]) {
+  for (const Slice& s : around[track]) {
     const size_t level = levels.of(s.ts, s.dur);
     if (s.summary == place.summary && s.row == place.row) return level;
   }

@@ -212,10 +212,12 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
     if (of_thread) {
       auto it = host_names.find({k.node, k.process, k.minor});
       const std::string given = it != host_names.end() ? std::string(names_.text(it->second)) : "";
-      track_name = !given.empty()                           ? given
-                   : k.minor != trace::kNull && k.minor < 0 ? std::string("other")
-                   : k.minor == trace::kNull                ? std::string("host")
-                                                            : "thread " + std::to_string(k.minor);
+      if (isOtherThread(k.minor))
+        track_name = "other";
+      else if (!given.empty())
+        track_name = given;
+      else
+        track_name = k.minor == trace::kNull ? "host" : "thread " + std::to_string(k.minor);
     }
     if (k.kind == TrackKind::gpu_ranges) track_name += ": ranges";
     if (k.kind == TrackKind::python) track_name += ": Python";

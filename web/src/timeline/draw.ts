@@ -14,6 +14,8 @@ export interface Drawn {
   wants: Want[];
   /** Events drawn one by one. */
   slices: number;
+  /** Something was left for the next frame. */
+  behind: boolean;
 }
 
 /** Beyond so many events a pixel a strip is drawn. */
@@ -48,6 +50,7 @@ export class Painter {
   draw(scene: Scene, pixelRatio: number): Drawn {
     const { g } = this;
     const { layout, width, height, scroll, unit } = scene;
+    this.strips.begin();
     g.setTransform(pixelRatio, 0, 0, pixelRatio, 0, 0);
     g.imageSmoothingEnabled = false;
     g.fillStyle = variable("--panel");
@@ -81,7 +84,7 @@ export class Painter {
     drawMarks(g, scene, (t) => this.x(scene, t));
 
     const wants = [...wanted].map(([index, tracks]): Want => ({ level, index, tracks }));
-    return { wants: [...wants, ...this.soon(scene, level, first, visible)], slices };
+    return { wants: [...wants, ...this.soon(scene, level, first, visible)], slices, behind: this.strips.behind };
   }
 
   /** What is likely to be wanted next: the whole trace, both sides, and the rows above and below. */
@@ -165,6 +168,7 @@ export class Painter {
     if (right <= left) return;
     const rows = lane.depth;
     const strip = this.strips.of(tile, stripFrom, stripTo, rows);
+    if (!strip) return;
     const per = tileBuckets / (stripTo - stripFrom);
     // Whole buckets, so that they do not shimmer when moved.
     const a = Math.floor((left - stripFrom) * per);

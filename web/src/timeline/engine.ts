@@ -337,8 +337,8 @@ export class Engine {
       markers: this.markers,
       found: this.found,
     };
-    const { wants, slices } = this.painter.draw(scene, devicePixelRatio);
-    const missing = this.tiles.want(wants);
+    const { wants, slices, behind } = this.painter.draw(scene, devicePixelRatio);
+    const missing = this.tiles.want(wants) + (behind ? 1 : 0);
     const [rulerWidth, rulerHeight] = this.size(ruler);
     const g = ruler.getContext("2d")!;
     g.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
@@ -349,6 +349,6 @@ export class Engine {
     let lastRow = firstRow;
     while (lastRow + 1 < this.layout.rows.length && this.layout.rows[lastRow + 1].y < scene.scroll + height) lastRow++;
     this.report({ from: this.from, to: this.to, scroll: scene.scroll, rows: this.layout.rows, firstRow, lastRow, height: this.layout.height, missing, slices, failed: this.tiles.failed, bar: scroller.offsetWidth - scroller.clientWidth });
-    if (moving) this.redraw();
+    if (moving || behind) this.redraw();
   };
 }

@@ -1,6 +1,6 @@
 // The timeline view: tool bar, minimap, ruler, tracks, and the dock below.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { download, get, query, trace as tracePath } from "../api";
 import { duration, percent, plural } from "../format";
 import { shortName } from "../names";
@@ -246,6 +246,17 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     download(`${tracePath(info.id)}/export${query({ format: "perfetto", ...window })}`, `${trace.id}.pftrace`).catch((e: Error) => setExportError(e.message));
   };
 
+  // A frame of a move changes neither: they are not made anew for it.
+  const names = useMemo(() => report && <Gutter report={report} onToggle={toggle} />, [report?.rows, report?.firstRow, report?.lastRow, report?.scroll]);
+  const center = (t: number) => {
+    const e = engine.current;
+    if (e) e.setView(t - (e.to - e.from) / 2, t + (e.to - e.from) / 2);
+  };
+  const dock = useMemo(
+    () => <Dock info={info} picked={picked} area={area} markers={markers} onMark={mark} onShow={center} onDetail={detail} onGo={goTo} />,
+    [info, picked, area, markers],
+  );
+
   return (
     <div
       class="timeline"
@@ -282,12 +293,12 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
       <div ref={scroller} class="scroller" tabIndex={0} role="application" aria-label={`Timeline of ${info.title}: ${plural(info.tracks.length, "track")}. W, A, S, D move; question mark shows all keys`}>
         <div class="spacer" style={{ height: `${report?.height ?? 0}px` }}>
           <div class="pane">
-            <div class="gutter">{report && <Gutter report={report} onToggle={toggle} />}</div>
+            <div class="gutter">{names}</div>
             <canvas ref={tracks} class="tracks" />
           </div>
         </div>
       </div>
-      <Dock info={info} picked={picked} area={area} markers={markers} onMark={mark} onShow={(t) => engine.current?.setView(t - (engine.current.to - engine.current.from) / 2, t + (engine.current.to - engine.current.from) / 2)} onDetail={detail} onGo={goTo} />
+      {dock}
       {tip && <Tip tip={tip} />}
     </div>
   );

@@ -8,6 +8,7 @@ import { traceState } from "../statusbar";
 import { useTrace } from "../traces";
 import type { TimelineInfo, TraceInfo } from "../types";
 import { Empty, Failed, Loading, Panel, useLoad } from "../ui";
+import { WorstCollectives } from "./collectives";
 import { KernelTable, ModuleTable } from "./gputime";
 import { Losses } from "./losses";
 import { useAnalysis, Verdict } from "./ranks";
@@ -55,7 +56,7 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
   return (
     <div class="ranks">
       {analysis.data ? (
-        <Verdict data={analysis.data} />
+        <Verdict data={analysis.data} trace={t} />
       ) : (
         <div class="verdict" role="status">
           <p>{analysis.error ? analysis.error.message : "Analyzing the trace …"}</p>
@@ -68,6 +69,7 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
             <>
               <TimeBars data={a} trace={t} />
               <Losses data={a} trace={t} />
+              <WorstCollectives data={a} trace={t} />
               <KernelTable data={a} trace={t} />
               <ModuleTable data={a} />
             </>

@@ -10,7 +10,8 @@ import { TracePicker, useTrace } from "../traces";
 import type { Analysis, TraceInfo } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, useLoad } from "../ui";
 import { BlameTable, LinkTable, WhatIf } from "./blame";
-import { Losses } from "./losses";
+import { WorstCollectives } from "./collectives";
+import { Losses, lossesOf } from "./losses";
 import { CommMatrix } from "./matrix";
 import { StepHeat } from "./stepheat";
 import { TopologyPicture } from "./topology";
@@ -51,23 +52,31 @@ export function Ranks() {
   );
 }
 
-/** By what it costs, whoever is to blame. */
-function severity(v: Analysis["verdict"]): "good" | "warn" | "bad" {
-  if (v.cost_pct === null) return v.kind === "none" && !v.cause ? "good" : "warn";
-  return v.cost_pct >= 10 ? "bad" : v.cost_pct >= 2 ? "warn" : "good";
+/** By what it costs, whoever is to blame; `lost`: the largest share of time in which the GPUs do not compute. */
+function severity(v: Analysis["verdict"], lost: number): "good" | "warn" | "bad" {
+  const cost = (v.cost_pct ?? 0) / 100;
+  if (cost >= 0.1 || lost >= 0.5) return "bad";
+  return cost >= 0.02 || lost >= 0.15 || v.kind === "unknown" ? "warn" : "good";
 }
 
 export const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-export function Verdict({ data }: { data: Analysis }) {
+export function Verdict({ data, trace }: { data: Analysis; trace: TraceInfo }) {
   const v = data.verdict;
-  const kind = severity(v);
+  const largest = lossesOf(data, trace).find((x) => !x.saves) ?? null;
+  const kind = severity(v, largest?.share ?? 0);
+  const more = largest && largest.share > Math.max(0.05, ((v.cost_pct ?? 0) / 100) * 1.2) ? largest : null;
   return (
     <div class={`verdict ${kind}`} role="status">
       <p>
         {v.cost_pct !== null && v.cost_pct >= 0.1 && <b class="verdict-cost">{percent(v.cost_pct / 100, v.cost_pct < 10 ? 1 : 0)}</b>}
         {sentence(v.text)}
       </p>
+      {more && (
+        <p class="verdict-more">
+          <b>{percent(more.share, more.share < 0.1 ? 1 : 0)}</b> of the time <a href={more.href}>{more.what.charAt(0).toLowerCase() + more.what.slice(1)}</a>: {more.how}
+        </p>
+      )}
       {v.next && (
         <p class="verdict-next">
           <b>What to do:</b> {sentence(v.next)}
@@ -101,7 +110,7 @@ export function Verdict({ data }: { data: Analysis }) {
 function Findings({ data, trace: t }: { data: Analysis; trace: TraceInfo }) {
   return (
     <>
-      <Verdict data={data} />
+      <Verdict data={data} trace={t} />
       <StepHeat data={data} trace={t} />
       {data.ranks > 1 ? (
         <>
@@ -114,6 +123,7 @@ function Findings({ data, trace: t }: { data: Analysis; trace: TraceInfo }) {
               <LinkTable data={data} />
             </div>
           </div>
+          <WorstCollectives data={data} trace={t} />
           <div class="two even">
             {data.matrix.cells.length > 0 && <CommMatrix data={data} />}
             <TopologyPicture trace={t} />
