@@ -2,6 +2,7 @@
 #include "cli/view.hpp"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "analysis/rows/rank_rows.hpp"
@@ -28,7 +29,10 @@ struct Options {
 int run(const Options& o) {
   if (o.web) {
     Result<std::string> file = traceFile(o.file);
-    return file ? serveTrace(*file, o.page, o.json) : fail(file.status());
+    if (!file) return fail(file.status());
+    server::Options page = o.page;
+    page.title = std::filesystem::path(o.file).lexically_normal().filename().string();
+    return serveTrace(*file, page, o.json);
   }
   if (o.timeline && !o.table.empty()) return usage("view", "--timeline shows events: --table cannot be used with it");
   if (o.threads && !o.timeline) return usage("view", "--threads works only with --timeline");

@@ -155,6 +155,11 @@ TEST_F(FileApi, ABrowserGetsThePageAProgramTheList) {
   } else {
     EXPECT_TRUE(page.has("The page was not built into this program: ")) << page.body;
   }
+  // What is not there is said to people in words, to programs as an error.
+  const Reply nothing = get(http_, "/timline", "Accept: text/html\r\n");
+  EXPECT_EQ(nothing.status, 404);
+  EXPECT_TRUE(nothing.has("<a href=\"/\">Open TraceSmith</a>")) << nothing.body;
+  EXPECT_TRUE(get(http_, "/timline").has("\"error\""));
 }
 
 /// The document is made from the table of routes: what it lists is there, and answers.

@@ -67,7 +67,9 @@ TEST_F(TimelineTest, EveryRowIsOnOneTrack) {
   for (const TrackIndex& track : t->index().tracks) events[track.key.kind] += track.events;
   EXPECT_EQ(events[TrackKind::collectives], test::rows(path_, "collectives").size());
   EXPECT_EQ(events[TrackKind::steps], test::rows(path_, "steps").size());
-  EXPECT_EQ(events[TrackKind::stream] + events[TrackKind::thread], test::rows(path_, "events").size());
+  EXPECT_EQ(
+      events[TrackKind::stream] + events[TrackKind::thread] + events[TrackKind::gpu_ranges] + events[TrackKind::python],
+      test::rows(path_, "events").size());
   // On one clock: the job is shorter than the difference of the clocks.
   EXPECT_LT(t->index().duration, 3'000'000'000);
 }
@@ -208,7 +210,7 @@ TEST_F(TimelineTest, StatisticsAreThoseOfTheTable) {
 TEST_F(TimelineTest, WhatIsNotKnownOfALaunchIsNull) {
   test::writeSmallJob(path_, {});  // its kernels have a grid of one known side
   auto t = open();
-  const std::string hits = t->search("ALLREDUCE", 1);
+  const std::string hits = t->search({.text = "ALLREDUCE", .limit = 1});
   Result<std::string> event = t->event(std::string(parse(hits)["hits"].at(0)["row_id"].get_string().value()));
   ASSERT_TRUE(event.ok());
   const simdjson::dom::element e = parse(*event);
@@ -248,7 +250,7 @@ TEST_F(TimelineTest, StacksAreCalledAfterTheirInnermostFrame) {
 TEST_F(TimelineTest, SearchFindsAndAKernelKnowsItsCollective) {
   test::writeSmallJob(path_, {});
   auto t = open();
-  const std::string text = t->search("ALLREDUCE", 5);  // any case
+  const std::string text = t->search({.text = "ALLREDUCE", .limit = 5});  // any case
   const simdjson::dom::element hits = parse(text);
   EXPECT_EQ(hits["total"].get_int64().value(), 8 * 20);
   EXPECT_TRUE(hits["truncated"].get_bool().value());
@@ -263,7 +265,7 @@ TEST_F(TimelineTest, SearchFindsAndAKernelKnowsItsCollective) {
   ASSERT_TRUE(event.ok()) << event.status().message();
   EXPECT_NE(event->find("ncclDevKernel_AllReduce"), std::string::npos) << *event;
   // Rows of the table `collectives` show all ranks of theirs.
-  const std::string ops = t->search("all_reduce", 1);
+  const std::string ops = t->search({.text = "all_reduce", .limit = 1});
   event = t->event(std::string(parse(ops)["hits"].at(0)["row_id"].get_string().value()));
   ASSERT_TRUE(event.ok());
   const std::string kept = *event;

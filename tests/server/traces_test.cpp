@@ -57,7 +57,7 @@ TEST(TracesOfAMaster, AFewAreLaidOutAtATimeAndTheOthersWait) {
     session.end_ns = 2;
     return Result<cluster::SessionInfo>(session);
   };
-  Traces traces(&master, find, "", dir / "http");
+  Traces traces(&master, find, {}, dir / "http");
   ASSERT_TRUE(traces.prepare());
   auto askAll = [&] {
     std::vector<std::thread> askers;

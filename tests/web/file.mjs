@@ -14,10 +14,18 @@ async function trace() {
 
 test("the overview of a file names the slow rank and says that it is simulated", async () => {
   const { page, close } = await open(await trace());
-  await shows(page, /rank 5 on node1 cost the job/);
+  await shows(page, /Rank 5 on node1 cost the job/);
   await shows(page, "simulated data");
   await shows(page, "Where GPU time goes");
-  await page.locator(".bars li").first().waitFor();
+  await page.locator(".time-bars li", { hasText: "rank 5" }).waitFor();
+  // The largest loss, and what would be saved, are links to where it can be seen.
+  await page.locator(".losses li", { hasText: /^[\d.]+ %\s*Rank 5/ }).getByRole("link").click();
+  await page.waitForFunction(() => location.hash.startsWith("#/timeline"));
+  await page.locator(".row-label.group[aria-expanded='true']", { hasText: "rank 5" }).waitFor();
+  await page.goBack();
+  await page.locator(".step-chart a").nth(2).click();
+  await page.waitForFunction(() => location.hash.startsWith("#/timeline"));
+  await page.goBack();
   await shows(page, /0 records lost in this trace/);
   assert.equal(await page.getByRole("link", { name: "Hang", exact: true }).count(), 0);
   await close();
@@ -26,7 +34,7 @@ test("the overview of a file names the slow rank and says that it is simulated",
 test("of one GPU alone the overview says what it waits for, its largest kernels and its start-up", async () => {
   const { url } = await view(synth(place("one.sbt"), "--events", "20000", "--ranks", "1", "--fault", "none"));
   const { page, close } = await open(url);
-  await shows(page, /^(the GPU|\d+ % of the time the GPU)/);
+  await page.locator(".verdict p", { hasText: /(The GPU|of the time the GPU)/ }).first().waitFor();
   const time = page.getByRole("region", { name: "Where GPU time goes" });
   for (const what of ["computes", "only communicates", "only copies", "waits for data", "is idle"]) await time.getByText(what, { exact: true }).waitFor();
   const kernels = page.getByRole("region", { name: "Largest kernels" });
@@ -145,13 +153,13 @@ test("a collective is joined across its ranks, and the last one is named", async
 
 test("ranks shows verdict, heat map, blame, matrix and topology", async () => {
   const { page, close } = await open(`${await trace()}/#/ranks`);
-  await shows(page, /rank 5 on node1 cost the job/);
+  await shows(page, /Rank 5 on node1 cost the job/);
   const first = page.getByRole("region", { name: "Cost of each rank" }).locator("tbody tr").first();
   await first.waitFor();
   assert.match(await first.innerText(), /rank 5/);
   // What a user acts on: the advice, and what else is slow.
-  await page.locator(".verdict-next", { hasText: /What to do: check clocks, power limit and temperature of GPU 1 of node1/ }).waitFor();
-  await page.locator(".verdict-also li", { hasText: /rank 2 on node0/ }).waitFor();
+  await page.locator(".verdict-next", { hasText: /What to do: Check clocks, power limit and temperature of GPU 1 of node1/ }).waitFor();
+  await page.locator(".verdict-also li", { hasText: /Rank 2 on node0/ }).waitFor();
   await shows(page, "Steps × ranks");
   await shows(page, "Communication, rank to rank");
   await shows(page, "Topology");

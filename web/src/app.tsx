@@ -1,14 +1,15 @@
 // The frame: navigation above, the state of the connection below, a view between.
 
 import { useEffect, useState } from "preact/hooks";
-import { tryToken } from "./api";
+import { get, tryToken } from "./api";
 import { Help } from "./help";
 import { live } from "./live";
 import { link, useRoute } from "./route";
 import { StatusBar } from "./statusbar";
 import { emit, on, useStore } from "./store";
 import { choice, setTheme } from "./theme";
-import { Dialog, Empty, Fence } from "./ui";
+import type { Hang as HangState } from "./types";
+import { Dialog, Empty, Fence, useLoad } from "./ui";
 import { Balance } from "./views/balance";
 import { Hang } from "./views/hang";
 import { Metrics } from "./views/metrics";
@@ -34,6 +35,8 @@ export function App() {
   const { info } = useStore(live);
   const theme = useStore(choice);
   const [help, setHelp] = useState(false);
+  const hang = useLoad(info?.mode === "cluster" ? "hang" : null, (signal) => get<HangState>("/api/v1/hang", signal), 5000).data;
+  const stuck = info?.mode === "cluster" && hang?.state === "hang";
   const [locked, setLocked] = useState<string | null>(null);
   const file = info?.mode === "file";
   const shown = views.filter((v) => v.file || !file);
@@ -44,8 +47,8 @@ export function App() {
     if (info) document.documentElement.dataset.mode = info.mode;
   }, [info?.mode]);
   useEffect(() => {
-    document.title = `${current?.title ?? "TraceSmith"} · ${info?.title ?? "TraceSmith"}`;
-  }, [current?.id, info?.title]);
+    document.title = `${stuck ? "⚠ Hang · " : ""}${current?.title ?? "TraceSmith"} · ${info?.title ?? "TraceSmith"}`;
+  }, [current?.id, info?.title, stuck]);
   useEffect(() => {
     const key = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || typing(e.target)) return;
@@ -75,8 +78,14 @@ export function App() {
         {shown.map((v) => (
           <a key={v.id} class="tab" href={link(v.id, keep(v.id, params))} aria-current={v.id === view ? "page" : undefined}>
             {v.title}
+            {v.id === "hang" && stuck && <span class="badge hangs">hangs</span>}
           </a>
         ))}
+        {stuck && view !== "hang" && (
+          <a class="hang-says" href={link("hang")} role="alert" title={hang.verdict}>
+            {hang.verdict}
+          </a>
+        )}
         <span class="fill" />
         <span class="title" title={info?.title}>
           {info?.title ?? ""}
@@ -100,8 +109,14 @@ export function App() {
             <current.component />
           </Fence>
         ) : info || !["hang", "nodes", "balance"].includes(view) ? (
-          <Empty title={file ? `A file has no view “${view}”` : `There is no view “${view}”`}>
-            <a href={link("overview")}>Go to the overview</a>
+          <Empty title={file && views.some((v) => v.id === view) ? `A recorded trace has no view “${view}”: it needs a running cluster` : `There is no page “${view}”`}>
+            The address may be misspelled, or from another version. There are:{" "}
+            {shown.map((v, i) => (
+              <span key={v.id}>
+                {i > 0 && ", "}
+                <a href={link(v.id)}>{v.title}</a>
+              </span>
+            ))}
           </Empty>
         ) : null}
       </main>

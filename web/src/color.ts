@@ -57,6 +57,7 @@ const byType: Record<string, string> = {
   python: "#a5a98c",
   marker: "#c2b280",
   step: "#a9b4c2",
+  "in flight": "#d1344b",
 };
 export const communication = "#e0892f";
 export const culprit = "#d1344b";

@@ -52,6 +52,7 @@ Result<std::unique_ptr<App>> App::open(const Options& options, cluster::Server* 
   App& a = *app;
   a.options_ = options;
   a.trace_path_ = trace;
+  if (a.options_.title.empty()) a.options_.title = std::filesystem::path(trace).filename().string();
   a.guarded_ = !options.security.token_file.empty() || !options.security.tls_ca.empty();
   TS_TRY(a.guard_.open(options.security, master ? options.data_dir + "/master/audit.log" : "/dev/null"));
   if (master) a.cluster_ = std::make_unique<ClusterView>(master->client());
@@ -63,8 +64,8 @@ Result<std::unique_ptr<App>> App::open(const Options& options, cluster::Server* 
     a.frames_ = std::make_unique<FramesWriter>(*a.cluster_, options.frames);
   }
   a.traces_ = std::make_unique<Traces>(
-      master ? &a.cluster_->client() : nullptr, [&a](const std::string& id) { return a.cluster_->session(id); }, trace,
-      options.data_dir + "/master/http");
+      master ? &a.cluster_->client() : nullptr, [&a](const std::string& id) { return a.cluster_->session(id); },
+      Traces::File{trace, a.options_.title}, options.data_dir + "/master/http");
   TS_TRY(a.traces_->prepare());
   a.live_ = std::make_unique<LiveFeed>(a.cluster_.get());
   a.sources_ = std::make_unique<Sources>(Sources{a.options_, a.trace_path_, a.guard_, a.cluster_.get(), a.frames_.get(),

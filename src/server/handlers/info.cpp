@@ -61,7 +61,7 @@ Answer InfoHandlers::info(const Request& r) {
   model::ServerInfo info;
   info.version = TRACESMITH_VERSION;
   info.mode = sources_.cluster ? model::ServerMode::cluster : model::ServerMode::file;
-  info.title = sources_.cluster ? "cluster" : std::filesystem::path(sources_.trace_path).filename().string();
+  info.title = sources_.cluster ? "cluster" : sources_.options.title;
   info.role = access::roleName(r.role);
   info.now_ns = unixClock();
   if (sources_.cluster) {

@@ -50,6 +50,16 @@ Answer pageFile(const Request& r) {
                                 path.starts_with("/assets/") ? "public, max-age=31536000, immutable" : "no-cache");
     return answer;
   }
+  if (path != "/index.html" && r.accept.find("text/html") != std::string::npos) {
+    answer.status = 404;
+    answer.type = "text/html; charset=utf-8";
+    answer.headers.emplace_back("Content-Security-Policy", kPolicy);
+    answer.body =
+        "<!doctype html><html lang=\"en\"><title>Not found - TraceSmith</title><h1>There is no page here</h1>"
+        "<p>The address may be misspelled. <a href=\"/\">Open TraceSmith</a>, or see what "
+        "<a href=\"/api/v1/openapi.json\">the API</a> answers.</p></html>\n";
+    return answer;
+  }
   if (path != "/index.html") return Answer::error(404, "there is no " + r.path.substr(0, 256) + " here");
   answer.type = "text/plain; charset=utf-8";
   answer.body = std::string("The page was not built into this program: ") + kNoPage +

@@ -130,7 +130,13 @@ std::vector<Route> TraceHandlers::routes() {
        "/api/v1/traces/{id}/search",
        kViewer,
        "Search rows by part of their name",
-       {{"q", "string", true, "part of a name, case-insensitive"}, {"limit", "integer", false, "hits, 200"}},
+       {{"q", "string", true, "part of a name, case-insensitive"},
+        {"limit", "integer", false, "hits, 200"},
+        {"from", "integer", false, "the first hits that begin then or later, ns after the origin"},
+        {"to", "integer", false, "instead the last hits that begin earlier"},
+        kTracks,
+        {"type", "string", false, "rows of this type: kernel, memcpy, ..."},
+        {"min_ns", "integer", false, "no shorter rows"}},
        bind(this, &TraceHandlers::traceSearch)},
       {"GET",
        "/api/v1/traces/{id}/analysis",
@@ -219,11 +225,26 @@ Answer TraceHandlers::traceSearch(const Request& r) {
   Answer instead;
   TracePtr trace = traceOf(sources_.traces, r.name("id"), instead);
   if (!trace) return instead;
+  SearchQuery search{.text = r.get("q")};
+  if (search.text.empty()) return Answer::error(400, "nothing to search for: q=TEXT");
   int64_t limit = 200;
-  if (r.get("q").empty()) return Answer::error(400, "nothing to search for: q=TEXT");
   if (r.query.contains("limit") && !parseRange(r.get("limit"), 1, 10000, limit))
     return Answer::error(400, "'limit' must be a number from 1 to 10000");
-  return Answer::json(trace->timeline().search(r.get("q"), static_cast<size_t>(limit)));
+  search.limit = static_cast<size_t>(limit);
+  TileQuery q;
+  if (Status s = parseWindow(r, trace->timeline().index(), true, q); !s) return Answer::error(s);
+  if (r.query.contains("tracks")) search.tracks = q.tracks;
+  if (r.query.contains("from")) search.from = q.from;
+  if (r.query.contains("to")) search.to = q.to;
+  if (search.from && search.to) return Answer::error(400, "give 'from' or 'to', not both");
+  if (r.query.contains("min_ns") && !parseRange(r.get("min_ns"), 0, int64_t{1} << 60, search.least_ns))
+    return Answer::error(400, "'min_ns' must be a number of ns");
+  if (const std::string type = r.get("type"); !type.empty()) {
+    for (uint8_t t = 0; t < kRowTypes && !search.type; ++t)
+      if (type == rowTypeName(t)) search.type = t;
+    if (!search.type) return Answer::error(400, "there is no type '" + type.substr(0, 20) + "'");
+  }
+  return Answer::json(trace->timeline().search(search));
 }
 
 Answer TraceHandlers::traceAnalysis(const Request& r) {

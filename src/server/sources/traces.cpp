@@ -46,7 +46,7 @@ Result<std::string> OpenTrace::analysis() {
   return std::string();
 }
 
-Traces::Traces(cluster::SessionTraces* master, FindSession find, std::string file, std::string folder)
+Traces::Traces(cluster::SessionTraces* master, FindSession find, File file, std::string folder)
     : master_(master), find_(std::move(find)), file_(std::move(file)), folder_(std::move(folder)) {}
 
 Traces::~Traces() {
@@ -61,7 +61,7 @@ Traces::~Traces() {
 /// What an earlier run laid out may be of yesterday.
 Status Traces::prepare() {
   if (!master_) {
-    Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(file_);
+    Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(file_.path);
     return reader ? Status() : reader.status();
   }
   std::error_code error;
@@ -82,7 +82,7 @@ Result<TracePtr> Traces::open(const std::string& id, double& progress) {
   } else {
     if (id != "file")
       return Status::notFound("there is no trace " + id.substr(0, 64) + ": the trace of this server is called 'file'");
-    job.title = fs::path(file_).filename().string();
+    job.title = file_.title;
   }
   std::unique_lock lock(mutex_);
   std::unique_ptr<Entry>& slot = entries_[id];
@@ -151,7 +151,7 @@ Result<TracePtr> Traces::grow(Entry& entry, const Job& job) {
 Result<TracePtr> Traces::layOut(Entry& entry, const Job& job) {
   entry.copy.reset();
   entry.copy_file.reset();
-  std::string path = file_;
+  std::string path = file_.path;
   std::shared_ptr<TemporaryFile> temporary;
   if (master_) {
     path = newPath(job.id);

@@ -67,8 +67,11 @@ using TracePtr = std::shared_ptr<OpenTrace>;
 class Traces {
  public:
   using FindSession = std::function<Result<cluster::SessionInfo>(const std::string& id)>;
+  struct File {
+    std::string path, title;
+  };
   /// `master`: nullptr: `file` is the one trace.
-  Traces(cluster::SessionTraces* master, FindSession find, std::string file, std::string folder);
+  Traces(cluster::SessionTraces* master, FindSession find, File file, std::string folder);
   ~Traces();
   Status prepare();
 
@@ -100,7 +103,8 @@ class Traces {
 
   cluster::SessionTraces* const master_;
   const FindSession find_;
-  const std::string file_, folder_;
+  const File file_;
+  const std::string folder_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable done_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;

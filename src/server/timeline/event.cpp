@@ -47,7 +47,7 @@ Result<std::string> Timeline::event(const std::string& id) {
   w.beginObject();
   model::writeFields(
       w, model::EventHead{std::string(rowName(names_, drawn->name[place.row])), rowTypeName(drawn->type[place.row]),
-                          drawn->ts[place.row] + index_->origin, drawn->ts[place.row], track, id});
+                          drawn->ts[place.row] + index_->origin, drawn->ts[place.row], track, id, depthOf(place)});
   int64_t correlation = kNull;
   TS_TRY(writeColumns(w, block, place.row, correlation));
   model::EventJoins joins;
@@ -207,7 +207,7 @@ std::vector<model::SearchHit> Timeline::flowOf(const Place& place, const Timelin
     const Rows rows = decode(p.summary);
     if (!rows || (p.summary == place.summary && p.row == place.row)) continue;
     flow.push_back({rows->track[p.row], rows->ts[p.row], rows->dur[p.row], rowName(names_, rows->name[p.row]),
-                    rowTypeName(rows->type[p.row]), rowId(p.summary, p.row)});
+                    rowTypeName(rows->type[p.row]), rowId(p.summary, p.row), static_cast<int64_t>(depthOf(p))});
     if (flow.size() == kFlows) break;
   }
   return flow;

@@ -36,6 +36,7 @@ struct TrackIndex {
   TrackKey key;
   uint64_t events = 0;
   uint32_t shift = 0;
+  uint32_t depth = 1;            ///< levels of nesting
   std::vector<Bucket> buckets;   ///< by index
   std::vector<LongEvent> longs;  ///< by ts
   std::vector<uint32_t> blocks;  ///< numbers of the blocks it is in

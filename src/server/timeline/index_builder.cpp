@@ -15,11 +15,17 @@ constexpr int64_t kLongPart = 1024;  // an event of more than this part of the t
 constexpr size_t kNamesPerBlock = 4096;
 
 bool shownBefore(const TrackKey& a, const TrackKey& b, const trace::NameNumbers& names) {
-  auto process = [](int64_t p) { return p >= 0 ? std::pair(0, p) : std::pair(1, -p); };
+  auto process = [](int64_t p) { return p >= 0 ? std::pair(0, p) : p == -1 ? std::pair(2, p) : std::pair(1, -p); };
+  auto thread = [](int64_t t) { return std::pair(isOtherThread(t), t); };  // last
+  // A stream's ranges are above it, and a thread's Python frames below it.
+  auto family = [](TrackKind k) {
+    if (k == TrackKind::gpu_ranges) return TrackKind::stream;
+    return k == TrackKind::python ? TrackKind::thread : k;
+  };
   if (a.node != b.node)
     if (const int order = naturalOrder(names.text(a.node), names.text(b.node)); order != 0) return order < 0;
-  return std::tuple(process(a.process), a.kind, a.major, a.minor, a.node) <
-         std::tuple(process(b.process), b.kind, b.major, b.minor, b.node);
+  return std::tuple(process(a.process), family(a.kind), a.major, thread(a.minor), a.kind, a.node) <
+         std::tuple(process(b.process), family(b.kind), b.major, thread(b.minor), b.kind, b.node);
 }
 
 }  // namespace
@@ -118,10 +124,12 @@ bool IndexBuilder::findSpan(const trace::Reader& reader, const trace::Clocks& cl
   std::vector<uint32_t> fresh;
   for (; seen_ < all.size(); ++seen_) {
     const auto span = isDrawn(*all[seen_].table) ? spans.of(all[seen_]) : std::nullopt;
-    if (!span) continue;
-    if (!summaries_.empty() && span->start < origin_) return false;
-    start = std::min(start, span->start);
-    end = std::max(end, span->end);
+    if (!span && !mayBeInFlight(all[seen_])) continue;
+    if (span && !summaries_.empty() && span->start < origin_) return false;
+    if (span) {
+      start = std::min(start, span->start);
+      end = std::max(end, span->end);
+    }
     fresh.push_back(static_cast<uint32_t>(seen_));
   }
   for (uint32_t block : fresh) summaries_.emplace_back().block = block;
@@ -146,7 +154,10 @@ Status IndexBuilder::add(const trace::Reader& reader, const trace::NameNumbers& 
   const size_t count = summaries_.size() - first;
   threads = std::max<size_t>(1, std::min(threads, count));
   std::vector<std::unique_ptr<Worker>> workers;
-  for (size_t i = 0; i < threads; ++i) workers.push_back(std::make_unique<Worker>(reader, names, clocks));
+  for (size_t i = 0; i < threads; ++i) {
+    workers.push_back(std::make_unique<Worker>(reader, names, clocks));
+    workers.back()->decoder.setEnd(end_);
+  }
   std::vector<uint32_t> made_by(count);
   std::atomic<size_t> done{0};
   parallelFor(count, threads, [&](size_t i, size_t worker) {

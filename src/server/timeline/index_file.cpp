@@ -10,7 +10,7 @@
 namespace tracesmith::server {
 namespace {
 
-constexpr char kMagic[16] = "TraceSmith til2";
+constexpr char kMagic[16] = "TraceSmith til3";
 
 struct Heading {
   char magic[16];
@@ -85,6 +85,7 @@ Status TimelineIndex::save(const std::string& path, const trace::Reader& reader)
     out.value(t.key);
     out.value(t.events);
     out.value(t.shift);
+    out.value(t.depth);
     out.list(t.buckets);
     out.list(t.longs);
     out.list(t.blocks);
@@ -129,8 +130,8 @@ Result<std::unique_ptr<TimelineIndex>> TimelineIndex::load(const std::string& pa
   if (!in.value(index->origin) || !in.value(index->duration) || !in.count(sizeof(TrackKey), n)) return other;
   index->tracks.resize(n);
   for (TrackIndex& t : index->tracks)
-    if (!in.value(t.key) || !in.value(t.events) || !in.value(t.shift) || !in.list(t.buckets) || !in.list(t.longs) ||
-        !in.list(t.blocks))
+    if (!in.value(t.key) || !in.value(t.events) || !in.value(t.shift) || !in.value(t.depth) || !in.list(t.buckets) ||
+        !in.list(t.longs) || !in.list(t.blocks))
       return other;
   if (!in.count(sizeof(uint32_t), n)) return other;
   index->blocks.resize(n);

@@ -14,24 +14,24 @@ using trace::kNull;
 
 /// Where the columns of a drawn table are; -1: it has none of the kind.
 struct Layout {
-  int ts, dur, node, rank, pid, name, type, device, stream, tid, step;
+  int ts, dur, node, rank, pid, name, type, device, stream, tid, step, called, kernel;
 };
 
 Layout layoutOf(const trace::TableInfo& t) {
   if (&t == &trace::tableOf<trace::EventRow>()) {
     using namespace trace::events;
-    return {ts, dur, node, rank, pid, name, type, device, stream, tid, -1};
+    return {ts, dur, node, rank, pid, name, type, device, stream, tid, -1, -1, -1};
   }
   if (&t == &trace::tableOf<trace::CollectiveRow>()) {
     using namespace trace::collectives;
-    return {ts, dur, node, rank, pid, op, -1, -1, -1, -1, -1};
+    return {ts, dur, node, rank, pid, op, -1, -1, -1, -1, -1, ts_enqueue, name};
   }
   if (&t == &trace::tableOf<trace::StackRow>()) {
     using namespace trace::stacks;
-    return {ts, dur, node, rank, pid, stack, -1, -1, -1, tid, -1};
+    return {ts, dur, node, rank, pid, stack, -1, -1, -1, tid, -1, -1, -1};
   }
   using namespace trace::steps;
-  return {ts, dur, node, rank, pid, name, -1, -1, -1, -1, step};
+  return {ts, dur, node, rank, pid, name, -1, -1, -1, -1, step, -1, -1};
 }
 
 /// Values of a column, one for each row or one for all. T is what its kind is decoded to.
@@ -66,7 +66,14 @@ const char* rowTypeName(uint8_t type) {
   if (type == kCollectiveType) return "collective";
   if (type == kStepType) return "step";
   if (type == kStackType) return "stack";
+  if (type == kInFlightType) return "in flight";
   return trace::eventTypeName(static_cast<trace::EventType>(type));
+}
+
+bool mayBeInFlight(const trace::Block& block) {
+  int64_t low, high;
+  return block.table == &trace::tableOf<trace::CollectiveRow>() &&
+         block.zone(trace::collectives::ts_enqueue, low, high);
 }
 
 std::string rowName(const trace::NameNumbers& names, uint32_t name) {
@@ -102,8 +109,8 @@ Status RowDecoder::load(const trace::Block& block, int column, trace::ColumnData
 Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& out) {
   const Layout at = layoutOf(*block.table);
   const bool events = at.type >= 0, stacks = block.table == &trace::tableOf<trace::StackRow>();
-  Values<int64_t> ts, dur, pids, streams, tids, steps;
-  Values<uint32_t> nodes, name;
+  Values<int64_t> ts, dur, pids, streams, tids, steps, called;
+  Values<uint32_t> nodes, name, kernel;
   Values<int32_t> ranks, devices;
   Values<uint8_t> type;
   TS_TRY(load(block, at.ts, columns_[0], ts));
@@ -120,6 +127,11 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
   const trace::ColumnEntry* device = at.device < 0 ? nullptr : block.find(at.device);
   if (!device || device->values < block.rows) TS_TRY(load(block, at.tid, columns_[9], tids));
   TS_TRY(load(block, at.step, columns_[10], steps));
+  const trace::ColumnEntry* times = block.find(at.ts);
+  if (end_ != INT64_MIN && mayBeInFlight(block) && (!times || times->values < block.rows)) {
+    TS_TRY(load(block, at.called, columns_[11], called));
+    TS_TRY(load(block, at.kernel, columns_[12], kernel));
+  }
 
   const std::vector<uint32_t>& numbers = names_.stream(block.stream);
   auto nameOf = [&](int64_t slot) {
@@ -141,7 +153,10 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
       if (r == 0 || n != key.node) clock = trace::RowClock(clockOf(n));
       key.node = n;
     }
-    const int64_t raw = ts.at(r);
+    int64_t raw = ts.at(r);
+    // Without a time and without a kernel: it waits to this day.
+    const bool open = raw == kNull && called.at(r) != kNull && kernel.at(r) == kNull;
+    if (open) raw = called.at(r);
     if (raw == kNull) {
       out.track[r] = kNoTrack;
       out.ts[r] = out.dur[r] = 0;
@@ -152,13 +167,21 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
     out.ts[r] = clock.toReference(raw);
     const int64_t d = dur.at(r);
     out.dur[r] = d == kNull || d <= 0 ? 0 : clock.toReference(addClamped(raw, d)) - out.ts[r];
+    if (open) out.dur[r] = std::max<int64_t>(0, end_ - out.ts[r]);
     uint32_t number = nameOf(name.at(r));
     key.process = analysis::processOf(ranks.at(r), pids.at(r));
     if (events) {
       out.type[r] = static_cast<uint8_t>(std::clamp<int64_t>(type.at(r), 0, trace::kEventTypes - 1));
       key.major = devices.at(r);
-      key.kind = key.major != kNull ? TrackKind::stream : TrackKind::thread;
+      // Ranges of a GPU last as long as the kernels in them, and would hide them; so would Python's frames.
+      const bool on_device = key.major != kNull;
+      const auto is = [&](trace::EventType t) { return out.type[r] == static_cast<uint8_t>(t); };
+      if (on_device)
+        key.kind = is(trace::EventType::gpu_annotation) ? TrackKind::gpu_ranges : TrackKind::stream;
+      else
+        key.kind = is(trace::EventType::python) ? TrackKind::python : TrackKind::thread;
       key.minor = key.major != kNull ? streams.at(r) : tids.at(r);
+      if (!on_device && isOtherThread(tids.at(r))) key.minor = kOtherThread;
     } else if (stacks) {
       out.type[r] = kStackType;
       if (number != trace::kNoName) number |= kStackName;
@@ -171,7 +194,7 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
       if (step != kNull) number = kStepName | (static_cast<uint32_t>(step) & ~kStepName);
       key.kind = TrackKind::steps;
     } else {
-      out.type[r] = kCollectiveType;
+      out.type[r] = open ? kInFlightType : kCollectiveType;
       key.kind = TrackKind::collectives;
     }
     out.name[r] = number;

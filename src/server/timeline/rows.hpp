@@ -37,10 +37,11 @@ struct TrackKeyHash {
   }
 };
 
-/// Types of rows: those of events, and three of ours.
+/// Types of rows: those of events, and four of ours.
 constexpr uint8_t kCollectiveType = trace::kEventTypes, kStepType = trace::kEventTypes + 1,
                   kStackType = trace::kEventTypes + 2;
-constexpr uint8_t kRowTypes = trace::kEventTypes + 3;
+constexpr uint8_t kInFlightType = trace::kEventTypes + 3;  ///< a collective that had not begun when the recording ended
+constexpr uint8_t kRowTypes = trace::kEventTypes + 4;
 const char* rowTypeName(uint8_t type);
 
 /// Numbers of names; those with the first bit are steps without one, called after their number; those with the second
@@ -61,6 +62,10 @@ struct TimelineRows {
 };
 
 constexpr uint32_t kNoTrack = UINT32_MAX;
+
+/// Importers give small negative numbers to what is no thread, such as Kineto's "Spans": all of it is on one track.
+constexpr int64_t kOtherThread = -2;
+constexpr bool isOtherThread(int64_t tid) { return tid <= kOtherThread && tid > -100'000; }
 
 /// Gives tracks their numbers, in the order they are met.
 class TrackNumbers {
@@ -83,11 +88,16 @@ class TrackNumbers {
   uint32_t last_ = kNoTrack;
 };
 
+/// Whether a block may have collectives in flight: they have no time but that of their call.
+bool mayBeInFlight(const trace::Block& block);
+
 /// Decodes blocks of events, collectives, steps and stacks. One per thread. Rows without a time have the track
 /// kNoTrack.
 class RowDecoder {
  public:
   RowDecoder(const trace::Reader& reader, const trace::NameNumbers& names, const trace::Clocks& clocks);
+  /// Until when rows last that are still in flight, on the reference clock.
+  void setEnd(int64_t end) { end_ = end; }
   Status decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& rows);
 
  private:
@@ -98,7 +108,8 @@ class RowDecoder {
   const trace::NameNumbers& names_;
   const trace::Clocks& clocks_;
   trace::BlockDecoder decoder_;
-  trace::ColumnData columns_[11];
+  trace::ColumnData columns_[13];
+  int64_t end_ = INT64_MIN;
   std::unordered_map<uint32_t, const trace::ClockTable*> clock_of_;
 };
 

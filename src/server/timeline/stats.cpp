@@ -1,4 +1,4 @@
-// Sums over a stretch of some tracks, and rows found by their name. Blocks that lie in the window whole are not read.
+// Sums over a stretch of some tracks. Blocks that lie in the window whole are not read.
 #include <algorithm>
 #include <set>
 
@@ -25,12 +25,6 @@ struct Sum {
 model::TypeSum sumOf(uint8_t type, const Sum& s) {
   return {
       rowTypeName(type), s.count, s.total, static_cast<double>(s.total) / static_cast<double>(s.count), s.min, s.max};
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
 }
 
 }  // namespace
@@ -69,7 +63,9 @@ std::string Timeline::stats(const TileQuery& q) {
   int64_t device_ns = 0;
   for (const auto& [key, s] : by_name) {
     by_type[key.second].add(s.count, s.total, s.min, s.max);
-    if (key.second < trace::kEventTypes && trace::isDeviceType(static_cast<trace::EventType>(key.second)))
+    const auto event_type = static_cast<trace::EventType>(key.second);
+    if (key.second < trace::kEventTypes && trace::isDeviceType(event_type) &&
+        event_type != trace::EventType::gpu_annotation)
       device_ns += s.total;
   }
   int64_t streams = 0;
@@ -88,50 +84,6 @@ std::string Timeline::stats(const TileQuery& q) {
   if (streams > 0 && !analysis::isSummary(*reader_))
     out.busy_share = std::min(
         1.0, static_cast<double>(device_ns) / (static_cast<double>(q.to - q.from) * static_cast<double>(streams)));
-  return model::toJson(out);
-}
-
-std::string Timeline::search(const std::string& text, size_t limit) {
-  const std::string want = lower(text);
-  std::vector<bool> matches(names_.size());
-  for (uint32_t n = 0; n < names_.size(); ++n) matches[n] = lower(names_.text(n)).find(want) != std::string::npos;
-  auto match = [&](uint32_t name) {
-    if (name == trace::kNoName) return false;
-    if (name & (kStepName | kStackName)) return lower(rowName(names_, name)).find(want) != std::string::npos;
-    return name < matches.size() && matches[name];
-  };
-  struct Hit {
-    int64_t ts, dur;
-    uint32_t track, name, summary, row;
-    uint8_t type;
-  };
-  uint64_t total = 0;
-  std::vector<std::pair<int64_t, uint32_t>> blocks;  // with a hit, by time
-  for (uint32_t b = 0; b < index_->blocks.size(); ++b) {
-    const BlockSummary& s = index_->blocks[b];
-    uint64_t here = 0;
-    for (const NameStats& n : s.names) here += match(n.name) ? n.count : 0;
-    total += here;
-    if (here > 0 || !s.whole) blocks.emplace_back(s.start, b);
-  }
-  std::sort(blocks.begin(), blocks.end());
-  std::vector<Hit> hits;
-  for (auto [start, b] : blocks) {
-    if (hits.size() >= limit && index_->blocks[b].whole) break;
-    const Rows decoded = decode(b);
-    if (!decoded) continue;
-    const TimelineRows& r = *decoded;
-    for (uint32_t i = 0; i < r.size(); ++i) {
-      if (r.track[i] == kNoTrack || !match(r.name[i])) continue;
-      if (!index_->blocks[b].whole) ++total;
-      if (hits.size() < 4 * limit) hits.push_back({r.ts[i], r.dur[i], r.track[i], r.name[i], b, i, r.type[i]});
-    }
-  }
-  std::sort(hits.begin(), hits.end(), [](const Hit& a, const Hit& b) { return a.ts < b.ts; });
-  if (hits.size() > limit) hits.resize(limit);
-  model::SearchAnswer out{total, {}, total > hits.size()};
-  for (const Hit& h : hits)
-    out.hits.push_back({h.track, h.ts, h.dur, rowName(names_, h.name), rowTypeName(h.type), rowId(h.summary, h.row)});
   return model::toJson(out);
 }
 

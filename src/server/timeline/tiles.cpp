@@ -1,9 +1,11 @@
 // What a stretch of some tracks looks like: exact slices where they are few, buckets where they are many.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "model/communication.hpp"
 #include "model/travel_json.hpp"
+#include "server/timeline/levels.hpp"
 #include "server/timeline/timeline.hpp"
 
 namespace tracesmith::server {
@@ -28,7 +30,9 @@ namespace {
 constexpr uint64_t kSlicesPerBucket = 4;    // of a track: more than this cannot be told apart
 constexpr uint64_t kSlices = 40'000;        // of an answer
 constexpr size_t kNewBlocks = 16;           // decoded for one answer where buckets would do as well
-constexpr size_t kBlocks = 96;              // and where they are too wide
+constexpr size_t kBlocks = 96;              // and where they are too wide, or cannot tell levels apart
+constexpr int64_t kLongPart = 64;           // a slice this part of the window long is given beside buckets
+constexpr size_t kLevels = 48;              // of buckets; what is deeper is in the last
 constexpr uint64_t kExactRows = 4'000'000;  // read to make buckets where the index is too coarse
 
 /// A bucket of the answer.
@@ -80,16 +84,14 @@ class Cells {
   }
 
   template <typename Names>
-  std::vector<model::TileBucket> buckets(Names& names) const {
-    std::vector<model::TileBucket> out;
+  void buckets(Names& names, size_t depth, std::vector<model::TileBucket>& out) const {
     for (size_t i = 0; i < cells_.size(); ++i) {
       const Cell& c = cells_[i];
       if (c.busy <= 0 && c.count <= 0) continue;
       out.push_back({i, std::min(1.0, c.busy / width_),
                      static_cast<uint64_t>(std::max<long long>(c.count > 0, std::llround(c.count))), names.of(c.name),
-                     c.type});
+                     c.type, depth});
     }
-    return out;
   }
 
  private:
@@ -154,21 +156,37 @@ std::vector<std::vector<Timeline::Slice>> Timeline::slices(const TileQuery& q, c
     }
   }
   for (std::vector<Slice>& list : found)
-    std::sort(list.begin(), list.end(),
-              [](const Slice& a, const Slice& b) { return a.ts != b.ts ? a.ts < b.ts : a.dur > b.dur; });
+    std::sort(list.begin(), list.end(), [](const Slice& a, const Slice& b) {
+      return std::tuple(a.ts, -a.dur, a.summary, a.row) < std::tuple(b.ts, -b.dur, b.summary, b.row);
+    });
   return found;
 }
 
-std::vector<model::TileSlice> Timeline::drawnSlices(const std::vector<Slice>& list, NameList& names) const {
+std::vector<model::TileSlice> Timeline::drawnSlices(const std::vector<Slice>& list, int64_t least_ns,
+                                                    NameList& names) const {
   std::vector<model::TileSlice> out;
-  out.reserve(list.size());
-  std::vector<int64_t> open;  // ends of the slices around the next one
-  for (const Slice& s : list) {
-    while (!open.empty() && open.back() <= s.ts) open.pop_back();
-    out.push_back({s.ts, s.dur, names.of(s.name), s.type, rowId(s.summary, s.row), open.size()});
-    open.push_back(s.ts + s.dur);
-  }
+  Levels levels;
+  for (const Slice& s : list)
+    if (const size_t level = levels.of(s.ts, s.dur); s.dur >= least_ns)
+      out.push_back({s.ts, s.dur, names.of(s.name), s.type, rowId(s.summary, s.row), level});
   return out;
+}
+
+uint64_t Timeline::depthOf(const Place& place) {
+  const Rows drawn = decode(place.summary);
+  if (!drawn || drawn->track[place.row] == kNoTrack) return 0;
+  const uint32_t track = drawn->track[place.row];
+  if (index_->tracks[track].depth < 2) return 0;
+  std::vector<bool> wanted(index_->tracks.size());
+  wanted[track] = true;
+  const int64_t ts = drawn->ts[place.row];
+  const std::vector<std::vector<Slice>> around = slices({ts, ts + 1, 1, {track}}, wanted);
+  Levels levels;
+  for (const Slice& s : around[track]) {
+    const size_t level = levels.of(s.ts, s.dur);
+    if (s.summary == place.summary && s.row == place.row) return level;
+  }
+  return 0;
 }
 
 std::string Timeline::tiles(const TileQuery& q) {
@@ -183,7 +201,7 @@ std::string Timeline::tiles(const TileQuery& q) {
   for (auto [events, track] : order) {
     const TrackIndex& t = index_->tracks[track];
     const bool few = events <= kSlicesPerBucket * static_cast<uint64_t>(q.width) && events <= slices_left;
-    const bool coarse = (int64_t{1} << t.shift) > 2 * bucket_ns;
+    const bool coarse = (int64_t{1} << t.shift) > 2 * bucket_ns || t.depth > 1;
     if (!few && !coarse) continue;
     size_t more = 0;
     uint64_t read = 0;
@@ -214,14 +232,23 @@ std::string Timeline::tiles(const TileQuery& q) {
     out.id = track;
     if (drawn[track]) {
       out.detail = model::TileDetail::slices;
-      out.slices = drawnSlices(found[track], names);
+      out.slices = drawnSlices(found[track], 0, names);
       continue;
     }
     const TrackIndex& t = index_->tracks[track];
-    Cells cells(q);
     if (exact[track]) {
-      for (const Slice& s : found[track]) cells.event(s.ts, s.dur, s.name, s.type);
+      std::vector<Cells> by_level;
+      Levels levels;
+      for (const Slice& s : found[track]) {
+        const size_t level = std::min(levels.of(s.ts, s.dur), kLevels - 1);
+        while (by_level.size() <= level) by_level.emplace_back(q);
+        by_level[level].event(s.ts, s.dur, s.name, s.type);
+      }
+      for (size_t level = 0; level < by_level.size(); ++level) by_level[level].buckets(names, level, out.buckets);
+      // Where stacks are seen from afar, what is long keeps its name.
+      if (t.depth > 1) out.slices = drawnSlices(found[track], (q.to - q.from) / kLongPart, names);
     } else {
+      Cells cells(q);
       for (auto b = firstBucket(t, q.from); b != t.buckets.end(); ++b) {
         const int64_t start = static_cast<int64_t>(b->index) << t.shift;
         if (start >= q.to) break;
@@ -231,8 +258,8 @@ std::string Timeline::tiles(const TileQuery& q) {
         if (e.ts >= q.to) break;
         cells.event(e.ts, e.dur, e.name, static_cast<uint8_t>(e.type));
       }
+      cells.buckets(names, 0, out.buckets);
     }
-    out.buckets = cells.buckets(names);
   }
   for (uint32_t name : names.list()) {
     answer.names.push_back(rowName(names_, name));

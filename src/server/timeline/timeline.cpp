@@ -109,6 +109,7 @@ Timeline::Rows Timeline::decode(uint32_t summary) {
   if (!decoding) {
     decoding.reset(new Decoding{RowDecoder(*reader_, names_, clocks_), {}});
     for (const TrackIndex& t : index_->tracks) (void)decoding->numbers.of(t.key);
+    decoding->decoder.setEnd(index_->origin + index_->duration);
   }
   auto rows = std::make_shared<TimelineRows>();
   const bool good =
@@ -159,7 +160,7 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
   std::map<std::tuple<uint32_t, int64_t, int64_t>, uint32_t> host_names;
   for (const auto& [key, n] : named) {
     const auto& [node_number, r, p, t] = key;
-    if (p == trace::kNull || p > 1024) host_names[{node_number, analysis::processOf(r, p), t}] = n;
+    if (p == trace::kNull || p > 1024 || p < 0) host_names[{node_number, analysis::processOf(r, p), t}] = n;
   }
 
   model::TimelineInfo out;
@@ -186,38 +187,56 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
     out.notes.emplace_back(
         "a summary: only collectives, steps and events that took much longer than usual have bars; a gap is not idle "
         "time");
+  // What belongs to no process belongs to the only one there is.
+  int64_t only = -1;
+  for (const TrackIndex& t : index_->tracks) {
+    if (t.key.process == -1 || t.key.process == only) continue;
+    only = only == -1 ? t.key.process : INT64_MIN;
+    if (only == INT64_MIN) break;
+  }
   for (size_t i = 0; i < index_->tracks.size(); ++i) {
     const TrackKey& k = index_->tracks[i].key;
+    const int64_t owner = k.process == -1 && only != INT64_MIN ? only : k.process;
     const std::string node_name(names_.text(k.node));
     std::string track_name;
     if (k.kind == TrackKind::steps) track_name = "steps";
     if (k.kind == TrackKind::collectives) track_name = "collectives";
-    if (k.kind == TrackKind::stream) {
+    const bool of_device = k.kind == TrackKind::stream || k.kind == TrackKind::gpu_ranges;
+    const bool of_thread =
+        k.kind == TrackKind::thread || k.kind == TrackKind::python || k.kind == TrackKind::stacks;
+    if (of_device) {
       auto it = named.find({k.node, k.process >= 0 ? k.process : trace::kNull, k.major, k.minor});
       track_name = it != named.end() ? std::string(names_.text(it->second))
                                      : "GPU " + std::to_string(k.major) +
                                            (k.minor == trace::kNull ? "" : " stream " + std::to_string(k.minor));
     }
-    if (k.kind == TrackKind::thread || k.kind == TrackKind::stacks) {
+    if (of_thread) {
       auto it = host_names.find({k.node, k.process, k.minor});
-      track_name = it != host_names.end()    ? std::string(names_.text(it->second))
-                   : k.minor == trace::kNull ? std::string("host")
-                                             : "thread " + std::to_string(k.minor);
-      if (k.kind == TrackKind::stacks) track_name = "stacks of " + track_name;
+      const std::string given = it != host_names.end() ? std::string(names_.text(it->second)) : "";
+      if (isOtherThread(k.minor))
+        track_name = "other";
+      else if (!given.empty())
+        track_name = given;
+      else
+        track_name = k.minor == trace::kNull ? "host" : "thread " + std::to_string(k.minor);
     }
-    const std::string process = k.process >= 0    ? "rank " + std::to_string(k.process)
-                                : k.process == -1 ? std::string("process")
-                                                  : "pid " + std::to_string(-1 - k.process);
+    if (k.kind == TrackKind::gpu_ranges) track_name += ": ranges";
+    if (k.kind == TrackKind::python) track_name += ": Python";
+    if (k.kind == TrackKind::stacks) track_name = "stacks of " + track_name;
+    const std::string process = owner >= 0    ? "rank " + std::to_string(owner)
+                                : owner == -1 ? std::string("process")
+                                              : "pid " + std::to_string(-1 - owner);
     model::Track track;
     track.id = i;
     track.node = node_name;
-    if (k.process >= 0) track.rank = k.process;
-    if (k.kind == TrackKind::stream) track.device = orNone(k.major), track.stream = orNone(k.minor);
-    if (k.kind == TrackKind::thread || k.kind == TrackKind::stacks) track.tid = orNone(k.minor);
+    if (owner >= 0) track.rank = owner;
+    if (of_device) track.device = orNone(k.major), track.stream = orNone(k.minor);
+    if (of_thread) track.tid = orNone(k.minor);
     track.kind = k.kind;
     track.name = std::move(track_name);
     track.group = node_name.empty() ? process : node_name + " / " + process;
     track.events = index_->tracks[i].events;
+    track.depth = index_->tracks[i].depth;
     out.tracks.push_back(std::move(track));
   }
   for (uint8_t t = 0; t < kRowTypes; ++t) out.types.emplace_back(rowTypeName(t));

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,17 @@ struct TileQuery {
   int64_t from = 0, to = 0;  ///< after the origin
   int64_t width = 0;         ///< buckets
   std::vector<uint32_t> tracks;
+};
+
+/// Rows whose name contains a text.
+struct SearchQuery {
+  std::string text;
+  size_t limit = 200;
+  std::optional<int64_t> from{};   ///< the first hits that begin then or later, after the origin
+  std::optional<int64_t> to{};     ///< instead the last ones that begin earlier
+  std::vector<uint32_t> tracks{};  ///< empty: all
+  std::optional<uint8_t> type{};   ///< rows of this type only
+  int64_t least_ns = 0;            ///< no shorter ones
 };
 
 /// Thread safe once ready.
@@ -54,7 +66,7 @@ class Timeline {
   std::string describe(const std::string& id, const std::string& title) const;
   std::string tiles(const TileQuery& query);
   std::string stats(const TileQuery& query);
-  std::string search(const std::string& text, size_t limit);
+  std::string search(const SearchQuery& query);
   Result<std::string> event(const std::string& row_id);
 
  private:
@@ -84,6 +96,8 @@ class Timeline {
     int64_t ts, dur;
     uint32_t track;
   };
+  /// How many rows lie around it on its track.
+  uint64_t depthOf(const Place& place);
   bool sameProcess(uint32_t track, uint32_t other) const;
   std::function<bool(const Place&, const TimelineRows&)> inProcess(uint32_t track) const;
   std::vector<uint32_t> blocksOfProcess(uint32_t track) const;
@@ -110,7 +124,7 @@ class Timeline {
     uint8_t type;
   };
   class NameList;
-  std::vector<model::TileSlice> drawnSlices(const std::vector<Slice>& list, NameList& names) const;
+  std::vector<model::TileSlice> drawnSlices(const std::vector<Slice>& list, int64_t least_ns, NameList& names) const;
   std::vector<std::vector<Slice>> slices(const TileQuery& query, const std::vector<bool>& wanted);
   std::vector<uint32_t> blocksOf(const TileQuery& query, const std::vector<bool>& wanted) const;
 

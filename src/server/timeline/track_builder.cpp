@@ -34,6 +34,11 @@ TrackBuilder::Building& TrackBuilder::at(uint32_t index) {
 }
 
 void TrackBuilder::add(int64_t ts, int64_t dur, uint32_t name, uint8_t type) {
+  depth_.add(ts, dur);
+  place(ts, dur, name, type);
+}
+
+void TrackBuilder::place(int64_t ts, int64_t dur, uint32_t name, uint8_t type) {
   ++events_;
   if (dur >= long_ns_ && longs_.size() < kLongs) {
     longs_.push_back({ts, dur, name, type});
@@ -94,6 +99,7 @@ void TrackBuilder::take(TrackBuilder&& other) {
   while (shift_ < other.shift_) coarsen();
   while (other.shift_ < shift_) other.coarsen();
   events_ += other.events_;
+  depth_.take(other.depth_);
   // Of a trace that grew, what is new comes after what there was.
   sorted_ = buckets_.empty() || other.buckets_.empty() || buckets_.back().index <= other.buckets_.front().index;
   buckets_.insert(buckets_.end(), other.buckets_.begin(), other.buckets_.end());
@@ -110,8 +116,8 @@ void TrackBuilder::grow(uint32_t shift, int64_t long_ns) {
   std::vector<LongEvent> before;
   before.swap(longs_);
   for (const LongEvent& e : before) {
-    --events_;  // add() counts it again
-    add(e.ts, e.dur, e.name, static_cast<uint8_t>(e.type));
+    --events_;  // place() counts it again
+    place(e.ts, e.dur, e.name, static_cast<uint8_t>(e.type));
   }
 }
 
@@ -119,6 +125,7 @@ void TrackBuilder::write(TrackIndex& out) {
   tidy();
   out.shift = shift_;
   out.events = events_;
+  out.depth = depth_.depth();
   out.buckets.reserve(buckets_.size());
   for (const Building& b : buckets_) out.buckets.push_back({b.index, b.count, b.name, b.type, 0, b.busy});
   std::sort(longs_.begin(), longs_.end(), [](const LongEvent& a, const LongEvent& b) { return a.ts < b.ts; });

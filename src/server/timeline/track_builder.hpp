@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/timeline/index.hpp"
+#include "server/timeline/levels.hpp"
 
 namespace tracesmith::server {
 
@@ -28,6 +29,7 @@ class TrackBuilder {
     uint8_t type;
     float busy, vote;
   };
+  void place(int64_t ts, int64_t dur, uint32_t name, uint8_t type);
   Building& at(uint32_t index);
   static void merge(Building& into, const Building& from);
   void tidy();
@@ -41,6 +43,7 @@ class TrackBuilder {
   size_t tidy_at_ = 0;
   std::vector<Building> buckets_;
   std::vector<LongEvent> longs_;
+  DepthCounter depth_;
 };
 
 }  // namespace tracesmith::server

@@ -49,7 +49,7 @@ export function ticks(from: number, to: number, width: number, unit: number): Ti
   return result;
 }
 
-export function drawRuler(g: CanvasRenderingContext2D, from: number, to: number, width: number, height: number, unit: number, marks: number[]): void {
+export function drawRuler(g: CanvasRenderingContext2D, from: number, to: number, width: number, height: number, unit: number, marks: number[], flags: number[]): void {
   g.clearRect(0, 0, width, height);
   g.font = `${Math.round(11 * unit)}px ${getComputedStyle(document.body).fontFamily}`;
   g.textBaseline = "middle";
@@ -60,6 +60,16 @@ export function drawRuler(g: CanvasRenderingContext2D, from: number, to: number,
     g.fillText(tick.label, x(tick.t) + 4 * unit, height / 2);
   }
   g.fillStyle = variable("--accent");
+  for (const t of flags) {
+    const at = x(t);
+    if (at < 0 || at > width) continue;
+    g.beginPath();
+    g.moveTo(at, 0);
+    g.lineTo(at + 8 * unit, 4 * unit);
+    g.lineTo(at, 8 * unit);
+    g.fill();
+    g.fillRect(at, 0, 1.5 * unit, height);
+  }
   let last = -9;
   for (const t of marks) {
     const at = Math.round(x(t));

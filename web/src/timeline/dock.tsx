@@ -4,14 +4,18 @@ import { useEffect } from "preact/hooks";
 import { get, query, trace } from "../api";
 import { sliceColor, culprit } from "../color";
 import { bytes, count, dateTime, duration, none, percent, plural } from "../format";
+import { shortName } from "../names";
 import type { EventDetail, Stats, TimelineInfo } from "../types";
 import { Failed, Table, useLoad } from "../ui";
-import type { Area, Picked } from "./model";
+import type { Area, Marker, Picked } from "./model";
 
 export function Dock(props: {
   info: TimelineInfo;
   picked: Picked | null;
   area: Area | null;
+  markers: Marker[];
+  onMark: (list: Marker[]) => void;
+  onShow: (t: number) => void;
   onDetail: (d: EventDetail | null) => void;
   onGo: (track: number, start: number, length: number, row: string | undefined, name: string) => void;
 }) {
@@ -23,14 +27,41 @@ export function Dock(props: {
         <AreaPanel info={props.info} area={props.area} />
       ) : (
         <div class="dock-hint">
+          {props.markers.length > 0 && <Markers list={props.markers} onChange={props.onMark} onShow={props.onShow} />}
           <p>
-            <b>Click</b> an event for its details, <b>drag</b> over tracks for statistics. <kbd>W</kbd> <kbd>S</kbd> zoom, <kbd>A</kbd> <kbd>D</kbd> move,{" "}
+            <b>Click</b> an event for its details, <b>drag</b> over tracks to measure. <kbd>M</kbd> marks a time, <kbd>W</kbd> <kbd>S</kbd> zoom, <kbd>A</kbd> <kbd>D</kbd> move,{" "}
             <kbd>/</kbd> searches, <kbd>?</kbd> shows all keys.
           </p>
           <Legend />
         </div>
       )}
     </section>
+  );
+}
+
+/** Marks, with notes to write and the time between them. */
+function Markers(props: { list: Marker[]; onChange: (list: Marker[]) => void; onShow: (t: number) => void }) {
+  const { list } = props;
+  return (
+    <ul class="markers" aria-label="Marks">
+      {list.map((m, i) => (
+        <li key={`${m.t} ${i}`}>
+          <button type="button" class="link" onClick={() => props.onShow(m.t)}>
+            {duration(m.t)}
+          </button>
+          <input
+            aria-label={`Note at ${duration(m.t)}`}
+            placeholder="note"
+            value={m.text}
+            onChange={(e) => props.onChange(list.map((x, k) => (k === i ? { ...x, text: e.currentTarget.value.trim() } : x)))}
+          />
+          <span class="fine">{i > 0 ? `${duration(m.t - list[i - 1].t)} after the one before` : ""}</span>
+          <button type="button" class="quiet" aria-label={`Remove the mark at ${duration(m.t)}`} onClick={() => props.onChange(list.filter((_, k) => k !== i))}>
+            ✕
+          </button>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -42,6 +73,7 @@ function Legend() {
     ["operators", "aten::add", "cpu_op"],
     ["ranges and steps", "x", "annotation"],
     ["waiting", "x", "sync"],
+    ["collectives in flight", "x", "in flight"],
   ];
   return (
     <p class="legend" aria-label="Colours">
@@ -61,7 +93,7 @@ function Legend() {
   );
 }
 
-const hiddenKeys = new Set(["name", "type", "ts", "dur", "node", "rank", "flow", "collective", "row_id", "track"]);
+const hiddenKeys = new Set(["name", "type", "ts", "dur", "node", "rank", "flow", "collective", "row_id", "track", "depth"]);
 
 function show(key: string, value: unknown): string {
   if (typeof value === "number" && /bytes|shared/.test(key)) return bytes(value);
@@ -200,7 +232,7 @@ function AreaPanel({ info, area }: { info: TimelineInfo; area: Area }) {
               cell: (n) => (
                 <span class="name-cell" title={n.name}>
                   <i class="swatch" style={{ background: sliceColor(n.name, n.type) }} />
-                  {n.name}
+                  {shortName(n.name)}
                 </span>
               ),
             },

@@ -2,6 +2,7 @@
 
 import { inkOn, rgbOf, sliceColor } from "../color";
 import { variable } from "../theme";
+import { shortName } from "../names";
 import { ticks } from "./axis";
 import { rowAt, type Lane, type Row } from "./layout";
 import type { Scene } from "./model";
@@ -13,6 +14,8 @@ export interface Drawn {
   wants: Want[];
   /** Events drawn one by one. */
   slices: number;
+  /** Something was left for the next frame. */
+  behind: boolean;
 }
 
 /** Beyond so many events a pixel a strip is drawn. */
@@ -28,27 +31,14 @@ const inkFor = (color: string): string => {
   return ink;
 };
 
-const shortNames = new Map<string, string>();
-/** "void at::native::foo<…>(…)" → "foo": what fits into a small box. */
-export function shortName(name: string): string {
-  let text = shortNames.get(name);
-  if (text === undefined) {
-    text = name.replace(/^void /, "").replace(/\(anonymous namespace\)::/g, "");
-    const cut = text.search(/[<(]/);
-    if (cut > 3) text = text.slice(0, cut);
-    text = text.slice(text.lastIndexOf("::") + 1).replace(/^:/, "");
-    if (shortNames.size > 50_000) shortNames.clear();
-    shortNames.set(name, text);
-  }
-  return text;
-}
-
 /** What names are made of: how wide a letter is on average. */
 const sample = "sm90_xmma_gemm_bf16_ncclDevKernel_AllReduce";
 
 export class Painter {
   private charWidth = 6;
   private colors: string[] = [];
+  private foundText = "";
+  private found: boolean[] = [];
 
   constructor(
     private readonly g: CanvasRenderingContext2D,
@@ -60,6 +50,7 @@ export class Painter {
   draw(scene: Scene, pixelRatio: number): Drawn {
     const { g } = this;
     const { layout, width, height, scroll, unit } = scene;
+    this.strips.begin();
     g.setTransform(pixelRatio, 0, 0, pixelRatio, 0, 0);
     g.imageSmoothingEnabled = false;
     g.fillStyle = variable("--panel");
@@ -93,7 +84,7 @@ export class Painter {
     drawMarks(g, scene, (t) => this.x(scene, t));
 
     const wants = [...wanted].map(([index, tracks]): Want => ({ level, index, tracks }));
-    return { wants: [...wants, ...this.soon(scene, level, first, visible)], slices };
+    return { wants: [...wants, ...this.soon(scene, level, first, visible)], slices, behind: this.strips.behind };
   }
 
   /** What is likely to be wanted next: the whole trace, both sides, and the rows above and below. */
@@ -143,7 +134,7 @@ export class Painter {
       const from = Math.max(scene.from, first * length);
       const to = Math.min(scene.to, (last + 1) * length);
       const pixels = Math.max(1, ((to - from) / (scene.to - scene.from)) * scene.width);
-      if (between(tile, from, to) / pixels > dense) {
+      if (between(tile, from, to) / pixels > dense * Math.min(8, lane.depth)) {
         for (let i = first; i <= last; i++) this.strip(scene, lane, y, tile, i * length, (i + 1) * length, i * length, (i + 1) * length);
       } else drawn += this.slices(scene, lane, y, tile, from, to, first > low);
     };
@@ -157,6 +148,7 @@ export class Painter {
       finish();
       if (tile) {
         this.strip(scene, lane, y, tile, tile.from, tile.to, tile.from, tile.to);
+        if (tile.over && lane.height / lane.depth >= 10 * scene.unit) drawn += this.slices(scene, lane, y, tile.over, Math.max(scene.from, tile.from), Math.min(scene.to, tile.to), false);
         continue;
       }
       const list = wanted.get(i);
@@ -174,8 +166,9 @@ export class Painter {
     const left = Math.max(from, scene.from);
     const right = Math.min(to, scene.to);
     if (right <= left) return;
-    const rows = tile.detail === "buckets" ? 1 : lane.depth;
+    const rows = lane.depth;
     const strip = this.strips.of(tile, stripFrom, stripTo, rows);
+    if (!strip) return;
     const per = tileBuckets / (stripTo - stripFrom);
     // Whole buckets, so that they do not shimmer when moved.
     const a = Math.floor((left - stripFrom) * per);
@@ -184,7 +177,18 @@ export class Painter {
     const xa = this.x(scene, stripFrom + a / per);
     const xb = this.x(scene, stripFrom + b / per);
     const each = lane.height / lane.depth;
-    for (let d = 0; d < rows; d++) this.g.drawImage(strip.canvas, a, strip.y + d, b - a, 1, xa, y + d * each, xb - xa, each - 1);
+    const gap = each > 4 ? 1 : 0;
+    if (!gap) this.g.drawImage(strip.canvas, a, strip.y, b - a, rows, xa, y, xb - xa, lane.height);
+    else for (let d = 0; d < rows; d++) this.g.drawImage(strip.canvas, a, strip.y + d, b - a, 1, xa, y + d * each, xb - xa, each - gap);
+  }
+
+  /** Whether a name is searched for. */
+  private matches(name: number, text: string): boolean {
+    if (text !== this.foundText) {
+      this.foundText = text;
+      this.found = [];
+    }
+    return (this.found[name] ??= this.tiles.names[name].toLowerCase().includes(text));
   }
 
   /** By number: names are long, and there are thousands of them in a picture. */
@@ -199,10 +203,9 @@ export class Painter {
     const names = this.tiles.names;
     const scale = width / (scene.to - scene.from);
     const each = lane.height / lane.depth;
-    const query = scene.hits.length > 0;
+    const gap = each > 4 ? 1 : 0;
     let drawn = 0;
     const lastX = new Float64Array(lane.depth).fill(-1);
-    const hits = query ? new Set(scene.hits.filter((h) => h.track === lane.track.id).map((h) => h.row_id)) : null;
     let fill = "";
     for (let i = firstFrom(tile, from - tile.longest); i < tile.start.length; i++) {
       const start = tile.start[i];
@@ -219,17 +222,16 @@ export class Painter {
       // The canvas reads a colour anew each time it is given one.
       if (color !== fill) g.fillStyle = fill = color;
       const top = y + depth * each;
-      g.fillRect(x1, top, w, each - 1);
+      g.fillRect(x1, top, w, each - gap);
       drawn++;
-      if (hits?.has(tile.row[i])) {
+      if (scene.found && this.matches(tile.name[i], scene.found)) {
         g.strokeStyle = variable("--ink");
         g.lineWidth = 1;
         g.strokeRect(x1 + 0.5, top + 0.5, Math.max(1, w - 1), each - 2);
       }
       const room = Math.floor((w - 5 * unit) / this.charWidth);
       if (room < 3 || each < 10 * unit) continue;
-      const full = names[tile.name[i]];
-      let text = full.length <= room ? full : shortName(full);
+      let text = shortName(names[tile.name[i]]);
       if (text.length > room) text = `${text.slice(0, room - 1)}…`;
       g.fillStyle = fill = inkFor(color);
       g.fillText(text, Math.max(x1, 0) + 3 * unit, top + each / 2);

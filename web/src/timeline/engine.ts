@@ -6,9 +6,9 @@ import { drawRuler } from "./axis";
 import { levelFor, Painter } from "./draw";
 import { arrange, rowAt, type Layout, type Row } from "./layout";
 import { drawMinimap, Minimap } from "./minimap";
-import { clampView, minSpan, type Area, type Flow, type Picked, type Scene, type Under } from "./model";
+import { clampView, minSpan, type Area, type Flow, type Marker, type Picked, type Scene, type Under } from "./model";
 import { Strips } from "./strips";
-import { span, tileBuckets, Tiles } from "./tiles";
+import { span, tileBuckets, Tiles, type SliceTile } from "./tiles";
 
 export interface Parts {
   tracks: HTMLCanvasElement;
@@ -44,6 +44,8 @@ export class Engine {
   flows: Flow[] = [];
   collective: CollectiveDetail | null = null;
   hits: Hit[] = [];
+  markers: Marker[] = [];
+  found = "";
   /** Movement by keys that are held: share of the window a second. */
   pan = 0;
   zoom = 0;
@@ -161,13 +163,14 @@ export class Engine {
     if (track !== null) this.reveal(track);
   }
 
-  reveal(track: number): void {
+  reveal(track: number, depth = 0): void {
     const at = this.layout.where.get(track);
     if (!at) return;
     const { scroller } = this.parts;
     const view = scroller.clientHeight;
-    if (at.row.y < scroller.scrollTop || at.row.y + at.row.height > scroller.scrollTop + view)
-      scroller.scrollTop = Math.max(0, at.row.y + at.row.height / 2 - view / 2);
+    const line = at.lane ? at.lane.height / at.lane.depth : at.row.height;
+    const top = at.row.y + (at.lane ? at.lane.y + depth * line : 0);
+    if (top < scroller.scrollTop || top + line > scroller.scrollTop + view) scroller.scrollTop = Math.max(0, top + line / 2 - view / 2);
     this.redraw();
   }
 
@@ -188,31 +191,39 @@ export class Engine {
     const lane = row.lanes.find((l) => inside >= l.y && inside < l.y + l.height) ?? (row.lanes.length === 1 ? row.lanes[0] : null);
     if (!lane) return null;
     const depth = Math.min(lane.depth - 1, Math.max(0, Math.floor(((inside - lane.y) / lane.height) * lane.depth)));
-    return this.find(lane.track.id, this.timeAt(x), depth, lane.depth > 1);
+    return this.find(lane.track.id, this.timeAt(x), depth);
   }
 
   private level(): number {
     return levelFor(this.from, this.to, this.parts.tracks.clientWidth * devicePixelRatio, this.topLevel());
   }
 
-  private find(track: number, t: number, depth: number, nested: boolean): Under {
+  private find(track: number, t: number, depth: number): Under {
     const level = this.level();
     const tile = this.tiles.exact(track, level, Math.floor(t / span(level)));
     if (!tile) return null;
     const name = (i: number) => this.tiles.names[i];
     const type = (i: number) => this.info.types[i] ?? "other";
     if (tile.detail === "buckets") {
+      const long = tile.over && this.nearest(tile.over, track, t, depth, 0);
+      if (long) return long;
       const bucket = (tile.to - tile.from) / tileBuckets;
-      const i = tile.index.indexOf(Math.floor((t - tile.from) / bucket));
+      const at = Math.floor((t - tile.from) / bucket);
+      const i = tile.index.findIndex((n, k) => n === at && tile.depth[k] === depth);
       if (i < 0) return null;
       const from = tile.from + tile.index[i] * bucket;
       return { kind: "bucket", track, from, to: from + bucket, busy: tile.busy[i], count: tile.count[i], name: name(tile.name[i]), type: type(tile.type[i]) };
     }
-    const near = ((this.to - this.from) / this.parts.tracks.clientWidth) * 2;
+    return this.nearest(tile, track, t, depth, ((this.to - this.from) / this.parts.tracks.clientWidth) * 2);
+  }
+
+  private nearest(tile: SliceTile, track: number, t: number, depth: number, near: number): Under {
+    const name = (i: number) => this.tiles.names[i];
+    const type = (i: number) => this.info.types[i] ?? "other";
     let best = -1;
     let distance = near;
     for (let i = 0; i < tile.start.length && tile.start[i] <= t + near; i++) {
-      if (nested && tile.depth[i] !== depth) continue;
+      if (tile.depth[i] !== depth) continue;
       const d = Math.max(tile.start[i] - t, t - tile.start[i] - tile.length[i], 0);
       if (d <= distance) {
         distance = d;
@@ -247,7 +258,7 @@ export class Engine {
     const rows = this.layout.rows.filter((r) => r.y + r.height > scroll && r.y < scroll + this.parts.scroller.clientHeight);
     for (const lane of rows.flatMap((r) => r.lanes))
       for (const share of [0.5, 0.4, 0.6, 0.25, 0.75]) {
-        const found = this.find(lane.track.id, this.from + (this.to - this.from) * share, 0, false);
+        const found = this.find(lane.track.id, this.from + (this.to - this.from) * share, 0);
         if (found?.kind === "slice") return found.picked;
       }
     return null;
@@ -261,7 +272,7 @@ export class Engine {
     const lanes = this.layout.rows.flatMap((r) => r.lanes);
     let i = lanes.findIndex((l) => l.track.id === p.track);
     for (i += step; i >= 0 && i < lanes.length; i += step) {
-      const found = this.find(lanes[i].track.id, p.start + p.length / 2, 0, false);
+      const found = this.find(lanes[i].track.id, p.start + p.length / 2, 0);
       if (found?.kind === "slice") return found.picked;
     }
     return null;
@@ -323,19 +334,21 @@ export class Engine {
       flows: this.flows,
       collective: this.collective,
       hits: this.hits,
+      markers: this.markers,
+      found: this.found,
     };
-    const { wants, slices } = this.painter.draw(scene, devicePixelRatio);
-    const missing = this.tiles.want(wants);
+    const { wants, slices, behind } = this.painter.draw(scene, devicePixelRatio);
+    const missing = this.tiles.want(wants) + (behind ? 1 : 0);
     const [rulerWidth, rulerHeight] = this.size(ruler);
     const g = ruler.getContext("2d")!;
     g.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    drawRuler(g, this.from, this.to, rulerWidth, rulerHeight, unit, this.hits.map((h) => h.ts_rel));
+    drawRuler(g, this.from, this.to, rulerWidth, rulerHeight, unit, this.hits.map((h) => h.ts_rel), this.markers.map((m) => m.t));
     this.size(minimap);
     drawMinimap(minimap, this.map, this.from, this.to, this.duration, unit);
     const firstRow = rowAt(this.layout, scene.scroll);
     let lastRow = firstRow;
     while (lastRow + 1 < this.layout.rows.length && this.layout.rows[lastRow + 1].y < scene.scroll + height) lastRow++;
     this.report({ from: this.from, to: this.to, scroll: scene.scroll, rows: this.layout.rows, firstRow, lastRow, height: this.layout.height, missing, slices, failed: this.tiles.failed, bar: scroller.offsetWidth - scroller.clientWidth });
-    if (moving) this.redraw();
+    if (moving || behind) this.redraw();
   };
 }

@@ -2,6 +2,7 @@
 
 import { plural } from "../format";
 import type { Report } from "./engine";
+import { canFold } from "./layout";
 
 export function Gutter(props: { report: Report; onToggle: (key: string) => void }) {
   const { rows, firstRow, lastRow, scroll } = props.report;
@@ -9,9 +10,25 @@ export function Gutter(props: { report: Report; onToggle: (key: string) => void 
     <>
       {rows.slice(firstRow, lastRow + 1).map((row) => {
         const style = { transform: `translateY(${row.y - scroll}px)`, height: `${row.height}px` };
+        const about = `${row.label}: ${plural(row.all[0].events, "event")}`;
+        if (row.kind === "track" && canFold(row))
+          return (
+            <button
+              type="button"
+              key={row.key}
+              class="row-label track fold"
+              style={style}
+              aria-expanded={!row.closed}
+              title={`${about}, ${plural(row.all[0].depth, "level")}. Click to ${row.closed ? "unfold" : "fold"}`}
+              onClick={() => props.onToggle(row.key)}
+            >
+              <i aria-hidden="true">{row.closed ? "▸" : "▾"}</i>
+              {row.label}
+            </button>
+          );
         if (row.kind === "track")
           return (
-            <div key={row.key} class="row-label track" style={style} title={`${row.label}: ${plural(row.all[0].events, "event")}`}>
+            <div key={row.key} class="row-label track" style={style} title={about}>
               {row.label}
             </div>
           );

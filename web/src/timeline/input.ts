@@ -1,6 +1,7 @@
 // Mouse and keys, as in Perfetto: drag selects, Shift + drag moves, Ctrl + wheel zooms, WASD.
 
 import type { Engine } from "./engine";
+import { canFold } from "./layout";
 import type { Area, Picked, Under } from "./model";
 
 export interface Actions {
@@ -9,6 +10,8 @@ export interface Actions {
   select: (area: Area | null, done: boolean) => void;
   toggle: (key: string) => void;
   search: () => void;
+  /** Marks a time. */
+  mark: (t: number) => void;
 }
 
 export function listen(engine: Engine, parts: { tracks: HTMLCanvasElement; ruler: HTMLCanvasElement; minimap: HTMLCanvasElement; scroller: HTMLElement }, actions: Actions, order: (track: number) => number): () => void {
@@ -97,7 +100,6 @@ export function listen(engine: Engine, parts: { tracks: HTMLCanvasElement; ruler
       else {
         const row = engine.rowAt(y);
         if (row && row.kind !== "track" && !under) actions.toggle(row.key);
-        else actions.pick(null);
       }
     },
     { signal },
@@ -150,16 +152,17 @@ export function listen(engine: Engine, parts: { tracks: HTMLCanvasElement; ruler
         else if (engine.area) engine.moveTo(engine.area.from, engine.area.to);
       } else if (key === "0") engine.moveTo(0, engine.duration);
       else if (key === "/") actions.search();
+      else if (key === "m") actions.mark(engine.timeAt(engine.anchor * tracks.clientWidth));
       else if (key === "escape") (actions.pick(null), actions.select(null, true));
       else if (key === "c" && engine.picked) {
         const row = engine.layout.where.get(engine.picked.track)?.row;
-        if (row) actions.toggle((row.kind === "track" ? row.parent! : row).key);
+        if (row) actions.toggle((row.kind === "track" && !canFold(row) ? row.parent! : row).key);
       } else if (key.startsWith("arrow") && (target === scroller || target === document.body || target.id === "main")) {
         const next = !engine.picked ? engine.anyEvent() : key === "arrowleft" ? engine.neighbour(-1) : key === "arrowright" ? engine.neighbour(1) : key === "arrowup" ? engine.across(-1) : engine.across(1);
         if (!next && !engine.picked) return;
         if (next) {
           actions.pick(next);
-          engine.reveal(next.track);
+          engine.reveal(next.track, next.depth);
           if (next.start < engine.from || next.start + next.length > engine.to) {
             const half = (engine.to - engine.from) / 2;
             engine.moveTo(next.start + next.length / 2 - half, next.start + next.length / 2 + half);

@@ -13,6 +13,7 @@ export interface Row {
   all: Track[];
   y: number;
   height: number;
+  /** A rank or node that shows one lane for all its tracks, or a track whose levels are too thin for names. */
   closed: boolean;
   parent: Row | null;
 }
@@ -32,8 +33,13 @@ export interface Layout {
   where: Map<number, { row: Row; lane: Lane | null }>;
 }
 
-const maxDepth = 6;
-const openAtMost = 3;
+const maxDepth = 64;
+const openAtMost = 4;
+/** Deeper stacks are folded until they are opened, and so are Python's frames. */
+const openDepth = 12;
+
+const foldedByDefault = (t: Track): boolean => t.depth > 1 && (t.kind === "python" || t.depth > openDepth);
+export const canFold = (row: Row): boolean => row.kind === "track" && row.all[0].depth > 1;
 
 const isMain = (t: Track): boolean => t.kind === "stream";
 const busiest = (tracks: Track[]): Track | undefined => tracks.filter(isMain).sort((a, b) => b.events - a.events)[0] ?? tracks[0];
@@ -72,7 +78,7 @@ export function arrange(tracks: Track[], toggled: ReadonlySet<string>, unit: num
     const key = `n${nodeIndex++}`;
     let parent: Row | null = null;
     const groups = groupBy(ofNode, (t) => t.group);
-    if (nodes.size > 1 || groups.size > 1) {
+    if (nodes.size > 1 || (groups.size > 1 && node)) {
       const closed = toggled.has(key);
       const lanes: Lane[] = [];
       if (closed) {
@@ -101,10 +107,11 @@ export function arrange(tracks: Track[], toggled: ReadonlySet<string>, unit: num
       const head = put({ kind: "group", key: groupKey, label, lanes, all: ofGroup, y, height: closed ? u(21) : u(18), closed, parent });
       if (closed) continue;
       for (const track of ofGroup) {
-        const depth = Math.min(maxDepth, Math.max(1, track.kind === "thread" ? 3 : 1));
+        const depth = Math.min(maxDepth, Math.max(1, track.depth));
+        const folded = depth > 1 && foldedByDefault(track) !== toggled.has(`t${track.id}`);
         const line = track.kind === "steps" || track.kind === "collectives" ? u(14) : u(15);
-        const lane: Lane = { track, y: u(2), height: line * depth, depth };
-        put({ kind: "track", key: `t${track.id}`, label: track.name, lanes: [lane], all: [track], y, height: lane.height + u(4), closed: false, parent: head });
+        const lane: Lane = { track, y: u(2), height: folded ? Math.max(u(12), Math.min(u(32), depth * u(3))) : line * depth, depth };
+        put({ kind: "track", key: `t${track.id}`, label: track.name, lanes: [lane], all: [track], y, height: Math.max(u(19), lane.height + u(4)), closed: folded, parent: head });
       }
     }
   }

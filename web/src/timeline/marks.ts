@@ -12,12 +12,14 @@ interface Place {
   height: number;
 }
 
-/** Where a track is seen: its lane, or the row of its rank or node when that is closed. */
-function place(scene: Scene, track: number): Place | null {
+/** Where an event of a track is seen: its level of the lane, or the row of its rank or node when that is closed. */
+function place(scene: Scene, track: number, depth: number | null): Place | null {
   const at = scene.layout.where.get(track);
   if (!at) return null;
   const top = at.row.y - scene.scroll;
-  return at.lane ? { top: top + at.lane.y, height: at.lane.height } : { top, height: at.row.height };
+  if (!at.lane) return { top, height: at.row.height };
+  const height = at.lane.height / at.lane.depth;
+  return depth === null || depth >= at.lane.depth ? { top: top + at.lane.y, height: at.lane.height } : { top: top + at.lane.y + depth * height, height };
 }
 
 export function drawMarks(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
@@ -25,6 +27,24 @@ export function drawMarks(g: CanvasRenderingContext2D, scene: Scene, x: X): void
   if (scene.collective) collective(g, scene, x);
   flows(g, scene, x);
   picked(g, scene, x);
+  markers(g, scene, x);
+}
+
+/** Lines through all tracks, each with its note. */
+function markers(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
+  g.font = `600 ${Math.round(10.5 * scene.unit)}px ${getComputedStyle(document.body).fontFamily}`;
+  for (const m of scene.markers) {
+    const at = Math.round(x(m.t));
+    if (at < 0 || at > scene.width) continue;
+    g.fillStyle = variable("--accent");
+    g.fillRect(at, 0, 1.5 * scene.unit, scene.height);
+    if (!m.text) continue;
+    const w = g.measureText(m.text).width + 8 * scene.unit;
+    const left = Math.min(at, scene.width - w);
+    g.fillRect(left, scene.height - 16 * scene.unit, w, 16 * scene.unit);
+    g.fillStyle = variable("--panel");
+    g.fillText(m.text, left + 4 * scene.unit, scene.height - 8 * scene.unit);
+  }
 }
 
 function area(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
@@ -48,17 +68,22 @@ function area(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
   g.strokeStyle = variable("--accent");
   g.lineWidth = 1;
   g.strokeRect(left + 0.5, top + 0.5, right - left - 1, bottom - top - 2);
+  const text = duration(a.to - a.from);
+  g.font = `600 ${Math.round(10.5 * scene.unit)}px ${getComputedStyle(document.body).fontFamily}`;
+  const w = g.measureText(text).width + 8 * scene.unit;
+  const at = Math.min(Math.max(0, (left + right - w) / 2), scene.width - w);
+  const y = Math.max(0, top) + 2 * scene.unit;
+  g.fillStyle = variable("--accent");
+  g.fillRect(at, y, w, 14 * scene.unit);
+  g.fillStyle = variable("--panel");
+  g.fillText(text, at + 4 * scene.unit, y + 7.5 * scene.unit);
 }
 
 function picked(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
   const p = scene.picked;
   const at = p && scene.layout.where.get(p.track);
   if (!p || !at) return;
-  const spot = place(scene, p.track)!;
-  if (at.lane && p.depth < at.lane.depth) {
-    spot.height /= at.lane.depth;
-    spot.top += p.depth * spot.height;
-  }
+  const spot = place(scene, p.track, p.depth)!;
   const left = x(p.start);
   const w = Math.max(3, x(p.start + p.length) - left);
   g.strokeStyle = variable("--ink");
@@ -69,13 +94,13 @@ function picked(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
 function flows(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
   const p = scene.picked;
   if (!p || !scene.flows.length) return;
-  const own = place(scene, p.track);
+  const own = place(scene, p.track, p.depth);
   if (!own) return;
   g.strokeStyle = variable("--ink");
   g.fillStyle = variable("--ink");
   g.lineWidth = 1.25 * scene.unit;
   for (const f of scene.flows.slice(0, 200)) {
-    const other = place(scene, f.track);
+    const other = place(scene, f.track, f.depth);
     if (!other || f.track === p.track) continue;
     const forward = f.ts_rel >= p.start;
     const a = forward ? { t: p.start, y: own } : { t: f.ts_rel, y: other };
@@ -105,7 +130,7 @@ function collective(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
   const last = Math.max(...c.arrivals.map((a) => a.ts_rel));
   const points: [number, number][] = [];
   for (const a of c.arrivals) {
-    const spot = a.track === null ? null : place(scene, a.track);
+    const spot = a.track === null ? null : place(scene, a.track, null);
     if (!spot) continue;
     const late = a.rank === c.culprit_rank;
     const left = x(a.ts_rel);

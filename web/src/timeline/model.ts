@@ -22,6 +22,21 @@ export interface Area {
   last: number;
 }
 
+/** A place in time that somebody marked, with a note. */
+export interface Marker {
+  t: number;
+  text: string;
+}
+
+export const readMarkers = (params: URLSearchParams): Marker[] =>
+  (params.get("m") ?? "")
+    .split("|")
+    .map((part) => /^(-?\d+):(.*)$/s.exec(part))
+    .flatMap((m) => (m ? [{ t: Number(m[1]), text: m[2] }] : []));
+
+export const writeMarkers = (list: Marker[]): string | null =>
+  list.length ? list.map((m) => `${Math.round(m.t)}:${m.text.replace(/\|/g, "/")}`).join("|") : null;
+
 /** What the pointer is on. */
 export type Under =
   | { kind: "slice"; picked: Picked }
@@ -32,6 +47,7 @@ export interface Flow {
   track: number;
   ts_rel: number;
   dur: number;
+  depth: number | null;
 }
 
 export interface Scene {
@@ -48,6 +64,9 @@ export interface Scene {
   flows: Flow[];
   collective: CollectiveDetail | null;
   hits: Hit[];
+  markers: Marker[];
+  /** What is searched for, in small letters; events whose name has it are framed. */
+  found: string;
 }
 
 export const minSpan = 20;

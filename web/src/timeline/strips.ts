@@ -5,8 +5,10 @@
 import { rgbOf, sliceColor } from "../color";
 import { firstFrom, tileBuckets, type BucketTile, type SliceTile, type Tile } from "./tiles";
 
-const pageRows = 32;
-const pages = 160;
+/** ms of a frame that may go into painting new strips; the others follow in the next frames. */
+const budget = 8;
+const pageRows = 64;
+const pages = 96;
 
 export interface Strip {
   canvas: HTMLCanvasElement;
@@ -21,25 +23,40 @@ export class Strips {
   private row = pageRows;
   private cache = new WeakMap<Tile, Map<string, Strip>>();
   private colors = new Map<number, [number, number, number]>();
+  private spent = 0;
+  /** Strips were left out of this frame: there has to be another. */
+  behind = false;
 
   constructor(
     private readonly names: string[],
     private readonly types: string[],
   ) {}
 
-  /** The strip of a tile over [from, to), which lies in it. */
-  of(tile: Tile, from: number, to: number, rows: number): Strip {
+  /** A frame begins. */
+  begin(): void {
+    this.spent = 0;
+    this.behind = false;
+  }
+
+  /** The strip of a tile over [from, to), which lies in it; null: there is no time left for it in this frame. */
+  of(tile: Tile, from: number, to: number, rows: number): Strip | null {
     let strips = this.cache.get(tile);
     if (!strips) this.cache.set(tile, (strips = new Map()));
     const key = `${from}/${to}/${rows}`;
     let strip = strips.get(key);
     if (strip?.alive) return strip;
+    if (this.spent > budget) {
+      this.behind = true;
+      return null;
+    }
+    const began = performance.now();
     strip = this.place(rows);
     strips.set(key, strip);
     const image = new ImageData(tileBuckets, rows);
-    if (tile.detail === "buckets") this.paintBuckets(tile, image.data);
+    if (tile.detail === "buckets") this.paintBuckets(tile, rows, image.data);
     else this.paintSlices(tile, from, to, rows, image.data);
     this.pages[this.page].g.putImageData(image, 0, strip.y);
+    this.spent += performance.now() - began;
     return strip;
   }
 
@@ -81,8 +98,9 @@ export class Strips {
     data[at + 3] = 255 * (0.3 + 0.7 * Math.min(1, Math.sqrt(busy)));
   }
 
-  private paintBuckets(tile: BucketTile, data: Uint8ClampedArray): void {
-    for (let i = 0; i < tile.index.length; i++) this.dot(data, tile.index[i] * 4, tile.name[i], tile.type[i], tile.busy[i]);
+  private paintBuckets(tile: BucketTile, rows: number, data: Uint8ClampedArray): void {
+    for (let i = 0; i < tile.index.length; i++)
+      if (tile.depth[i] < rows) this.dot(data, (tile.depth[i] * tileBuckets + tile.index[i]) * 4, tile.name[i], tile.type[i], tile.busy[i]);
   }
 
   private paintSlices(tile: SliceTile, from: number, to: number, rows: number, data: Uint8ClampedArray): void {

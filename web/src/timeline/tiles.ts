@@ -34,6 +34,9 @@ export interface BucketTile {
   count: Float64Array;
   name: Int32Array;
   type: Uint8Array;
+  depth: Uint8Array;
+  /** Those that are long enough for their names. */
+  over: SliceTile | null;
   used: number;
 }
 
@@ -76,7 +79,7 @@ function sliceTile(list: Slice[], ids: number[], from: number, to: number): Slic
   return tile;
 }
 
-function bucketTile(list: Bucket[], ids: number[], from: number, to: number): BucketTile {
+function bucketTile(list: Bucket[], long: Slice[], ids: number[], from: number, to: number): BucketTile {
   const n = list.length;
   const tile: BucketTile = {
     detail: "buckets",
@@ -88,6 +91,8 @@ function bucketTile(list: Bucket[], ids: number[], from: number, to: number): Bu
     count: new Float64Array(n),
     name: new Int32Array(n),
     type: new Uint8Array(n),
+    depth: new Uint8Array(n),
+    over: long.length ? sliceTile(long, ids, from, to) : null,
   };
   for (let i = 0; i < n; i++) {
     const b = list[i];
@@ -96,6 +101,7 @@ function bucketTile(list: Bucket[], ids: number[], from: number, to: number): Bu
     tile.count[i] = b[2];
     tile.name[i] = ids[b[3]];
     tile.type[i] = b[4];
+    tile.depth[i] = b[5];
   }
   return tile;
 }
@@ -229,7 +235,7 @@ export class Tiles {
     const seen = new Set<number>();
     for (const t of answer.tracks) {
       seen.add(t.id);
-      const tile = t.detail === "slices" ? sliceTile(t.slices, ids, from, to) : bucketTile(t.buckets, ids, from, to);
+      const tile = t.detail === "slices" ? sliceTile(t.slices, ids, from, to) : bucketTile(t.buckets, t.slices, ids, from, to);
       this.tiles.set(keyOf(t.id, w.level, w.index), this.touch(tile));
     }
     // A track the answer leaves out has nothing here.

@@ -1,20 +1,22 @@
 // The timeline view: tool bar, minimap, ruler, tracks, and the dock below.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { download, get, query, trace as tracePath } from "../api";
-import { count, duration, percent, plural } from "../format";
+import { duration, percent, plural } from "../format";
+import { shortName } from "../names";
 import { route, setParams, useRoute } from "../route";
 import { traceState } from "../statusbar";
 import { on, useStore } from "../store";
 import { dark } from "../theme";
 import { TracePicker, useTrace, type Chosen } from "../traces";
-import type { EventDetail, Hit, SearchAnswer, TimelineInfo, TraceInfo } from "../types";
+import type { EventDetail, Hit, TimelineInfo, TraceInfo } from "../types";
 import { copyText, Empty, Failed, Loading, useLoad } from "../ui";
 import { Dock } from "./dock";
 import { Engine, type Report } from "./engine";
 import { Gutter } from "./gutter";
 import { listen } from "./input";
-import { clampView, flowsOf, readArea, readPicked, readView, writeArea, writePicked, type Area, type Picked, type Under } from "./model";
+import { clampView, flowsOf, readArea, readMarkers, readPicked, readView, writeArea, writeMarkers, writePicked, type Area, type Marker, type Picked, type Under } from "./model";
+import { Search } from "./search";
 
 export function TimelineView() {
   const chosen = useTrace();
@@ -80,9 +82,12 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
   const [report, setReport] = useState<Report | null>(null);
   const [picked, setPicked] = useState<Picked | null>(() => readPicked(params));
   const [area, setArea] = useState<Area | null>(() => readArea(params));
+  const [markers, setMarkers] = useState<Marker[]>(() => readMarkers(params));
   const [tip, setTip] = useState<{ under: Under; x: number; y: number } | null>(null);
   const [copied, setCopied] = useState(false);
   const hits = useRef<Hit[]>([]);
+  const found = useRef("");
+  const spanWritten = useRef(0);
   const writing = useRef<ReturnType<typeof setTimeout>>();
 
   const pick = (p: Picked | null) => {
@@ -96,6 +101,10 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     if (engine.current) engine.current.area = a;
     engine.current?.redraw();
     if (done) setParams({ area: writeArea(a), ...(a ? { sel: null } : {}) });
+  };
+  const mark = (list: Marker[]) => {
+    setMarkers(list);
+    setParams({ m: writeMarkers(list) });
   };
   const toggle = (key: string) => {
     const next = toggledOf(route.get().params);
@@ -112,13 +121,19 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
       writing.current = setTimeout(() => {
         if (route.get().view !== "timeline") return;
         const whole = r.from === 0 && r.to === e.duration;
-        setParams({ from: whole ? null : Math.round(r.from), to: whole ? null : Math.round(r.to), y: Math.round(r.scroll) || null, abs_from: null, abs_to: null });
+        // A zoom can be undone with the browser's back; moving along cannot, or back would take for ever.
+        const zoomed = Math.abs((r.to - r.from) / spanWritten.current - 1) > 0.01;
+        spanWritten.current = r.to - r.from;
+        setParams({ from: whole ? null : Math.round(r.from), to: whole ? null : Math.round(r.to), y: Math.round(r.scroll) || null, abs_from: null, abs_to: null }, !zoomed);
       }, 250);
     });
     engine.current = e;
+    spanWritten.current = e.to - e.from;
     e.hits = hits.current;
+    e.found = found.current;
     e.picked = picked;
     e.area = area;
+    e.markers = markers;
     parts.scroller.scrollTop = Number(params.get("y") ?? 0);
     const rank = params.get("rank");
     if (rank !== null) requestAnimationFrame(() => engine.current === e && openRank(e, info, Number(rank)));
@@ -132,6 +147,11 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
         select,
         toggle,
         search: () => search.current?.select(),
+        mark: (t) => {
+          pick(null);
+          select(null, true);
+          mark([...readMarkers(route.get().params), { t: Math.round(t), text: "" }].sort((a, b) => a.t - b.t));
+        },
       },
       (track) => order.get(track) ?? 0,
     );
@@ -152,12 +172,13 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     if (!e) return;
     e.picked = picked;
     e.area = area;
+    e.markers = markers;
     if (!picked) {
       e.flows = [];
       e.collective = null;
     }
     e.redraw();
-  }, [picked, area]);
+  }, [picked, area, markers]);
 
   // Somebody changed the address: back, forward, or a link within the page.
   useEffect(() => {
@@ -167,24 +188,34 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
       if (view !== "timeline" || !e) return;
       const [from, to] = readView(p, e.duration);
       e.setView(from, to);
+      spanWritten.current = e.to - e.from;
       e.setToggled(toggledOf(p));
       setPicked(readPicked(p));
       setArea(readArea(p));
+      setMarkers(readMarkers(p));
     };
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
   }, []);
 
-  const showHits = (list: Hit[]) => {
+  const showHits = (list: Hit[], text: string) => {
     hits.current = list;
+    found.current = text;
     if (!engine.current) return;
     engine.current.hits = list;
+    engine.current.found = text;
     engine.current.redraw();
   };
   const detail = (d: EventDetail | null) => {
     const e = engine.current;
     if (!e) return;
     e.flows = flowsOf(d);
+    const p = e.picked;
+    if (d && p && d.row_id === p.row && d.depth !== p.depth) {
+      // A hit or a link told its track, but not how deep it lies.
+      pick({ ...p, depth: d.depth });
+      e.reveal(p.track, d.depth);
+    }
     e.collective = d?.collective ?? null;
     e.redraw();
   };
@@ -215,6 +246,17 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     download(`${tracePath(info.id)}/export${query({ format: "perfetto", ...window })}`, `${trace.id}.pftrace`).catch((e: Error) => setExportError(e.message));
   };
 
+  // A frame of a move changes neither: they are not made anew for it.
+  const names = useMemo(() => report && <Gutter report={report} onToggle={toggle} />, [report?.rows, report?.firstRow, report?.lastRow, report?.scroll]);
+  const center = (t: number) => {
+    const e = engine.current;
+    if (e) e.setView(t - (e.to - e.from) / 2, t + (e.to - e.from) / 2);
+  };
+  const dock = useMemo(
+    () => <Dock info={info} picked={picked} area={area} markers={markers} onMark={mark} onShow={center} onDetail={detail} onGo={goTo} />,
+    [info, picked, area, markers],
+  );
+
   return (
     <div
       class="timeline"
@@ -226,7 +268,7 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     >
       <div class="tools">
         <TracePicker chosen={chosen} />
-        <Search info={info} input={search} onHits={showHits} onGo={goTo} onPick={pick} />
+        <Search info={info} input={search} view={() => [engine.current?.from ?? 0, engine.current?.to ?? info.duration_ns]} onHits={showHits} onGo={goTo} />
         <span class="fill" />
         {exportError && <span class="form-says">{exportError}</span>}
         {report?.failed && <span class="form-says">{report.failed.message}</span>}
@@ -251,12 +293,12 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
       <div ref={scroller} class="scroller" tabIndex={0} role="application" aria-label={`Timeline of ${info.title}: ${plural(info.tracks.length, "track")}. W, A, S, D move; question mark shows all keys`}>
         <div class="spacer" style={{ height: `${report?.height ?? 0}px` }}>
           <div class="pane">
-            <div class="gutter">{report && <Gutter report={report} onToggle={toggle} />}</div>
+            <div class="gutter">{names}</div>
             <canvas ref={tracks} class="tracks" />
           </div>
         </div>
       </div>
-      <Dock info={info} picked={picked} area={area} onDetail={detail} onGo={goTo} />
+      {dock}
       {tip && <Tip tip={tip} />}
     </div>
   );
@@ -270,7 +312,7 @@ function Tip({ tip }: { tip: { under: Under; x: number; y: number } }) {
     <div class="tip" style={style} role="tooltip">
       {under.kind === "slice" ? (
         <>
-          <b>{under.picked.name}</b>
+          <b title={under.picked.name}>{shortName(under.picked.name)}</b>
           <div>
             {duration(under.picked.length)} · {under.picked.type}
           </div>
@@ -278,81 +320,10 @@ function Tip({ tip }: { tip: { under: Under; x: number; y: number } }) {
       ) : (
         <>
           <b>{plural(under.count, "event")}</b> in {duration(under.to - under.from)}, busy {percent(under.busy)}
-          <div>most: {under.name}</div>
+          <div>most: {shortName(under.name)}</div>
           <div class="fine">click to zoom in</div>
         </>
       )}
     </div>
-  );
-}
-
-function Search(props: {
-  info: TimelineInfo;
-  input: preact.RefObject<HTMLInputElement>;
-  onHits: (hits: Hit[]) => void;
-  onGo: (track: number, start: number, length: number, row: string | undefined, name: string) => void;
-  onPick: (p: Picked | null) => void;
-}) {
-  const { params } = useRoute();
-  const q = params.get("q") ?? "";
-  const [text, setText] = useState(q);
-  const [at, setAt] = useState(-1);
-  const load = useLoad(q ? `search ${props.info.id} ${q}` : null, (signal) =>
-    get<SearchAnswer>(`${tracePath(props.info.id)}/search${query({ q, limit: 200 })}`, signal),
-  );
-  const found = q ? load.data : null;
-  useEffect(() => {
-    props.onHits(found?.hits ?? []);
-    setAt(-1);
-  }, [found]);
-  useEffect(() => {
-    const timer = setTimeout(() => text.trim() !== q && setParams({ q: text.trim() }), 300);
-    return () => clearTimeout(timer);
-  }, [text]);
-  const step = (by: number) => {
-    if (!found?.hits.length) return;
-    const next = (at + by + found.hits.length + (at < 0 && by < 0 ? 1 : 0)) % found.hits.length;
-    setAt(next);
-    const h = found.hits[next];
-    props.onPick({ track: h.track, row: h.row_id, start: h.ts_rel, length: h.dur, depth: 0, name: h.name, type: h.type });
-    props.onGo(h.track, h.ts_rel, h.dur, undefined, h.name);
-  };
-  return (
-    <form
-      class="search"
-      role="search"
-      onSubmit={(e) => {
-        e.preventDefault();
-        step(1);
-      }}
-    >
-      <input
-        ref={props.input}
-        type="search"
-        name="q"
-        placeholder="Search names ( / )"
-        aria-label="Search events by name"
-        value={text}
-        onInput={(e) => setText(e.currentTarget.value)}
-        onKeyDown={(e) => {
-          if (e.key === "Enter" && e.shiftKey) {
-            e.preventDefault();
-            step(-1);
-          } else if (e.key === "Escape") {
-            setText("");
-            e.currentTarget.blur();
-          }
-        }}
-      />
-      <span class="search-says" role="status">
-        {!q ? "" : load.error ? load.error.message : !found || load.loading ? "…" : `${at >= 0 ? `${at + 1} of ` : ""}${count(found.total)} hits${found.truncated ? `, the first ${found.hits.length} shown` : ""}`}
-      </span>
-      <button type="button" onClick={() => step(-1)} disabled={!found?.hits.length} aria-label="Previous hit">
-        ↑
-      </button>
-      <button type="submit" disabled={!found?.hits.length} aria-label="Next hit">
-        ↓
-      </button>
-    </form>
   );
 }

@@ -8,8 +8,11 @@ import { traceState } from "../statusbar";
 import { useTrace } from "../traces";
 import type { TimelineInfo, TraceInfo } from "../types";
 import { Empty, Failed, Loading, Panel, useLoad } from "../ui";
-import { GpuTime, KernelTable, ModuleTable } from "./gputime";
+import { WorstCollectives } from "./collectives";
+import { KernelTable, ModuleTable } from "./gputime";
+import { Losses } from "./losses";
 import { useAnalysis, Verdict } from "./ranks";
+import { TimeBars } from "./timebars";
 
 export function FileOverview() {
   const chosen = useTrace();
@@ -44,23 +47,36 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
     ["length", duration(info.duration_ns)],
     ...times,
     ["events", count(t.events)],
-    ["nodes", count(nodes.size)],
-    ["ranks", a ? count(a.ranks) : ranks.size ? count(ranks.size) : none],
+    ["nodes", nodes.size > 1 || info.tracks.some((x) => x.node) ? count(nodes.size) : none],
+    ["ranks", a ? (a.world_size && a.world_size > a.ranks ? `${count(a.ranks)} of ${count(a.world_size)}` : count(a.ranks)) : ranks.size ? count(ranks.size) : none],
     ["tracks", count(info.tracks.length)],
-    ["clock difference within", info.clock_bound_ns === null ? "not known" : duration(info.clock_bound_ns)],
+    ...(nodes.size > 1 ? [["clock difference within", info.clock_bound_ns === null ? "not known" : duration(info.clock_bound_ns)] as [string, string]] : []),
     ["lost records", count(lost)],
   ];
   return (
     <div class="ranks">
       {analysis.data ? (
-        <Verdict data={analysis.data} />
+        <Verdict data={analysis.data} trace={t} />
       ) : (
         <div class="verdict" role="status">
           <p>{analysis.error ? analysis.error.message : "Analyzing the trace …"}</p>
           <div class="verdict-facts" />
         </div>
       )}
-      <div class="two even node-details">
+      <div class="two diagnosis">
+        <div class="stack">
+          {a ? (
+            <>
+              <TimeBars data={a} trace={t} />
+              <Losses data={a} trace={t} />
+              <WorstCollectives data={a} trace={t} />
+              <KernelTable data={a} trace={t} />
+              <ModuleTable data={a} />
+            </>
+          ) : (
+            <Panel title="Where GPU time goes">{analysis.error ? <Empty title="Unknown">{analysis.error.message}</Empty> : <Loading what="Analyzing" progress={analysis.progress} />}</Panel>
+          )}
+        </div>
         <div class="stack">
           <Panel title={t.title}>
             <dl class="facts one pad">
@@ -87,17 +103,6 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
                 ))}
               </ul>
             </Panel>
-          )}
-        </div>
-        <div class="stack">
-          {a ? (
-            <>
-              <GpuTime data={a} />
-              <KernelTable data={a} />
-              <ModuleTable data={a} />
-            </>
-          ) : (
-            <Panel title="Where GPU time goes">{analysis.error ? <Empty title="Unknown">{analysis.error.message}</Empty> : <Loading what="Analyzing" progress={analysis.progress} />}</Panel>
           )}
         </div>
       </div>

@@ -10,6 +10,8 @@ import { TracePicker, useTrace } from "../traces";
 import type { Analysis, TraceInfo } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, useLoad } from "../ui";
 import { BlameTable, LinkTable, WhatIf } from "./blame";
+import { WorstCollectives } from "./collectives";
+import { Losses, lossesOf } from "./losses";
 import { CommMatrix } from "./matrix";
 import { StepHeat } from "./stepheat";
 import { TopologyPicture } from "./topology";
@@ -50,21 +52,40 @@ export function Ranks() {
   );
 }
 
-export function Verdict({ data }: { data: Analysis }) {
+/** By what it costs, whoever is to blame; `lost`: the largest share of time in which the GPUs do not compute. */
+function severity(v: Analysis["verdict"], lost: number): "good" | "warn" | "bad" {
+  const cost = (v.cost_pct ?? 0) / 100;
+  if (cost >= 0.1 || lost >= 0.5) return "bad";
+  return cost >= 0.02 || lost >= 0.15 || v.kind === "unknown" ? "warn" : "good";
+}
+
+export const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+export function Verdict({ data, trace }: { data: Analysis; trace: TraceInfo }) {
   const v = data.verdict;
-  const kind = v.kind === "none" ? "good" : v.kind === "unknown" ? "warn" : "bad";
+  const largest = lossesOf(data, trace).find((x) => !x.saves) ?? null;
+  const kind = severity(v, largest?.share ?? 0);
+  const more = largest && largest.share > Math.max(0.05, ((v.cost_pct ?? 0) / 100) * 1.2) ? largest : null;
   return (
     <div class={`verdict ${kind}`} role="status">
-      <p>{v.text}</p>
+      <p>
+        {v.cost_pct !== null && v.cost_pct >= 0.1 && <b class="verdict-cost">{percent(v.cost_pct / 100, v.cost_pct < 10 ? 1 : 0)}</b>}
+        {sentence(v.text)}
+      </p>
+      {more && (
+        <p class="verdict-more">
+          <b>{percent(more.share, more.share < 0.1 ? 1 : 0)}</b> of the time <a href={more.href}>{more.what.charAt(0).toLowerCase() + more.what.slice(1)}</a>: {more.how}
+        </p>
+      )}
       {v.next && (
         <p class="verdict-next">
-          <b>What to do:</b> {v.next}
+          <b>What to do:</b> {sentence(v.next)}
         </p>
       )}
       {v.also.length > 0 && (
         <ul class="verdict-also" aria-label="What else stands out">
           {v.also.map((text) => (
-            <li key={text}>{text}</li>
+            <li key={text}>{sentence(text)}</li>
           ))}
         </ul>
       )}
@@ -73,12 +94,12 @@ export function Verdict({ data }: { data: Analysis }) {
         {v.confidence !== null && v.kind !== "none" && <Chip>{percent(v.confidence)} sure</Chip>}
         {data.notes.map((note, i) => (
           <span class="fine" key={`note${i}`}>
-            {note}
+            {sentence(note)}
           </span>
         ))}
         {data.unknowns.map((u, i) => (
           <span class="fine" key={i}>
-            {u}
+            {sentence(u)}
           </span>
         ))}
       </div>
@@ -89,21 +110,32 @@ export function Verdict({ data }: { data: Analysis }) {
 function Findings({ data, trace: t }: { data: Analysis; trace: TraceInfo }) {
   return (
     <>
-      <Verdict data={data} />
+      <Verdict data={data} trace={t} />
       <StepHeat data={data} trace={t} />
-      <div class="two">
-        <Panel title="What each rank cost the others" aside="cost: total time the other ranks waited for it">
-          {data.blame.length ? <BlameTable data={data} trace={t} /> : <Empty title="No rank made another rank wait" />}
-        </Panel>
-        <div class="stack">
-          <WhatIf data={data} />
-          <LinkTable data={data} />
-        </div>
-      </div>
-      <div class="two even">
-        <CommMatrix data={data} />
-        <TopologyPicture trace={t} />
-      </div>
+      {data.ranks > 1 ? (
+        <>
+          <div class="two">
+            <Panel title="What each rank cost the others" aside="cost: total time the other ranks waited for it">
+              {data.blame.length ? <BlameTable data={data} trace={t} /> : <Empty title="No rank made another rank wait" />}
+            </Panel>
+            <div class="stack">
+              <WhatIf data={data} />
+              <LinkTable data={data} />
+            </div>
+          </div>
+          <WorstCollectives data={data} trace={t} />
+          <div class="two even">
+            {data.matrix.cells.length > 0 && <CommMatrix data={data} />}
+            <TopologyPicture trace={t} />
+          </div>
+        </>
+      ) : (
+        <>
+          <Losses data={data} trace={t} />
+          {data.collectives.length > 0 && <LinkTable data={data} />}
+          <p class="fine pad">This trace has one rank, so there is nobody to compare it with. Record all ranks of the job, or give the folder with their files, to see who waits for whom.</p>
+        </>
+      )}
     </>
   );
 }

@@ -53,15 +53,15 @@ export function Sql() {
   const look = params.get("look") === "chart" ? "chart" : "table";
   const body = () => ({ sql, ...(trace ? { trace } : {}) });
 
-  const run = async () => {
+  const run = async (text = sql) => {
     control.current?.abort();
     const own = new AbortController();
     control.current = own;
     setBusy(true);
     setError("");
-    setParams({ q: sql });
+    setParams({ q: text });
     try {
-      const answer = await post<QueryResult>("/api/v1/query", { ...body(), max_rows: 10_000, timeout_s: 30 }, own.signal);
+      const answer = await post<QueryResult>("/api/v1/query", { ...body(), sql: text, max_rows: 10_000, timeout_s: 30 }, own.signal);
       if (!own.signal.aborted) setResult(answer);
     } catch (e) {
       if (own.signal.aborted) return;
@@ -79,6 +79,10 @@ export function Sql() {
     void run();
   }, [ready]);
   useEffect(() => () => control.current?.abort(), []);
+  const take = (text: string) => {
+    setSql(text);
+    if (!nothing) void run(text);
+  };
   const stop = () => {
     control.current?.abort();
     setBusy(false);
@@ -101,9 +105,9 @@ export function Sql() {
     <div class="sql">
       <aside class="sql-side" aria-label="Queries and tables">
         <h3>Examples</h3>
-        <QueryList list={examples} onTake={setSql} />
+        <QueryList list={examples} onTake={take} />
         <h3>Saved here</h3>
-        {saved.length ? <QueryList list={saved} onTake={setSql} onRemove={(s) => keep(saved.filter((x) => x !== s))} /> : <p class="fine">Queries you save stay in this browser.</p>}
+        {saved.length ? <QueryList list={saved} onTake={take} onRemove={(s) => keep(saved.filter((x) => x !== s))} /> : <p class="fine">Queries you save stay in this browser.</p>}
         <h3>Tables</h3>
         <ul class="schema">
           {schema?.tables.map((t) => (
@@ -124,7 +128,7 @@ export function Sql() {
       </aside>
       <div class="sql-main">
         <div class="tools">
-          <button type="button" class="main" onClick={busy ? stop : run} disabled={!sql.trim() || nothing} title="Ctrl + Enter">
+          <button type="button" class="main" onClick={busy ? stop : () => void run()} disabled={!sql.trim() || nothing} title="Ctrl + Enter">
             {busy ? "Stop" : "Run"}
           </button>
           {traces.length > 0 && !file && (
@@ -168,7 +172,7 @@ export function Sql() {
             Arrow
           </button>
         </div>
-        <SqlEditor value={sql} onInput={setSql} onRun={run} schema={schema ?? null} />
+        <SqlEditor value={sql} onInput={setSql} onRun={() => void run()} schema={schema ?? null} />
         <div class="sql-answer">
           {error ? (
             <pre class="sql-error" role="alert">
@@ -185,7 +189,7 @@ export function Sql() {
           ) : look === "chart" ? (
             <ResultChart result={result} />
           ) : (
-            <ResultTable result={result} />
+            <ResultTable result={result} trace={file ? null : trace} />
           )}
         </div>
         {result?.notes && result.notes.length > 0 && <p class="fine sql-notes">{result.notes.join(" · ")}</p>}

@@ -6,6 +6,7 @@ import { none } from "../format";
 import { Plot, type Line } from "../plot";
 import { rem } from "../theme";
 import type { Cell, QueryResult } from "../types";
+import { link } from "../route";
 import { Empty, Select, useSize } from "../ui";
 
 export const isNumber = (type: string): boolean => /INT|DOUBLE|FLOAT|DECIMAL|REAL|NUMERIC/i.test(type);
@@ -16,25 +17,63 @@ function text(cell: Cell): string {
   return String(cell);
 }
 
-export function ResultTable({ result }: { result: QueryResult }) {
+/** Where a row with a time is in the timeline: `ts`, and what else of it the query gave. */
+function momentOf(result: QueryResult, row: Cell[], trace: string | null): string | null {
+  const of = (...names: string[]): Cell => {
+    const i = result.columns.findIndex((c) => names.includes(c.name.toLowerCase()));
+    return i < 0 ? null : row[i];
+  };
+  const ts = of("ts", "start_ns", "ts_start");
+  if (ts === null || !/^\d{10,}$/.test(String(ts))) return null;
+  const dur = of("dur", "duration_ns");
+  const length = BigInt(/^\d+$/.test(String(dur)) ? String(dur) : 1_000_000);
+  const at = BigInt(String(ts));
+  const rank = of("rank");
+  return link("timeline", { trace, rank: rank === null ? null : String(rank), abs_from: String(at - length), abs_to: String(at + 2n * length) });
+}
+
+function compare(a: Cell, b: Cell, number: boolean): number {
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
+  if (number) return Number(a) - Number(b);
+  return text(a) < text(b) ? -1 : text(a) > text(b) ? 1 : 0;
+}
+
+export function ResultTable({ result, trace }: { result: QueryResult; trace: string | null }) {
+  const [sort, setSort] = useState<{ column: number; down: boolean } | null>(null);
   const [box, size] = useSize<HTMLDivElement>();
   const [top, setTop] = useState(0);
   const line = rem() * 1.9;
   const first = Math.max(0, Math.floor(top / line) - 5);
   const last = Math.min(result.rows.length, Math.ceil((top + size.height) / line) + 5);
   const numbers = result.columns.map((c) => isNumber(c.type));
+  const rows = useMemo(() => {
+    if (!sort) return result.rows;
+    const sign = sort.down ? -1 : 1;
+    return [...result.rows].sort((a, b) => sign * compare(a[sort.column], b[sort.column], numbers[sort.column]));
+  }, [result, sort]);
+  const moments = result.rows.length > 0 && momentOf(result, result.rows[0], trace) !== null;
   useEffect(() => {
     if (box.current) box.current.scrollTop = 0;
     setTop(0);
+    setSort(null);
   }, [result]);
   return (
     <div class="result table" ref={box} onScroll={(e) => setTop(e.currentTarget.scrollTop)} tabIndex={0} role="region" aria-label="Result">
       <table aria-rowcount={result.rows.length}>
         <thead>
           <tr>
+            {moments && <th scope="col" title="Show the row in the timeline" />}
             {result.columns.map((c, i) => (
-              <th key={i} class={numbers[i] ? "number" : ""} title={c.type}>
-                {c.name} <span class="type">{c.type.length > 14 ? `${c.type.slice(0, 12)}…` : c.type.toLowerCase()}</span>
+              <th
+                key={i}
+                class={`sorts ${numbers[i] ? "number" : ""}`}
+                title={`${c.type}. Click to sort`}
+                tabIndex={0}
+                aria-sort={sort?.column === i ? (sort.down ? "descending" : "ascending") : "none"}
+                onClick={() => setSort(sort?.column !== i ? { column: i, down: numbers[i] } : sort.down === numbers[i] ? { column: i, down: !numbers[i] } : null)}
+                onKeyDown={(e) => e.key === "Enter" && e.currentTarget.click()}
+              >
+                {c.name} {sort?.column === i && (sort.down ? "▾" : "▴")} <span class="type">{c.type.length > 14 ? `${c.type.slice(0, 12)}…` : c.type.toLowerCase()}</span>
               </th>
             ))}
           </tr>
@@ -42,11 +81,18 @@ export function ResultTable({ result }: { result: QueryResult }) {
         <tbody>
           {first > 0 && (
             <tr aria-hidden="true" style={{ height: `${first * line}px` }}>
-              <td colSpan={result.columns.length} />
+              <td colSpan={result.columns.length + (moments ? 1 : 0)} />
             </tr>
           )}
-          {result.rows.slice(first, last).map((row, i) => (
+          {rows.slice(first, last).map((row, i) => (
             <tr key={first + i} style={{ height: `${line}px` }}>
+              {moments && (
+                <td>
+                  <a href={momentOf(result, row, trace) ?? undefined} aria-label="Show it in the timeline" title="Show it in the timeline">
+                    ⟶
+                  </a>
+                </td>
+              )}
               {row.map((cell, c) => (
                 <td key={c} class={`${numbers[c] ? "number" : ""} ${cell === null ? "null" : ""}`} title={typeof cell === "string" && cell.length > 40 ? cell : undefined}>
                   {cell === null ? "NULL" : text(cell)}
@@ -56,7 +102,7 @@ export function ResultTable({ result }: { result: QueryResult }) {
           ))}
           {last < result.rows.length && (
             <tr aria-hidden="true" style={{ height: `${(result.rows.length - last) * line}px` }}>
-              <td colSpan={result.columns.length} />
+              <td colSpan={result.columns.length + (moments ? 1 : 0)} />
             </tr>
           )}
         </tbody>

@@ -1,0 +1,45 @@
+// The pictures of docs/images: every view, light and dark, of traces that `synth` makes. Run by scripts/pictures.
+
+import fs from "node:fs";
+import path from "node:path";
+import { test } from "node:test";
+import { open, place, shows, startAgent, startMaster, synth, timelineReady, view } from "./support.mjs";
+
+const folder = process.env.PICTURES;
+const size = { width: 1440, height: 900 };
+
+async function take(url, name, hash, ready) {
+  for (const colorScheme of ["light", "dark"]) {
+    const { page, close } = await open(`${url}/#/${hash}`, { viewport: size, colorScheme });
+    await ready(page);
+    await page.evaluate(() => new Promise((done) => setTimeout(done, 600)));
+    await page.screenshot({ path: path.join(folder, `${name}${colorScheme === "dark" ? "-dark" : ""}.png`) });
+    await close();
+  }
+}
+
+test("pictures of a trace", { skip: !folder && "PICTURES names no folder" }, async () => {
+  fs.mkdirSync(folder, { recursive: true });
+  const { url } = await view(synth(place("job.sbt"), "--events", "200000", "--ranks", "16", "--gpus-per-node", "8", "--seed", "3", "--fault", "slow-gpu=6:1.25"));
+  await take(url, "diagnosis", "overview", (p) => p.locator(".time-bars li").first().waitFor());
+  await take(url, "timeline", "timeline?q=AllReduce", async (p) => {
+    await timelineReady(p);
+    await p.locator(".search-says", { hasText: "hits" }).waitFor();
+    for (let i = 0; i < 40; i++) await p.getByRole("button", { name: "Next hit" }).click();
+    await p.locator(".dock .collective", { hasText: "arrived last" }).waitFor();
+    for (let i = 0; i < 12; i++) await p.keyboard.press("s");
+    await timelineReady(p);
+  });
+  await take(url, "ranks", "ranks", (p) => p.locator(".verdict-next").waitFor());
+  await take(url, "metrics", "metrics", (p) => p.locator(".chart-panel canvas").first().waitFor());
+  await take(url, "sql", `sql?look=chart&q=${encodeURIComponent("SELECT name, round(sum(dur) / 1e6, 2) AS ms FROM events WHERE type = 'kernel' GROUP BY name ORDER BY ms DESC LIMIT 12")}`, (p) => p.locator(".result-chart").waitFor());
+});
+
+test("pictures of a cluster", { skip: !folder && "PICTURES names no folder" }, async () => {
+  const master = await startMaster("pictures");
+  const at = String(Math.floor(Date.now() / 1000));
+  for (const i of [0, 1]) await startAgent(master, `node${i}`, i, ["--sim-start", at, "--fault", "hang=6:100"]);
+  await take(master.url, "overview", "overview", (p) => shows(p, "2 nodes, 8 GPUs"));
+  await take(master.url, "nodes", "nodes", (p) => shows(p, "node1"));
+  await take(master.url, "hang", "hang", (p) => shows(p, "The job hangs."));
+});
