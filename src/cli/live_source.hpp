@@ -1,5 +1,5 @@
-// Where `tracesmith query -t TARGET` and `cluster query` get the tables of what runs now: from this machine, an agent or
-// the nodes of a cluster.
+// Where `tracesmith query -t TARGET` and `cluster query` get the tables of what runs now: from this machine, an agent
+// or the nodes of a cluster.
 #pragma once
 
 #include <map>

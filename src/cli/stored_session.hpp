@@ -24,14 +24,14 @@ class StoredSession final : private cluster::OutlineSink {
   Status open(const std::string& session, const std::vector<std::string>& tables, const std::string& path);
   Status need(const std::vector<query::ByteRange>& ranges);
 
-  uint64_t size() const { return size_; }          ///< of the trace
+  uint64_t size() const { return size_; }             ///< of the trace
   uint64_t fetchedBytes() const { return fetched_; }  ///< of it, so far
 
  private:
   struct Gap {
-    uint64_t end = 0;      // in the trace
-    size_t segment = 0;    // of segments_
-    uint64_t offset = 0;   // in that
+    uint64_t end = 0;                          // in the trace
+    size_t segment = 0;                        // of segments_
+    uint64_t offset = 0;                       // in that
     std::map<uint64_t, uint64_t> filled = {};  // from, to, in the trace: what is here by now
   };
   struct Piece {

@@ -97,8 +97,8 @@ struct Cells;
 
 std::vector<LiveTable> makeTables() {
   std::vector<LiveTable> tables;
-#define LIVE_TABLE(Row, table, doc) \
-  {                                 \
+#define LIVE_TABLE(Row, table, doc)      \
+  {                                      \
     tables.push_back({#table, doc, {}}); \
     std::vector<LiveColumn>& to = tables.back().columns;
 #define FIELD(Row, Kind, name, doc) addColumn<kind::Kind>(to, #name, doc);

@@ -13,13 +13,13 @@ namespace {
 constexpr size_t kMostBytes = 4u << 20;  // more than the kernel lets a program be started with
 
 // A word of a name that ends like this.
-constexpr std::array kEndings = {"KEY",    "KEYS",     "TOKEN",     "TOKENS", "SECRET",     "SECRETS", "PASSWORD",
-                                 "PASSWORDS", "PASSWD",   "PASSPHRASE", "PWD",    "CREDENTIAL", "CREDENTIALS",
-                                 "COOKIE", "COOKIES",  "AUTH",      "DSN",    "JWT",        "SIGNATURE"};
+constexpr std::array kEndings = {"KEY",       "KEYS",   "TOKEN",      "TOKENS", "SECRET",     "SECRETS",     "PASSWORD",
+                                 "PASSWORDS", "PASSWD", "PASSPHRASE", "PWD",    "CREDENTIAL", "CREDENTIALS", "COOKIE",
+                                 "COOKIES",   "AUTH",   "DSN",        "JWT",    "SIGNATURE"};
 // A value that begins like this: tokens of well-known services.
-constexpr std::array kBeginnings = {"hf_",   "sk-",  "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-",
-                                    "xoxp-", "AKIA", "ASIA", "eyJ",  "ya29.", "nvapi-",     "Bearer ", "Basic ",
-                                    "-----BEGIN"};
+constexpr std::array kBeginnings = {"hf_",    "sk-",    "ghp_",    "gho_",   "ghs_",      "github_pat_",
+                                    "glpat-", "xoxb-",  "xoxp-",   "AKIA",   "ASIA",      "eyJ",
+                                    "ya29.",  "nvapi-", "Bearer ", "Basic ", "-----BEGIN"};
 
 bool secretWord(std::string_view word) {
   if (word == "PASS") return true;
@@ -47,8 +47,8 @@ bool mayBeSecret(std::string_view name, std::string_view value) {
     if (secretWord(std::string_view(upper).substr(from, end - from))) return true;
     from = end + 1;
   }
-  return hasPassword(value) || std::any_of(kBeginnings.begin(), kBeginnings.end(),
-                                           [&](std::string_view b) { return value.starts_with(b); });
+  return hasPassword(value) ||
+         std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](std::string_view b) { return value.starts_with(b); });
 }
 
 Result<std::vector<Variable>> environmentOf(const std::string& root, int64_t pid) {

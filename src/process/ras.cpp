@@ -92,8 +92,8 @@ Result<std::string> askRas(const std::string& host, uint16_t port, std::chrono::
   const Clock::time_point until = Clock::now() + patience + kLater;
   Socket s;
   TS_TRY(connectTo(s, host, port, stop));
-  const std::string request = "CLIENT PROTOCOL 2\nTIMEOUT " + std::to_string(patience.count()) +
-                              "\nSET FORMAT json\nVERBOSE STATUS\n";
+  const std::string request =
+      "CLIENT PROTOCOL 2\nTIMEOUT " + std::to_string(patience.count()) + "\nSET FORMAT json\nVERBOSE STATUS\n";
   if (::send(s.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
     return failed("it takes no request");
   std::string answer;
@@ -126,8 +126,7 @@ std::set<uint16_t> rasPorts(const std::string& root) {
 std::optional<int64_t> hostPid(const std::string& root, int64_t pid, uint32_t uid) {
   /// Whether a process calls itself `pid` and has the user; `alone`: it is in no namespace below ours.
   auto isIt = [&](int64_t candidate, bool& alone) {
-    const std::string text =
-        hardware::readText(root + "/proc/" + std::to_string(candidate) + "/status").value_or("");
+    const std::string text = hardware::readText(root + "/proc/" + std::to_string(candidate) + "/status").value_or("");
     bool user = false, named = candidate == pid;
     alone = true;
     for (std::string_view rest = text; !rest.empty();) {

@@ -18,9 +18,9 @@
 namespace tracesmith::process {
 
 struct RasRank {
-  int32_t rank = -1;  ///< in its communicator
-  std::string host;   ///< address of its node
-  int64_t pid = -1;   ///< as its container numbers it
+  int32_t rank = -1;     ///< in its communicator
+  std::string host;      ///< address of its node
+  int64_t pid = -1;      ///< as its container numbers it
   bool missing = false;  ///< it did not answer the others: `launched` is not known
   /// By NCCL's name of the function. Sends and receives are not counted.
   std::vector<std::pair<std::string, uint64_t>> launched;

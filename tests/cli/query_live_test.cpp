@@ -62,10 +62,11 @@ TEST_F(QueryLive, ProcessesThreadsAndStacks) {
   EXPECT_EQ(stacks.out, "thread,frame,function,line,more\n0,0,wait_for_work,3,0\n0,1,down,7,0\n0,2,down,8,4\n")
       << stacks.err;
   // Threads and frames are of the same moment and can be joined.
-  EXPECT_EQ(ask("SELECT bool_and(t.depth = s.n) AS ok FROM live.threads t JOIN (SELECT pid, tid, sum(1 + more) AS n FROM "
-                "live.stacks GROUP BY ALL) s USING (pid, tid)")
-                .out,
-            "ok\ntrue\n");
+  EXPECT_EQ(
+      ask("SELECT bool_and(t.depth = s.n) AS ok FROM live.threads t JOIN (SELECT pid, tid, sum(1 + more) AS n FROM "
+          "live.stacks GROUP BY ALL) s USING (pid, tid)")
+          .out,
+      "ok\ntrue\n");
 }
 
 TEST_F(QueryLive, EnvironmentsHaveNoSecrets) {
@@ -76,8 +77,7 @@ TEST_F(QueryLive, EnvironmentsHaveNoSecrets) {
 
 TEST_F(QueryLive, StandsBesideRecordedTables) {
   // What the rings of this machine hold.
-  Child simulated({TRACESMITH_BIN, "synth", "--live", "--ranks", "2"},
-                  {{"TRACESMITH_DIR", dir_ / "rings"}});
+  Child simulated({TRACESMITH_BIN, "synth", "--live", "--ranks", "2"}, {{"TRACESMITH_DIR", dir_ / "rings"}});
   Output o;
   EXPECT_TRUE(eventually([&] {
     o = query({"--format", "csv", "-t", "here", "SELECT count(*) > 0 AS some FROM events"});

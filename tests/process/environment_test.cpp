@@ -15,8 +15,8 @@ TEST(Environment, ValuesThatMayBeSecretAreMasked) {
        {"HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "aws_session_token", "WANDB_API_KEY", "OPENAI_APIKEY", "PGPASSWORD",
         "MYSQL_PWD", "DB_PASS", "GOOGLE_APPLICATION_CREDENTIALS", "SSH_AUTH_SOCK", "SENTRY_DSN", "MY-SESSION-COOKIE"})
     EXPECT_TRUE(mayBeSecret(name, "x")) << name;
-  for (const char* name : {"PATH", "PWD", "OLDPWD", "RANK", "TOKENIZERS_PARALLELISM", "NCCL_DEBUG", "CUDA_VISIBLE_DEVICES",
-                           "MASTER_ADDR", "COMPASS"})
+  for (const char* name : {"PATH", "PWD", "OLDPWD", "RANK", "TOKENIZERS_PARALLELISM", "NCCL_DEBUG",
+                           "CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "COMPASS"})
     EXPECT_FALSE(mayBeSecret(name, "value")) << name;
   EXPECT_TRUE(mayBeSecret("DATABASE_URL", "postgres://ada:lovelace@db/train"));
   EXPECT_TRUE(mayBeSecret("URLS", "http://a/ https://u:p@b/"));

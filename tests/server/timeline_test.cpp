@@ -240,10 +240,11 @@ TEST_F(TimelineTest, StacksAreCalledAfterTheirInnermostFrame) {
   ASSERT_EQ(t->index().tracks.size(), 2u);
   EXPECT_EQ(t->index().tracks[0].key.kind, TrackKind::stacks);
   EXPECT_EQ(t->index().tracks[0].events, 2u);
-  const std::string found = t->search("STEP", 10);
+  const std::string found = t->search({.text = "STEP", .limit = 10});
   EXPECT_EQ(parse(found)["total"].get_uint64().value(), 2u) << found;
   EXPECT_NE(found.find("\"name\":\"step (train.py:5)\",\"type\":\"stack\""), std::string::npos) << found;
-  EXPECT_EQ(parse(t->search("module", 10))["total"].get_uint64().value(), 0u) << "the name that is shown";
+  EXPECT_EQ(parse(t->search({.text = "module", .limit = 10}))["total"].get_uint64().value(), 0u)
+      << "the name that is shown";
   EXPECT_NE(t->describe("x", "x").find("\"name\":\"stacks of thread 7\""), std::string::npos);
 }
 

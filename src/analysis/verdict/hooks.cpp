@@ -20,16 +20,16 @@ Status sayWhatIsOff(const Reader& reader, const NameNumbers& names, const JobDat
     uint64_t count = 0;
   };
   std::map<bool, Ranks> found;  // true: a hook failed
-  TS_TRY(eachRow<MetadataRow>(
-      reader, names, {metadata::rank, metadata::key, metadata::value}, [&](const MetadataRow& row, auto&& get) {
-        if (row.key == kNull) return;
-        const std::string_view key = names.text(static_cast<uint32_t>(row.key));
-        if (key != model::kHooksOff && key != model::kHookFailed) return;
-        Ranks& ranks = found[key == model::kHookFailed];
-        if (ranks.count++ > 0) return;
-        ranks.text = get(metadata::value);
-        ranks.first = row.rank;
-      }));
+  TS_TRY(eachRow<MetadataRow>(reader, names, {metadata::rank, metadata::key, metadata::value},
+                              [&](const MetadataRow& row, auto&& get) {
+                                if (row.key == kNull) return;
+                                const std::string_view key = names.text(static_cast<uint32_t>(row.key));
+                                if (key != model::kHooksOff && key != model::kHookFailed) return;
+                                Ranks& ranks = found[key == model::kHookFailed];
+                                if (ranks.count++ > 0) return;
+                                ranks.text = get(metadata::value);
+                                ranks.first = row.rank;
+                              }));
   for (const auto& [failed, ranks] : found) {
     const bool one = job.ranks.size() < 2 || ranks.first == kNull;
     const std::string who = one ? "" : "on rank " + std::to_string(ranks.first) + ", ";

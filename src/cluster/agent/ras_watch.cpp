@@ -21,9 +21,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kPatience = 5s;           // NCCL's own, for ranks that are silent
+constexpr auto kPatience = 5s;  // NCCL's own, for ranks that are silent
 constexpr auto kRest = 2000ms, kMostRest = 60000ms;
-constexpr auto kRestPerNode = 250ms;     // every agent of a job asks all its ranks: together at most four times a second
+constexpr auto kRestPerNode = 250ms;  // every agent of a job asks all its ranks: together at most four times a second
 constexpr int64_t kPortsNs = 15'000'000'000;
 constexpr int64_t kForgetNs = 60'000'000'000;  // what has ended, and communicators nobody tells of any more
 constexpr size_t kMostProcesses = 1024, kMostComms = 256;

@@ -40,7 +40,7 @@ class RasRanks {
   struct Process {
     std::map<uint64_t, Member> comms;
     std::string nccl;
-    int32_t rank = -1;  // of the job
+    int32_t rank = -1;    // of the job
     int64_t gone_ns = 0;  // when it was seen to have ended; 0: it runs
     uint64_t cpu_ns = 0, io_bytes = 0;
     int64_t read_ns = 0;  // when these were read
@@ -68,8 +68,8 @@ class RasWatch {
 
   const std::string root_;
   const std::optional<uint16_t> port_;
-  std::set<uint16_t> ports_;        // used by the thread alone
-  int64_t ports_ns_ = 0;            // when they were looked for
+  std::set<uint16_t> ports_;  // used by the thread alone
+  int64_t ports_ns_ = 0;      // when they were looked for
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable stopped_;

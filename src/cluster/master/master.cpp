@@ -25,6 +25,7 @@ constexpr auto kHousePeriod = std::chrono::milliseconds(500);
 constexpr auto kReferencePeriod = std::chrono::seconds(2);
 constexpr int kCulpritsMs = 1000;                            // what an alert waits for their stacks at most
 constexpr int64_t kSameTime = 20'000'000;                    // ns: what a node may be wrong by, and more
+constexpr int64_t kUnsureNs = 60'000'000'000;                // in which nodes come back to a master
 constexpr int64_t kMostStep = 30 * 86400 * 1'000'000'000LL;  // ns: nobody was away for longer
 
 }  // namespace
@@ -81,6 +82,8 @@ Status Master::openReference() {
   anchor_ns_ = anchor;
   if (in >> last; !in) last = 0;
   if (!(in >> reference_id_)) reference_id_ = access::randomHex(16);
+  int64_t unsure = 0;
+  if (in >> unsure) unsure_until_ns_ = unsure;
   for (const std::string& node : store_->nodes()) last = std::max(last, store_->coveredUntil(node));
   for (const SessionRecord& s : sessions_.all()) {
     last = std::max(last, s.start_ns);
@@ -88,13 +91,15 @@ Status Master::openReference() {
   }
   const bool same = known && was == access::kernelBootId();
   if (!same) anchor_ns_ = unixClock() - rawClock();
-  if (referenceNow() <= last) {
+  const bool continued = referenceNow() <= last;
+  if (continued) {
     std::fprintf(stderr,
                  "tracesmith: the clock of this machine is %.1f s behind what the master has stored; times of sessions "
                  "continue from there\n",
                  static_cast<double>(last - referenceNow()) / 1e9);
     anchor_ns_ = last + 1 - rawClock();
   }
+  if (known && (!same || continued)) unsure_until_ns_ = referenceNow() + kUnsureNs;
   return writeReference();
 }
 
@@ -106,7 +111,7 @@ Status Master::writeReference() const {
   Result<OutputFile> out = OutputFile::create(referenceFile());
   if (!out) return out.status();
   TS_TRY(out->write(access::kernelBootId() + " " + std::to_string(anchor_ns_) + " " + std::to_string(referenceNow()) +
-                    " " + reference_id_ + "\n"));
+                    " " + reference_id_ + " " + std::to_string(unsure_until_ns_) + "\n"));
   return out->commit();
 }
 
@@ -116,11 +121,15 @@ void Master::notBefore(const std::string& reference_id, int64_t now_ns, const st
   if (reference_id != reference_id_) return;
   std::lock_guard lock(mutex_);
   const int64_t behind = now_ns - referenceNow();
-  if (behind <= kSameTime || behind > kMostStep) return;
+  // A clock that was read anew can be behind by little, too; one that goes on is right, and nodes are wrong by a
+  // little.
+  const bool unsure = referenceNow() < unsure_until_ns_;
+  if (behind <= (unsure ? 0 : kSameTime) || behind > kMostStep) return;
   std::fprintf(stderr, "tracesmith: node %s knows a time %.3f s later: the master's clock continues from there\n",
                node.c_str(), static_cast<double>(behind) / 1e9);
   anchor_ns_ += behind;
-  (void)writeReference();  // a full disk: written later
+  if (unsure) unsure_until_ns_ += behind;  // the next node may know a later time still
+  (void)writeReference();                  // a full disk: written later
 }
 
 int64_t Master::referenceNow() const { return rawClock() + anchor_ns_; }

@@ -131,7 +131,8 @@ class Master {
   int lock_ = -1;
   std::atomic<int64_t> anchor_ns_{0};  // reference − raw clock
   std::string reference_id_;
-  mutable std::mutex files_mutex_;  // one thread at a time writes the files of clock and nodes
+  std::atomic<int64_t> unsure_until_ns_{0};  // reference clock: until then it may be behind what nodes know
+  mutable std::mutex files_mutex_;           // one thread at a time writes the files of clock and nodes
   std::unique_ptr<Store> store_;
   Sessions sessions_;
   EventStream events_;

@@ -202,8 +202,7 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
     if (k.kind == TrackKind::steps) track_name = "steps";
     if (k.kind == TrackKind::collectives) track_name = "collectives";
     const bool of_device = k.kind == TrackKind::stream || k.kind == TrackKind::gpu_ranges;
-    const bool of_thread =
-        k.kind == TrackKind::thread || k.kind == TrackKind::python || k.kind == TrackKind::stacks;
+    const bool of_thread = k.kind == TrackKind::thread || k.kind == TrackKind::python || k.kind == TrackKind::stacks;
     if (of_device) {
       auto it = named.find({k.node, k.process >= 0 ? k.process : trace::kNull, k.major, k.minor});
       track_name = it != named.end() ? std::string(names_.text(it->second))
