@@ -1,6 +1,7 @@
 #include "cli/run_summary.hpp"
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,11 @@
 namespace tracesmith::cli {
 namespace {
 
-/// One step over all ranks that ended it.
+/// One step over all ranks that ended it. What no kernel or operation tells is not known.
 struct Step {
-  int64_t step = 0, busiest = -1;                                            // rank
-  uint64_t ranks = 0, took = 0, computing = 0, most = 0, communicating = 0;  // ns; medians, but for `most`
+  int64_t step = 0, busiest = -1;  // rank
+  uint64_t ranks = 0, took = 0;    // ns; medians, but for `most`
+  std::optional<uint64_t> computing, most, communicating;
 };
 
 std::vector<Step> sumUp(const capture::CollectorStats& s) {
@@ -27,15 +29,16 @@ std::vector<Step> sumUp(const capture::CollectorStats& s) {
     for (const auto& [rank, stats] : ranks) {
       if (stats.ns == 0) continue;
       took.push_back(stats.ns);
+      if (stats.kernels + stats.collectives > 0) communicating.push_back(stats.communicating_ns);
+      if (stats.kernels == 0) continue;
       computing.push_back(stats.computing_ns);
-      communicating.push_back(stats.communicating_ns);
-      if (stats.computing_ns >= step.most) step.most = stats.computing_ns, step.busiest = rank;
+      if (stats.computing_ns >= step.most.value_or(0)) step.most = stats.computing_ns, step.busiest = rank;
     }
     if (took.empty()) continue;
     step.ranks = took.size();
     step.took = median(took);
-    step.computing = median(computing);
-    step.communicating = median(communicating);
+    if (!computing.empty()) step.computing = median(computing);
+    if (!communicating.empty()) step.communicating = median(communicating);
     all.push_back(step);
   }
   return all;
@@ -45,10 +48,10 @@ void printSteps(const std::vector<Step>& steps) {
   if (steps.empty()) return warn("no steps found: mark them with tracesmith.h, or with NVTX ranges named \"step 12\"");
   std::vector<std::vector<std::string>> table = {
       {"step", "ranks", "took", "computing", "most", "rank", "communicating"}};
-  auto time = [](uint64_t ns) { return humanNs(static_cast<double>(ns)); };
+  auto time = [](std::optional<uint64_t> ns) { return ns ? humanNs(static_cast<double>(*ns)) : "-"; };
   for (const Step& s : steps)
     table.push_back({std::to_string(s.step), std::to_string(s.ranks), time(s.took), time(s.computing), time(s.most),
-                     s.busiest < 0 ? "" : std::to_string(s.busiest), time(s.communicating)});
+                     s.busiest < 0 ? "-" : std::to_string(s.busiest), time(s.communicating)});
   std::fprintf(stderr, "%s", alignTable(table).c_str());
 }
 
@@ -87,10 +90,16 @@ void printSummary(const capture::CollectorStats& s, const RunSummary& o) {
       w.key("steps").beginArray();
       for (const Step& step : sumUp(s)) {
         w.beginObject().field("step", step.step).field("ranks", step.ranks).field("median_ns", step.took);
-        w.field("median_computing_ns", step.computing).field("most_computing_ns", step.most);
+        auto time = [&](const char* name, std::optional<uint64_t> ns) {
+          w.key(name);
+          ns ? w.value(*ns) : w.null();
+        };
+        time("median_computing_ns", step.computing);
+        time("most_computing_ns", step.most);
         w.key("most_computing_rank");
         step.busiest < 0 ? w.null() : w.value(step.busiest);
-        w.field("median_communicating_ns", step.communicating).endObject();
+        time("median_communicating_ns", step.communicating);
+        w.endObject();
       }
       w.endArray();
     }

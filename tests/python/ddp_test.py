@@ -1,5 +1,6 @@
 """DDP over gloo on several processes, hooked by itself: who made the others wait, without a GPU."""
 
+import json
 import subprocess
 import sys
 
@@ -54,6 +55,15 @@ def test_parameters_without_gradients_are_named(tmp_path, needs_query):
     assert job.ask("SELECT rank, seq FROM collectives WHERE comm = 'gloo 0 DDP' AND ts IS NULL ORDER BY rank") == [["0", "3"], ["2", "3"]]
     verdict = job.analyze()["verdict"]
     assert verdict["rank"] == 1 and "gloo 0 DDP" in verdict["text"], verdict
+
+
+def test_steps_without_a_gpu_have_no_computing_time_but_that_of_operations(tmp_path, needs_query):
+    env = {"WORLD_SIZE": "2", "MEETING": str(tmp_path / "meeting")}
+    job = Recorded(tmp_path, *Ddp(sys.executable, TRAIN, "ddp", "4"), flags=("--per-step", "--json"), **env)
+    steps = json.loads(job.err.splitlines()[-1])["steps"]
+    assert [step["step"] for step in steps] == list(range(4))
+    assert {step["median_computing_ns"] for step in steps} == {step["most_computing_rank"] for step in steps} == {None}
+    assert all(step["median_communicating_ns"] > 0 for step in steps[1:])
 
 
 def test_forked_ranks_are_recorded(tmp_path, needs_query):

@@ -20,7 +20,8 @@ namespace tracesmith::capture {
 
 struct NcclOperation;
 
-/// What one rank did in one step. Communication: NCCL's kernels; they last until the slowest rank has come.
+/// What one rank did in one step. Communication: NCCL's kernels, and operations of libraries on the host; they last
+/// until the slowest rank has come.
 struct StepStats {
   uint64_t ns = 0;  ///< 0: the step was not seen to end
   uint64_t kernels = 0, computing_ns = 0, collectives = 0, communicating_ns = 0;

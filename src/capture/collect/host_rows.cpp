@@ -43,6 +43,11 @@ void Collector::hostOperationRow(Process& p, const ring::HostOperationRecord& o)
   if (o.peer >= 0 && (isPair(op) || isRooted(op))) row.peer = o.peer;
   append(row);
   ++stats_.collectives;
+  if (sum_up_steps_ && row.step != kNull && row.dur != kNull) {
+    StepStats& s = stats_.steps[row.step][p.ring->header().rank.load()];
+    ++s.collectives;
+    s.communicating_ns += static_cast<uint64_t>(row.dur);
+  }
 }
 
 size_t Collector::giveUpHostOperations(Process& p) {
