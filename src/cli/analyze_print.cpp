@@ -146,9 +146,10 @@ void moduleTable(const Analysis& a, size_t most, std::string& out) {
     g.peak_bytes = std::fmax(g.peak_bytes, m.peak_bytes);
     ++counts[&g];
   }
-  if (groups.empty()) return;
   std::vector<const ModuleResult*> sorted;
-  for (const auto& [key, g] : groups) sorted.push_back(&g);
+  for (const auto& [key, g] : groups)
+    if (g.total_us > 0 || std::isfinite(g.peak_bytes)) sorted.push_back(&g);  // a summary has no times of modules
+  if (sorted.empty()) return;
   std::stable_sort(sorted.begin(), sorted.end(), [](auto* x, auto* y) { return x->total_us > y->total_us; });
   if (sorted.size() > most) sorted.resize(most);
   const bool memory = std::any_of(sorted.begin(), sorted.end(), [](auto* g) { return std::isfinite(g->peak_bytes); });
@@ -156,9 +157,10 @@ void moduleTable(const Analysis& a, size_t most, std::string& out) {
   if (memory) table[0].insert(table[0].end(), {"keeps", "memory"});
   table[0].insert(table[0].end(), {"count", "name"});
   for (const ModuleResult* g : sorted) {
+    auto known = [g](double us) { return g->total_us > 0 ? time(us) : "-"; };
     std::vector<std::string>& row = table.emplace_back(std::vector<std::string>{
-        time(g->total_us), number("%.1f %%", g->share_pct), time(g->forward_us), time(g->backward_us), time(g->own_us),
-        number("%.3g", g->total_us > 0 ? g->flops / g->total_us / 1e6 : NAN)});
+        known(g->total_us), number("%.1f %%", g->total_us > 0 ? g->share_pct : NAN), known(g->forward_us),
+        known(g->backward_us), known(g->own_us), number("%.3g", g->total_us > 0 ? g->flops / g->total_us / 1e6 : NAN)});
     if (memory) row.insert(row.end(), {size(g->kept_bytes), size(g->peak_bytes)});
     row.insert(row.end(), {humanCount(counts[g]), shorten(printable(g->name), 80)});
   }

@@ -44,6 +44,12 @@ def test_all_ranks_sample_the_same_steps_and_ddp_has_no_name(tmp_path, needs_que
     assert modules(job, "rank = 0") == modules(job, "rank = 1") > {"module: model (Gpt)", "module: blocks.0 (Block)"}
 
 
+def test_a_summary_has_no_table_of_times_that_it_does_not_know(tmp_path, needs_query):
+    job = Recorded(tmp_path, *COMMAND, "12", flags=("--keep", "summary"))
+    assert "Where the time goes" in job.run("analyze")
+    assert "Modules, with all in them" not in job.run("analyze")
+
+
 def test_a_hook_of_a_module_that_fails_is_off(tmp_path, needs_query):
     code = ("import sys, runpy; import torch; m = sys.modules['_tracesmith_hooks.modules']\n"
             "def fails(*_): raise RuntimeError('injected')\n"
