@@ -41,7 +41,7 @@ from tracesmith._prefetch import Depth, Prefetched
 from tracesmith._ranks import Clock, Job, Vote
 from tracesmith.trace import PathLike, Trace
 
-__all__ = ["BatchSampler", "LocalSGD", "Pipeline", "Prefetched", "weighted", "batches", "layers", "speeds"]
+__all__ = ["BatchSampler", "LocalSGD", "Pipeline", "Prefetched", "weighted", "batches", "layers", "layer_costs", "speeds"]
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +88,20 @@ def speeds(trace: PathLike, batches: Sequence[int] = ()) -> List[float]:
         raise Error("{} batches for {} ranks".format(len(batches), len(times)))
     found = [(batches[rank] if batches else 1) / statistics.median(times[rank]) for rank in sorted(times)]
     return [speed / max(found) for speed in found]
+
+
+def layer_costs(trace: PathLike, pattern: str) -> List[Dict[str, float]]:
+    """What ``layers`` needs to know of the modules of a recorded job, from the steps on which they were sampled: their time, and
+    the memory that their forward pass keeps, if that was measured. `pattern` is how ``analyze`` lists them, such as
+    ``blocks.*``. The memory of their parameters is not known: add it."""
+    with Trace(trace) as opened:
+        modules = opened.analyze().modules
+    found = [m for m in modules if m.pattern == pattern and m.total_us > 0]
+    if not found:
+        known = sorted({m.pattern for m in modules if m.total_us > 0 and "*" in m.pattern})
+        raise Error("{} has no times of modules {}{}".format(os.fspath(trace), pattern, ": it has " + ", ".join(known) if known else ""))
+    found.sort(key=lambda m: [int(part) if part.isdigit() else -1 for part in m.name.split(".")])
+    return [{"time_s": m.total_us / 1e6, "memory_bytes": m.kept_bytes or 0.0, "output_bytes": 0.0} for m in found]
 
 
 class Step:

@@ -6,8 +6,12 @@ import socket
 import subprocess
 import sys
 
+import pytest
 from ddp_test import Ddp
 from torch_jobs import Recorded, environment, needs_torch
+
+import tracesmith
+from tracesmith import balance
 
 pytestmark = needs_torch
 
@@ -42,6 +46,16 @@ def test_all_ranks_sample_the_same_steps_and_ddp_has_no_name(tmp_path, needs_que
     job = Recorded(tmp_path, *Ddp(*COMMAND, "6"), WORLD_SIZE="2", MEETING=str(tmp_path / "meeting"))
     assert job.ask("SELECT DISTINCT step FROM events WHERE name LIKE 'module%'") == [["4"]]
     assert modules(job, "rank = 0") == modules(job, "rank = 1") > {"module: model (Gpt)", "module: blocks.0 (Block)"}
+
+
+def test_costs_of_layers_are_those_of_the_recording(tmp_path, needs_query):
+    job = Recorded(tmp_path, *COMMAND, "12")
+    costs = balance.layer_costs(job.trace, "blocks.*")
+    listed = {m["name"]: m["total_us"] for m in job.analyze()["modules"]}
+    assert [cost["time_s"] for cost in costs] == [pytest.approx(listed["blocks.%d" % i] / 1e6) for i in range(len(costs))]
+    assert sum(balance.layers(costs, [{"speed": 2}, {"speed": 1}]).layers) == len(costs) > 2
+    with pytest.raises(tracesmith.Error, match=r"has no times of modules nothing.\*: it has .*blocks\.\*"):
+        balance.layer_costs(job.trace, "nothing.*")
 
 
 def test_a_summary_has_no_table_of_times_that_it_does_not_know(tmp_path, needs_query):
