@@ -42,7 +42,7 @@ def main():
     others = [p for name, p in model.named_parameters() if not name.endswith("weight")]
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": others, "weight_decay": 0}], lr=0.01)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.9)
-    pipeline = balance.Pipeline(model, optimizer, torch.nn.functional.mse_loss, micro_batches=4, every=4,
+    pipeline = balance.Pipeline(model, optimizer, torch.nn.functional.mse_loss, micro_batches=4, every=3,
                                 horizon_steps=0 if mode == "fixed" else 1000, dry_run=mode != "balanced",
                                 speeds=json.loads(os.environ.get("SPEEDS", "[]")))
     losses = []
