@@ -137,7 +137,8 @@ class Sampler : public StackSampler {
     modules_ns_ = now;
     strange_ = false;
     Result<std::vector<Module>> mapped = modules(pid_);
-    if (!mapped || mapped->size() == modules_.size()) return;
+    const auto alike = [](const Module& a, const Module& b) { return a.path == b.path && a.begin == b.begin; };
+    if (!mapped || std::equal(mapped->begin(), mapped->end(), modules_.begin(), modules_.end(), alike)) return;
     if (!python_) {
       (void)attach();
       return;
