@@ -16,11 +16,13 @@
 namespace tracesmith::process {
 namespace {
 
-constexpr int kAttempts = 3;
+constexpr int kAttempts = 4;
+constexpr int kLooksAtRoot = 2;                // after which another outermost frame is believed
 constexpr int kMostFailures = 5;               // then it may have become another program
 constexpr int64_t kOftenNs = 1'000'000'000;    // at most so often: what is expensive and rarely needed
 constexpr size_t kMostKnownOffsets = 1 << 20;  // frames whose numbers are kept
 
+constexpr uint64_t kTooFar = 1;  // code of an outermost frame that was not reached
 constexpr const char* kMoreCallers = "(more callers)";
 
 /// A thread that is looked at.
@@ -34,6 +36,9 @@ struct Watched {
   bool known = false;  // `stack` is where it was at the last look
   uint32_t stack = 0;
   RepeatedMemory::Parts pages[2];  // of the two readings
+  std::optional<uint64_t> root;    // code of its outermost frame; 0: it had none
+  uint64_t new_root = 0;           // another one that was seen, in so many looks in a row
+  int new_root_looks = 0;
 
   uint64_t identity() const {
     return task ? static_cast<uint64_t>(task->tid) : python ? python->state ^ (python->id << 1) : 0;
@@ -75,7 +80,7 @@ class Sampler : public StackSampler {
     samples.clear();
     const int64_t now = rawClock();
     if (failures_ >= kMostFailures && !repair(now)) return life_.ended() ? Outcome::ended : Outcome::missed;
-    if (!python_ && now - modules_ns_ >= kOftenNs) lookForPython(now);
+    if ((!python_ || strange_) && now - modules_ns_ >= kOftenNs) lookForModules(now);
     if (!list(now)) {
       ++failures_;
       return life_.ended() ? Outcome::ended : Outcome::missed;
@@ -127,11 +132,20 @@ class Sampler : public StackSampler {
     return attach().ok();
   }
 
-  /// A program that has just been started may be one of Python once its libraries are loaded.
-  void lookForPython(int64_t now) {
+  /// Libraries may have been loaded since; a program that has just been started may turn out to be one of Python.
+  void lookForModules(int64_t now) {
     modules_ns_ = now;
-    const Result<std::vector<Module>> mapped = modules(pid_);
-    if (mapped && mapped->size() != modules_.size()) (void)attach();
+    strange_ = false;
+    Result<std::vector<Module>> mapped = modules(pid_);
+    const auto alike = [](const Module& a, const Module& b) { return a.path == b.path && a.begin == b.begin; };
+    if (!mapped || std::equal(mapped->begin(), mapped->end(), modules_.begin(), modules_.end(), alike)) return;
+    if (!python_) {
+      (void)attach();
+      return;
+    }
+    unwinder_.reset();  // it refers to them
+    modules_ = std::move(*mapped);
+    (void)makeUnwinder();
   }
 
   Status makeUnwinder() {
@@ -237,11 +251,24 @@ class Sampler : public StackSampler {
     return at->second = table_.frame(frame ? trace::pythonFrame(frame->function, frame->file, frame->line) : "?");
   }
 
+  static uint64_t rootOf(const RawStack& stack) {
+    return stack.truncated ? kTooFar : stack.frames.empty() ? 0 : stack.frames.back().code;
+  }
+
+  /// Whether to believe that this is the outermost frame: until Python 3.10, a frame that is just being left may seem
+  /// to have no caller.
+  static bool isRoot(const Watched& w, uint64_t root, int alike) {
+    if (w.root == root || root == kTooFar || w.on_cpu == false || (!w.root && alike >= kAttempts - 1)) return true;
+    return w.new_root == root && w.new_root_looks >= kLooksAtRoot;
+  }
+
   /// Reads the frames of a running thread twice. What is not the same is left out.
   void readPython(Watched& w) {
     RawStack first, again;
-    bool same = false;
-    for (int attempt = 0; attempt < kAttempts && !same; ++attempt) {
+    bool sure = false;
+    int alike = 0;  // readings in a row that agree on the outermost frame
+    uint64_t root = 0;
+    for (int attempt = 0; attempt < kAttempts && !sure; ++attempt) {
       memory_.forget();
       memory_.expect(&w.pages[0]);
       first = python_->walk(*w.python, kMostFrames);
@@ -252,13 +279,24 @@ class Sampler : public StackSampler {
       again = python_->walkAgain(*w.python, kMostFrames);
       w.pages[1] = memory_.takeTouched();
       const size_t n = first.frames.size();
-      same = n == again.frames.size() && !first.damaged && !again.damaged;
+      bool same = n == again.frames.size() && !first.damaged && !again.damaged;
       for (size_t i = 0; same && i < n; ++i)
         same = first.frames[i].code == again.frames[i].code && (i == 0 || first.frames[i] == again.frames[i]);
+      if (!same) continue;
+      alike = alike > 0 && root == rootOf(first) ? alike + 1 : 1;
+      root = rootOf(first);
+      sure = isRoot(w, root, alike);
     }
     size_t from = 0;
-    if (!same) {
-      if (first.damaged || again.damaged || first.truncated || again.truncated) return;
+    if (sure) {
+      if (root != kTooFar) w.root = root;
+      w.new_root_looks = 0;
+    } else {
+      if (alike > 0) {
+        w.new_root_looks = w.new_root == root ? w.new_root_looks + 1 : 1;
+        w.new_root = root;
+      }
+      if (first.damaged || again.damaged || w.root != rootOf(first) || w.root != rootOf(again) || w.root == 0u) return;
       size_t common = 0;
       while (common < std::min(first.frames.size(), again.frames.size()) &&
              first.frames[first.frames.size() - 1 - common] == again.frames[again.frames.size() - 1 - common])
@@ -299,7 +337,6 @@ class Sampler : public StackSampler {
     }
     memory_.forget();
     memory_.expect(nullptr);
-    bool strange = false;
     for (size_t k = 0; k < all.size(); ++k) {
       Watched& w = watched_[to_stop_[k]];
       if (!(*taken)[k].taken) {
@@ -313,21 +350,13 @@ class Sampler : public StackSampler {
       numbers_.clear();
       for (size_t i = merged.frames.size(); i-- > 0;) {
         const Frame& f = merged.frames[i];
-        strange |= !f.python && f.file.empty();
+        strange_ |= !f.python && f.file.empty();
         numbers_.push_back(table_.frame(f.python ? trace::pythonFrame(f.function, f.file, f.line)
                                                  : trace::nativeFrame(f.function, f.file, f.address)));
       }
       w.stack = table_.stack(numbers_);
       w.known = true;
     }
-    const int64_t now = rawClock();
-    if (!strange || now - modules_ns_ < kOftenNs) return;
-    modules_ns_ = now;  // libraries may have been loaded since
-    Result<std::vector<Module>> mapped = modules(pid_);
-    if (!mapped || mapped->size() == modules_.size()) return;
-    unwinder_.reset();
-    modules_ = std::move(*mapped);
-    (void)makeUnwinder();
   }
 
   const pid_t pid_;
@@ -339,7 +368,8 @@ class Sampler : public StackSampler {
   std::optional<PythonStacks> python_;
   std::unique_ptr<Unwinder> unwinder_;
   bool stops_ = false;
-  int failures_ = 0;  // looks in a row
+  bool strange_ = false;  // native code was seen that is in no module
+  int failures_ = 0;      // looks in a row
   std::string version_, note_;
   std::vector<PythonThread> python_threads_;
   std::vector<Watched> watched_;

@@ -52,8 +52,8 @@ std::string nativeFrame(std::string_view function, std::string_view file, std::o
   std::string out;
   appendPart(out, function.empty() ? "?" : function);
   out += " [";
-  appendPart(out, file.substr(file.rfind('/') + 1));
-  if (function.empty() && address) {
+  appendPart(out, file.empty() ? "unknown" : file.substr(file.rfind('/') + 1));
+  if (function.empty() && !file.empty() && address) {
     char text[24];
     std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(*address));
     out += text;

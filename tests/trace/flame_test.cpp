@@ -46,6 +46,7 @@ TEST(Flame, ATextIsReadBackAsItWasWritten) {
                            nativeFrame("std::map<int, int>::find(int)", "/usr/lib/libx.so", 4) + ";" +
                            nativeFrame("", "/lib/liby.so", 255);
   EXPECT_EQ(text, "<module> (/a b/train,1.py:7);f (x.py);std::map<int, int>::find(int) [libx.so];? [liby.so+0xff]");
+  EXPECT_EQ(nativeFrame("", "", 4711), "? [unknown]") << "code that was made while the program ran";
   const uint32_t stack = table.parse(text);
   EXPECT_EQ(table.textOf(stack), text);
   EXPECT_EQ(table.framesOf(stack).size(), 4u);
