@@ -38,8 +38,9 @@ Result<std::vector<LiveCells>> LiveSource::rows(const std::string& table) {
                       : table == "inflight" ? operationRows()
                       : table == "nodes"    ? nodeRows()
                                             : variableRows();
-  if (rows) rows_[table] = *rows;
-  return rows;
+  if (!rows) return rows;
+  if (strict_ && !problems_.empty()) return Status::unavailable(problems_.front());
+  return rows_[table] = std::move(*rows);
 }
 
 /// Asked once for a statement.
@@ -139,8 +140,17 @@ Result<LiveSource::Rows> LiveSource::operationsOfCluster() {
     for (const model::ProcessReport& p : node.report.processes) {
       if (meaning->kind == Kind::rank && p.rank != meaning->number) continue;
       for (const model::InFlight& f : p.in_flight) {
-        model::LiveOperationRow row{node.report.node, p.pid, p.rank, f.op, capture::ncclCommName(f.comm),
-                                    static_cast<int64_t>(f.seq), -1, -1, f.peer, f.bytes, f.stream,
+        model::LiveOperationRow row{node.report.node,
+                                    p.pid,
+                                    p.rank,
+                                    f.op,
+                                    capture::ncclCommName(f.comm),
+                                    static_cast<int64_t>(f.seq),
+                                    -1,
+                                    -1,
+                                    f.peer,
+                                    f.bytes,
+                                    f.stream,
                                     f.age_ns + static_cast<int64_t>(node.age_s * 1e9)};
         for (const model::CommState& c : p.comms)
           if (c.comm == f.comm) std::tie(row.group_rank, row.group_size) = std::pair(c.group_rank, c.size);
@@ -193,8 +203,7 @@ Result<LiveSource::Rows> LiveSource::variableRows() {
     refused += !variables && variables.status().code() != Code::kNotFound;
     if (!variables) continue;
     for (process::Variable& v : *variables)
-      rows.push_back(
-          cellsOf(model::LiveVariableRow{p.pid, p.rank, std::move(v.name), std::move(v.value), v.masked}));
+      rows.push_back(cellsOf(model::LiveVariableRow{p.pid, p.rank, std::move(v.name), std::move(v.value), v.masked}));
   }
   if (refused > 0)
     problems_.push_back("the environment of " + counted(refused, "process", "processes") +
