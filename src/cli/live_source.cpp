@@ -38,8 +38,9 @@ Result<std::vector<LiveCells>> LiveSource::rows(const std::string& table) {
                       : table == "inflight" ? operationRows()
                       : table == "nodes"    ? nodeRows()
                                             : variableRows();
-  if (rows) rows_[table] = *rows;
-  return rows;
+  if (!rows) return rows;
+  if (strict_ && !problems_.empty()) return Status::unavailable(problems_.front());
+  return rows_[table] = std::move(*rows);
 }
 
 /// Asked once for a statement.

@@ -16,7 +16,8 @@ namespace tracesmith::cli {
 /// Thread safe.
 class LiveSource {
  public:
-  explicit LiveSource(const Target& target) : target_(target) {}
+  /// `strict`: rows that are not all there are a failure.
+  LiveSource(const Target& target, bool strict) : target_(target), strict_(strict) {}
 
   /// All tables of one statement show the same moment; the next one looks again.
   void startStatement();
@@ -38,6 +39,7 @@ class LiveSource {
   Result<Rows> operationsOfCluster();
 
   const Target& target_;
+  const bool strict_;
   mutable std::mutex mutex_;  // guards what follows
   std::optional<model::ClusterProcesses> listed_, stacks_;
   std::map<std::string, Rows> rows_;  // by table

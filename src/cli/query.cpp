@@ -270,7 +270,7 @@ int runQuery(QueryArgs args) {
   Stored stored;
   if (args.live()) {
     if (Status s = addRecorded(args, sql, *spill, stored); !s) return fail(s);
-    live.emplace(args.target);
+    live.emplace(args.target, args.strict);
     args.engine.live = [&live](const std::string& table) { return live->rows(table); };
   }
   const QueryWatch::Options ends{args.timeout_s, prompt, &*spill};

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/progress.hpp"
-
 namespace tracesmith::cli {
 namespace {
 
@@ -25,7 +23,11 @@ Status StoredSession::open(const std::string& session, const std::vector<std::st
   Result<File> file = File::create(path);
   if (!file) return file.status();
   file_ = std::move(*file);
-  TS_TRY(client_.outline(session, tables, *this));
+  Progress progress("fetching");
+  progress_ = &progress;
+  const Status came = client_.outline(session, tables, *this);
+  progress_ = nullptr;
+  TS_TRY(came);
   return ::ftruncate(file_.fd(), static_cast<off_t>(size_)) == 0 ? Status() : errnoStatus("write", path);
 }
 
@@ -44,6 +46,7 @@ Status StoredSession::bytes(std::string_view bytes) {
   TS_TRY(writeAt(size_, bytes));
   size_ += bytes.size();
   fetched_ += bytes.size();
+  if (progress_) progress_->update(fetched_, fetched_ + 1);
   return {};
 }
 
@@ -99,9 +102,12 @@ Status StoredSession::need(const std::vector<query::ByteRange>& ranges) {
     pieces.push_back({segments_[gap->second.segment], gap->second.offset + (p.at - gap->first), p.size});
   }
   size_t piece = 0;
-  uint64_t done = 0;  // of it
+  uint64_t done = 0, all = 0, came = 0;  // of the piece; of all
+  for (const Piece& p : wanted) all += p.size;
+  Progress progress("fetching");
   auto take = [&](std::string_view bytes) -> Status {
     fetched_ += bytes.size();
+    progress.update(came += bytes.size(), all);
     while (!bytes.empty() && piece < wanted.size()) {
       const std::string_view part = bytes.substr(0, wanted[piece].size - done);
       TS_TRY(writeAt(wanted[piece].at + done, part));

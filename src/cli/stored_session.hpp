@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.hpp"
 #include "cluster/api.hpp"
 #include "query/engine.hpp"
 
@@ -47,6 +48,7 @@ class StoredSession final : private cluster::OutlineSink {
   std::vector<cluster::SegmentName> segments_;
   std::map<uint64_t, Gap> gaps_;  // by their place in the trace
   uint64_t size_ = 0, fetched_ = 0;
+  Progress* progress_ = nullptr;  // while the outline comes
 };
 
 }  // namespace tracesmith::cli

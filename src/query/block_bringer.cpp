@@ -7,8 +7,10 @@
 namespace tracesmith::query {
 namespace {
 
-// What is asked for at once: little at first, for who soon has enough, then more.
-constexpr uint64_t kFirstBytes = 256u << 10, kMostBytes = 16u << 20;
+// What is asked for at once: little at first, for who soon has enough, then more, because each question waits for its
+// answer.
+constexpr uint64_t kFirstBytes = 1u << 20, kMostBytes = 64u << 20;
+constexpr uint64_t kGrowth = 4;
 
 void add(std::vector<int>& columns, const SqlColumn* column) {
   if (column && column->column >= 0 && std::find(columns.begin(), columns.end(), column->column) == columns.end())
@@ -62,7 +64,7 @@ bool BlockBringer::bring(size_t block, duckdb::ClientContext& context) {
   } else {
     for (const size_t b : some) states_[b] = State::kHere;
   }
-  next_bytes_ = std::min(2 * next_bytes_, kMostBytes);
+  next_bytes_ = std::min(kGrowth * next_bytes_, kMostBytes);
   return states_[block] == State::kHere;
 }
 

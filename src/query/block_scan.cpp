@@ -150,7 +150,7 @@ duckdb::unique_ptr<duckdb::BaseStatistics> statistics(ClientContext&, const Func
                                                       duckdb::column_t index) {
   auto& bound = data->Cast<BoundScan>();
   const std::vector<SqlColumn>& columns = bound.traces->columns(*bound.table);
-  if (index >= columns.size()) return nullptr;
+  if (index >= columns.size() || bound.traces->isAbsent(*bound.table)) return nullptr;
   const SqlColumn& column = columns[index];
   if (column.column < 0 || column.kind == Kind::Text || column.kind == Kind::Launch || bound.blocks.empty())
     return nullptr;

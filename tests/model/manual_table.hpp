@@ -10,10 +10,11 @@
 
 namespace tracesmith::test {
 
-/// The table in docs/analysis.md with this heading (below `section`) has these rows. scripts/update-tables writes them
-/// there.
-inline void expectTable(const std::string& heading, const std::string& rows, const std::string& section = "") {
-  const std::string path = TRACESMITH_SOURCE_DIR "/docs/analysis.md", whole = readFile(path);
+/// The table in docs/analysis.md (or another manual) with this heading (below `section`) has these rows.
+/// scripts/update-tables writes them there.
+inline void expectTable(const std::string& heading, const std::string& rows, const std::string& section = "",
+                        const std::string& manual = "analysis.md") {
+  const std::string path = TRACESMITH_SOURCE_DIR "/docs/" + manual, whole = readFile(path);
   size_t from = whole.find(section);
   if (from != std::string::npos) from = whole.find(heading, from);
   ASSERT_NE(from, std::string::npos) << section << heading;

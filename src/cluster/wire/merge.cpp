@@ -27,8 +27,7 @@ using namespace trace;
 
 namespace {
 
-// To name the bytes that are left out takes about a tenth of this.
-constexpr size_t kLeastLeftOut = 256;
+constexpr size_t kLeastLeftOut = 256;  // to name bytes that are left out takes about a tenth of this
 
 /// Times of the session on one node's clock.
 struct Span {
@@ -102,9 +101,9 @@ Status Merge::write(std::string block, uint32_t stream, uint64_t events) {
 /// Of a block that lies in the session. Whoever reads an outline wants to know at once what is lost, and whether nodes
 /// are simulated.
 bool Merge::leavesColumnsOut(const BlockBytes& block) const {
-  const BlockHeader& h = block.header;
   const TableInfo* table = block.table();
-  return leave_out_.columns && table && h.block_size - sizeof h - h.directory_size >= kLeastLeftOut &&
+  return leave_out_.columns && table &&
+         block.bytes.size() - sizeof(BlockHeader) - block.header.directory_size >= kLeastLeftOut &&
          table != &tableOf<LossRow>() && table != &tableOf<NodeRow>() && !roles_.changes(*table);
 }
 
@@ -121,14 +120,12 @@ Stretch Merge::blockAtFront(std::string_view bytes) const {
 }
 
 Status Merge::copyBlock(const SegmentInfo& segment, uint64_t at, const BlockBytes& block, uint32_t stream) {
-  const BlockHeader& h = block.header;
   if (leavesColumnsOut(block)) {
-    const size_t head = sizeof h + h.directory_size;
-    std::string start(block.bytes.substr(0, head));
+    std::string start(block.bytes.substr(0, sizeof(BlockHeader) + block.header.directory_size));
     seal(start, sequence_++, stream);
-    return leave_out_.columns(start, segment, at + head, h.block_size - head);
+    return leave_out_.columns(start, segment, at + start.size(), block.bytes.size() - start.size());
   }
-  return write(std::string(block.bytes), stream, block.table() == &tableOf<EventRow>() ? h.rows : 0);
+  return write(std::string(block.bytes), stream, block.table() == &tableOf<EventRow>() ? block.header.rows : 0);
 }
 
 /// The file's header and what only the session itself knows.
