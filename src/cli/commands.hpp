@@ -22,6 +22,7 @@ void addImport(Command& app);
 void addInfo(Command& app);
 void addPs(Command& app);
 void addQuery(Command& app);
+void addRdma(Command& app);
 void addRecord(Command& app);
 void addReport(Command& app);
 void addRun(Command& app);

@@ -30,6 +30,7 @@ std::unique_ptr<Program> makeProgram() {
   addBacktrace(app);
   addSample(app);
   addConfig(app);
+  addRdma(app);
   addExporter(app);
   addBench(app);
   addCluster(app);
