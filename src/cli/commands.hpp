@@ -10,10 +10,12 @@
 namespace tracesmith::cli {
 
 void addAnalyze(Command& app);
+void addAttach(Command& app);
 void addBacktrace(Command& app);
 void addBench(Command& app);
 void addCluster(Command& app);
 void addConfig(Command& app);
+void addDetach(Command& app);
 void addDevices(Command& app);
 void addDiff(Command& app);
 void addExport(Command& app);

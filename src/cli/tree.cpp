@@ -29,6 +29,8 @@ std::unique_ptr<Program> makeProgram() {
   addPs(app);
   addBacktrace(app);
   addSample(app);
+  addAttach(app);
+  addDetach(app);
   addConfig(app);
   addRdma(app);
   addExporter(app);
