@@ -18,6 +18,7 @@ void addConfig(Command& app);
 void addDetach(Command& app);
 void addDevices(Command& app);
 void addDiff(Command& app);
+void addEval(Command& app);
 void addExport(Command& app);
 void addExporter(Command& app);
 void addImport(Command& app);

@@ -32,6 +32,7 @@ std::unique_ptr<Program> makeProgram() {
   addAttach(app);
   addDetach(app);
   addConfig(app);
+  addEval(app);
   addRdma(app);
   addExporter(app);
   addBench(app);
