@@ -64,6 +64,7 @@ void addCluster(Command& app) {
   addClusterStat(cluster);
   addClusterHang(cluster);
   addClusterPs(cluster);
+  addClusterRdma(cluster);
   addClusterCerts(cluster);
   addClusterPlans(cluster);
   cluster.footer(

@@ -22,6 +22,7 @@ void addClusterStat(Command& cluster);   // stat
 void addClusterData(Command& cluster);   // tail, query, analyze-comm
 void addClusterHang(Command& cluster);   // hang
 void addClusterPs(Command& cluster);     // ps, list
+void addClusterRdma(Command& cluster);   // rdma
 void addClusterCerts(Command& cluster);  // certs
 void addClusterPlans(Command& cluster);  // plans
 

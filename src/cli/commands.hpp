@@ -10,18 +10,22 @@
 namespace tracesmith::cli {
 
 void addAnalyze(Command& app);
+void addAttach(Command& app);
 void addBacktrace(Command& app);
 void addBench(Command& app);
 void addCluster(Command& app);
 void addConfig(Command& app);
+void addDetach(Command& app);
 void addDevices(Command& app);
 void addDiff(Command& app);
+void addEval(Command& app);
 void addExport(Command& app);
 void addExporter(Command& app);
 void addImport(Command& app);
 void addInfo(Command& app);
 void addPs(Command& app);
 void addQuery(Command& app);
+void addRdma(Command& app);
 void addRecord(Command& app);
 void addReport(Command& app);
 void addRun(Command& app);

@@ -1,11 +1,6 @@
 // tracesmith top: this machine's GPUs and what runs on them, in a terminal.
-#include <poll.h>
-#include <signal.h>
-#include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +9,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/places.hpp"
+#include "cli/screen.hpp"
 #include "cli/top_screen.hpp"
 
 namespace tracesmith::cli {
@@ -26,47 +22,10 @@ struct Options {
   int interval_ms = 1000;
 };
 
-std::atomic<bool> g_stop{false};
-
-/// The screen is ours until it goes out of scope, whatever happens in between.
-class Screen {
- public:
-  Screen() {
-    ::tcgetattr(STDIN_FILENO, &before_);
-    termios raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    raw.c_cc[VMIN] = 0;
-    raw.c_cc[VTIME] = 0;
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-    std::printf("\x1b[?1049h\x1b[?25l");  // the other screen, no cursor
-  }
-  ~Screen() {
-    std::printf("\x1b[?25h\x1b[?1049l");
-    std::fflush(stdout);
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-  }
-  void draw(const std::vector<std::string>& lines) {
-    std::string out = "\x1b[H";
-    for (size_t i = 0; i < lines.size(); ++i) out += lines[i] + "\x1b[K" + (i + 1 < lines.size() ? "\r\n" : "");
-    out += "\x1b[J";
-    std::fwrite(out.data(), 1, out.size(), stdout);
-    std::fflush(stdout);
-  }
-
- private:
-  termios before_{};
-};
-
 void fitTerminal(TopView& view) {
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
-    view.width = std::max<size_t>(20, size.ws_col);
-    view.height = std::max<size_t>(6, size.ws_row);
-    return;
-  }
-  if (const char* columns = std::getenv("COLUMNS"))
-    view.width = std::max<size_t>(20, std::strtoul(columns, nullptr, 10));
-  if (const char* rows = std::getenv("LINES")) view.height = std::max<size_t>(6, std::strtoul(rows, nullptr, 10));
+  const ScreenSize size = screenSize();
+  view.width = std::max<size_t>(20, size.width);
+  view.height = std::max<size_t>(6, size.height);
 }
 
 /// False: quit.
@@ -112,7 +71,7 @@ int run(const Options& o) {
     if (o.sort == name) view.sort = static_cast<TopSort>(i);
     ++i;
   }
-  const bool once = o.once || o.json || !::isatty(STDOUT_FILENO) || !::isatty(STDIN_FILENO);
+  const bool once = o.once || o.json || !hasScreen();
   hardware::Latest latest(200);
   hardware::Sampler sampler(o.sampler, latest);
   capture::ProcessesNow recorded;
@@ -135,18 +94,14 @@ int run(const Options& o) {
       for (const std::string& line : topLines(state, std::move(processes), view)) std::printf("%s\n", line.c_str());
     return 0;
   }
-  for (int n : {SIGINT, SIGTERM, SIGHUP}) ::signal(n, [](int) { g_stop = true; });
   Screen screen;
-  for (bool go = true; go && !g_stop;) {
+  std::string pressed;
+  for (bool go = true; go;) {
     fitTerminal(view);
     const hardware::Latest::State state = latest.state();
     screen.draw(topLines(state, topProcesses(state, o.sampler.places.root, recorded.read()), view));
-    pollfd input{STDIN_FILENO, POLLIN, 0};
-    if (::poll(&input, 1, state.found ? o.interval_ms : 100) <= 0) continue;
-    char keys[32];
-    const ssize_t n = ::read(STDIN_FILENO, keys, sizeof keys);
-    if (n <= 0 && (input.revents & (POLLHUP | POLLERR))) break;
-    for (ssize_t i = 0; i < n && go; ++i) go = key(keys[i], view);
+    go = screen.keys(state.found ? o.interval_ms : 100, pressed);
+    for (size_t i = 0; i < pressed.size() && go; ++i) go = key(pressed[i], view);
   }
   return 0;
 }

@@ -29,7 +29,11 @@ std::unique_ptr<Program> makeProgram() {
   addPs(app);
   addBacktrace(app);
   addSample(app);
+  addAttach(app);
+  addDetach(app);
   addConfig(app);
+  addEval(app);
+  addRdma(app);
   addExporter(app);
   addBench(app);
   addCluster(app);

@@ -1,13 +1,16 @@
 #include "process/look.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "capture/ring/reader.hpp"
 #include "capture/ring/settings.hpp"
 #include "hardware/process.hpp"
 #include "process/groups.hpp"
 #include "process/list.hpp"
+#include "process/rdma.hpp"
 
 namespace tracesmith::process {
 namespace {
@@ -15,6 +18,8 @@ namespace {
 bool has(const std::vector<int64_t>& list, int64_t value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
+
+constexpr int kRatesMs = 500;
 
 /// Only the thread that says where the process is.
 void shorten(Stacks& stacks) {
@@ -79,6 +84,15 @@ model::NodeProcesses lookAt(const std::string& root, const model::ProcessQuery& 
   model::NodeProcesses answer;
   if (query.settings || !query.set.empty()) {
     answer.settings = settingsOf(query, recorded);
+    return answer;
+  }
+  if (query.rdma) {
+    RdmaWatch ports(root);
+    const hardware::Latest::State state = gpus();
+    if (!ports.look(state, recorded).empty()) {  // rates need two readings
+      std::this_thread::sleep_for(std::chrono::milliseconds(kRatesMs));
+      answer.rdma = ports.look(state, recorded);
+    }
     return answer;
   }
   if (!query.stacks) {

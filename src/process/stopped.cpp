@@ -34,6 +34,7 @@ void setRegisters(const user_regs_struct& r, Snapshot& s, uint64_t& sp) {
   s.registers = {r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8,
                  r.r9,  r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip};
   s.pc = r.rip;
+  s.system_call = static_cast<int64_t>(r.orig_rax);
   sp = r.rsp;
 }
 #elif defined(__aarch64__)
@@ -61,6 +62,14 @@ size_t copyStack(pid_t pid, uint64_t begin, std::string& room) {
 }
 
 #if defined(__x86_64__) || defined(__aarch64__)
+/// Returns how much of the stack there was.
+size_t copyFrom(pid_t pid, const user_regs_struct& registers, std::string& room, Snapshot& snapshot) {
+  uint64_t sp = 0;
+  setRegisters(registers, snapshot, sp);
+  snapshot.stack_begin = sp - kRedZone;
+  return copyStack(pid, snapshot.stack_begin, room);
+}
+
 /// Waits until the thread has stopped. `signal`: what it was about to receive, and must still get. `since`: when it was
 /// last seen not to stand still.
 bool waitForStop(pid_t tid, int64_t patience_ns, int& signal, int64_t& since) {
@@ -97,10 +106,7 @@ int take(pid_t pid, pid_t tid, int64_t patience_ns, const std::function<void()>&
   size_t copied = 0;
   iovec vector{&registers, sizeof registers};
   if (::ptrace(PTRACE_GETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &vector) == 0) {
-    uint64_t sp = 0;
-    setRegisters(registers, snapshot, sp);
-    snapshot.stack_begin = sp - kRedZone;
-    copied = copyStack(pid, snapshot.stack_begin, room);
+    copied = copyFrom(pid, registers, room, snapshot);
     while_stopped();
     snapshot.taken = true;
   }
@@ -119,6 +125,14 @@ const unsigned kRegisters = 17;
 const unsigned kRegisters = 32;
 #else
 const unsigned kRegisters = 0;
+#endif
+
+#if defined(__x86_64__) || defined(__aarch64__)
+void fillSnapshot(pid_t pid, const user_regs_struct& registers, Snapshot& snapshot) {
+  snapshot.stack.resize(kMostStackBytes);
+  snapshot.stack.resize(copyFrom(pid, registers, snapshot.stack, snapshot));
+  snapshot.taken = true;
+}
 #endif
 
 Result<std::vector<Snapshot>> snapshots(pid_t pid, const std::vector<Task>& tasks,

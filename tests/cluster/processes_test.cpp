@@ -3,6 +3,7 @@
 
 #include "cluster/cluster_fixture.hpp"
 #include "support/training_ring.hpp"
+#include "support/tree.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -154,10 +155,28 @@ TEST_F(Processes, SettingsOfProbesAreReadByViewersAndChangedByOperators) {
   o = as("admin", {"mode=watch"});
   EXPECT_TRUE(has(o.out, " on alpha, rank 3: mode=watch, was light\n")) << o.out << o.err;
   EXPECT_EQ(ring.writer().header().mode.load(), ring::kWatch);
-  EXPECT_TRUE(has(test::readFile(dir_ / "m/audit.log"), R"("action":"config","what":"mode=watch: rank 3","ok":true)"))
-      << test::readFile(dir_ / "m/audit.log");
-  o = plain({"config", "-t", portOf(*alpha), "--token-file", dir_ / "viewer", "--json"});
+  EXPECT_TRUE(
+      has(test::readFile(dir_ / "m/master/audit.log"), R"("action":"config","what":"mode=watch: rank 3","ok":true)"))
+      << test::readFile(dir_ / "m/master/audit.log");
+  o = plain({"config", "-t", portOf(*alpha), "--token-file", dir_ / "admin", "--json"});
   EXPECT_TRUE(has(o.out, R"({"node":"alpha","pid":)") && has(o.out, R"("mode":"watch")")) << o.out << o.err;
+}
+
+TEST_F(Processes, RdmaPortsOfAllNodes) {
+  test::makeTree("host", dir_ / "root");
+  startMaster();
+  more_environment_ = {{"TRACESMITH_ROOT", dir_ / "root"}};
+  const auto alpha = agent("alpha");
+  more_environment_.clear();
+  ASSERT_TRUE(connected(1));
+  Output o = command({"rdma"});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_TRUE(has(o.out, "alpha  mlx5_0:1  up     InfiniBand     400  0 B/s")) << o.out;
+  EXPECT_TRUE(
+      has(command({"rdma", "--json", "mlx5_1"}).out, R"({"node":"alpha","problem":null,"ports":[{"name":"mlx5_1:1",)"));
+  o = plain({"rdma", "-t", "rank:" + rank_, "--master", address()});
+  EXPECT_EQ(o.rc, 1);
+  EXPECT_EQ(o.err, "tracesmith: no RDMA port is used by rank " + rank_ + "\n");
 }
 
 }  // namespace

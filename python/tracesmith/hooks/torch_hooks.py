@@ -109,8 +109,7 @@ class Hooks:
             after(ended)
             return
 
-        def wrap(optimizer):
-            kind = type(optimizer)
+        def wrap(kind):
             if getattr(kind.step, "tracesmith", False):
                 return
             hooked = getattr(kind.step, "hooked", None)
@@ -123,9 +122,14 @@ class Hooks:
         @functools.wraps(original)
         def hook_for_profile(optimizer, *arguments, **named):
             original(optimizer, *arguments, **named)
-            safely("optimizer", wrap, optimizer)
+            safely("optimizer", wrap, type(optimizer))
 
         module.Optimizer._hook_for_profile = hook_for_profile
+        kinds = [module.Optimizer]
+        for kind in kinds:  # those that the program has made already
+            kinds.extend(kind.__subclasses__())
+            if getattr(kind.step, "hooked", None):
+                safely("optimizer", wrap, kind)
 
     def scalers(self):
         """Those that skip steps whose gradients are not finite."""

@@ -227,7 +227,7 @@ void cuptiEnds() {
   otherIsDone();
 }
 
-void startCuda(RingWriter& r) {
+void startCuda(RingWriter& r, bool late) {
   if (g_running.exchange(true)) return;
   void* library = openCupti();
   if (!library || !resolveCupti(library, g_cupti)) {
@@ -236,6 +236,11 @@ void startCuda(RingWriter& r) {
                     : "libcupti was not found: the GPU is not recorded (set CUDA_HOME or TRACESMITH_CUPTI)");
     g_running = false;
     return;
+  }
+  if (late) {
+    // A clock that is set now spoils records. CUPTI's own is the system's, and each fetch converts from it.
+    g_cupti.ActivityRegisterTimestampCallback = nullptr;
+    g_graphs_whole = false;
   }
   if (g_cupti.GetVersion) g_cupti.GetVersion(&g_source.version);
   r.header().cupti_version = g_source.version;

@@ -23,6 +23,9 @@ std::atomic<bool> g_failed{false};  // creation failed: do not try again
 std::atomic<bool> g_forked{false};  // child of a fork: stays out until it starts CUDA or NCCL
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 
+char g_folder[400] = {};  // from useFolder(), before there is a ring
+Mode g_mode = Mode::standard;
+
 constexpr int kMaxDepth = 64;
 struct RangeStack {
   int depth;
@@ -126,7 +129,7 @@ RingWriter* makeRing(const char* folder) {
 }
 
 RingWriter* make() {
-  const char* folder = getenv("TRACESMITH_DIR");
+  const char* folder = g_folder[0] ? g_folder : getenv("TRACESMITH_DIR");
   if (!folder || !*folder) return nullptr;
   mkdir(folder, 0700);
   if (!isOurs(folder)) return nullptr;
@@ -148,6 +151,7 @@ RingWriter* make() {
                                  : !strcmp(m, "full")  ? Mode::full
                                  : !strcmp(m, "watch") ? Mode::watch
                                                        : Mode::standard);
+  if (g_folder[0]) h.mode = static_cast<uint32_t>(g_mode);
   readWindow(*r);
   const char* paused = getenv("TRACESMITH_PAUSED");
   h.recording = paused && *paused == '1' ? 0 : 1;
@@ -163,6 +167,12 @@ RingWriter* make() {
 }
 
 }  // namespace
+
+void useFolder(const char* folder, Mode mode) {
+  snprintf(g_folder, sizeof g_folder, "%s", folder);
+  g_mode = mode;
+  g_failed.store(false);
+}
 
 void flushAtExit() { atexit(atExit); }
 

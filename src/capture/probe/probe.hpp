@@ -20,6 +20,10 @@ RingWriter* ringOrNull();
 /// The same, but starts a ring in a forked child too. For entry points that begin something: CUDA, NCCL.
 RingWriter* startRing();
 
+/// For a process that was started without the probe: where its ring goes, instead of TRACESMITH_DIR and
+/// TRACESMITH_MODE.
+void useFolder(const char* folder, Mode mode);
+
 bool recording(RingWriter& r);
 Mode mode(const RingWriter& r);
 /// Whether TRACESMITH_PROXY asks for proxy events.
@@ -37,8 +41,8 @@ void note(RingWriter& r, const char* text);
 int pushRange(RingWriter& r, const ring::Name& name, uint32_t domain);
 int popRange(RingWriter& r, uint32_t domain);
 
-/// CUPTI: called once a process has CUDA.
-void startCuda(RingWriter& r);
+/// CUPTI: called once a process has CUDA. `late`: it has used it for a while.
+void startCuda(RingWriter& r, bool late = false);
 /// Flushes and ends the ring when the process ends. Handlers run last in, first out: called again for each library that
 /// must still be whole then.
 void flushAtExit();

@@ -11,6 +11,7 @@ struct Kind {
   Metric metric;
   double scale;  // of port_…_data: the hardware counts words of four bytes
   int bits;      // mlx5's Q counters are 32 bits wide
+  bool congestion = false;
 };
 
 constexpr Kind kKinds[] = {
@@ -27,14 +28,16 @@ constexpr Kind kKinds[] = {
     {"counters", "link_error_recovery", Metric::rdma_errors, 1, 64},
     {"counters", "link_downed", Metric::rdma_errors, 1, 64},
     {"counters", "local_link_integrity_errors", Metric::rdma_errors, 1, 64},
+    {"counters", "excessive_buffer_overrun_errors", Metric::rdma_errors, 1, 64},
     {"hw_counters", "out_of_buffer", Metric::rdma_errors, 1, 32},
     {"hw_counters", "out_of_sequence", Metric::rdma_errors, 1, 32},
     {"hw_counters", "packet_seq_err", Metric::rdma_errors, 1, 32},
+    {"hw_counters", "implied_nak_seq_err", Metric::rdma_errors, 1, 32},
     {"hw_counters", "rnr_nak_retry_err", Metric::rdma_errors, 1, 32},
     {"hw_counters", "local_ack_timeout_err", Metric::rdma_errors, 1, 32},
-    {"hw_counters", "np_cnp_sent", Metric::rdma_errors, 1, 32},
-    {"hw_counters", "np_ecn_marked_roce_packets", Metric::rdma_errors, 1, 32},
-    {"hw_counters", "rp_cnp_handled", Metric::rdma_errors, 1, 32},
+    {"hw_counters", "np_cnp_sent", Metric::rdma_errors, 1, 32, true},
+    {"hw_counters", "np_ecn_marked_roce_packets", Metric::rdma_errors, 1, 32, true},
+    {"hw_counters", "rp_cnp_handled", Metric::rdma_errors, 1, 32, true},
     {"hw_counters", "roce_adp_retrans", Metric::rdma_errors, 1, 32},
 };
 
@@ -83,6 +86,12 @@ class RdmaPorts : public Source {
 };
 
 }  // namespace
+
+bool tellsOfCongestion(std::string_view counter) {
+  for (const Kind& k : kKinds)
+    if (k.file == counter) return k.congestion;
+  return false;
+}
 
 std::unique_ptr<Source> rdmaSource(const std::string& root) { return std::make_unique<RdmaPorts>(root); }
 
