@@ -76,7 +76,7 @@ test("6: who hangs, from any view", async () => {
 test("7: the result of a query is drawn, sorted, and a row leads to its moment", async () => {
   const { page: p, close } = await page();
   const click = clicks(3);
-  await click(p.getByRole("link", { name: "SQL", exact: true }));
+  await click(p.getByRole("link", { name: "SQL", exact: true }).first());
   await click(p.locator(".query-list button", { hasText: "Kernels by time" }));
   await p.locator(".result tbody tr").first().waitFor();
   await click(p.getByRole("button", { name: "Chart" }));

@@ -240,7 +240,12 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
       if (at && !at.lane && at.row.closed) toggle(at.row.key);
     }
     engine.current?.reveal(track);
-    if (!row || start < engine.current!.from || start + length > engine.current!.to) engine.current?.show(start, length, track);
+    const e = engine.current;
+    if (!e) return;
+    const span = e.to - e.from;
+    // What is too small or too large to be seen is zoomed to; what is only elsewhere is moved to.
+    if (!row || length < span / 300 || length > span) e.show(start, length, track);
+    else if (start < e.from || start + length > e.to) e.moveTo(start + length / 2 - span / 2, start + length / 2 + span / 2);
   };
   const share = async () => {
     try {
