@@ -10,7 +10,7 @@ import { createRequire } from "node:module";
 const require = createRequire(path.join(fs.realpathSync(process.env.PAGE_MODULES), "package.json"));
 const { chromium } = require("playwright-core");
 const [url, folder] = process.argv.slice(2);
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
 
 const at = (list, share) => [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * share))] ?? 0;
 
@@ -51,7 +51,7 @@ const hold = async (page, key, ms) => {
 };
 
 const { mode } = await (await fetch(`${url}/api/v1/info`)).json();
-for (const size of [{ width: 1280, height: 800 }, { width: 3840, height: 2160 }]) {
+for (const size of [{ width: 1440, height: 900 }, { width: 3840, height: 2160 }]) {
   const name = `${size.width}`;
   const names = (await (await fetch(`${url}/api/v1/metrics/names`)).json()).metrics;
   if (names.length) {

@@ -19,7 +19,7 @@ namespace tracesmith::cli {
 namespace {
 
 struct Options {
-  std::string file, table;
+  std::string file, other, table;
   uint32_t count = 0, width = 0;
   bool timeline = false, threads = false, json = false, strict = false, web = false;
   server::Options page;
@@ -32,6 +32,12 @@ int run(const Options& o) {
     if (!file) return fail(file.status());
     server::Options page = o.page;
     page.title = std::filesystem::path(o.file).lexically_normal().filename().string();
+    if (!o.other.empty()) {
+      Result<std::string> other = traceFile(o.other);
+      if (!other) return fail(other.status());
+      page.other = *other;
+      page.other_title = std::filesystem::path(o.other).lexically_normal().filename().string();
+    }
     return serveTrace(*file, page, o.json);
   }
   if (o.timeline && !o.table.empty()) return usage("view", "--timeline shows events: --table cannot be used with it");
@@ -79,6 +85,7 @@ void addView(Command& app) {
       .check(range(uint64_t{40}, uint64_t{10'000}));
   Option web = command.flag("--web", o->web, "Serve an interactive timeline for a browser on this machine");
   command.option("--port", o->page.port, "Port of the page; 0 picks a free one").needs(web).showDefault();
+  command.option("--with", o->other, "Another trace, to compare this one with on the page").type("FILE").needs(web);
   command.flag("--strict", o->strict, "Exit with 1 if a part of the trace cannot be read");
   command.flag("--json", o->json, "Print JSON: an array of rows with all columns, or the timeline's lines");
   command.footer(
@@ -90,6 +97,7 @@ void addView(Command& app) {
       "timeline: from_ns, to_ns, bucket_ns, lines [rank, device, stream, tid, busy, buckets], "
       "ranks_not_shown.\n\nExamples:  tracesmith view job.sbt --type kernel --rank 3 -n 50\n           tracesmith view "
       "job.sbt --timeline --from 1s --to 1.2s\n           tracesmith view job.sbt --web\n           tracesmith view "
+      "yesterday.sbt --web --with today.sbt\n           tracesmith view "
       "job.sbt --table collectives");
   command.run([o] { return run(*o); });
 }

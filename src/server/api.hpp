@@ -18,6 +18,7 @@ struct Options {
   std::string listen = "127.0.0.1";
   uint16_t port = kHttpPort;               ///< 0: any
   std::string title;                       ///< of a recorded trace, for people; empty: the name of its file
+  std::string other, other_title;          ///< another one to compare it with, and what to call it; empty: none
   std::string data_dir;                    ///< of a cluster: where sessions are laid out for reading, and the audit log
   std::string frames;                      ///< folder for the frames of sessions that end; empty: they are not written
   std::vector<std::string> origins;        ///< other sites whose pages may ask ("https://x.example"); none by default

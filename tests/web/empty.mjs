@@ -11,7 +11,7 @@ test("every view of an empty cluster says what to do", async () => {
   await shows(page, "No session yet");
   await visit(page, "#/metrics");
   await shows(page, /No metrics yet|Nothing was measured/);
-  for (const hash of ["#/timeline", "#/ranks", "#/sql"]) {
+  for (const hash of ["#/timeline", "#/ranks", "#/sql", "#/compare"]) {
     await visit(page, hash);
     await shows(page, "Nothing recorded yet");
     await shows(page, /tracesmith cluster start --name/);
@@ -21,6 +21,6 @@ test("every view of an empty cluster says what to do", async () => {
   await visit(page, "#/nodes");
   await shows(page, "No node has joined yet");
   await visit(page, "#/nonsense");
-  await shows(page, /There is no view/);
+  await shows(page, /There is no page “nonsense”/);
   await close();
 });

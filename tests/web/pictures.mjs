@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { open, place, shows, startAgent, startMaster, synth, timelineReady, view } from "./support.mjs";
 
 const folder = process.env.PICTURES;
-const size = { width: 1440, height: 900 };
+const size = { width: 1280, height: 800 };
 
 async function take(url, name, hash, ready) {
   for (const colorScheme of ["light", "dark"]) {

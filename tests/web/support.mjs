@@ -87,8 +87,8 @@ export async function startAgent(master, node, index, more = [], ranks = 8) {
   return child;
 }
 
-export async function view(file) {
-  const { child, found } = start(["view", file, "--web", "--port", "0"], /(https?:\/\/127\.0\.0\.1:\d+)/);
+export async function view(file, ...more) {
+  const { child, found } = start(["view", file, "--web", "--port", "0", ...more], /(https?:\/\/127\.0\.0\.1:\d+)/);
   const [, url] = await found;
   return { child, url };
 }

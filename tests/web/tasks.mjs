@@ -76,7 +76,7 @@ test("6: who hangs, from any view", async () => {
 test("7: the result of a query is drawn, sorted, and a row leads to its moment", async () => {
   const { page: p, close } = await page();
   const click = clicks(3);
-  await click(p.getByRole("link", { name: "SQL", exact: true }));
+  await click(p.getByRole("link", { name: "SQL", exact: true }).first());
   await click(p.locator(".query-list button", { hasText: "Kernels by time" }));
   await p.locator(".result tbody tr").first().waitFor();
   await click(p.getByRole("button", { name: "Chart" }));
@@ -98,10 +98,20 @@ test("7: the result of a query is drawn, sorted, and a row leads to its moment",
   await close();
 });
 
-test("9: two runs are compared by one command", async () => {
+test("9: two runs are compared by one command, or on the page", async () => {
   const before = file("fine.sbt", "--fault", "none");
   const text = execFileSync(program, ["diff", before, file("slow.sbt", ...fault)], { encoding: "utf8" });
   assert.match(text, /slower|longer/);
+  const both = await view(before, "--with", file("slow.sbt", ...fault));
+  const { page: p, close } = await open(both.url);
+  await clicks(1)(p.getByRole("link", { name: "Compare", exact: true }));
+  await p.locator(".verdict", { hasText: /rank 2/i }).waitFor();
+  await p.getByRole("region", { name: "Parts of a step" }).locator("tbody tr", { hasText: "rank 2" }).first().waitFor();
+  // Either of them can be looked at.
+  await p.getByRole("link", { name: "Timeline after" }).click();
+  await timelineReady(p);
+  await p.getByLabel("Trace", { exact: true }).waitFor();
+  await close();
 });
 
 test("10: the trace is downloaded", async () => {

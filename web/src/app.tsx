@@ -11,6 +11,7 @@ import { choice, setTheme } from "./theme";
 import type { Hang as HangState } from "./types";
 import { Dialog, Empty, Fence, useLoad } from "./ui";
 import { Balance } from "./views/balance";
+import { Compare } from "./views/compare";
 import { Hang } from "./views/hang";
 import { Metrics } from "./views/metrics";
 import { Nodes } from "./views/nodes";
@@ -25,6 +26,7 @@ const views = [
   { id: "timeline", title: "Timeline", component: TimelineView, file: true },
   { id: "ranks", title: "Ranks", component: Ranks, file: true },
   { id: "sql", title: "SQL", component: Sql, file: true },
+  { id: "compare", title: "Compare", component: Compare, file: true },
   { id: "hang", title: "Hang", component: Hang, file: false },
   { id: "nodes", title: "Nodes", component: Nodes, file: false },
   { id: "balance", title: "Balance", component: Balance, file: false },
@@ -53,7 +55,7 @@ export function App() {
     const key = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || typing(e.target)) return;
       if (e.key === "?") setHelp(true);
-      const n = "12345678".indexOf(e.key);
+      const n = "123456789".indexOf(e.key);
       if (e.key.length === 1 && n >= 0 && n < shown.length) location.hash = link(shown[n].id, keep(shown[n].id, params));
     };
     addEventListener("keydown", key);

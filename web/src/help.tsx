@@ -4,7 +4,7 @@ const keys: [string, [string, string][]][] = [
   [
     "Everywhere",
     [
-      ["1 … 8", "go to a view"],
+      ["1 … 9", "go to a view"],
       ["?", "this help"],
       ["Esc", "close, or clear the selection"],
     ],

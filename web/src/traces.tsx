@@ -19,7 +19,9 @@ export function useTrace(): Chosen {
   const { info, sessions } = useStore(live);
   const states = sessions?.map((s) => `${s.id} ${s.state}`).join() ?? "";
   const load = useLoad(`traces ${states}`, (signal) => get<TraceList>("/api/v1/traces", signal));
-  const traces = [...(load.data?.traces ?? [])].sort((a, b) => (BigInt(a.start) < BigInt(b.start) ? 1 : -1));
+  // Sessions: the newest first. Files: the one that was opened, then the one to compare it with.
+  const list = load.data?.traces ?? [];
+  const traces = list[0]?.kind === "file" ? list : [...list].sort((a, b) => (BigInt(a.start) < BigInt(b.start) ? 1 : -1));
   const asked = params.get("trace");
   const trace = asked ? (traces.find((t) => t.id === asked) ?? null) : (traces[0] ?? null);
   let instead = null;

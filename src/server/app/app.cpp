@@ -63,9 +63,12 @@ Result<std::unique_ptr<App>> App::open(const Options& options, cluster::Server* 
       return Status::io("cannot create the folder " + options.frames);
     a.frames_ = std::make_unique<FramesWriter>(*a.cluster_, options.frames);
   }
+  std::vector<Traces::File> files;
+  if (!master) files.push_back({trace, a.options_.title});
+  if (!master && !options.other.empty()) files.push_back({options.other, options.other_title});
   a.traces_ = std::make_unique<Traces>(
       master ? &a.cluster_->client() : nullptr, [&a](const std::string& id) { return a.cluster_->session(id); },
-      Traces::File{trace, a.options_.title}, options.data_dir + "/master/http");
+      std::move(files), options.data_dir + "/master/http");
   TS_TRY(a.traces_->prepare());
   a.live_ = std::make_unique<LiveFeed>(a.cluster_.get());
   a.sources_ = std::make_unique<Sources>(Sources{a.options_, a.trace_path_, a.guard_, a.cluster_.get(), a.frames_.get(),

@@ -46,7 +46,8 @@ std::optional<Topology> HardwareHandlers::topologyFor(const Request& r, Answer& 
     instead = Answer::error(status.status());
     return {};
   }
-  TracePtr trace = traceOf(sources_.traces, sources_.cluster ? r.get("trace") : "file", instead);
+  TracePtr trace =
+      traceOf(sources_.traces, sources_.cluster || !r.get("trace").empty() ? r.get("trace") : "file", instead);
   if (!trace) return {};
   Result<Topology> topology = topologyOf(trace->timeline());
   if (topology) return std::move(*topology);

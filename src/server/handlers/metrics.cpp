@@ -68,7 +68,8 @@ Answer MetricHandlers::metricNames(const Request& r) {
   std::set<std::string> names;
   if (!sources_.cluster || !r.get("trace").empty()) {
     Answer instead;
-    TracePtr trace = traceOf(sources_.traces, sources_.cluster ? r.get("trace") : "file", instead);
+    TracePtr trace =
+        traceOf(sources_.traces, sources_.cluster || !r.get("trace").empty() ? r.get("trace") : "file", instead);
     if (!trace) return instead;
     names = trace->metrics().names();
   } else {
@@ -101,7 +102,8 @@ Answer MetricHandlers::metricSeries(const Request& r) {
   model::MetricSeries series;
   if (!sources_.cluster || !r.get("trace").empty()) {
     Answer instead;
-    TracePtr trace = traceOf(sources_.traces, sources_.cluster ? r.get("trace") : "file", instead);
+    TracePtr trace =
+        traceOf(sources_.traces, sources_.cluster || !r.get("trace").empty() ? r.get("trace") : "file", instead);
     if (!trace) return instead;
     Result<model::MetricSeries> of = trace->metrics().series(q);
     if (!of) return Answer::error(of.status());

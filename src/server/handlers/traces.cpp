@@ -11,6 +11,7 @@
 #include "server/handlers/handlers.hpp"
 #include "trace/clocks.hpp"
 #include "trace/export/export.hpp"
+#include "tracesmith/analysis/diff.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -86,6 +87,7 @@ class TraceHandlers final : public Handlers {
   Answer traceStats(const Request& r);
   Answer traceSearch(const Request& r);
   Answer traceAnalysis(const Request& r);
+  Answer traceDiff(const Request& r);
   Answer traceExport(const Request& r);
 
   const Sources& sources_;
@@ -145,6 +147,12 @@ std::vector<Route> TraceHandlers::routes() {
        {},
        bind(this, &TraceHandlers::traceAnalysis)},
       {"GET",
+       "/api/v1/traces/{id}/diff",
+       kViewer,
+       "What changed from this trace to another: as tracesmith diff --json",
+       {{"with", "string", true, "id of the other trace"}},
+       bind(this, &TraceHandlers::traceDiff)},
+      {"GET",
        "/api/v1/traces/{id}/export",
        kViewer,
        "Download",
@@ -172,14 +180,16 @@ Answer TraceHandlers::traceList(const Request&) {
            {},
            std::any_of(s.nodes.begin(), s.nodes.end(), [&](const auto& n) { return simulated.contains(n.node); })});
   } else {
-    Answer instead;
-    TracePtr trace = traceOf(sources_.traces, "file", instead);
-    if (!trace) return instead;
-    Timeline& t = trace->timeline();
-    const int64_t start = t.index().origin;
-    answer.traces.push_back({"file", trace->title(), model::TraceKind::file, model::SessionState::complete, start,
-                             start + t.index().duration, t.reader().rows(trace::tableOf<trace::EventRow>()),
-                             trace::isSimulated(t.reader())});
+    for (const std::string& id : sources_.traces.files()) {
+      Answer instead;
+      TracePtr trace = traceOf(sources_.traces, id, instead);
+      if (!trace) return instead;
+      Timeline& t = trace->timeline();
+      const int64_t start = t.index().origin;
+      answer.traces.push_back({id, trace->title(), model::TraceKind::file, model::SessionState::complete, start,
+                               start + t.index().duration, t.reader().rows(trace::tableOf<trace::EventRow>()),
+                               trace::isSimulated(t.reader())});
+    }
   }
   return Answer::json(model::toJson(answer));
 }
@@ -260,6 +270,18 @@ Answer TraceHandlers::traceAnalysis(const Request& r) {
     return Answer::json(std::move(running), 202);
   }
   return Answer::json(std::move(*text));
+}
+
+Answer TraceHandlers::traceDiff(const Request& r) {
+  if (r.get("with").empty()) return Answer::error(400, "name the trace to compare with: with=ID");
+  Answer instead;
+  TracePtr before = traceOf(sources_.traces, r.name("id"), instead);
+  if (!before) return instead;
+  TracePtr after = traceOf(sources_.traces, r.get("with"), instead);
+  if (!after) return instead;
+  Result<analysis::Diff> diff = analysis::diff(before->timeline().reader(), after->timeline().reader());
+  if (!diff) return Answer::error(diff.status());
+  return Answer::json(analysis::toJson(*diff, before->title(), after->title()));
 }
 
 Answer TraceHandlers::traceExport(const Request& r) {

@@ -46,8 +46,8 @@ Result<std::string> OpenTrace::analysis() {
   return std::string();
 }
 
-Traces::Traces(cluster::SessionTraces* master, FindSession find, File file, std::string folder)
-    : master_(master), find_(std::move(find)), file_(std::move(file)), folder_(std::move(folder)) {}
+Traces::Traces(cluster::SessionTraces* master, FindSession find, std::vector<File> files, std::string folder)
+    : master_(master), find_(std::move(find)), files_(std::move(files)), folder_(std::move(folder)) {}
 
 Traces::~Traces() {
   {
@@ -61,12 +61,19 @@ Traces::~Traces() {
 /// What an earlier run laid out may be of yesterday.
 Status Traces::prepare() {
   if (!master_) {
-    Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(file_.path);
-    return reader ? Status() : reader.status();
+    for (const File& f : files_)
+      if (Result<std::unique_ptr<trace::Reader>> reader = trace::Reader::open(f.path); !reader) return reader.status();
+    return {};
   }
   std::error_code error;
   fs::remove_all(folder_, error);
   return makePrivateFolder(folder_);
+}
+
+std::vector<std::string> Traces::files() const {
+  std::vector<std::string> ids;
+  for (size_t i = 0; i < files_.size(); ++i) ids.emplace_back(i == 0 ? "file" : "other");
+  return ids;
 }
 
 Result<TracePtr> Traces::open(const std::string& id, double& progress) {
@@ -80,9 +87,12 @@ Result<TracePtr> Traces::open(const std::string& id, double& progress) {
     job.records = session->end_ns == 0;
     changes = true;
   } else {
-    if (id != "file")
+    const std::vector<std::string> known = files();
+    const auto at = std::find(known.begin(), known.end(), id);
+    if (at == known.end())
       return Status::notFound("there is no trace " + id.substr(0, 64) + ": the trace of this server is called 'file'");
-    job.title = file_.title;
+    job.file = files_[static_cast<size_t>(at - known.begin())];
+    job.title = job.file.title;
   }
   std::unique_lock lock(mutex_);
   std::unique_ptr<Entry>& slot = entries_[id];
@@ -151,7 +161,7 @@ Result<TracePtr> Traces::grow(Entry& entry, const Job& job) {
 Result<TracePtr> Traces::layOut(Entry& entry, const Job& job) {
   entry.copy.reset();
   entry.copy_file.reset();
-  std::string path = file_.path;
+  std::string path = job.file.path;
   std::shared_ptr<TemporaryFile> temporary;
   if (master_) {
     path = newPath(job.id);

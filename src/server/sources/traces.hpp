@@ -70,13 +70,15 @@ class Traces {
   struct File {
     std::string path, title;
   };
-  /// `master`: nullptr: `file` is the one trace.
-  Traces(cluster::SessionTraces* master, FindSession find, File file, std::string folder);
+  /// `master`: nullptr: `files` are the traces, called "file" and "other".
+  Traces(cluster::SessionTraces* master, FindSession find, std::vector<File> files, std::string folder);
   ~Traces();
   Status prepare();
 
   /// The trace, when it is ready; an empty pointer while it is not, with how far it is.
   Result<TracePtr> open(const std::string& id, double& progress);
+  /// Ids of the files.
+  std::vector<std::string> files() const;
 
  private:
   struct Entry {
@@ -94,6 +96,7 @@ class Traces {
     std::string id, title;
     uint64_t bytes = 0;
     bool records = false;
+    File file{};
   };
   void work(Entry& entry, const Job& job);
   Result<TracePtr> layOut(Entry& entry, const Job& job);
@@ -103,7 +106,7 @@ class Traces {
 
   cluster::SessionTraces* const master_;
   const FindSession find_;
-  const File file_;
+  const std::vector<File> files_;
   const std::string folder_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable done_;

@@ -132,9 +132,12 @@ function EventPanel({ info, picked, onDetail, onGo }: EventProps) {
       <div class="event">
         <h2>
           <i class="swatch" style={{ background: sliceColor(name, d?.type ?? picked.type) }} />
-          {name || "Loading …"}
+          {shortName(name) || "Loading …"}
         </h2>
-        <span class="fine">{d?.type ?? picked.type}</span>
+        <span class="fine">
+          {d?.type ?? picked.type}
+          {shortName(name) !== name && ` · ${name}`}
+        </span>
         {load.error && <p class="form-says">{load.error.message}</p>}
         <dl class="facts">
           {facts.map(([k, v]) => (

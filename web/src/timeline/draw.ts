@@ -3,6 +3,7 @@
 import { inkOn, rgbOf, sliceColor } from "../color";
 import { variable } from "../theme";
 import { shortName } from "../names";
+import { counterText, type Counter } from "./counters";
 import { ticks } from "./axis";
 import { rowAt, type Lane, type Row } from "./layout";
 import type { Scene } from "./model";
@@ -81,6 +82,7 @@ export class Painter {
     const wanted = new Map<number, number[]>();
     let slices = 0;
     for (const row of visible) for (const lane of row.lanes) slices += this.lane(scene, lane, row.y - scroll, level, wanted);
+    for (const row of visible) if (row.counter) this.counter(scene, row, row.counter);
     drawMarks(g, scene, (t) => this.x(scene, t));
 
     const wants = [...wanted].map(([index, tracks]): Want => ({ level, index, tracks }));
@@ -118,6 +120,48 @@ export class Painter {
     const end = this.x(scene, scene.info.duration_ns);
     if (start > 0) g.fillRect(0, 0, start, scene.height);
     if (end < scene.width) g.fillRect(end, 0, scene.width - end, scene.height);
+  }
+
+  /** A metric as a filled line; where nothing was measured there is none. */
+  private counter(scene: Scene, row: Row, c: Counter): void {
+    const { g } = this;
+    const bottom = row.y - scene.scroll + row.height - 2;
+    const height = row.height - 6 * scene.unit;
+    const first = Math.max(0, c.t.findIndex((t) => t >= scene.from) - 1);
+    g.fillStyle = variable("--accent");
+    g.strokeStyle = variable("--accent");
+    g.lineWidth = scene.unit;
+    let open: number | null = null;
+    const line = new Path2D();
+    const area = new Path2D();
+    let x = 0;
+    const close = () => {
+      if (open !== null) {
+        area.lineTo(x, bottom);
+        area.lineTo(open, bottom);
+      }
+      open = null;
+    };
+    for (let i = first; i < c.t.length; i++) {
+      if (Number.isNaN(c.values[i]) || (i > first && c.t[i] - c.t[i - 1] > 3 * c.step)) close();
+      if (Number.isNaN(c.values[i])) continue;
+      x = this.x(scene, c.t[i]);
+      const y = bottom - Math.max(0, Math.min(1, c.values[i] / c.most)) * height;
+      if (open === null) {
+        open = x;
+        area.moveTo(x, bottom);
+        line.moveTo(x, y);
+      } else line.lineTo(x, y);
+      area.lineTo(x, y);
+      if (c.t[i] > scene.to) break;
+    }
+    close();
+    g.globalAlpha = 0.2;
+    g.fill(area);
+    g.globalAlpha = 1;
+    g.stroke(line);
+    g.fillStyle = variable("--ink-faint");
+    g.fillText(counterText(c, c.most), 3 * scene.unit, row.y - scene.scroll + 7 * scene.unit);
   }
 
   private lane(scene: Scene, lane: Lane, rowY: number, level: number, wanted: Map<number, number[]>): number {
@@ -224,7 +268,7 @@ export class Painter {
       const top = y + depth * each;
       g.fillRect(x1, top, w, each - gap);
       drawn++;
-      if (scene.found && this.matches(tile.name[i], scene.found)) {
+      if (scene.found && w >= 4 && this.matches(tile.name[i], scene.found)) {
         g.strokeStyle = variable("--ink");
         g.lineWidth = 1;
         g.strokeRect(x1 + 0.5, top + 0.5, Math.max(1, w - 1), each - 2);

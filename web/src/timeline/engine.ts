@@ -6,6 +6,7 @@ import { drawRuler } from "./axis";
 import { levelFor, Painter } from "./draw";
 import { arrange, rowAt, type Layout, type Row } from "./layout";
 import { drawMinimap, Minimap } from "./minimap";
+import { counterText, valueAt, type Counter } from "./counters";
 import { clampView, minSpan, type Area, type Flow, type Marker, type Picked, type Scene, type Under } from "./model";
 import { Strips } from "./strips";
 import { span, tileBuckets, Tiles, type SliceTile } from "./tiles";
@@ -45,6 +46,7 @@ export class Engine {
   collective: CollectiveDetail | null = null;
   hits: Hit[] = [];
   markers: Marker[] = [];
+  private counters: Counter[] = [];
   found = "";
   /** Movement by keys that are held: share of the window a second. */
   pan = 0;
@@ -110,14 +112,20 @@ export class Engine {
     if (same) this.tiles.forgetAfter(end - 2e9);
     else this.tiles.clear();
     this.map.update(info);
-    this.layout = arrange(info.tracks, this.toggled, this.unit);
+    this.layout = arrange(info.tracks, this.toggled, this.unit, this.counters);
     if (whole) [this.from, this.to] = [0, info.duration_ns];
     this.redraw();
   }
 
   setToggled(toggled: ReadonlySet<string>): void {
     this.toggled = toggled;
-    this.layout = arrange(this.info.tracks, toggled, this.unit);
+    this.layout = arrange(this.info.tracks, toggled, this.unit, this.counters);
+    this.redraw();
+  }
+
+  setCounters(counters: Counter[]): void {
+    this.counters = counters;
+    this.layout = arrange(this.info.tracks, this.toggled, this.unit, counters);
     this.redraw();
   }
 
@@ -187,6 +195,10 @@ export class Engine {
   at(x: number, y: number): Under {
     const row = this.rowAt(y);
     if (!row) return null;
+    if (row.counter) {
+      const value = valueAt(row.counter, this.timeAt(x));
+      return value === null ? null : { kind: "counter", label: row.label, text: counterText(row.counter, value) };
+    }
     const inside = y + this.parts.scroller.scrollTop - row.y;
     const lane = row.lanes.find((l) => inside >= l.y && inside < l.y + l.height) ?? (row.lanes.length === 1 ? row.lanes[0] : null);
     if (!lane) return null;
@@ -316,7 +328,7 @@ export class Engine {
     const unit = rem() / 13;
     if (unit !== this.unit) {
       this.unit = unit;
-      this.layout = arrange(this.info.tracks, this.toggled, unit);
+      this.layout = arrange(this.info.tracks, this.toggled, unit, this.counters);
     }
     const [width, height] = this.size(tracks);
     if (!width || !height) return;

@@ -2,6 +2,7 @@
 
 import { plural } from "../format";
 import type { Report } from "./engine";
+import { counterText } from "./counters";
 import { canFold } from "./layout";
 
 export function Gutter(props: { report: Report; onToggle: (key: string) => void }) {
@@ -10,6 +11,12 @@ export function Gutter(props: { report: Report; onToggle: (key: string) => void 
     <>
       {rows.slice(firstRow, lastRow + 1).map((row) => {
         const style = { transform: `translateY(${row.y - scroll}px)`, height: `${row.height}px` };
+        if (row.counter)
+          return (
+            <div key={row.key} class="row-label track" style={style} title={`${row.label}, up to ${counterText(row.counter, row.counter.most)}`}>
+              {row.label}
+            </div>
+          );
         const about = `${row.label}: ${plural(row.all[0].events, "event")}`;
         if (row.kind === "track" && canFold(row))
           return (

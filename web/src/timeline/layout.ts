@@ -1,9 +1,10 @@
 // Which rows there are, from top to bottom. A row is a node, a rank, or one of its tracks; nodes and ranks can be closed.
 
 import type { Track } from "../types";
+import type { Counter } from "./counters";
 
 export interface Row {
-  kind: "node" | "group" | "track";
+  kind: "node" | "group" | "track" | "counter";
   /** What it is called in the address: n0, g3, t17. */
   key: string;
   label: string;
@@ -16,6 +17,7 @@ export interface Row {
   /** A rank or node that shows one lane for all its tracks, or a track whose levels are too thin for names. */
   closed: boolean;
   parent: Row | null;
+  counter?: Counter;
 }
 
 export interface Lane {
@@ -55,7 +57,7 @@ function groupBy<K>(tracks: Track[], key: (t: Track) => K): Map<K, Track[]> {
 }
 
 /** `toggled`: rows that are not as they are by default. Few ranks are open by default, many are closed. */
-export function arrange(tracks: Track[], toggled: ReadonlySet<string>, unit: number): Layout {
+export function arrange(tracks: Track[], toggled: ReadonlySet<string>, unit: number, counters: Counter[] = []): Layout {
   const rows: Row[] = [];
   const where = new Map<number, { row: Row; lane: Lane | null }>();
   const nodes = groupBy(tracks, (t) => t.node ?? "");
@@ -106,12 +108,19 @@ export function arrange(tracks: Track[], toggled: ReadonlySet<string>, unit: num
       const label = name.includes(" / ") && parent ? name.slice(name.indexOf(" / ") + 3) : name;
       const head = put({ kind: "group", key: groupKey, label, lanes, all: ofGroup, y, height: closed ? u(21) : u(18), closed, parent });
       if (closed) continue;
+      // Under the last stream of a GPU, what was measured of it.
+      const last = new Map<number, Track>();
+      for (const t of ofGroup) if (t.kind === "stream" && t.device !== null) last.set(t.device, t);
       for (const track of ofGroup) {
         const depth = Math.min(maxDepth, Math.max(1, track.depth));
         const folded = depth > 1 && foldedByDefault(track) !== toggled.has(`t${track.id}`);
         const line = track.kind === "steps" || track.kind === "collectives" ? u(14) : u(15);
         const lane: Lane = { track, y: u(2), height: folded ? Math.max(u(12), Math.min(u(32), depth * u(3))) : line * depth, depth };
         put({ kind: "track", key: `t${track.id}`, label: track.name, lanes: [lane], all: [track], y, height: Math.max(u(19), lane.height + u(4)), closed: folded, parent: head });
+        if (track.device === null || last.get(track.device) !== track) continue;
+        for (const c of counters)
+          if (c.node === (track.node ?? "") && c.device === track.device)
+            put({ kind: "counter", key: c.key, label: last.size > 1 ? `GPU ${c.device} ${c.label.replace(/^GPU /, "")}` : c.label, lanes: [], all: [], y, height: u(30), closed: false, parent: head, counter: c });
       }
     }
   }

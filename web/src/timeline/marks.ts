@@ -41,9 +41,9 @@ function markers(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
     if (!m.text) continue;
     const w = g.measureText(m.text).width + 8 * scene.unit;
     const left = Math.min(at, scene.width - w);
-    g.fillRect(left, scene.height - 16 * scene.unit, w, 16 * scene.unit);
+    g.fillRect(left, 0, w, 15 * scene.unit);
     g.fillStyle = variable("--panel");
-    g.fillText(m.text, left + 4 * scene.unit, scene.height - 8 * scene.unit);
+    g.fillText(m.text, left + 4 * scene.unit, 8 * scene.unit);
   }
 }
 

@@ -41,6 +41,7 @@ export const writeMarkers = (list: Marker[]): string | null =>
 export type Under =
   | { kind: "slice"; picked: Picked }
   | { kind: "bucket"; track: number; from: number; to: number; busy: number; count: number; name: string; type: string }
+  | { kind: "counter"; label: string; text: string }
   | null;
 
 export interface Flow {

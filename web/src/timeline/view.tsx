@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { download, get, query, trace as tracePath } from "../api";
-import { duration, percent, plural } from "../format";
+import { duration, metricTitle, percent, plural } from "../format";
 import { shortName } from "../names";
 import { route, setParams, useRoute } from "../route";
 import { traceState } from "../statusbar";
@@ -11,6 +11,7 @@ import { dark } from "../theme";
 import { TracePicker, useTrace, type Chosen } from "../traces";
 import type { EventDetail, Hit, TimelineInfo, TraceInfo } from "../types";
 import { copyText, Empty, Failed, Loading, useLoad } from "../ui";
+import { counterNames, defaultCounters, loadCounters } from "./counters";
 import { Dock } from "./dock";
 import { Engine, type Report } from "./engine";
 import { Gutter } from "./gutter";
@@ -166,6 +167,18 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
   }, [info.id]);
 
   useEffect(() => engine.current?.update(info), [info]);
+  // Metrics under their GPUs: those in the link, else power and clock; "none" is none.
+  const asked = params.get("c");
+  const known = useLoad(`counters ${info.id}`, (signal) => counterNames(info.id, signal)).data ?? [];
+  const counters = asked === null ? defaultCounters(known) : asked.split("_and_").filter((n) => known.includes(n));
+  useEffect(() => {
+    if (!counters.length) return engine.current?.setCounters([]);
+    const control = new AbortController();
+    loadCounters(info, counters, control.signal)
+      .then((list) => engine.current?.setCounters(list))
+      .catch(() => {}); // the tracks say what is wrong
+    return () => control.abort();
+  }, [info.id, info.duration_ns, counters.join()]);
   useEffect(() => engine.current?.redraw(), [isDark]);
   useEffect(() => {
     const e = engine.current;
@@ -227,7 +240,12 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
       if (at && !at.lane && at.row.closed) toggle(at.row.key);
     }
     engine.current?.reveal(track);
-    if (!row || start < engine.current!.from || start + length > engine.current!.to) engine.current?.show(start, length, track);
+    const e = engine.current;
+    if (!e) return;
+    const span = e.to - e.from;
+    // What is too small or too large to be seen is zoomed to; what is only elsewhere is moved to.
+    if (!row || length < span / 300 || length > span) e.show(start, length, track);
+    else if (start < e.from || start + length > e.to) e.moveTo(start + length / 2 - span / 2, start + length / 2 + span / 2);
   };
   const share = async () => {
     try {
@@ -272,6 +290,28 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
         <span class="fill" />
         {exportError && <span class="form-says">{exportError}</span>}
         {report?.failed && <span class="form-says">{report.failed.message}</span>}
+        {known.length > 0 && (
+          <select
+            aria-label="Metric under each GPU"
+            title="Metrics under the streams of each GPU; choose one again to remove it"
+            value=""
+            onChange={(e) => {
+              const name = e.currentTarget.value;
+              e.currentTarget.value = "";
+              if (!name) return;
+              const next = counters.includes(name) ? counters.filter((n) => n !== name) : [...counters, name];
+              setParams({ c: next.join("_and_") || "none" });
+            }}
+          >
+            <option value="">Metrics …</option>
+            {known.map((n) => (
+              <option key={n} value={n}>
+                {counters.includes(n) ? "✓ " : ""}
+                {metricTitle(n)}
+              </option>
+            ))}
+          </select>
+        )}
         <button type="button" onClick={() => engine.current?.moveTo(0, info.duration_ns)} title="Show the whole trace (0)">
           Whole trace
         </button>
@@ -310,7 +350,11 @@ function Tip({ tip }: { tip: { under: Under; x: number; y: number } }) {
   const style = x > innerWidth * 0.65 ? { right: `${innerWidth - x + 12}px`, top: `${y + 14}px` } : { left: `${x + 12}px`, top: `${y + 14}px` };
   return (
     <div class="tip" style={style} role="tooltip">
-      {under.kind === "slice" ? (
+      {under.kind === "counter" ? (
+        <>
+          {under.label}: <b>{under.text}</b>
+        </>
+      ) : under.kind === "slice" ? (
         <>
           <b title={under.picked.name}>{shortName(under.picked.name)}</b>
           <div>

@@ -14,6 +14,7 @@ import { WorstCollectives } from "./collectives";
 import { Losses, lossesOf } from "./losses";
 import { CommMatrix } from "./matrix";
 import { StepHeat } from "./stepheat";
+import { TimeBars } from "./timebars";
 import { TopologyPicture } from "./topology";
 
 export function useAnalysis(id: string | null, state: string | undefined) {
@@ -59,7 +60,8 @@ function severity(v: Analysis["verdict"], lost: number): "good" | "warn" | "bad"
   return cost >= 0.02 || lost >= 0.15 || v.kind === "unknown" ? "warn" : "good";
 }
 
-export const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+/** With a capital letter in front, unless it begins with a name. */
+export const sentence = (text: string): string => (/^[a-z]+[\s,:;]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text);
 
 export function Verdict({ data, trace }: { data: Analysis; trace: TraceInfo }) {
   const v = data.verdict;
@@ -111,6 +113,12 @@ function Findings({ data, trace: t }: { data: Analysis; trace: TraceInfo }) {
   return (
     <>
       <Verdict data={data} trace={t} />
+      {t.kind === "session" && (
+        <>
+          <TimeBars data={data} trace={t} />
+          <Losses data={data} trace={t} />
+        </>
+      )}
       <StepHeat data={data} trace={t} />
       {data.ranks > 1 ? (
         <>
