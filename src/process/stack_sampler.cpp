@@ -38,8 +38,7 @@ struct Watched {
   uint32_t stack = 0;
   RepeatedMemory::Parts pages[2];  // of the two readings
   std::optional<uint64_t> root;    // code of its outermost frame; 0: it had none
-  uint64_t new_root = 0;           // another one that was seen, in so many looks in a row
-  int new_root_looks = 0;
+  int other_roots = 0;             // looks in a row that found another one
 
   uint64_t identity() const {
     return task ? static_cast<uint64_t>(task->tid) : python ? python->state ^ (python->id << 1) : 0;
@@ -258,10 +257,7 @@ class Sampler : public StackSampler {
 
   /// Whether to believe that this is the outermost frame: until Python 3.10, a frame that is just being left may seem
   /// to have no caller.
-  static bool isRoot(const Watched& w, uint64_t root) {
-    if (w.root == root || root == kTooFar || w.on_cpu == false) return true;
-    return w.new_root == root && w.new_root_looks >= kLooksAtRoot;
-  }
+  static bool isRoot(const Watched& w, uint64_t root) { return w.root == root || root == kTooFar || w.on_cpu == false; }
 
   /// Of several readings the deepest has the outermost frame: one that ended too early is shorter.
   void findRoot(Watched& w) {
@@ -300,13 +296,12 @@ class Sampler : public StackSampler {
     size_t from = 0;
     if (sure) {
       if (root != kTooFar) w.root = root;
-      w.new_root_looks = 0;
+      w.other_roots = 0;
     } else {
-      if (any) {
-        w.new_root_looks = w.new_root == root ? w.new_root_looks + 1 : 1;
-        w.new_root = root;
-      }
-      if (first.damaged || again.damaged || w.root != rootOf(first) || w.root != rootOf(again) || w.root == 0u) return;
+      if (any && ++w.other_roots >= kLooksAtRoot) w.root.reset();  // it is looked for again
+      if (first.damaged || again.damaged || !w.root || w.root != rootOf(first) || w.root != rootOf(again) ||
+          w.root == 0u)
+        return;
       const size_t common = commonCallers(first, again);
       if (common == 0) return;
       from = first.frames.size() - common;

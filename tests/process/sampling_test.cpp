@@ -109,7 +109,7 @@ TEST_P(SampledPython, RecursionIsOneCall) {
   sampleUntil(sampling, [&] { return samplesOf(sampling.counts(), "f", StackCounts::on_cpu) >= 100; });
   const Result<FlameTree> tree = trace::flameTree(sampling.counts(), {});
   ASSERT_TRUE(tree);
-  // Until Python 3.10 a frame that is just being left can seem to have no caller: rarely, a call has none.
+  // Until Python 3.10 a frame that is just being left can seem to have no caller.
   uint64_t below_module = 0, all = 0;
   size_t calls = 0;
   for (const trace::FlameNode& n : tree->nodes) {
