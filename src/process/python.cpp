@@ -38,6 +38,18 @@ class Circle {
 
 }  // namespace
 
+bool alike(const RawStack& a, const RawStack& b) {
+  bool same = a.frames.size() == b.frames.size() && !a.damaged && !b.damaged;
+  for (size_t i = 0; same && i < a.frames.size(); ++i)
+    same = a.frames[i].code == b.frames[i].code && (i == 0 || a.frames[i] == b.frames[i]);
+  return same;
+}
+
+size_t commonCallers(const RawStack& a, const RawStack& b) {
+  const auto [left, right] = std::mismatch(a.frames.rbegin(), a.frames.rend(), b.frames.rbegin(), b.frames.rend());
+  return static_cast<size_t>(left - a.frames.rbegin());
+}
+
 uint64_t PythonStacks::pointer(uint64_t address) { return memory_.get<uint64_t>(address).value_or(0); }
 
 bool PythonStacks::isA(uint64_t object, uint64_t type) {

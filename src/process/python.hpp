@@ -52,6 +52,11 @@ struct PythonFrame {
   std::optional<int64_t> line;
 };
 
+/// Whether two readings of a thread are the same, but for how far the innermost frame has come in its own code.
+bool alike(const RawStack& a, const RawStack& b);
+/// How many frames, from the outermost one on, are the same in both.
+size_t commonCallers(const RawStack& a, const RawStack& b);
+
 /// Reads from `memory`, which stays the caller's. One thread.
 class PythonStacks {
  public:

@@ -17,6 +17,7 @@ namespace tracesmith::process {
 namespace {
 
 constexpr int kAttempts = 4;
+constexpr int kReadingsForRoot = 16;
 constexpr int kLooksAtRoot = 2;                // after which another outermost frame is believed
 constexpr int kMostFailures = 5;               // then it may have become another program
 constexpr int64_t kOftenNs = 1'000'000'000;    // at most so often: what is expensive and rarely needed
@@ -37,8 +38,7 @@ struct Watched {
   uint32_t stack = 0;
   RepeatedMemory::Parts pages[2];  // of the two readings
   std::optional<uint64_t> root;    // code of its outermost frame; 0: it had none
-  uint64_t new_root = 0;           // another one that was seen, in so many looks in a row
-  int new_root_looks = 0;
+  int other_roots = 0;             // looks in a row that found another one
 
   uint64_t identity() const {
     return task ? static_cast<uint64_t>(task->tid) : python ? python->state ^ (python->id << 1) : 0;
@@ -137,8 +137,8 @@ class Sampler : public StackSampler {
     modules_ns_ = now;
     strange_ = false;
     Result<std::vector<Module>> mapped = modules(pid_);
-    const auto alike = [](const Module& a, const Module& b) { return a.path == b.path && a.begin == b.begin; };
-    if (!mapped || std::equal(mapped->begin(), mapped->end(), modules_.begin(), modules_.end(), alike)) return;
+    const auto same = [](const Module& a, const Module& b) { return a.path == b.path && a.begin == b.begin; };
+    if (!mapped || std::equal(mapped->begin(), mapped->end(), modules_.begin(), modules_.end(), same)) return;
     if (!python_) {
       (void)attach();
       return;
@@ -257,17 +257,27 @@ class Sampler : public StackSampler {
 
   /// Whether to believe that this is the outermost frame: until Python 3.10, a frame that is just being left may seem
   /// to have no caller.
-  static bool isRoot(const Watched& w, uint64_t root, int alike) {
-    if (w.root == root || root == kTooFar || w.on_cpu == false || (!w.root && alike >= kAttempts - 1)) return true;
-    return w.new_root == root && w.new_root_looks >= kLooksAtRoot;
+  static bool isRoot(const Watched& w, uint64_t root) { return w.root == root || root == kTooFar || w.on_cpu == false; }
+
+  /// Of several readings the deepest has the outermost frame: one that ended too early is shorter.
+  void findRoot(Watched& w) {
+    size_t deepest = 0;
+    for (int i = 0; i < (w.on_cpu == false ? 1 : kReadingsForRoot); ++i) {
+      memory_.forget();
+      const RawStack stack = python_->walk(*w.python, kMostFrames);
+      if (stack.damaged || stack.truncated || stack.frames.size() < deepest) continue;
+      deepest = stack.frames.size();
+      w.root = rootOf(stack);
+    }
   }
 
   /// Reads the frames of a running thread twice. What is not the same is left out.
   void readPython(Watched& w) {
     RawStack first, again;
     bool sure = false;
-    int alike = 0;  // readings in a row that agree on the outermost frame
+    bool any = false;
     uint64_t root = 0;
+    if (!w.root) findRoot(w);
     for (int attempt = 0; attempt < kAttempts && !sure; ++attempt) {
       memory_.forget();
       memory_.expect(&w.pages[0]);
@@ -278,29 +288,21 @@ class Sampler : public StackSampler {
       memory_.expect(&w.pages[1]);
       again = python_->walkAgain(*w.python, kMostFrames);
       w.pages[1] = memory_.takeTouched();
-      const size_t n = first.frames.size();
-      bool same = n == again.frames.size() && !first.damaged && !again.damaged;
-      for (size_t i = 0; same && i < n; ++i)
-        same = first.frames[i].code == again.frames[i].code && (i == 0 || first.frames[i] == again.frames[i]);
-      if (!same) continue;
-      alike = alike > 0 && root == rootOf(first) ? alike + 1 : 1;
+      if (!alike(first, again)) continue;
+      any = true;
       root = rootOf(first);
-      sure = isRoot(w, root, alike);
+      sure = isRoot(w, root);
     }
     size_t from = 0;
     if (sure) {
       if (root != kTooFar) w.root = root;
-      w.new_root_looks = 0;
+      w.other_roots = 0;
     } else {
-      if (alike > 0) {
-        w.new_root_looks = w.new_root == root ? w.new_root_looks + 1 : 1;
-        w.new_root = root;
-      }
-      if (first.damaged || again.damaged || w.root != rootOf(first) || w.root != rootOf(again) || w.root == 0u) return;
-      size_t common = 0;
-      while (common < std::min(first.frames.size(), again.frames.size()) &&
-             first.frames[first.frames.size() - 1 - common] == again.frames[again.frames.size() - 1 - common])
-        ++common;
+      if (any && ++w.other_roots >= kLooksAtRoot) w.root.reset();  // it is looked for again
+      if (first.damaged || again.damaged || !w.root || w.root != rootOf(first) || w.root != rootOf(again) ||
+          w.root == 0u)
+        return;
+      const size_t common = commonCallers(first, again);
       if (common == 0) return;
       from = first.frames.size() - common;
     }
