@@ -9,6 +9,7 @@
 #include "analysis/live/watcher.hpp"
 #include "cluster/agent/ras_watch.hpp"
 #include "cluster/cluster_fixture.hpp"
+#include "hardware/process.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -28,6 +29,8 @@ class RasJob : public ClusterFixture {
       ranks_.push_back(std::make_unique<Child>(std::vector<std::string>{"sleep", "600"},
                                                test::Environment{{"RANK", std::to_string(r)}}));
       counts_.push_back(100);
+      // It has its environment once it is the program that was started.
+      EXPECT_TRUE(test::eventually([&] { return hardware::processInfo("", ranks_.back()->pid()).rank == r; }));
     }
   }
   RasAnswer answer() const {
