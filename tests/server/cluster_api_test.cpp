@@ -226,7 +226,16 @@ TEST_F(ClusterApi, FramesOfASessionThatEndsAreWritten) {
   auto a = agent("n1", {"--sim", "1"});
   ASSERT_TRUE(eventually([&] { return get(http_, "/api/v1/nodes").has("\"healthy\":true"); }));
   ASSERT_EQ(ask(http_, "POST", "/profiling/start", "{\"name\":\"twice\",\"freq\":20}").status, 200);
-  ASSERT_TRUE(eventually([&] { return get(http_, "/status").has("\"frame_id_counter\":1"); }));
+  // When the node was heard last, in seconds; 0: its GPU is not known yet.
+  auto heard = [&] {
+    const std::string body = get(http_, "/metrics/latest").body, key = "\"n1\":{\"timestamp\":";
+    const size_t at = body.find(key);
+    return at != std::string::npos && has(body, "n1:0:") ? std::strtod(body.c_str() + at + key.size(), nullptr) : 0;
+  };
+  for (int reports = 0; reports < 2; ++reports) {  // the second was made while the session ran
+    const double before = heard();
+    ASSERT_TRUE(eventually([&] { return heard() > before + 0.1; }));
+  }
   ASSERT_EQ(ask(http_, "POST", "/profiling/stop", "{}").status, 200);
   ASSERT_TRUE(eventually([&] { return get(http_, "/profiling/sessions").has("twice-2.json"); })) << master_->err();
   EXPECT_TRUE(has(test::readFile(dir_ / "twice-2.json"), "\"gpu_id\":[\"n1:0:Simulated H100\"]"));

@@ -24,17 +24,32 @@ bool isExchange(const std::vector<Part>& parts, size_t first, size_t end) {
   return to.size() == others && from.size() == others;
 }
 
+/// The end of the parts from `first` on that are of one kernel.
+size_t kernelEnd(const std::vector<Part>& parts, size_t first, size_t end) {
+  const Part& p = parts[first];
+  size_t i = first + 1;
+  while (i < end && parts[i].ts == p.ts && parts[i].correlation == p.correlation && parts[i].end == p.end) ++i;
+  return i;
+}
+
+bool hasExchange(const PartTable& table) {
+  for (const auto& [process, range] : table.of_process)
+    for (size_t i = range.first, end; i < range.second; i = end) {
+      end = kernelEnd(table.parts, i, range.second);
+      if (isExchange(table.parts, i, end)) return true;
+    }
+  return false;
+}
+
 }  // namespace
 
 void mergeExchanges(PartTable& table) {
+  if (!hasExchange(table)) return;  // most traces have none, and copying all parts costs more than looking
   std::vector<Part> parts;
   std::set<uint32_t> uneven;  // communicators whose sends and receives have no common number
   for (const auto& [process, range] : table.of_process)
     for (size_t i = range.first; i < range.second;) {
-      size_t end = i + 1;
-      while (end < range.second && table.parts[end].ts == table.parts[i].ts &&
-             table.parts[end].correlation == table.parts[i].correlation && table.parts[end].end == table.parts[i].end)
-        ++end;
+      const size_t end = kernelEnd(table.parts, i, range.second);
       if (!isExchange(table.parts, i, end)) {
         parts.insert(parts.end(), table.parts.begin() + static_cast<std::ptrdiff_t>(i),
                      table.parts.begin() + static_cast<std::ptrdiff_t>(end));
@@ -55,7 +70,6 @@ void mergeExchanges(PartTable& table) {
       }
       parts.push_back(whole);
     }
-  if (parts.size() == table.parts.size()) return;
   std::map<std::pair<int32_t, uint32_t>, int64_t> next;  // by process and communicator
   for (Part& p : parts)
     if (p.exchange && (p.seq == kNull || uneven.contains(p.comm))) p.seq = next[{p.process, p.comm}]++;
