@@ -45,6 +45,17 @@ void printNodes(const ClusterStatus& status) {
     if (!n.problem.empty()) warn(n.node + ": " + n.problem);
 }
 
+void printExports(const ClusterStatus& status) {
+  if (status.exports.empty()) return;
+  std::vector<std::vector<std::string>> rows = {{"metrics to", "address", "sent", "repeated", "dropped", "waiting"}};
+  for (const model::ExportStatus& e : status.exports)
+    rows.push_back({e.sink, e.address, humanCount(e.sent), humanCount(e.retries), humanCount(e.dropped),
+                    humanCount(e.waiting) + " (" + humanBytes(e.waiting_bytes) + ")"});
+  std::printf("%s", alignTable(rows).c_str());
+  for (const model::ExportStatus& e : status.exports)
+    if (!e.problem.empty()) warn(e.sink + ": " + e.problem);
+}
+
 int nodes(const ClientCommand& o, bool all) {
   Result<std::unique_ptr<cluster::Client>> client = o.connect();
   if (!client) return fail(client.status());
@@ -73,6 +84,7 @@ int nodes(const ClientCommand& o, bool all) {
   for (const NodeStatus& n : status->nodes) healthy += n.healthy;
   std::printf("%s, %zu healthy; %s, %zu recording; %s stored\n", counted(status->nodes.size(), "node").c_str(), healthy,
               counted(status->sessions.size(), "session").c_str(), recording, humanBytes(status->stored_bytes).c_str());
+  printExports(*status);
   if (!status->problem.empty()) warn("the master cannot store data: " + status->problem);
   return 0;
 }

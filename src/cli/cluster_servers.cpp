@@ -69,6 +69,42 @@ struct ClockChoice {
   std::string source = "exchange", ntp_server = "pool.ntp.org", ptp_interface = "eth0";
 };
 
+/// Where the master sends its metrics.
+void addExports(Command& command, sink::Options& o) {
+  command
+      .option("--remote-write", o.remote_write,
+              "Send the metrics to this Prometheus, or what speaks its remote write (default path: /api/v1/write)")
+      .type("URL");
+  command
+      .option("--otlp", o.otlp,
+              "Send the metrics, and steps and collectives as spans, to this OpenTelemetry receiver (OTLP over HTTP)")
+      .type("URL");
+  command
+      .option("--otlp-spans", o.spans, "What is sent as spans: steps and their collectives (all), steps only, or none")
+      .showDefault()
+      .check(oneOf({"all", "steps", "none"}));
+  command
+      .option("--influx", o.influx,
+              "Send the metrics to this InfluxDB in its line protocol (default path: /write?db=tracesmith)")
+      .type("URL");
+  command.option("--statsd", o.statsd, "Send the metrics to this StatsD over UDP, with tags as Datadog writes them")
+      .type("HOST:PORT");
+  command.option("--export-interval", o.interval_s, "Send metrics every SECONDS")
+      .type("SECONDS")
+      .showDefault()
+      .check(range(0.1, 3600.0));
+  command
+      .option("--export-queue", o.queue_bytes,
+              "What waits for a receiver that does not answer takes up to BYTES of disk; then the oldest goes")
+      .type("BYTES")
+      .showDefault()
+      .check(range(uint64_t{1} << 16, uint64_t{1} << 40));
+  command
+      .option("--export-auth", o.auth_file,
+              "File with lines `remote-write|otlp|influx Header: value` that are added to requests (mode 600)")
+      .type("FILE");
+}
+
 }  // namespace
 
 void addClusterServers(Command& cluster) {
@@ -203,11 +239,16 @@ void addClusterServers(Command& cluster) {
   command.option("--freeze", o->freeze_s, "On a hang, keep the last SECONDS of all ranks as the session hang-TIME")
       .type("SECONDS")
       .check(range(0.1, 3600.0));
+  addExports(command, o->exports);
   addSecurity(command, o->security, true);
   command.flag("--json", *json, "Print the addresses as JSON");
   command.footer(
       "Without --token-file and --tls-ca, only the user who runs the master (and root) may use it, on this machine."
-      "\n\nExample:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith");
+      "\nCredentials for receivers of metrics: TRACESMITH_REMOTE_WRITE_AUTHORIZATION, TRACESMITH_OTLP_AUTHORIZATION "
+      "and "
+      "\nTRACESMITH_INFLUX_AUTHORIZATION in the environment (`Bearer TOKEN`, `Basic …`, `Token …`), or --export-auth."
+      "\n\nExample:  tracesmith cluster master --listen 0.0.0.0 --token-file tokens --data-dir /var/lib/tracesmith"
+      "\n          tracesmith cluster master --remote-write http://prometheus:9090 --otlp http://collector:4318");
   auto check = [web]() -> Status {
     if (!web->options.frames.empty() && web->port == 0)
       return Status::invalid("--frames is a part of the HTTP server: give it a --http-port");

@@ -25,7 +25,8 @@ struct Options {
 
 HttpGetServer* g_server = nullptr;  // for the signal handler
 
-std::string ranksText(capture::ProcessesNow& processes) {
+MetricSet metricsOf(const hardware::Latest& latest, int64_t stale_ns, capture::ProcessesNow& processes) {
+  MetricSet metrics = hardware::metricsOf(latest.state(), stale_ns);
   std::vector<model::RankNow> ranks;
   for (const capture::ProcessNow& p : processes.read()) {
     model::RankNow& r = ranks.emplace_back();
@@ -33,9 +34,8 @@ std::string ranksText(capture::ProcessesNow& processes) {
     if (p.step) r.step = p.step->number, r.step_age_ns = p.step->age_ns;
     r.rates = p.rates;
   }
-  PrometheusText text;
-  model::addRankMetrics(text, ranks);
-  return std::move(text.out);
+  model::addRankMetrics(metrics, ranks);
+  return metrics;
 }
 
 int run(const Options& o) {
@@ -46,8 +46,7 @@ int run(const Options& o) {
   const int64_t stale_ns = std::max<int64_t>(5, 3 * o.sampler.slow_ms / 1000) * 1'000'000'000;
   HttpGetServer server([&](const std::string& path) -> HttpAnswer {
     if (path == "/metrics")
-      return {200, "text/plain; version=0.0.4; charset=utf-8",
-              hardware::prometheusText(latest.state(), stale_ns) + ranksText(processes)};
+      return {200, "text/plain; version=0.0.4; charset=utf-8", prometheusText(metricsOf(latest, stale_ns, processes))};
     if (path == "/healthz") return {200, "text/plain", latest.state().found ? "ok\n" : "starting\n"};
     if (path == "/") return {200, "text/html", "<h1>TraceSmith exporter</h1><p><a href=\"/metrics\">metrics</a></p>\n"};
     return {404, "text/plain", "not found; try /metrics or /healthz\n"};

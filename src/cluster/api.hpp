@@ -12,7 +12,9 @@
 
 #include "access/guard.hpp"
 #include "base/file.hpp"
+#include "base/metric_set.hpp"
 #include "model/travel.hpp"
+#include "sink/options.hpp"
 #include "sync/clock_fit.hpp"
 #include "sync/sources.hpp"
 #include "tracesmith/common/status.hpp"
@@ -59,6 +61,7 @@ struct MasterOptions {
   std::string webhook;     ///< http://…: gets alerts of the watcher as JSON
   std::string on_alert;    ///< a program and its arguments: gets them on its standard input
   double freeze_s = 0;     ///< on a hang a session of the last so many seconds is kept; 0: none
+  sink::Options exports;   ///< where metrics and spans go; its folder is the master's own
   access::SecurityOptions security;
 };
 
@@ -221,6 +224,8 @@ class Client : public SessionTraces {
     (void)steps;
     return Status::unsupported("workers report to the HTTP API of the master");
   }
+  /// The cluster now, for monitoring systems. Only a client in the master's process has it.
+  virtual Result<MetricSet> metrics() { return Status::unsupported("the HTTP API of the master has /metrics"); }
   /// Exchanges of timestamps with the master's clock, over the connection.
   virtual Result<std::vector<sync::Exchange>> syncTime(int count) = 0;
   /// Events of sessions that record, as agents send them, until `visit` says false or cancel() is called. `begun` is
@@ -265,6 +270,11 @@ class Library {
   virtual Result<std::unique_ptr<Server>> startAgent(const AgentOptions& options) = 0;
   virtual Result<std::unique_ptr<Server>> startMaster(const MasterOptions& options) = 0;
   virtual Result<std::unique_ptr<Client>> connect(const ClientOptions& options) = 0;
+  /// What a ClickHouse answers that a master fills; kInvalid: the statement is wrong.
+  virtual Result<std::string> askClickHouse(const std::string& address, const std::string& sql) {
+    (void)address, (void)sql;
+    return Status::unsupported("ClickHouse is not supported here");
+  }
   /// Returns the files it wrote.
   virtual Result<std::vector<std::string>> makeCertificates(const CertificateOptions& options) = 0;
 };

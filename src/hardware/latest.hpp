@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/metric_set.hpp"
 #include "hardware/sampler.hpp"
 
 namespace tracesmith::hardware {
@@ -110,8 +111,7 @@ class Latest : public SampleSink {
   bool found_ = false;
 };
 
-/// All of it in Prometheus' text format: base units, counters ending in _total, one HELP and TYPE a name.
-/// Values older than `stale_ns` are left out.
-std::string prometheusText(const Latest::State& state, int64_t stale_ns);
+/// All of it as metrics: base units, counters ending in _total. Values older than `stale_ns` are left out.
+MetricSet metricsOf(const Latest::State& state, int64_t stale_ns);
 
 }  // namespace tracesmith::hardware

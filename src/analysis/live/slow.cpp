@@ -14,9 +14,10 @@ namespace {
 constexpr int64_t kS = 1'000'000'000;
 constexpr int64_t kStepWaitNs = 4 * kS;  // for reports of the slowest to tell
 constexpr int64_t kForgetNs = 60 * kS;   // a rank that tells nothing
-constexpr int64_t kRepeatNs = 60 * kS;   // slow steps are told once in a while
-constexpr double kWorse = 2;             // and those by one rank again if it is so much worse
-constexpr size_t kLeastSteps = 3;        // in a bucket
+constexpr int64_t kForgetCostNs = 3600 * kS;
+constexpr int64_t kRepeatNs = 60 * kS;  // slow steps are told once in a while
+constexpr double kWorse = 2;            // and those by one rank again if it is so much worse
+constexpr size_t kLeastSteps = 3;       // in a bucket
 constexpr size_t kMostSteps = 100'000, kMostComms = 200'000;
 
 std::string percent(double part) {
@@ -151,6 +152,7 @@ void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_
     recorded &= sum.recorded;
   }
   const double duration = median(durations), wait = median(waits);
+  const double least_wait = *std::min_element(waits.begin(), waits.end());
   if (!(duration > 0)) return;
   const RankKey* latest = nullptr;
   double most = 0;
@@ -159,6 +161,10 @@ void SlowDetector::finishStep(Job& job, int64_t number, const Step& step, int64_
     if (rank == job.ranks.end() || !recorded) continue;
     const double late = wait - sum.comm_ns;
     rank->second.excess.push_back(late / duration);
+    RankCost& cost = costs_[key];
+    cost.wait_s += (sum.comm_ns - least_wait) * 1e-9;
+    cost.late_s += std::max(0.0, late) * 1e-9;
+    cost.seen_ns = now_ns;
     if (late > most) {
       most = late;
       latest = &key;
@@ -232,6 +238,7 @@ std::vector<Alert> SlowDetector::look(int64_t now_ns) {
       finishBucket(job, now_ns, alerts);
   }
   std::erase_if(jobs_, [](const auto& job) { return job.second.ranks.empty(); });
+  std::erase_if(costs_, [&](const auto& cost) { return now_ns - cost.second.seen_ns > kForgetCostNs; });
   lookAtLinks(now_ns, alerts);
   for (auto& [id, job] : jobs_)
     if (job.slower && now_ns - job.slower->t_ns >= options_.job_wait_ns) {

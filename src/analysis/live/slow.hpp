@@ -38,8 +38,16 @@ class SlowDetector {
   void take(const NodeReport& report, int64_t now_ns);
   std::vector<Alert> look(int64_t now_ns);
 
+  using RankKey = std::pair<std::string, int64_t>;  ///< node, process
+  /// What came together in the steps of a rank so far, as far as all ranks were recorded.
+  struct RankCost {
+    double wait_s = 0;  ///< in NCCL's kernels, longer than the rank that everybody waited for
+    double late_s = 0;  ///< that it came later than the median rank: what it cost the others
+    int64_t seen_ns = 0;
+  };
+  const std::map<RankKey, RankCost>& costs() const { return costs_; }
+
  private:
-  using RankKey = std::pair<std::string, int64_t>;  // node, process
   struct RankSum {
     double duration_ns = 0, comm_ns = 0;
     bool recorded = true;  // comm_ns is known
@@ -104,6 +112,7 @@ class SlowDetector {
   // By the communicator that names it and by role: each role has steps of its own.
   std::map<std::pair<uint64_t, std::string>, Job> jobs_;
   std::map<LinkKey, Link> links_;
+  std::map<RankKey, RankCost> costs_;
   std::map<std::string, std::vector<GpuState>> gpus_;  // by node
 };
 

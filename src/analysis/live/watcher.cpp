@@ -11,6 +11,7 @@ void Watcher::take(const NodeReport& report, int64_t now_ns) {
   hang_.take(report, now_ns);
   slow_.take(report, now_ns);
   versions_.take(report, now_ns);
+  totals_.take(report, now_ns);
 }
 
 std::vector<Alert> Watcher::look(int64_t now_ns) {

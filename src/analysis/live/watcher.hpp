@@ -8,6 +8,7 @@
 
 #include "analysis/live/hang.hpp"
 #include "analysis/live/slow.hpp"
+#include "analysis/live/totals.hpp"
 #include "analysis/live/versions.hpp"
 
 namespace tracesmith::analysis::live {
@@ -25,10 +26,13 @@ class Watcher {
   void forget(const std::string& node) {
     heard_.erase(node);
     versions_.forget(node);
+    totals_.forget(node);
   }
   /// What is new. Call it twice a second or so.
   std::vector<Alert> look(int64_t now_ns);
   const HangVerdict& verdict() const { return verdict_; }
+  const SlowDetector& slow() const { return slow_; }
+  const Totals& totals() const { return totals_; }
 
  private:
   struct Heard {
@@ -40,6 +44,7 @@ class Watcher {
   HangDetector hang_;
   SlowDetector slow_;
   VersionWatch versions_;
+  Totals totals_;
   HangVerdict verdict_;
   bool told_ = false;  // that a rank at work holds up the job
 };

@@ -68,6 +68,12 @@ HangStatus LiveWatch::hang() const {
   return status;
 }
 
+LiveWatch::Sums LiveWatch::sums() const {
+  const int64_t now = now_();
+  std::lock_guard lock(mutex_);
+  return {watcher_.totals().ranks(), watcher_.totals().transfers(now), watcher_.slow().costs(), alert_counts_};
+}
+
 void LiveWatch::setSink(Sink sink) {
   std::lock_guard lock(mutex_);
   sink_ = std::move(sink);
@@ -88,6 +94,7 @@ void LiveWatch::loop() {
     for (Alert& alert : fresh) {
       if (alert.kind == AlertKind::hang) alert.text += whereSentence(verdict);
       alerts_.push_back(alert);
+      ++alert_counts_[alert.kind];
       if (alerts_.size() > kMostAlerts) alerts_.pop_front();
     }
     if (!fresh.empty() && sink_) {

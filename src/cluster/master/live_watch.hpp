@@ -35,6 +35,14 @@ class LiveWatch {
   void forget(const std::string& node);
   LiveStatus live() const;
   HangStatus hang() const;
+  /// What came together since the master started.
+  struct Sums {
+    std::vector<analysis::live::RankTotal> ranks;
+    std::vector<analysis::live::TransferRate> transfers;
+    std::map<analysis::live::SlowDetector::RankKey, analysis::live::SlowDetector::RankCost> costs;
+    std::map<AlertKind, uint64_t> alerts;  ///< how many of each kind
+  };
+  Sums sums() const;
   void setSink(Sink sink);
 
  private:
@@ -52,6 +60,7 @@ class LiveWatch {
   analysis::live::Watcher watcher_;
   HangStacks stacks_;
   std::deque<Alert> alerts_;  // the last ones
+  std::map<AlertKind, uint64_t> alert_counts_;
   Sink sink_;
   bool stop_ = false;
   std::thread thread_;

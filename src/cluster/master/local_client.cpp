@@ -54,6 +54,7 @@ class LocalClient final : public Client {
     return master_.deleteSession(name_or_id);
   }
 
+  Result<MetricSet> metrics() override { return master_.metrics(); }
   Result<LiveStatus> live() override { return master_.watch().live(); }
   Result<HangStatus> hang() override { return master_.watch().hang(); }
   Result<ClusterProcesses> processes(const ProcessQuery& query) override { return master_.processes(query); }

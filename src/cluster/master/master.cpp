@@ -54,11 +54,18 @@ Result<std::unique_ptr<Master>> Master::open(const MasterOptions& options) {
       [m = master.get()](const std::string& node, const PlanOrder& order) { m->sendPlan(node, order); });
   master->dirty_ = true;  // what an earlier run wrote may not be safe yet
   master->syncer_ = std::thread([m = master.get()] { m->syncLoop(); });
+  TS_TRY(master->startExports());
   return master;
 }
 
 Master::~Master() {
   questions_.close();
+  spans_.reset();  // they read what follows
+  {
+    std::unique_ptr<sink::Exports> exports;
+    std::lock_guard lock(mutex_);
+    exports.swap(exports_);
+  }
   watch_.reset();
   if (syncer_.joinable()) {
     {

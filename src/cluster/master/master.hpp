@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/metric_set.hpp"
 #include "cluster/api.hpp"
 #include "cluster/master/balance_desk.hpp"
 #include "cluster/master/declared_nodes.hpp"
@@ -21,6 +22,7 @@
 #include "cluster/master/live_watch.hpp"
 #include "cluster/master/questions.hpp"
 #include "cluster/master/sessions.hpp"
+#include "cluster/master/span_feed.hpp"
 #include "cluster/master/store.hpp"
 #include "cluster/wire/merge.hpp"
 
@@ -86,6 +88,8 @@ class Master {
   /// Of a session that records: what has come since the last call with this one.
   Status fetchMore(const std::string& id, GrowingSession& growing, const TraceSink& sink);
   ClusterStatus status();
+  /// The cluster now, for monitoring systems.
+  MetricSet metrics();
   /// Asks the nodes, and waits for them for some seconds at most.
   Result<ClusterProcesses> processes(const ProcessQuery& query, int wait_ms = 5000);
   Questions& questions() { return questions_; }
@@ -110,6 +114,7 @@ class Master {
     bool known = false;               // has registered with this run of the master
   };
   Master() = default;
+  Status startExports();
   Status openReference();
   std::string referenceFile() const;
   Status writeReference() const;
@@ -141,6 +146,8 @@ class Master {
   Launches launches_;
   std::unique_ptr<LiveWatch> watch_;
   std::unique_ptr<BalanceDesk> balance_;
+  std::unique_ptr<sink::Exports> exports_;  // none: nobody wants metrics
+  std::unique_ptr<SpanFeed> spans_;
   std::chrono::steady_clock::time_point reference_written_{};  // of the thread
 
   mutable std::mutex mutex_;  // guards what follows

@@ -196,6 +196,7 @@ ClusterStatus Master::status() {
       if (node.known) n.silent_s = std::chrono::duration<double>(now - node.heard).count();
       status.nodes.push_back(std::move(n));
     }
+    if (exports_) status.exports = exports_->status();
   }
   declared_.addTo(status);
   for (NodeStatus& n : status.nodes) {

@@ -1,7 +1,4 @@
-#include <cmath>
-
 #include "base/clock.hpp"
-#include "base/text.hpp"
 #include "hardware/latest.hpp"
 
 namespace tracesmith::hardware {
@@ -30,23 +27,6 @@ Name prometheusName(const MetricInfo& metric) {
   return out;
 }
 
-void label(std::string& out, const char* key, std::string_view value, bool& first) {
-  out += first ? "{" : ",";
-  first = false;
-  out += key;
-  out += "=\"";
-  std::string clean;
-  appendUtf8(clean, value);
-  for (char c : clean) {
-    if (c == '\\' || c == '"') out += '\\';
-    if (c == '\n')
-      out += "\\n";
-    else
-      out += c;
-  }
-  out += '"';
-}
-
 /// What the part of a metric is.
 const char* partLabel(const MetricInfo& m) {
   const std::string& n = m.name;
@@ -64,28 +44,26 @@ const char* partLabel(const MetricInfo& m) {
 }
 
 /// Of counters of errors the part is where, a blank, and which kind.
-void partLabels(std::string& out, const MetricInfo& m, const std::string& part, bool& first) {
+void addPart(MetricLabels& labels, const MetricInfo& m, const std::string& part) {
   if (part.empty()) return;
   const size_t blank = m.name == "gpu_nvlink_errors" ? part.rfind(' ') : part.find(' ');
   if (!m.name.ends_with("_errors") || blank == std::string::npos) {
-    label(out, partLabel(m), part, first);
+    labels.emplace_back(partLabel(m), part);
     return;
   }
-  label(out, partLabel(m), part.substr(0, blank), first);
-  label(out, "kind", part.substr(blank + 1), first);
+  labels.emplace_back(partLabel(m), part.substr(0, blank));
+  labels.emplace_back("kind", part.substr(blank + 1));
 }
 
-void number(std::string& out, double v) {
-  if (std::isfinite(v))
-    appendJsonNumber(out, v);
-  else
-    out += "NaN";
+MetricLabels gpuLabel(int32_t device) {
+  if (device < 0) return {};
+  return {{"gpu", std::to_string(device)}};
 }
 
 }  // namespace
 
-std::string prometheusText(const Latest::State& state, int64_t stale_ns) {
-  std::string out;
+MetricSet metricsOf(const Latest::State& state, int64_t stale_ns) {
+  MetricSet out;
   const int64_t now = rawClock();
   const MetricInfo* metric = nullptr;
   Name name;
@@ -96,18 +74,13 @@ std::string prometheusText(const Latest::State& state, int64_t stale_ns) {
     if (v.metric != metric) {  // values are in the order of their metrics
       metric = v.metric;
       name = prometheusName(*metric);
-      out += "# HELP " + name.name + " " + metric->help + "\n# TYPE " + name.name +
-             (metric->kind == MetricKind::counter ? " counter\n" : " gauge\n");
+      out.begin(name.name, metric->kind == MetricKind::counter ? MetricType::counter : MetricType::gauge, metric->help);
     }
-    out += name.name;
-    bool first = true;
-    if (v.device >= 0) label(out, "gpu", std::to_string(v.device), first);
+    MetricLabels labels = gpuLabel(v.device);
     if (const Gpu* gpu = v.device >= 0 ? state.inventory.gpu(v.device) : nullptr; gpu && gpu->simulated)
-      label(out, "simulated", "true", first);
-    partLabels(out, *metric, v.part, first);
-    out += first ? " " : "} ";
-    number(out, v.value * name.scale);
-    out += '\n';
+      labels.emplace_back("simulated", "true");
+    addPart(labels, *metric, v.part);
+    out.value(std::move(labels), v.value * name.scale);
   }
   // Events are counted: a line of a log, or an XID, would be a label without end.
   for (Metric event : {Metric::gpu_xid, Metric::host_kernel_log}) {
@@ -115,42 +88,21 @@ std::string prometheusText(const Latest::State& state, int64_t stale_ns) {
     for (const Latest::Value& v : state.values)
       if (v.metric == &metricInfo(event)) by_device[v.device] += static_cast<double>(v.events);
     if (by_device.empty()) continue;
-    name = prometheusName(metricInfo(event));
-    out += "# HELP " + name.name + " " + metricInfo(event).help + "\n# TYPE " + name.name + " counter\n";
-    for (const auto& [device, count] : by_device) {
-      out += name.name;
-      bool first = true;
-      if (device >= 0) label(out, "gpu", std::to_string(device), first);
-      out += first ? " " : "} ";
-      number(out, count);
-      out += '\n';
-    }
+    out.begin(prometheusName(metricInfo(event)).name, MetricType::counter, metricInfo(event).help);
+    for (const auto& [device, count] : by_device) out.value(gpuLabel(device), count);
   }
   if (!state.inventory.gpus.empty())
-    out +=
-        "# HELP tracesmith_gpu_info What the GPU is; join with the other metrics on gpu.\n"
-        "# TYPE tracesmith_gpu_info gauge\n";
-  for (const Gpu& g : state.inventory.gpus) {
-    out += "tracesmith_gpu_info";
-    bool first = true;
-    label(out, "gpu", std::to_string(g.index), first);
-    label(out, "name", g.name, first);
-    label(out, "vendor", g.vendor, first);
-    label(out, "uuid", g.uuid, first);
-    label(out, "pci", g.pci, first);
-    label(out, "simulated", g.simulated ? "true" : "false", first);
-    out += "} 1\n";
-  }
-  out +=
-      "# HELP tracesmith_collector_gap 1 while a collector returns no data, with the cause.\n# TYPE "
-      "tracesmith_collector_gap gauge\n";
-  for (const Gap& g : state.gaps) {
-    out += "tracesmith_collector_gap";
-    bool first = true;
-    label(out, "collector", g.source, first);
-    label(out, "cause", g.cause, first);
-    out += "} 1\n";
-  }
+    out.begin("tracesmith_gpu_info", MetricType::gauge, "What the GPU is; join with the other metrics on gpu.");
+  for (const Gpu& g : state.inventory.gpus)
+    out.value({{"gpu", std::to_string(g.index)},
+               {"name", g.name},
+               {"vendor", g.vendor},
+               {"uuid", g.uuid},
+               {"pci", g.pci},
+               {"simulated", g.simulated ? "true" : "false"}},
+              1);
+  out.begin("tracesmith_collector_gap", MetricType::gauge, "1 while a collector returns no data, with the cause.");
+  for (const Gap& g : state.gaps) out.value({{"collector", g.source}, {"cause", g.cause}}, 1);
   return out;
 }
 
