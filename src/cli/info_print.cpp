@@ -39,21 +39,6 @@ void list(const char* title, std::vector<std::vector<std::string>> rows, size_t 
 
 std::string optionalNs(int64_t ns) { return ns == kNull ? "" : humanNs(static_cast<double>(ns)); }
 
-std::string job(const Summary& s) {
-  std::vector<std::string> parts;
-  if (!s.ranks.empty() && s.ranks[0] != kNull)
-    parts.push_back(counted(s.ranks.size(), "rank") + " (" + numberRanges(s.ranks) + ")");
-  if (!s.nodes.empty())
-    parts.push_back(counted(s.nodes.size(), "node") + (s.nodes.size() == 1 ? " (" + s.nodes[0] + ")" : ""));
-  std::map<std::string, uint64_t> models;
-  for (const Summary::Device& d : s.devices) ++models[d.name];
-  for (const auto& [model, n] : models) parts.push_back(counted(n, "GPU") + (model.empty() ? "" : " " + model));
-  if (s.first_step) parts.push_back("steps " + std::to_string(*s.first_step) + "-" + std::to_string(*s.last_step));
-  std::string out;
-  for (const std::string& p : parts) out += (out.empty() ? "" : ", ") + p;
-  return out;
-}
-
 /// "kernel 374,625, runtime 382,951, …", with a name before it, in lines that fit a terminal.
 void wrapped(const char* key, const std::vector<std::string>& words) {
   constexpr size_t kIndent = 12, kWidth = 78;
@@ -110,6 +95,21 @@ void printEvents(const Summary& s) {
 
 }  // namespace
 
+std::string jobText(const Summary& s) {
+  std::vector<std::string> parts;
+  if (!s.ranks.empty() && s.ranks[0] != kNull)
+    parts.push_back(counted(s.ranks.size(), "rank") + " (" + numberRanges(s.ranks) + ")");
+  if (!s.nodes.empty())
+    parts.push_back(counted(s.nodes.size(), "node") + (s.nodes.size() == 1 ? " (" + s.nodes[0] + ")" : ""));
+  std::map<std::string, uint64_t> models;
+  for (const Summary::Device& d : s.devices) ++models[d.name];
+  for (const auto& [model, n] : models) parts.push_back(counted(n, "GPU") + (model.empty() ? "" : " " + model));
+  if (s.first_step) parts.push_back("steps " + std::to_string(*s.first_step) + "-" + std::to_string(*s.last_step));
+  std::string out;
+  for (const std::string& p : parts) out += (out.empty() ? "" : ", ") + p;
+  return out;
+}
+
 void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   line("file", reader.path() + ", " + humanBytes(reader.fileSize()) + ", " +
                    (reader.closed() ? "closed" : "not closed: still being written, or its writer was killed"));
@@ -124,7 +124,7 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   if (analysis::isSummary(reader))
     line("kept", "a summary: events are counted by name and step; `tracesmith analyze` reads it like any trace");
   if (s.simulated) line("simulated", "simulated data, not a measurement");
-  if (std::string text = job(s); !text.empty()) line("job", text);
+  if (std::string text = jobText(s); !text.empty()) line("job", text);
   if (const size_t n = s.out_of_memory.size(); n > 0)
     line("memory",
          s.out_of_memory[0].text(1) + (n > 1 ? "; so did " + counted(n - 1, "other process", "other processes") : ""));

@@ -90,6 +90,8 @@ std::string numberRanges(const std::vector<int64_t>& numbers);
 /// "2025-11-15 08:30:00 UTC".
 std::string utcTime(int64_t unix_ns);
 
+/// "8 ranks (0-7), 2 nodes, 8 GPUs NVIDIA H200".
+std::string jobText(const Summary& s);
 void printSummary(const trace::Reader& reader, const Summary& s, bool columns);
 void printSummaryJson(const trace::Reader& reader, const Summary& s);
 void printSchema();

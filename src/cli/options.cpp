@@ -193,6 +193,19 @@ int Program::run(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (!words.empty() && words[0] == "help") {  // help cluster record: cluster record --help
     words.erase(words.begin());
+    const CLI::App* command = app_.get();
+    std::string path = app_->get_name();
+    for (const std::string& word : words) {
+      const std::vector<std::string> known = commandsOf(*command);
+      if (known.empty() || word.starts_with("-")) break;
+      if (std::find(known.begin(), known.end(), word) == known.end()) {
+        std::fprintf(stderr, "tracesmith: there is no command '%s'%s (see %s --help)\n", word.c_str(),
+                     suggestion(word, known).c_str(), path.c_str());
+        return 2;
+      }
+      command = command->get_subcommand(word);
+      path += " " + word;
+    }
     words.emplace_back("--help");
   }
   try {

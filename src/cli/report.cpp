@@ -8,6 +8,7 @@
 #include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/info_summary.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/report_pictures.hpp"
@@ -38,9 +39,9 @@ p{margin:4px 0}.soft{color:var(--soft)}.verdict{border-left:4px solid var(--expo
 .verdict.none{border-color:var(--backward)}.verdict.unknown{border-color:var(--data)}
 .tiles{display:flex;flex-wrap:wrap;gap:10px;margin:14px 0}.tiles div{background:var(--card);border-radius:8px;padding:8px 14px;min-width:110px}
 .tiles b{display:block;font-size:19px;font-weight:600}.tiles span{color:var(--soft);font-size:12px}
-table{border-collapse:collapse;width:100%;font-size:13px}th{font-weight:500;color:var(--soft);text-align:left}td,th{padding:4px 10px 4px 0;border-bottom:1px solid var(--line);vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.scroll{overflow-x:auto}
-svg{width:100%;height:auto;display:block;margin-top:6px}.matrix svg{max-width:520px}svg text{fill:var(--text);font:12px system-ui,sans-serif}svg .small{font-size:11px;fill:var(--soft)}
+table{border-collapse:collapse;width:100%;font-size:13px}th{font-weight:500;color:var(--soft);text-align:left}td,th{padding:4px 10px 4px 0;border-bottom:1px solid var(--line);vertical-align:top}td{overflow-wrap:anywhere}th{white-space:nowrap}
+.about{margin-bottom:14px}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.scroll{overflow-x:auto}
+svg{width:100%;height:auto;display:block;margin-top:6px}.matrix svg{max-width:460px}svg text{fill:var(--text);font:12px system-ui,sans-serif}svg .small{font-size:11px;fill:var(--soft)}
 svg .strong{font-weight:700;fill:var(--exposed)}.grid{stroke:var(--line)}.mark{stroke:var(--text);stroke-dasharray:3 3}.empty{fill:var(--card)}
 .forward{fill:var(--forward)}.backward{fill:var(--backward)}.optimizer{fill:var(--optimizer)}.compute{fill:var(--compute)}.data{fill:var(--data)}
 .exposed{fill:var(--exposed)}.wait{fill:var(--wait)}.hidden{fill:var(--hidden)}.idle{fill:var(--idle)}.accent{fill:var(--accent)}.slow{fill:var(--slow)}.fast{fill:var(--fast)}
@@ -126,10 +127,10 @@ void tables(std::string& out, const Analysis& a) {
     out +=
         "<h2>Largest kernels</h2>\n<p class=soft>In the steps of all ranks; shares are of the time of all "
         "kernels.</p>\n";
-    HtmlTable t(out, {"kernel", "#total", "#share", "#count", "#mean"});
+    HtmlTable t(out, {"#total", "#share", "#count", "#mean", "kernel"});
     for (const KernelResult& k : a.kernels)
-      t.row({k.name.size() > 160 ? k.name.substr(0, 159) + "…" : k.name, time(k.total_us),
-             number("%.1f %%", k.share_pct), humanCount(k.count), time(k.mean_us)});
+      t.row({time(k.total_us), number("%.1f %%", k.share_pct), humanCount(k.count), time(k.mean_us),
+             k.name.size() > 160 ? k.name.substr(0, 159) + "…" : k.name});
   }
   if (a.critical_path) {
     const CriticalPath& p = *a.critical_path;
@@ -164,11 +165,22 @@ void tables(std::string& out, const Analysis& a) {
   }
 }
 
-std::string page(const Analysis& a, const std::string& file) {
+/// What the report is about: the file, when it was recorded, and the machines.
+std::string subject(const trace::Reader& reader, const std::string& file) {
+  std::string text = file;
+  const Result<Summary> s = summarize(reader, false);
+  if (!s) return text;
+  if (s->recorded_ns) text += " · recorded " + utcTime(*s->recorded_ns);
+  if (const std::string job = jobText(*s); !job.empty()) text += " · " + job;
+  return text;
+}
+
+std::string page(const Analysis& a, const std::string& file, const std::string& about) {
   std::string out =
       "<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport "
       "content=\"width=device-width\">\n<title>" +
-      escapedMarkup(file) + " – TraceSmith</title>\n<style>" + kStyle + "</style>\n<main>\n";
+      escapedMarkup(file) + " – TraceSmith</title>\n<style>" + kStyle + "</style>\n<main>\n<p class=\"soft about\">" +
+      escapedMarkup(about) + "</p>\n";
   const bool found = a.verdict.kind == VerdictKind::rank || a.verdict.kind == VerdictKind::link;
   out += std::string("<div class=\"verdict ") +
          (found                                 ? ""
@@ -210,14 +222,14 @@ std::string page(const Analysis& a, const std::string& file) {
             timelinePicture(e));
   }
   section(out, "Where the time goes", "", breakdownPicture(a));
-  section(out, "Kernels of each rank, step by step", "", heatMapPicture(a));
+  section(out, "Computation of each rank, step by step", "", heatMapPicture(a));
   std::string matrix = matrixPicture(a);
   if (!matrix.empty()) matrix = "<div class=matrix>" + matrix + "</div>";
   section(out, "Who sends how much to whom",
           "Derived from the algorithm of each collective." + (a.matrix_note.empty() ? "" : " " + a.matrix_note + "."),
           matrix);
   tables(out, a);
-  out += "<p class=soft>" + escapedMarkup(file) + ", tracesmith " TRACESMITH_VERSION "</p>\n</main></html>\n";
+  out += "<p class=soft>Made by tracesmith " TRACESMITH_VERSION "</p>\n</main></html>\n";
   return out;
 }
 
@@ -232,7 +244,8 @@ int run(Options o) {
   Result<Analysis> a = analyze(**reader, o.analyze);
   progress.reset();
   if (!a) return fail(a.status());
-  const std::string html = page(*a, o.file.substr(o.file.find_last_of('/') + 1));
+  const std::string html = page(*a, o.file.substr(o.file.find_last_of('/') + 1),
+                                subject(**reader, o.file.substr(o.file.find_last_of('/') + 1)));
   Result<OutputFile> output = OutputFile::create(o.output);
   if (!output) return fail(output.status());
   if (Status s = output->write(html); !s) return fail(s);

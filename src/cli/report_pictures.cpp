@@ -127,14 +127,16 @@ std::string heatMapPicture(const Analysis& a) {
   std::set<int64_t> ranks, steps;
   std::map<std::pair<int64_t, int64_t>, double> ratio;
   std::map<int64_t, std::vector<double>> by_step;
+  bool any = false;
   for (const Breakdown& b : a.breakdown) {
-    if (!std::isfinite(b.kernel_ratio)) continue;
+    if (!std::isfinite(b.compute_us)) continue;
     ranks.insert(b.rank);
     steps.insert(b.step);
-    ratio[{b.rank, b.step}] = b.kernel_ratio;
-    by_step[b.step].push_back(b.kernel_ratio);
+    ratio[{b.rank, b.step}] = b.compute_us;
+    by_step[b.step].push_back(b.compute_us);
+    any = any || b.compute_us > 0;
   }
-  if (ranks.size() < 2) return "";
+  if (ranks.size() < 2 || !any) return "";
   std::map<int64_t, double> usual;
   for (auto& [step, values] : by_step) usual[step] = median(std::move(values));
   const std::vector<int64_t> rows = thinOut(ranks, blamed(a), 64), columns = thinOut(steps, {}, 120);
@@ -149,7 +151,7 @@ std::string heatMapPicture(const Analysis& a) {
     for (size_t c = 0; c < columns.size(); ++c) {
       auto it = ratio.find({rows[r], columns[c]});
       if (it == ratio.end()) continue;
-      const double excess = it->second / usual[columns[c]] - 1;
+      const double excess = usual[columns[c]] > 0 ? it->second / usual[columns[c]] - 1 : 0;
       out += rect(kLeft + w * static_cast<double>(c), y, w - 0.5, h - 0.5, excess >= 0 ? "slow" : "fast",
                   std::min(1.0, 0.04 + std::abs(excess) / 0.2),
                   rankName(rows[r]) + (columns[c] == kNull ? "" : ", step " + std::to_string(columns[c])) +
@@ -160,7 +162,7 @@ std::string heatMapPicture(const Analysis& a) {
     if (columns[c] != kNull)
       out +=
           label(kLeft + w * (static_cast<double>(c) + 0.5), body + 14, std::to_string(columns[c]), "middle", "small");
-  out += legend({{"slow", "kernel time above the median rank (full colour: 20 %)"}, {"fast", "shorter"}}, body + 28);
+  out += legend({{"slow", "computes longer than the median rank (full colour: 20 %)"}, {"fast", "shorter"}}, body + 28);
   return out + "</svg>";
 }
 
@@ -175,9 +177,9 @@ std::string matrixPicture(const Analysis& a) {
   for (const MatrixCell& c : a.matrix)
     if (c.from >= 0 && c.to >= 0)
       most = std::max(most, cells[{c.from / each, c.to / each}] += static_cast<double>(c.bytes));
-  const double size = std::clamp(440.0 / static_cast<double>(side), 6.0, 26.0), left = 60;
+  const double size = std::clamp(380.0 / static_cast<double>(side), 6.0, 34.0), left = 50;
   const double body = size * static_cast<double>(side);
-  std::string out = open(body + left + 10, body + 40, "communication matrix");
+  std::string out = open(460, body + 62, "communication matrix");
   out += format("<rect x=\"%.1f\" y=\"14\" width=\"%.1f\" height=\"%.1f\" class=\"empty\"/>", left, body, body);
   for (const auto& [at, bytes] : cells) {
     const auto from = std::to_string(at.first * each), to = std::to_string(at.second * each);
@@ -190,8 +192,11 @@ std::string matrixPicture(const Analysis& a) {
     out += label(left - 6, 14 + middle + 4, std::to_string(i * each), "end", "small");
     out += label(left + middle, 10, std::to_string(i * each), "middle", "small");
   }
-  out += label(left, body + 32, "row sends to column; full colour " + humanBytes(static_cast<uint64_t>(most)), "start",
-               "small");
+  out += label(left, body + 30, "row sends to column", "start", "small");
+  // The scale.
+  for (int i = 0; i < 20; ++i) out += rect(left + 8.0 * i, body + 38, 8, 8, "accent", 0.12 + 0.88 * i / 19, "");
+  out += label(left, body + 58, "0", "start", "small");
+  out += label(left + 160, body + 58, humanBytes(static_cast<uint64_t>(most)), "middle", "small");
   return out + "</svg>";
 }
 

@@ -50,6 +50,22 @@ Status checkThere(const trace::Reader& reader, const char* column, const char* w
   return {};
 }
 
+/// The same of a window: outside of all rows there is nothing, which looks like a quiet time.
+Status checkWindow(const trace::Reader& reader, const trace::CommonClock* clock, int64_t from, int64_t to) {
+  int64_t first = INT64_MAX, last = INT64_MIN;
+  for (const trace::TableInfo& table : trace::tables())
+    for (const trace::Block* block : reader.blocks(table)) {
+      int64_t low, high;
+      if (!trace::blockTimes(*block, clock, low, high)) continue;
+      first = std::min(first, low);
+      last = std::max(last, high);
+    }
+  if (first > last || (from <= last && to > first)) return {};
+  return Status::notFound("there is nothing in that window: this trace has times from " + std::to_string(first) +
+                          " to " + std::to_string(last) + " ns, " +
+                          humanNs(static_cast<double>(last) - static_cast<double>(first)));
+}
+
 }  // namespace
 
 void SelectionOptions::add(Command& command) {
@@ -74,6 +90,7 @@ Result<trace::Selection> SelectionOptions::resolve(const trace::Reader& reader, 
   trace::tableTimes(reader, trace::tableOf<trace::EventRow>(), clock, start, end);
   TS_TRY(resolveTime(from, start, s.from));
   TS_TRY(resolveTime(to, start, s.to));
+  if (!from.empty() || !to.empty()) TS_TRY(checkWindow(reader, clock, s.from, s.to));
   if (!types.empty()) s.types = 0;
   for (const std::string& t : types) {
     trace::EventType type;

@@ -123,8 +123,9 @@ TEST_F(AnalyzeCommand, TheReportNeedsNothingElse) {
   Output o = tracesmith({"report", dir_ / "slow.sbt", "-o", dir_ / "r.html"});
   ASSERT_EQ(o.rc, 0) << o.err;
   const std::string page = readFile(dir_ / "r.html");
-  for (const char* part : {"rank 5 on node1 cost the job", "timeline of the worst collective", "ranks by steps",
-                           "communication matrix", "where the time goes", "prefers-color-scheme:dark", "</html>"})
+  for (const char* part :
+       {"rank 5 on node1 cost the job", "timeline of the worst collective", "ranks by steps", "communication matrix",
+        "where the time goes", "prefers-color-scheme:dark", "</html>", "slow.sbt · ", "row sends to column"})
     EXPECT_TRUE(has(page, part)) << part;
   for (const char* part : {"http:", "https:", "<script", "src=", "@import", "nan\"", "inf\""})
     EXPECT_FALSE(has(page, part)) << part;

@@ -69,6 +69,9 @@ TEST(Help, NamesTheWordThatWasMeant) {
       {{"query", "--out=x", "y.sbt"},
        "there is no option '--out'. Did you mean '--output'? (see tracesmith query --help)"},
       {{"blub"}, "there is no command 'blub' (see tracesmith --help)"},
+      {{"help", "anlyze"}, "there is no command 'anlyze'. Did you mean 'analyze'? (see tracesmith --help)"},
+      {{"help", "cluster", "recrod"},
+       "there is no command 'recrod'. Did you mean 'record'? (see tracesmith cluster --help)"},
       {{"info", "a.sbt", "b.sbt"}, "unexpected argument 'b.sbt' (see tracesmith info --help)"},
   };
   for (const auto& [words, message] : cases) {

@@ -82,6 +82,13 @@ TEST_F(View, FitsItsWidthWhateverTheNames) {
   EXPECT_LE(widest(view({"-n", "100"}).out), 80u) << "80 columns where there is no terminal";
 }
 
+TEST_F(View, SaysWhichTimesThereAreWhereAWindowHasNone) {
+  writeSampleTrace(dir / "t.sbt");
+  const Output out = view({"--from", "100s", "--to", "200s"});
+  EXPECT_EQ(out.rc, 2);
+  EXPECT_TRUE(has(out.err, "there is nothing in that window: this trace has times from ")) << out.err;
+}
+
 TEST_F(View, ShowsAnyTable) {
   writeSampleTrace(dir / "t.sbt");
   EXPECT_EQ(view({"--table", "steps", "--rank", "0", "--width", "80"}).out,

@@ -248,6 +248,86 @@ TEST_F(TimelineTest, StacksAreCalledAfterTheirInnermostFrame) {
   EXPECT_NE(t->describe("x", "x").find("\"name\":\"stacks of thread 7\""), std::string::npos);
 }
 
+TEST_F(TimelineTest, ACollectiveThatLaterOnesHavePassedIsNotInFlight) {
+  {
+    auto writer = trace::Writer::create(path_);
+    ASSERT_TRUE(writer);
+    auto out = (*writer)->appender();
+    const auto op = (*writer)->string("all_reduce"), comm = (*writer)->string("world"),
+               kernel = (*writer)->string("ncclDevKernel_AllReduce");
+    for (int64_t i = 0; i < 6; ++i) {
+      trace::CollectiveRow row;
+      row.op = op;
+      row.comm = comm;
+      row.rank = 3;
+      row.seq = i;
+      row.ts_enqueue = 1000 * i;
+      // The kernel of the third one was not found; the last two wait to this day.
+      if (i != 2 && i < 4) {
+        row.ts = 1000 * i + 500;
+        row.dur = 400;
+        row.name = kernel;
+      }
+      ASSERT_TRUE(out->append(row).ok());
+    }
+    trace::EventRow last;
+    last.ts = 20'000;
+    last.dur = 1000;
+    last.rank = 3;
+    ASSERT_TRUE(out->append(last).ok());
+    // Where nothing happens any more, metrics tell how long the recording went on.
+    trace::MetricRow metric;
+    metric.ts = 50'000;
+    metric.name = (*writer)->string("gpu_power_watts");
+    metric.value = 0;
+    ASSERT_TRUE(out->append(metric).ok());
+    ASSERT_TRUE(out->flush().ok());
+    ASSERT_TRUE((*writer)->close().ok());
+  }
+  auto t = open();
+  std::vector<std::pair<int64_t, int64_t>> waiting;  // begin, end
+  const std::string found = t->search({.text = "all_reduce", .type = kInFlightType});
+  for (simdjson::dom::element h : parse(found)["hits"])
+    waiting.emplace_back(h["ts_rel"].get_int64().value() + t->index().origin,
+                         h["ts_rel"].get_int64().value() + h["dur"].get_int64().value() + t->index().origin);
+  EXPECT_EQ(waiting, (std::vector<std::pair<int64_t, int64_t>>{{4000, 50'000}, {5000, 50'000}})) << found;
+}
+
+TEST_F(TimelineTest, LossesSayOfWhomAndWhen) {
+  {
+    auto writer = trace::Writer::create(path_);
+    ASSERT_TRUE(writer);
+    auto out = (*writer)->appender();
+    trace::EventRow event;
+    event.ts = 1000;
+    event.dur = 9000;
+    event.rank = 3;
+    ASSERT_TRUE(out->append(event).ok());
+    trace::LossRow loss;
+    loss.rank = 3;
+    loss.cause = (*writer)->string("ring full");
+    loss.count = 5;
+    ASSERT_TRUE(out->append(loss).ok());
+    ASSERT_TRUE(out->append(loss).ok());
+    loss.ts = 4000;
+    ASSERT_TRUE(out->append(loss).ok());
+    ASSERT_TRUE(out->flush().ok());
+    ASSERT_TRUE((*writer)->close().ok());
+  }
+  auto t = open();
+  const std::string text = t->describe("x", "x");
+  const auto losses = parse(text)["losses"];
+  ASSERT_EQ(losses.get_array().value().size(), 2u) << text;
+  std::map<bool, int64_t> count;  // by whether the time is known
+  for (simdjson::dom::element l : losses) {
+    count[!l["ts_rel"].is_null()] = l["count"].get_int64().value();
+    EXPECT_EQ(l["rank"].get_int64().value(), 3);
+    if (l["ts_rel"].is_null()) continue;
+    EXPECT_EQ(l["ts_rel"].get_int64().value(), 3000);
+  }
+  EXPECT_EQ(count, (std::map<bool, int64_t>{{false, 10}, {true, 5}}));
+}
+
 TEST_F(TimelineTest, SearchFindsAndAKernelKnowsItsCollective) {
   test::writeSmallJob(path_, {});
   auto t = open();

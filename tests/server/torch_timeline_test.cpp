@@ -128,6 +128,35 @@ TEST_F(TorchTimeline, HitsComeByTimeAndAllOfThemCanBeReached) {
   EXPECT_TRUE(times(search({.text = "gemm", .from = timeline_->index().duration + 1})).empty());
 }
 
+TEST_F(TorchTimeline, AFlameGraphHasWhatLiesInWhatAndTheTimeOfEachAlone) {
+  TileQuery q{0, timeline_->index().duration + 1, 1, {}};
+  for (uint32_t i = 0; i < timeline_->index().tracks.size(); ++i) q.tracks.push_back(i);
+  const Result<std::string> text = timeline_->flame(q);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  std::map<std::string, std::pair<int64_t, int64_t>> found;  // path: total, alone
+  std::vector<std::string> paths;
+  for (simdjson::dom::element n : parse(*text)["nodes"]) {
+    const std::string name(n["name"].get_string().value());
+    const bool top = n["parent"].is_null();
+    paths.push_back((top ? "" : paths[n["parent"].get_uint64()] + ">") + name);
+    found[paths.back()].first += n["total_ns"].get_int64().value();
+    found[paths.back()].second += n["self_ns"].get_int64().value();
+  }
+  const int64_t kernels = (100 * kSteps + kSteps * (kSteps - 1) / 2) * 1000;
+  using Times = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(found["GPU"].first, kernels) << "a kernel in a range is counted once, and idle time is no work";
+  EXPECT_EQ(found["GPU>steps"], Times(kernels, 0));
+  EXPECT_EQ(found["GPU>steps>gemm"], Times(kernels, kernels));
+  const std::string linear = "threads>steps>train.py(12): train>model.py(7): forward>aten::linear";
+  EXPECT_EQ(found[linear], Times(500'000 * kSteps, 100'000 * kSteps));
+  EXPECT_EQ(found[linear + ">aten::addmm>cudaLaunchKernel"].first, 10'000 * kSteps);
+  // Of a part only what lies in it.
+  q.to = 1'000'000;
+  const Result<std::string> part = timeline_->flame(q);
+  ASSERT_TRUE(part.ok());
+  EXPECT_EQ(part->find("gemm"), std::string::npos);
+}
+
 TEST_F(TorchTimeline, ASearchCanBeNarrowed) {
   // Steps are ranges of the host, of the GPU, and rows of the table `steps`.
   EXPECT_EQ(search({.text = "ProfilerStep"})["total"].get_uint64().value(), uint64_t{3 * kSteps});

@@ -17,6 +17,8 @@ function torchTrace() {
   for (let step = 0; step < steps; ++step) {
     const at = step * 10_000;
     x("user_annotation", `ProfilerStep#${step}`, 77, 77, at, 9_900);
+    x("user_annotation", "forward", 77, 77, at + 490, 600);
+    x("user_annotation", "module: blocks.0.attn (Attention)", 77, 77, at + 495, 550);
     for (let frame = 0; frame < 20; ++frame) x("python_function", `model.py(${frame}): level_${frame}`, 77, 77, at + frame, 9_800 - 10 * frame);
     x("cpu_op", "aten::linear", 77, 77, at + 500, 500);
     x("cpu_op", "aten::addmm", 77, 77, at + 510, 400);
@@ -57,8 +59,8 @@ test("a kernel leads to its launch, at the level it lies on", async () => {
   await page.locator(".dock h2", { hasText: "add_kernel" }).waitFor();
   await page.locator(".dock-list button.link", { hasText: "cudaLaunchKernel" }).click();
   await page.locator(".dock h2", { hasText: "cudaLaunchKernel" }).waitFor();
-  // In the step, in linear, in addmm.
-  await page.waitForFunction(() => /^\d+_\d+_\d+_3_/.test(new URLSearchParams(location.hash.split("?")[1]).get("sel")));
+  // In the step, in its phase and module, in linear, in addmm.
+  await page.waitForFunction(() => /^\d+_\d+_\d+_5_/.test(new URLSearchParams(location.hash.split("?")[1]).get("sel")));
   await close();
 });
 
@@ -114,5 +116,20 @@ test("a zoom is undone by going back, and marks with their notes are in the link
   await again.page.waitForFunction(() => document.querySelector(".markers input")?.value === "here it begins");
   await again.close();
   assert.match(await hash(page, "m"), /^\d+:here it begins$/);
+  await close();
+});
+
+test("the GPU time of a part is told by phase and module, and by what lies in what", async () => {
+  const url = await trace();
+  const info = await (await fetch(`${url}/api/v1/traces/file/timeline`)).json();
+  const { page, close } = await open(`${url}/#/timeline?area=0_${info.duration_ns}_0_${info.tracks.length - 1}&tab=ranges`);
+  const line = page.getByRole("region", { name: "GPU time by phase and module" }).locator("tbody tr").first();
+  await line.waitFor();
+  assert.match(await line.innerText(), /forward\s+blocks\.0\.attn \(Attention\)\s+120 ms\s+100\.0 %\s+40/);
+  await page.getByRole("button", { name: "Flame" }).click();
+  // The kernel in the range of its GPU; the operator in the module.
+  const flame = page.getByRole("tree", { name: "What lies in what" });
+  await flame.locator("button.top", { hasText: "GPU: 120 ms" }).waitFor();
+  await flame.locator("button", { hasText: "aten::addmm" }).first().waitFor();
   await close();
 });

@@ -104,6 +104,21 @@ export async function download(path: string, name: string): Promise<void> {
   saveBlob(blob, name);
 }
 
+/** The same with progress, for what takes the server a while: null while it is made, then the bytes that are here. */
+export async function downloadShown(path: string, name: string, progress: (bytes: number | null) => void): Promise<void> {
+  progress(null);
+  const response = await request(path);
+  const reader = response.body!.getReader();
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  let bytes = 0;
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    parts.push(part.value);
+    bytes += part.value.length;
+    progress(bytes);
+  }
+  saveBlob(new Blob(parts), name);
+}
+
 export function saveBlob(blob: Blob, name: string): void {
   const url = URL.createObjectURL(blob);
   saveAs(url, name);

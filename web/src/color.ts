@@ -1,5 +1,7 @@
 // Colour scales: ordered in lightness, and told apart by people who see fewer colours.
 
+import { Store } from "./store";
+
 type Rgb = [number, number, number];
 
 const hex = (text: string): Rgb => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16)) as Rgb;
@@ -64,14 +66,16 @@ export const culprit = "#d1344b";
 
 const cache = new Map<string, string>();
 const communicating = new Set<string>();
+/** How often something new was found to be communication: who shows colours of names follows it. */
+export const communicationKnown = new Store(0);
 
 /** Names of kernels that are communication: the server knows which. */
 export function noteCommunication(names: string[]): void {
-  for (const name of names) {
-    if (communicating.has(name)) continue;
-    communicating.add(name);
-    cache.clear();
-  }
+  const fresh = names.filter((name) => !communicating.has(name));
+  if (!fresh.length) return;
+  fresh.forEach((name) => communicating.add(name));
+  cache.clear();
+  communicationKnown.set(communicationKnown.get() + 1);
 }
 
 export function sliceColor(name: string, type: string): string {

@@ -88,3 +88,7 @@ export function plural(n: number, one: string, many = `${one}s`): string {
 }
 
 export const node_gpu = (node: string, index: number | null): string => (index === null ? node : `${node} · GPU ${index}`);
+
+const natural = new Intl.Collator("en-US", { numeric: true });
+/** "stream 7" before "stream 10". */
+export const naturalOrder = (a: string, b: string): number => natural.compare(a, b);

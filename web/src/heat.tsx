@@ -15,6 +15,8 @@ export interface HeatProps {
   axis: (column: number) => string;
   onPick?: (row: number, column: number) => void;
   onRange?: (first: number, last: number) => void;
+  /** Rows that have their label even where there is no room for all, and stand out. */
+  named?: ReadonlySet<number>;
   /** The least height of a row, in rem. */
   rowHeight?: number;
   maxHeight?: number;
@@ -63,9 +65,15 @@ export function HeatMap(props: HeatProps) {
     g.fillStyle = variable("--ink-soft");
     g.textAlign = "right";
     const every = Math.max(1, Math.ceil((0.95 * u) / line));
+    const middle = (r: number) => Math.max(0.55 * u, (r + 0.5) * line);
+    g.save();
+    g.fillStyle = variable("--bad");
+    g.font = `600 ${g.font}`;
+    for (const r of props.named ?? []) g.fillText(props.rows[r], gutter - 0.5 * u, middle(r), gutter - 0.6 * u);
+    g.restore();
     for (let r = 0, last = -u; r < props.rows.length; r += every) {
-      const y = Math.max(0.55 * u, (r + 0.5) * line);
-      if (y - last < 0.95 * u) continue;
+      const y = middle(r);
+      if (y - last < 0.95 * u || [...(props.named ?? [])].some((n) => Math.abs(middle(n) - y) < 0.95 * u)) continue;
       g.fillText(props.rows[r], gutter - 0.5 * u, y, gutter - 0.6 * u);
       last = y;
     }
@@ -76,7 +84,7 @@ export function HeatMap(props: HeatProps) {
       const text = props.axis(i);
       if (gutter + i * cell + g.measureText(text).width <= size.width) g.fillText(text, gutter + i * cell, height - 0.7 * u);
     }
-  }, [props.rows, props.columns, props.color, size.width, height, isDark]);
+  }, [props.rows, props.columns, props.color, props.named, size.width, height, isDark]);
 
   const at = (e: MouseEvent): { row: number; column: number } | null => {
     const rect = canvas.current!.getBoundingClientRect();

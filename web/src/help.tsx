@@ -18,6 +18,7 @@ const keys: [string, [string, string][]][] = [
       ["drag", "measure a range of tracks; its statistics appear below"],
       ["M", "mark the time at the pointer; the note and the mark are in the link"],
       ["▸ ▾", "beside a name: fold or unfold the stacks of a thread, a rank, or a node"],
+      ["⊤", "beside a name: pin the track to the top; ✕ unpins it"],
       ["Shift + drag", "move"],
       ["F", "zoom to the selection"],
       ["0", "show the whole trace"],

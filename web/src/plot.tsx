@@ -35,6 +35,10 @@ export interface PlotProps {
   xTitle?: string;
   range?: [number, number] | null;
   sync?: string;
+  /** Moments of x that have a name: when a session began. */
+  marks?: { at: number; text: string }[];
+  /** What lines are called, below them. */
+  legend?: boolean;
   fromZero?: boolean;
   onZoom?: (from: number, to: number) => void;
   onReset?: () => void;
@@ -88,9 +92,9 @@ export function Plot(props: PlotProps) {
           space: 7 * u,
           label: p.xTitle,
           labelSize: p.xTitle ? 1.5 * u : 0,
-          ...(p.time ? { values: (_: uPlot, at: number[]) => at.map((s) => (s % 60 ? clock : minutes).format(s * 1000)) } : {}),
+          ...(p.time ? { values: (_: uPlot, at: number[]) => timeTicks(at), incrs: timeSteps } : {}),
         },
-        { ...axis, size: 6.4 * u, values: (_, values) => values.map((v) => axisText(v, latest.current.unit)) },
+        { ...axis, size: 6.4 * u, ...(/^B/.test(p.unit) ? { incrs: binarySteps } : {}), values: (_, values) => values.map((v) => axisText(v, latest.current.unit)) },
       ],
       series: [
         {},
@@ -105,7 +109,10 @@ export function Plot(props: PlotProps) {
       ],
       bands: p.lines.flatMap((l, i) => (l.fillTo === undefined ? [] : [{ series: [i + 1, l.fillTo + 1] as [number, number], fill: `${l.color}2e` }])),
       hooks: {
-        draw: crowd ? [(self) => paintCrowd(self, latest.current.lines.map((l) => l.values), latest.current.lines[0].color)] : [],
+        draw: [
+          ...(crowd ? [(self: uPlot) => paintCrowd(self, latest.current.lines.map((l) => l.values), latest.current.lines[0].color)] : []),
+          (self: uPlot) => paintMarks(self, latest.current.marks ?? [], font),
+        ],
         setSelect: [
           (self) => {
             const { left, width } = self.select;
@@ -141,10 +148,71 @@ export function Plot(props: PlotProps) {
   }, [size.width, props.height]);
 
   return (
-    <div class="chart" ref={box} role="img" aria-label={props.label} style={{ height: `${props.height}rem` }}>
-      {tip && tip.index < props.x.length && <PlotTip props={props} tip={tip} />}
-    </div>
+    <>
+      <div class="chart" ref={box} role="img" aria-label={props.label} style={{ height: `${props.height}rem` }}>
+        {tip && tip.index < props.x.length && <PlotTip props={props} tip={tip} />}
+      </div>
+      {props.legend && (
+        <p class="legend chart-legend" aria-label="Lines">
+          {props.lines.map((l) => (
+            <span key={l.label}>
+              <i class="swatch" style={{ background: l.color }} />
+              {l.label}
+            </span>
+          ))}
+        </p>
+      )}
+    </>
   );
+}
+
+/** 1 KiB, 2 KiB, 4 KiB, ... */
+const binarySteps = Array.from({ length: 60 }, (_, i) => 2 ** i);
+
+/** Steps of a time axis, in seconds. */
+const timeSteps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+
+const day = new Intl.DateTimeFormat("sv-SE", { month: "2-digit", day: "2-digit" });
+
+/** As many digits as the step between them needs; the date where a day begins. */
+function timeTicks(at: number[]): string[] {
+  const step = at.length > 1 ? at[1] - at[0] : 1;
+  const digits = step >= 0.999 ? 0 : Math.min(3, Math.ceil(-Math.log10(step * 1.0001)));
+  return at.map((s) => {
+    if (digits) return `${clock.format(Math.floor(s + 5e-4) * 1000)}${(s + 5e-7 - Math.floor(s + 5e-7)).toFixed(digits).slice(1)}`;
+    const date = new Date(s * 1000);
+    if (step >= 43_200 || (step >= 600 && date.getHours() === 0 && date.getMinutes() === 0)) return day.format(date);
+    return (step < 60 ? clock : minutes).format(date);
+  });
+}
+
+/** Lines through the chart, each with its name. */
+function paintMarks(u: uPlot, marks: { at: number; text: string }[], font: string): void {
+  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  ctx.save();
+  ctx.font = font;
+  ctx.textBaseline = "top";
+  ctx.textAlign = "left";
+  ctx.strokeStyle = variable("--accent");
+  ctx.fillStyle = variable("--accent");
+  ctx.setLineDash([4, 3]);
+  let free = left;
+  for (const m of [...marks].sort((a, b) => a.at - b.at)) {
+    const x = Math.round(u.valToPos(m.at, "x", true));
+    if (x < left || x > left + width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, top);
+    ctx.lineTo(x, top + height);
+    ctx.stroke();
+    // A name that would lie over the one before is left out.
+    const w = ctx.measureText(m.text).width;
+    const at = Math.min(x + 4, left + width - w);
+    if (at < free) continue;
+    ctx.fillText(m.text, at, top + 2);
+    free = at + w + 6;
+  }
+  ctx.restore();
 }
 
 /** "80 %", not "80.0 %": an axis has round numbers. */
@@ -152,6 +220,9 @@ const axisText = (v: number, unit: string): string => withUnit(v, unit).replace(
 
 const minutes = new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit" });
 const clock = new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+/** A time of a chart whose values are so many seconds apart. */
+export const momentText = (s: number, step: number): string => `${clock.format(s * 1000)}${step < 0.5 ? (s - Math.floor(s)).toFixed(3).slice(1) : ""}`;
 
 function PlotTip({ props, tip }: { props: PlotProps; tip: { x: number; y: number; index: number; at: number } }) {
   const x = props.x[tip.index];
@@ -163,7 +234,7 @@ function PlotTip({ props, tip }: { props: PlotProps; tip: { x: number; y: number
   const style = tip.x > innerWidth * 0.65 ? { right: `${innerWidth - tip.x + 12}px`, top: `${tip.y + 12}px` } : { left: `${tip.x + 12}px`, top: `${tip.y + 12}px` };
   return (
     <div class="tip" style={style}>
-      <b>{props.time ? clock.format(x * 1000) : `${props.xTitle ?? ""} ${x}`}</b>
+      <b>{props.time ? momentText(x, props.x.length > 1 ? props.x[1] - props.x[0] : 1) : `${props.xTitle ?? ""} ${x}`}</b>
       {shown.map(({ line, value }) => (
         <div key={line.label}>
           <i class="swatch" style={{ background: line.color }} />

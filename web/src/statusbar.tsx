@@ -82,7 +82,7 @@ function ClusterLosses({ state }: { state: Live }) {
   );
 }
 
-const whose = (l: Loss): string => ("node" in l ? l.node : l.rank === null ? null : `rank ${l.rank}`) ?? "all";
+const whose = (l: Loss): string => (l.rank !== null ? `rank ${l.rank}` : "node" in l ? l.node : null) ?? "all";
 
 function TraceLosses({ losses }: { losses: Loss[] }) {
   const total = losses.reduce((sum, l) => sum + l.count, 0);

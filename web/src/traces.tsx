@@ -1,6 +1,7 @@
 // Which trace a view is about: the one in the address, else the newest.
 
 import { get } from "./api";
+import { shortTime } from "./format";
 import { live } from "./live";
 import { setParams, useRoute } from "./route";
 import { useStore } from "./store";
@@ -44,6 +45,11 @@ export function useTrace(): Chosen {
   return { traces, trace, instead };
 }
 
+/** What a trace is called; those of the same name are told apart by when they began. */
+export function titleOf(t: TraceInfo, all: TraceInfo[]): string {
+  return all.some((x) => x !== t && x.title === t.title) ? `${t.title}, ${shortTime(t.start)}` : t.title;
+}
+
 export function TracePicker({ chosen, keep = [] }: { chosen: Chosen; keep?: string[] }) {
   const { params } = useRoute();
   if (!chosen.trace) return null;
@@ -53,7 +59,7 @@ export function TracePicker({ chosen, keep = [] }: { chosen: Chosen; keep?: stri
     <Select
       label="Trace"
       value={chosen.trace.id}
-      options={chosen.traces.map((t) => ({ value: t.id, text: t.state === "recording" ? `${t.title} (recording)` : t.title }))}
+      options={chosen.traces.map((t) => ({ value: t.id, text: `${titleOf(t, chosen.traces)}${t.state === "recording" ? " (recording)" : ""}` }))}
       onChange={(id) => setParams({ ...cleared, trace: id }, false)}
     />
   );

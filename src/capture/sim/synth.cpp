@@ -221,7 +221,7 @@ Status windowTables(const Job& job, const JobRows& rows, const JobStrings& s, co
         double value;
       } samples[] = {{s.power, s.watt, (slow ? 520 : 650) * random.noise() * (job.modelFactor(r) != 1 ? 0.1 : 1)},
                      {s.clock, s.mhz, (slow ? 1380.0 : 1980.0) * (job.modelFactor(r) != 1 ? 0.8 : 1)},
-                     {s.utilization, s.percent, 97 * random.noise()}};
+                     {s.utilization, s.percent, std::min(100.0, 97 * random.noise())}};
       for (const auto& sample : samples) {
         MetricRow metric;
         metric.ts = row.ts;

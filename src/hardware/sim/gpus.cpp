@@ -84,7 +84,7 @@ void findSimulated(int count, Inventory& inventory) {
     Gpu g;
     g.index = i;
     g.vendor = trace::kSimulated;
-    g.name = "Simulated H100 80GB";
+    g.name = "Simulated H100";  // as in recordings of simulated ranks
     char text[64];
     std::snprintf(text, sizeof text, "SIM-%08x-0000-0000-0000-%012x", 0x51u, i);
     g.uuid = text;

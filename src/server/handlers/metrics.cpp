@@ -11,8 +11,8 @@ namespace tracesmith::server {
 namespace {
 
 std::string unitOf(std::string_view name) {
-  const bool rate = name.ends_with("_per_second");
-  if (rate) name.remove_suffix(std::string_view("_per_second").size());
+  const bool rate = name.ends_with(kPerSecond);
+  if (rate) name.remove_suffix(kPerSecond.size());
   if (name == "gpu_memory_used_percent") return "%";
   for (const hardware::MetricInfo& m : hardware::metrics())
     if (m.name == name) return rate ? m.unit + "/s" : m.unit;

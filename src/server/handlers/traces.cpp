@@ -85,6 +85,7 @@ class TraceHandlers final : public Handlers {
   Answer tiles(const Request& r);
   Answer traceEvent(const Request& r);
   Answer traceStats(const Request& r);
+  Answer traceFlame(const Request& r);
   Answer traceSearch(const Request& r);
   Answer traceAnalysis(const Request& r);
   Answer traceDiff(const Request& r);
@@ -128,6 +129,12 @@ std::vector<Route> TraceHandlers::routes() {
        "Sums by name and type",
        {kFrom, kTo, kTracks},
        bind(this, &TraceHandlers::traceStats)},
+      {"GET",
+       "/api/v1/traces/{id}/flame",
+       kViewer,
+       "What lies in what: time by stack of ranges, operators and kernels",
+       {kFrom, kTo, kTracks},
+       bind(this, &TraceHandlers::traceFlame)},
       {"GET",
        "/api/v1/traces/{id}/search",
        kViewer,
@@ -229,6 +236,16 @@ Answer TraceHandlers::traceStats(const Request& r) {
   TileQuery q;
   if (Status s = parseWindow(r, trace->timeline().index(), true, q); !s) return Answer::error(s);
   return Answer::json(trace->timeline().stats(q));
+}
+
+Answer TraceHandlers::traceFlame(const Request& r) {
+  Answer instead;
+  TracePtr trace = traceOf(sources_.traces, r.name("id"), instead);
+  if (!trace) return instead;
+  TileQuery q;
+  if (Status s = parseWindow(r, trace->timeline().index(), true, q); !s) return Answer::error(s);
+  Result<std::string> text = trace->timeline().flame(q);
+  return text ? Answer::json(std::move(*text)) : Answer::error(text.status());
 }
 
 Answer TraceHandlers::traceSearch(const Request& r) {

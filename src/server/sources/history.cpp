@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/natural_order.hpp"
+#include "hardware/metrics.hpp"
 
 namespace tracesmith::server {
 namespace {
@@ -14,6 +15,20 @@ constexpr double kFreshSeconds = 3;  // an older report is no measurement of now
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
+
+bool isBits(std::string_view metric) { return metric == metricInfo(hardware::Metric::gpu_throttle_reasons).name; }
+
+int64_t samplePeriod(std::vector<int64_t> distances) {
+  std::erase_if(distances, [](int64_t d) { return d <= 0; });
+  if (distances.empty()) return 0;
+  const auto middle = distances.begin() + static_cast<ptrdiff_t>(distances.size() / 2);
+  std::nth_element(distances.begin(), middle, distances.end());
+  const int64_t gap = 3 * *middle;
+  int64_t longest = 0;
+  for (int64_t d : distances)
+    if (d <= gap) longest = std::max(longest, d);
+  return longest;
+}
 
 void setTimes(model::MetricSeries& series, int64_t first_ns, size_t points) {
   series.t0_ns = first_ns - static_cast<int64_t>(series.step_ms * 5e5);
@@ -60,14 +75,17 @@ model::MetricSeries MetricHistory::series(const SeriesQuery& q) const {
   if (first == last || metric == metrics_.end()) return out;
   const auto frames = static_cast<size_t>(last - first);
   const double span_ms = std::max(1.0, static_cast<double>(std::prev(last)->t - first->t) / 1e6);
-  // A little more than the reports' own second, so that a step without a value says that there was none.
-  out.step_ms = std::max(frames > 1 ? span_ms / static_cast<double>(frames - 1) : 1000.0,
+  // No shorter than reports are apart, so that a step without a value says that there was none.
+  std::vector<int64_t> distances;
+  for (auto f = first; std::next(f) != last; ++f) distances.push_back(std::next(f)->t - f->t);
+  out.step_ms = std::max(frames > 1 ? static_cast<double>(samplePeriod(std::move(distances))) / 1e6 : 1000.0,
                          span_ms / static_cast<double>(q.points));
+  out.step_ms = std::max(out.step_ms, 1.0);
   setTimes(out, first->t, static_cast<size_t>(span_ms / out.step_ms) + 1);
   for (const auto& [key, gpu] : gpus_) {
     if (!q.nodes.empty() && std::find(q.nodes.begin(), q.nodes.end(), key.first) == q.nodes.end()) continue;
     if (!q.gpus.empty() && std::find(q.gpus.begin(), q.gpus.end(), key.second) == q.gpus.end()) continue;
-    Binned bins(out);
+    Binned bins(out, isBits(q.metric));
     for (auto f = first; f != last; ++f) {
       if (metric->second >= f->values.size() || gpu >= f->values[metric->second].size()) continue;
       const float v = f->values[metric->second][gpu];

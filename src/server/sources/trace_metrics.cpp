@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/natural_order.hpp"
+#include "hardware/metrics.hpp"
 #include "trace/rows.hpp"
 
 namespace tracesmith::server {
@@ -14,7 +15,14 @@ namespace {
 using trace::kNull;
 namespace col = trace::metrics;
 
-constexpr size_t kKept = 6;  // metrics: 512 GPUs × 1 h at 1 Hz take 30 MB each
+constexpr size_t kDistances = 200'000;  // of samples, to see how far they are apart
+constexpr size_t kKept = 6;             // metrics: 512 GPUs × 1 h at 1 Hz take 30 MB each
+
+bool isCounter(std::string_view name) {
+  for (const hardware::MetricInfo& m : hardware::metrics())
+    if (m.name == name) return m.kind == hardware::MetricKind::counter;
+  return false;
+}
 
 }  // namespace
 
@@ -27,9 +35,24 @@ std::set<std::string> TraceMetrics::names() {
   while (rows.next())
     if (rows.row().name != kNull) seen[static_cast<size_t>(rows.row().name)] = true;
   for (uint32_t n = 0; n < seen.size(); ++n)
-    if (seen[n]) names_.insert(std::string(names.text(n)));
+    if (seen[n]) {
+      std::string name(names.text(n));
+      if (isCounter(name)) name += kPerSecond;
+      names_.insert(std::move(name));
+    }
   names_known_ = true;
   return names_;
+}
+
+/// Of a counter what it grew by a second; where it began anew, nothing.
+std::vector<TraceMetrics::Sample> TraceMetrics::rates(const std::vector<Sample>& totals) {
+  std::vector<Sample> out;
+  for (size_t i = 1; i < totals.size(); ++i) {
+    const int64_t ns = totals[i].t - totals[i - 1].t;
+    const double grown = totals[i].value - totals[i - 1].value;
+    if (ns > 0 && grown >= 0) out.push_back({totals[i].t, grown * 1e9 / static_cast<double>(ns)});
+  }
+  return out;
 }
 
 /// Goes through the whole table: its blocks hold all metrics of some time.
@@ -37,6 +60,9 @@ Result<TraceMetrics::MetricPtr> TraceMetrics::load(const std::string& wanted) co
   const trace::NameNumbers& names = timeline_.names();
   auto metric = std::make_shared<Metric>();
   metric->name = wanted;
+  std::string_view stored = wanted;
+  if (stored.ends_with(kPerSecond) && isCounter(stored.substr(0, stored.size() - kPerSecond.size())))
+    stored.remove_suffix(kPerSecond.size());
   struct Key {
     uint32_t node, part;
     int64_t gpu;
@@ -51,7 +77,7 @@ Result<TraceMetrics::MetricPtr> TraceMetrics::load(const std::string& wanted) co
   std::vector<const trace::ClockTable*> clocks;
   int64_t wanted_name = kNull;
   for (uint32_t n = 0; n < names.size() && wanted_name == kNull; ++n)
-    if (names.text(n) == wanted) wanted_name = n;
+    if (names.text(n) == stored) wanted_name = n;
   trace::RowCursor<trace::MetricRow> rows(
       timeline_.reader(), {col::ts, col::node, col::device, col::name, col::value, col::part}, {}, &names);
   auto number = [](int64_t slot) { return slot == kNull ? trace::kNoName : static_cast<uint32_t>(slot); };
@@ -71,6 +97,8 @@ Result<TraceMetrics::MetricPtr> TraceMetrics::load(const std::string& wanted) co
   for (Line& line : metric->lines)
     if (!std::is_sorted(line.samples.begin(), line.samples.end(), earlier))
       std::sort(line.samples.begin(), line.samples.end(), earlier);
+  if (stored != wanted)
+    for (Line& line : metric->lines) line.samples = rates(line.samples);
   std::sort(metric->lines.begin(), metric->lines.end(), [](const Line& a, const Line& b) {
     if (const int order = naturalOrder(a.node, b.node); order != 0) return order < 0;
     return std::tie(a.gpu, a.part) < std::tie(b.gpu, b.part);
@@ -101,7 +129,7 @@ Result<model::MetricSeries> TraceMetrics::series(const SeriesQuery& q) {
   };
   std::vector<Part> parts;
   int64_t low = INT64_MAX, high = INT64_MIN;
-  size_t most = 1;
+  std::vector<int64_t> distances;
   for (const Line& line : (*found)->lines) {
     if (!q.gpus.empty() && std::find(q.gpus.begin(), q.gpus.end(), line.gpu) == q.gpus.end()) continue;
     if (!q.nodes.empty() && std::find(q.nodes.begin(), q.nodes.end(), line.node) == q.nodes.end()) continue;
@@ -111,17 +139,19 @@ Result<model::MetricSeries> TraceMetrics::series(const SeriesQuery& q) {
     if (first == last) continue;
     low = std::min(low, first->t);
     high = std::max(high, std::prev(last)->t);
-    most = std::max(most, static_cast<size_t>(last - first));
+    for (auto at = first; std::next(at) != last && distances.size() < kDistances; ++at)
+      distances.push_back(std::next(at)->t - at->t);
     parts.push_back({&line, first, last});
   }
   model::MetricSeries out;
   if (parts.empty()) return out;
   const double span_ms = std::max(1e-3, static_cast<double>(high - low) / 1e6);
+  const int64_t period = samplePeriod(std::move(distances));
   out.step_ms =
-      std::max(span_ms / static_cast<double>(std::max<size_t>(1, most - 1)), span_ms / static_cast<double>(q.points));
+      std::max(period > 0 ? static_cast<double>(period) / 1e6 : span_ms, span_ms / static_cast<double>(q.points));
   setTimes(out, low, static_cast<size_t>(span_ms / out.step_ms) + 2);
   for (const Part& p : parts) {
-    Binned bins(out);
+    Binned bins(out, isBits(q.metric));
     for (auto s = p.first; s != p.last; ++s) bins.add(s->t, s->value);
     const std::optional<int64_t> gpu = p.line->gpu < 0 ? std::nullopt : std::optional(p.line->gpu);
     out.series.push_back({p.line->node, gpu, p.line->part, bins.means()});

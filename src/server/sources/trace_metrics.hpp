@@ -37,6 +37,7 @@ class TraceMetrics {
     std::vector<Line> lines;  ///< by node, GPU and part
   };
   using MetricPtr = std::shared_ptr<const Metric>;  // shared by the cache and those who read it
+  static std::vector<Sample> rates(const std::vector<Sample>& totals);
   Result<MetricPtr> metric(const std::string& name);
   Result<MetricPtr> load(const std::string& name) const;
 

@@ -154,9 +154,17 @@ Status IndexBuilder::add(const trace::Reader& reader, const trace::NameNumbers& 
   const size_t count = summaries_.size() - first;
   threads = std::max<size_t>(1, std::min(threads, count));
   std::vector<std::unique_ptr<Worker>> workers;
+  // Who still waits does so to the end of the recording, of which metrics tell where nothing else happens any more.
+  const auto in_flight = std::make_shared<InFlight>(reader, names);
+  if (in_flight->any()) {
+    sync::BlockSpans spans(reader, clocks);
+    for (const trace::Block* block : reader.blocks(trace::tableOf<trace::MetricRow>()))
+      if (const auto span = spans.of(*block)) end_ = std::max(end_, span->end);
+  }
+  in_flight->setEnd(end_);
   for (size_t i = 0; i < threads; ++i) {
     workers.push_back(std::make_unique<Worker>(reader, names, clocks));
-    workers.back()->decoder.setEnd(end_);
+    workers.back()->decoder.setInFlight(in_flight);
   }
   std::vector<uint32_t> made_by(count);
   std::atomic<size_t> done{0};

@@ -10,7 +10,7 @@
 namespace tracesmith::server {
 namespace {
 
-constexpr char kMagic[16] = "TraceSmith til3";
+constexpr char kMagic[16] = "TraceSmith til4";
 
 struct Heading {
   char magic[16];

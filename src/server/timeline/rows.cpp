@@ -14,24 +14,24 @@ using trace::kNull;
 
 /// Where the columns of a drawn table are; -1: it has none of the kind.
 struct Layout {
-  int ts, dur, node, rank, pid, name, type, device, stream, tid, step, called, kernel;
+  int ts, dur, node, rank, pid, name, type, device, stream, tid, step, called, kernel, comm, peer;
 };
 
 Layout layoutOf(const trace::TableInfo& t) {
   if (&t == &trace::tableOf<trace::EventRow>()) {
     using namespace trace::events;
-    return {ts, dur, node, rank, pid, name, type, device, stream, tid, -1, -1, -1};
+    return {ts, dur, node, rank, pid, name, type, device, stream, tid, -1, -1, -1, -1, -1};
   }
   if (&t == &trace::tableOf<trace::CollectiveRow>()) {
     using namespace trace::collectives;
-    return {ts, dur, node, rank, pid, op, -1, -1, -1, -1, -1, ts_enqueue, name};
+    return {ts, dur, node, rank, pid, op, -1, -1, -1, -1, -1, ts_enqueue, name, comm, peer};
   }
   if (&t == &trace::tableOf<trace::StackRow>()) {
     using namespace trace::stacks;
-    return {ts, dur, node, rank, pid, stack, -1, -1, -1, tid, -1, -1, -1};
+    return {ts, dur, node, rank, pid, stack, -1, -1, -1, tid, -1, -1, -1, -1, -1};
   }
   using namespace trace::steps;
-  return {ts, dur, node, rank, pid, name, -1, -1, -1, -1, step, -1, -1};
+  return {ts, dur, node, rank, pid, name, -1, -1, -1, -1, step, -1, -1, -1, -1};
 }
 
 /// Values of a column, one for each row or one for all. T is what its kind is decoded to.
@@ -88,6 +88,48 @@ bool isDrawn(const trace::TableInfo& table) {
   return sync::isWork(table) || &table == &trace::tableOf<trace::StackRow>();
 }
 
+InFlight::InFlight(const trace::Reader& reader, const trace::NameNumbers& names) {
+  const std::span<const trace::Block> blocks = reader.blocks();
+  if (std::none_of(blocks.begin(), blocks.end(), mayBeInFlight)) return;
+  for (uint32_t n = 0; n < names.size(); ++n) {
+    if (names.text(n) == "send") send_ = n;
+    if (names.text(n) == "recv") recv_ = n;
+  }
+  using trace::CollectiveRow;
+  namespace col = trace::collectives;
+  auto each = [&](auto take) {
+    (void)analysis::eachRow<CollectiveRow>(
+        reader, names,
+        {col::ts, col::op, col::comm, col::node, col::rank, col::peer, col::pid, col::ts_enqueue, col::name},
+        [&](const CollectiveRow& r, const auto&) {
+          if (r.ts_enqueue != kNull) take(r, analysis::processOf(r.rank, r.pid));
+        });
+  };
+  each([&](const CollectiveRow& r, int64_t process) {
+    if (r.ts == kNull) return;
+    int64_t& last = begun_.try_emplace(keyOf(r.node, process, r.comm, r.op, r.peer), INT64_MIN).first->second;
+    last = std::max(last, r.ts_enqueue);
+  });
+  each([&](const CollectiveRow& r, int64_t process) {
+    auto orNone = [](int64_t name) { return name == kNull ? trace::kNoName : static_cast<uint32_t>(name); };
+    any_ = any_ || (r.ts == kNull && r.name == kNull &&
+                    waits(orNone(r.node), process, orNone(r.comm), orNone(r.op), r.peer, r.ts_enqueue));
+  });
+}
+
+InFlight::Key InFlight::keyOf(int64_t node, int64_t process, int64_t comm, int64_t op, int64_t peer) const {
+  // A send does not wait for those to others.
+  const bool to_peer = op != kNull && (op == send_ || op == recv_);
+  return {node, process, comm, to_peer ? peer : kNull};
+}
+
+bool InFlight::waits(uint32_t node, int64_t process, int64_t comm, int64_t op, int64_t peer, int64_t called) const {
+  if (begun_.empty()) return false;  // nothing is known of when any began
+  auto orNull = [](int64_t name) { return name == trace::kNoName ? kNull : name; };
+  const auto it = begun_.find(keyOf(orNull(node), process, orNull(comm), orNull(op), peer));
+  return it == begun_.end() || called > it->second;
+}
+
 RowDecoder::RowDecoder(const trace::Reader& reader, const trace::NameNumbers& names, const trace::Clocks& clocks)
     : names_(names), clocks_(clocks), decoder_(reader) {}
 
@@ -110,8 +152,8 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
   const Layout at = layoutOf(*block.table);
   const bool events = at.type >= 0, stacks = block.table == &trace::tableOf<trace::StackRow>();
   Values<int64_t> ts, dur, pids, streams, tids, steps, called;
-  Values<uint32_t> nodes, name, kernel;
-  Values<int32_t> ranks, devices;
+  Values<uint32_t> nodes, name, kernel, comms;
+  Values<int32_t> ranks, devices, peers;
   Values<uint8_t> type;
   TS_TRY(load(block, at.ts, columns_[0], ts));
   TS_TRY(load(block, at.dur, columns_[1], dur));
@@ -128,9 +170,11 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
   if (!device || device->values < block.rows) TS_TRY(load(block, at.tid, columns_[9], tids));
   TS_TRY(load(block, at.step, columns_[10], steps));
   const trace::ColumnEntry* times = block.find(at.ts);
-  if (end_ != INT64_MIN && mayBeInFlight(block) && (!times || times->values < block.rows)) {
+  if (in_flight_ && mayBeInFlight(block) && (!times || times->values < block.rows)) {
     TS_TRY(load(block, at.called, columns_[11], called));
     TS_TRY(load(block, at.kernel, columns_[12], kernel));
+    TS_TRY(load(block, at.comm, columns_[13], comms));
+    TS_TRY(load(block, at.peer, columns_[14], peers));
   }
 
   const std::vector<uint32_t>& numbers = names_.stream(block.stream);
@@ -154,8 +198,11 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
       key.node = n;
     }
     int64_t raw = ts.at(r);
+    key.process = analysis::processOf(ranks.at(r), pids.at(r));
     // Without a time and without a kernel: it waits to this day.
-    const bool open = raw == kNull && called.at(r) != kNull && kernel.at(r) == kNull;
+    const bool open =
+        raw == kNull && called.at(r) != kNull && kernel.at(r) == kNull &&
+        in_flight_->waits(key.node, key.process, nameOf(comms.at(r)), nameOf(name.at(r)), peers.at(r), called.at(r));
     if (open) raw = called.at(r);
     if (raw == kNull) {
       out.track[r] = kNoTrack;
@@ -167,9 +214,8 @@ Status RowDecoder::decode(const trace::Block& block, TrackNumbers& tracks, Timel
     out.ts[r] = clock.toReference(raw);
     const int64_t d = dur.at(r);
     out.dur[r] = d == kNull || d <= 0 ? 0 : clock.toReference(addClamped(raw, d)) - out.ts[r];
-    if (open) out.dur[r] = std::max<int64_t>(0, end_ - out.ts[r]);
+    if (open) out.dur[r] = std::max<int64_t>(0, in_flight_->end() - out.ts[r]);
     uint32_t number = nameOf(name.at(r));
-    key.process = analysis::processOf(ranks.at(r), pids.at(r));
     if (events) {
       out.type[r] = static_cast<uint8_t>(std::clamp<int64_t>(type.at(r), 0, trace::kEventTypes - 1));
       key.major = devices.at(r);

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -91,13 +93,35 @@ class TrackNumbers {
 /// Whether a block may have collectives in flight: they have no time but that of their call.
 bool mayBeInFlight(const trace::Block& block);
 
+/// Which collectives wait to this day. Not those that later ones of their communicator have passed: they ran, and only
+/// their kernels were not found.
+class InFlight {
+ public:
+  InFlight(const trace::Reader& reader, const trace::NameNumbers& names);
+  /// Whether any does.
+  bool any() const { return any_; }
+  /// Until when they last, on the reference clock.
+  void setEnd(int64_t end) { end_ = end; }
+  int64_t end() const { return end_; }
+  bool waits(uint32_t node, int64_t process, int64_t comm, int64_t op, int64_t peer, int64_t called) const;
+
+ private:
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // node, process, communicator, peer of a send or receive
+  Key keyOf(int64_t node, int64_t process, int64_t comm, int64_t op, int64_t peer) const;
+
+  int64_t end_ = INT64_MAX;
+  bool any_ = false;
+  int64_t send_ = trace::kNull, recv_ = trace::kNull;  // numbers of these names
+  std::map<Key, int64_t> begun_;                       // when the last one that has begun was called
+};
+
 /// Decodes blocks of events, collectives, steps and stacks. One per thread. Rows without a time have the track
 /// kNoTrack.
 class RowDecoder {
  public:
   RowDecoder(const trace::Reader& reader, const trace::NameNumbers& names, const trace::Clocks& clocks);
-  /// Until when rows last that are still in flight, on the reference clock.
-  void setEnd(int64_t end) { end_ = end; }
+  /// Without it rows that are still in flight have no time.
+  void setInFlight(std::shared_ptr<const InFlight> in_flight) { in_flight_ = std::move(in_flight); }
   Status decode(const trace::Block& block, TrackNumbers& tracks, TimelineRows& rows);
 
  private:
@@ -108,8 +132,8 @@ class RowDecoder {
   const trace::NameNumbers& names_;
   const trace::Clocks& clocks_;
   trace::BlockDecoder decoder_;
-  trace::ColumnData columns_[13];
-  int64_t end_ = INT64_MIN;
+  trace::ColumnData columns_[15];
+  std::shared_ptr<const InFlight> in_flight_;  // shared by decoders
   std::unordered_map<uint32_t, const trace::ClockTable*> clock_of_;
 };
 

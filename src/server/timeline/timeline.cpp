@@ -109,7 +109,12 @@ Timeline::Rows Timeline::decode(uint32_t summary) {
   if (!decoding) {
     decoding.reset(new Decoding{RowDecoder(*reader_, names_, clocks_), {}});
     for (const TrackIndex& t : index_->tracks) (void)decoding->numbers.of(t.key);
-    decoding->decoder.setEnd(index_->origin + index_->duration);
+    std::call_once(in_flight_made_, [&] {
+      auto in_flight = std::make_shared<InFlight>(*reader_, names_);
+      in_flight->setEnd(index_->origin + index_->duration);
+      in_flight_ = std::move(in_flight);
+    });
+    decoding->decoder.setInFlight(in_flight_);
   }
   auto rows = std::make_shared<TimelineRows>();
   const bool good =
@@ -148,6 +153,29 @@ std::string Timeline::rowId(uint32_t summary, size_t row) const {
   return std::string(1, reader_->blocks()[block].table->name[0]) + std::to_string(block) + "." + std::to_string(row);
 }
 
+/// By node, rank and cause; those with a time one by one, unless there are very many.
+std::vector<model::TimelineLoss> Timeline::losses() const {
+  constexpr size_t kMoments = 1000;
+  using namespace trace::losses;
+  auto nameOf = [&](int64_t slot) {
+    return slot == trace::kNull ? std::string() : std::string(names_.text(static_cast<uint32_t>(slot)));
+  };
+  std::map<std::tuple<std::string, int64_t, std::string, int64_t>, int64_t> sums;
+  (void)analysis::eachRow<trace::LossRow>(
+      *reader_, names_, {ts, node, rank, cause, trace::losses::count}, [&](const trace::LossRow& r, const auto&) {
+        const std::string on = nameOf(r.node);
+        const bool timed = r.ts != trace::kNull && sums.size() < kMoments;
+        const int64_t when = timed ? trace::clockOf(clocks_, on).toReference(r.ts) - index_->origin : trace::kNull;
+        sums[{on, r.rank, nameOf(r.cause), when}] += r.count == trace::kNull ? 1 : r.count;
+      });
+  std::vector<model::TimelineLoss> out;
+  for (const auto& [what, sum] : sums) {
+    const auto& [on, rank_number, why, when] = what;
+    out.push_back({on, orNone(rank_number), why, sum, orNone(when)});
+  }
+  return out;
+}
+
 std::string Timeline::describe(const std::string& id, const std::string& title) const {
   // Names that the source gave: of a stream, pid is its device and tid the stream.
   std::map<std::tuple<uint32_t, int64_t, int64_t, int64_t>, uint32_t> named;
@@ -171,16 +199,7 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
   out.simulated = trace::isSimulated(*reader_);
   if (const int64_t bound = clocks_.empty() ? INT64_MAX : worstBound(clocks_); bound != INT64_MAX)
     out.clock_bound_ns = bound;
-  std::map<std::pair<std::string, std::string>, int64_t> losses;
-  using trace::losses::cause;
-  (void)analysis::eachRow<trace::LossRow>(
-      *reader_, names_, {trace::losses::node, cause, trace::losses::count}, [&](const trace::LossRow& r, const auto&) {
-        auto nameOf = [&](int64_t slot) {
-          return slot == trace::kNull ? std::string() : std::string(names_.text(static_cast<uint32_t>(slot)));
-        };
-        losses[{nameOf(r.node), nameOf(r.cause)}] += r.count == trace::kNull ? 1 : r.count;
-      });
-  for (const auto& [what, count] : losses) out.losses.push_back({what.first, what.second, count});
+  out.losses = losses();
   if (std::string damage = reader_->damageSummary(); !damage.empty()) out.notes.push_back(damage);
   if (out.simulated) out.notes.emplace_back("simulated data, not a measurement");
   if (analysis::isSummary(*reader_))

@@ -66,6 +66,8 @@ class Timeline {
   std::string describe(const std::string& id, const std::string& title) const;
   std::string tiles(const TileQuery& query);
   std::string stats(const TileQuery& query);
+  /// Fails if there are too many events.
+  Result<std::string> flame(const TileQuery& query);
   std::string search(const SearchQuery& query);
   Result<std::string> event(const std::string& row_id);
 
@@ -86,6 +88,7 @@ class Timeline {
   Rows decode(uint32_t summary);
   bool isCached(uint32_t summary);
   std::string rowId(uint32_t summary, size_t row) const;
+  std::vector<model::TimelineLoss> losses() const;
   uint64_t eventsIn(const TrackIndex& track, int64_t from, int64_t to) const;
 
   // event.cpp, event_collective.cpp
@@ -134,6 +137,8 @@ class Timeline {
   std::string index_file_;
   std::unique_ptr<TimelineIndex> index_;
   std::unique_ptr<IndexBuilder> index_builder_;  // of a file that grows
+  std::once_flag in_flight_made_;
+  std::shared_ptr<const InFlight> in_flight_;  // shared by the decoders
 
   std::atomic<int> progress_{0};
   std::atomic<bool> ready_{false}, failed_{false}, stop_{false};

@@ -1,6 +1,7 @@
 // The time axis: round steps, and labels relative to the start of the trace.
 
 import { variable } from "../theme";
+import { stepNumber, type Scene } from "./model";
 
 export interface Tick {
   t: number;
@@ -49,18 +50,37 @@ export function ticks(from: number, to: number, width: number, unit: number): Ti
   return result;
 }
 
-export function drawRuler(g: CanvasRenderingContext2D, from: number, to: number, width: number, height: number, unit: number, marks: number[], flags: number[]): void {
+/** Ticks above, steps below; flags of markers, and where hits and losses are. */
+export function drawRuler(g: CanvasRenderingContext2D, scene: Scene, width: number, height: number, offsetOf: (track: number) => number): void {
+  const { from, to, unit } = scene;
   g.clearRect(0, 0, width, height);
-  g.font = `${Math.round(11 * unit)}px ${getComputedStyle(document.body).fontFamily}`;
+  const font = getComputedStyle(document.body).fontFamily;
   g.textBaseline = "middle";
   const x = (t: number) => ((t - from) / (to - from)) * width;
+  const band = scene.steps.length ? 11 * unit : 0;
+  g.font = `${Math.round(9.5 * unit)}px ${font}`;
+  for (const s of scene.steps) {
+    const left = Math.max(0, x(s.start));
+    const right = Math.min(width, x(s.end));
+    if (right <= left) continue;
+    g.fillStyle = variable("--accent");
+    g.globalAlpha = stepNumber(s.name) % 2 ? 0.3 : 0.16;
+    g.fillRect(left, height - band, right - left - 1, band);
+    g.globalAlpha = 1;
+    g.fillStyle = variable("--ink-soft");
+    const long = `step ${stepNumber(s.name)}`;
+    const text = g.measureText(long).width + 6 * unit < right - left ? long : String(stepNumber(s.name));
+    if (g.measureText(text).width + 4 * unit < right - left) g.fillText(text, left + 3 * unit, height - band / 2 + 0.5 * unit);
+  }
+  g.font = `${Math.round(11 * unit)}px ${font}`;
   g.fillStyle = variable("--ink-faint");
+  const bottom = height - band;
   for (const tick of ticks(from, to, width, unit)) {
-    g.fillRect(Math.round(x(tick.t)), height - 5 * unit, 1, 5 * unit);
-    g.fillText(tick.label, x(tick.t) + 4 * unit, height / 2);
+    g.fillRect(Math.round(x(tick.t)), bottom - 5 * unit, 1, 5 * unit);
+    g.fillText(tick.label, x(tick.t) + 4 * unit, bottom / 2);
   }
   g.fillStyle = variable("--accent");
-  for (const t of flags) {
+  for (const { t } of scene.markers) {
     const at = x(t);
     if (at < 0 || at > width) continue;
     g.beginPath();
@@ -71,10 +91,16 @@ export function drawRuler(g: CanvasRenderingContext2D, from: number, to: number,
     g.fillRect(at, 0, 1.5 * unit, height);
   }
   let last = -9;
-  for (const t of marks) {
-    const at = Math.round(x(t));
+  for (const h of scene.hits) {
+    const at = Math.round(x(h.ts_rel - offsetOf(h.track)));
     if (at < 0 || at > width || at - last < 2) continue;
     last = at;
-    g.fillRect(at - 1, height - 4 * unit, 2, 4 * unit);
+    g.fillRect(at - 1, bottom - 4 * unit, 2, 4 * unit);
+  }
+  g.fillStyle = variable("--bad");
+  for (const l of scene.info.losses) {
+    const at = l.ts_rel === null ? -1 : x(l.ts_rel);
+    if (at < 0 || at > width) continue;
+    g.fillRect(at - 1, 0, 2.5 * unit, height);
   }
 }

@@ -1,16 +1,20 @@
 // Below the tracks: the selected event, the statistics of a selected stretch, or what to do.
 
 import { useEffect } from "preact/hooks";
-import { get, query, trace } from "../api";
+import { get, trace } from "../api";
 import { sliceColor, culprit } from "../color";
-import { bytes, count, dateTime, duration, none, percent, plural } from "../format";
+import { bytes, dateTime, duration, none, plural } from "../format";
 import { shortName } from "../names";
-import type { EventDetail, Stats, TimelineInfo } from "../types";
-import { Failed, Table, useLoad } from "../ui";
+import { setParams } from "../route";
+import type { EventDetail, TimelineInfo } from "../types";
+import { useLoad } from "../ui";
+import { AreaPanel } from "./area";
 import type { Area, Marker, Picked } from "./model";
 
 export function Dock(props: {
   info: TimelineInfo;
+  /** By rank: what is added to a time of the area. */
+  offsets: ReadonlyMap<number, number>;
   picked: Picked | null;
   area: Area | null;
   markers: Marker[];
@@ -24,7 +28,7 @@ export function Dock(props: {
       {props.picked ? (
         <EventPanel info={props.info} picked={props.picked} onDetail={props.onDetail} onGo={props.onGo} />
       ) : props.area ? (
-        <AreaPanel info={props.info} area={props.area} />
+        <AreaPanel info={props.info} area={props.area} offsets={props.offsets} />
       ) : (
         <div class="dock-hint">
           {props.markers.length > 0 && <Markers list={props.markers} onChange={props.onMark} onShow={props.onShow} />}
@@ -139,6 +143,11 @@ function EventPanel({ info, picked, onDetail, onGo }: EventProps) {
           {shortName(name) !== name && ` · ${name}`}
         </span>
         {load.error && <p class="form-says">{load.error.message}</p>}
+        {track?.kind === "steps" && new Set(info.tracks.map((t) => t.rank)).size > 1 && name && (
+          <button type="button" class="small" onClick={() => setParams({ align: name, by: null })} title="Move the ranks in time so that this step begins on all of them together">
+            Align all ranks at this step
+          </button>
+        )}
         <dl class="facts">
           {facts.map(([k, v]) => (
             <div key={k}>
@@ -195,61 +204,3 @@ function EventPanel({ info, picked, onDetail, onGo }: EventProps) {
   );
 }
 
-function AreaPanel({ info, area }: { info: TimelineInfo; area: Area }) {
-  const tracks = info.tracks.slice(area.first, area.last + 1).slice(0, 256);
-  const key = `${Math.round(area.from)} ${Math.round(area.to)} ${area.first} ${area.last}`;
-  const load = useLoad(`stats ${info.id} ${key}`, (signal) => {
-    const path = `${trace(info.id)}/stats${query({ from: Math.max(0, Math.round(area.from)), to: Math.round(area.to), tracks: tracks.map((t) => t.id).join(",") })}`;
-    return get<Stats>(path, signal);
-  });
-  if (load.error) return <Failed what="The statistics" error={load.error} retry={load.reload} />;
-  const s = load.data;
-  const total = s?.by_name.reduce((sum, n) => sum + n.total_ns, 0) ?? 0;
-  return (
-    <div class={`dock-columns ${load.loading ? "loading" : ""}`}>
-      <div class="area-summary">
-        <h2>{duration(area.to - area.from)} selected</h2>
-        <p class="fine">
-          {plural(tracks.length, "track")}
-          {area.last - area.first + 1 > tracks.length ? ` of ${area.last - area.first + 1}` : ""}, busy {percent(s?.busy_share ?? null)}
-        </p>
-        <dl class="facts one">
-          {s?.by_type.map((t) => (
-            <div key={t.type}>
-              <dt>{t.type}</dt>
-              <dd>
-                {count(t.count)}, {duration(t.total_ns)}
-              </dd>
-            </div>
-          ))}
-        </dl>
-      </div>
-      {s && s.by_name.length > 0 ? (
-        <Table
-          label="Statistics by name"
-          rows={s.by_name}
-          id={(n) => `${n.type} ${n.name}`}
-          columns={[
-            {
-              title: "name",
-              cell: (n) => (
-                <span class="name-cell" title={n.name}>
-                  <i class="swatch" style={{ background: sliceColor(n.name, n.type) }} />
-                  {shortName(n.name)}
-                </span>
-              ),
-            },
-            { title: "count", number: true, cell: (n) => count(n.count) },
-            { title: "total", number: true, cell: (n) => duration(n.total_ns) },
-            { title: "share", number: true, hint: "of the time of the listed names", cell: (n) => percent(total ? n.total_ns / total : null, 1) },
-            { title: "mean", number: true, cell: (n) => duration(n.mean_ns) },
-            { title: "min", number: true, cell: (n) => duration(n.min_ns) },
-            { title: "max", number: true, cell: (n) => duration(n.max_ns) },
-          ]}
-        />
-      ) : (
-        <p class="fine pad">{load.loading ? "Counting …" : "No events here."}</p>
-      )}
-    </div>
-  );
-}

@@ -5,9 +5,10 @@ import { variable } from "../theme";
 import { shortName } from "../names";
 import { counterText, type Counter } from "./counters";
 import { ticks } from "./axis";
-import { rowAt, type Lane, type Row } from "./layout";
-import type { Scene } from "./model";
+import { rowAt, topOf, type Lane, type Row } from "./layout";
+import { stepNumber, type Scene } from "./model";
 import { drawMarks } from "./marks";
+import type { ResultTrack } from "./result";
 import type { Strips } from "./strips";
 import { firstFrom, span, tileBuckets, type SliceTile, type Tile, type Tiles, type Want } from "./tiles";
 
@@ -24,6 +25,9 @@ const dense = 0.3;
 
 export const levelFor = (from: number, to: number, pixels: number, top: number): number =>
   Math.min(top, Math.max(0, Math.ceil(Math.log2((to - from) / Math.max(1, pixels)))));
+
+/** As the tracks of a rank that is moved by an offset see it. */
+const shifted = (scene: Scene, offset: number): Scene => (offset ? { ...scene, from: scene.from + offset, to: scene.to + offset } : scene);
 
 const inks = new Map<string, string>();
 const inkFor = (color: string): string => {
@@ -61,32 +65,90 @@ export class Painter {
     this.charWidth = g.measureText(sample).width / sample.length;
 
     const level = levelFor(scene.from, scene.to, width * pixelRatio, this.topLevel());
-    const first = rowAt(layout, scroll);
-    const line = variable("--grid");
-    const ground = variable("--sunken");
+    const { pinnedHeight } = layout;
+    const first = rowAt(layout, scroll + pinnedHeight);
     const visible: Row[] = [];
     for (let i = first; i < layout.rows.length && layout.rows[i].y < scroll + height; i++) visible.push(layout.rows[i]);
-    for (const row of visible) {
-      const y = row.y - scroll;
+    const pinned = layout.rows.slice(0, layout.pinnedRows);
+    const wanted = new Map<number, number[]>();
+    let slices = 0;
+    const rows = (list: Row[], from: number, to: number) => {
+      if (!list.length || to <= from) return;
+      g.save();
+      g.beginPath();
+      g.rect(0, from, width, to - from);
+      g.clip();
+      this.ground(scene, list, from, to);
+      for (const row of list) for (const lane of row.lanes) slices += this.lane(shifted(scene, lane.offset), lane, topOf(row, scroll), level, wanted);
+      for (const row of list) {
+        if (row.counter) this.counter(shifted(scene, row.offset ?? 0), row, row.counter);
+        if (row.result) this.result(scene, row, row.result);
+      }
+      g.restore();
+    };
+    rows(visible, pinnedHeight, height);
+    rows(pinned, 0, Math.min(pinnedHeight, height));
+    if (pinned.length) {
+      g.fillStyle = variable("--line-strong");
+      g.fillRect(0, pinnedHeight - 1, width, 1);
+    }
+    drawMarks(g, scene, (t) => this.x(scene, t));
+
+    const wants = [...wanted].map(([index, tracks]): Want => ({ level, index, tracks }));
+    return { wants: [...wants, ...this.soon(scene, level, first, visible)], slices, behind: this.strips.behind };
+  }
+
+  /** What is behind the bars of some rows: their own ground, steps, and lines of time. */
+  private ground(scene: Scene, list: Row[], from: number, to: number): void {
+    const { g } = this;
+    const { width, unit, scroll } = scene;
+    const line = variable("--grid");
+    for (const row of list) {
+      const y = topOf(row, scroll);
       if (row.kind === "node" || (row.kind === "group" && !row.closed)) {
-        g.fillStyle = ground;
+        g.fillStyle = variable("--sunken");
         g.fillRect(0, y, width, row.height - 1);
       }
       g.fillStyle = line;
       g.fillRect(0, y + row.height - 1, width, 1);
     }
     g.fillStyle = line;
-    for (const tick of ticks(scene.from, scene.to, width, unit)) g.fillRect(Math.round(this.x(scene, tick.t)), 0, 1, height);
+    for (const tick of ticks(scene.from, scene.to, width, unit)) g.fillRect(Math.round(this.x(scene, tick.t)), from, 1, to - from);
+    g.fillStyle = variable("--accent");
+    scene.steps.forEach((s) => {
+      const left = this.x(scene, s.start);
+      const right = Math.min(width, this.x(scene, s.end));
+      if (right < 0 || left > width) return;
+      if (stepNumber(s.name) % 2) {
+        g.globalAlpha = 0.05;
+        g.fillRect(Math.max(0, left), from, right - Math.max(0, left), to - from);
+      }
+      if (right - left < 6) return;
+      g.globalAlpha = 0.2;
+      g.fillRect(Math.round(left), from, 1, to - from);
+    });
+    g.globalAlpha = 1;
     this.outside(scene);
+  }
 
-    const wanted = new Map<number, number[]>();
-    let slices = 0;
-    for (const row of visible) for (const lane of row.lanes) slices += this.lane(scene, lane, row.y - scroll, level, wanted);
-    for (const row of visible) if (row.counter) this.counter(scene, row, row.counter);
-    drawMarks(g, scene, (t) => this.x(scene, t));
-
-    const wants = [...wanted].map(([index, tracks]): Want => ({ level, index, tracks }));
-    return { wants: [...wants, ...this.soon(scene, level, first, visible)], slices, behind: this.strips.behind };
+  /** Rows of a query. */
+  private result(scene: Scene, row: Row, r: ResultTrack): void {
+    const { g } = this;
+    const { unit } = scene;
+    const each = (row.height - 4 * unit) / r.depth;
+    const top = topOf(row, scene.scroll) + 2 * unit;
+    for (let i = 0; i < r.start.length && r.start[i] <= scene.to; i++) {
+      if (r.start[i] + r.length[i] < scene.from) continue;
+      const left = Math.max(-2, this.x(scene, r.start[i]));
+      const w = Math.max(2, Math.min(scene.width + 2, this.x(scene, r.start[i] + r.length[i])) - left - 1);
+      const y = top + r.level[i] * each;
+      g.fillStyle = variable("--accent");
+      g.fillRect(left, y, w, each - 1);
+      const room = Math.floor((w - 5 * unit) / this.charWidth);
+      if (room < 3) continue;
+      g.fillStyle = variable("--panel");
+      g.fillText(r.text[i].length > room ? `${r.text[i].slice(0, room - 1)}…` : r.text[i], Math.max(left, 0) + 3 * unit, y + each / 2);
+    }
   }
 
   /** What is likely to be wanted next: the whole trace, both sides, and the rows above and below. */
@@ -125,7 +187,7 @@ export class Painter {
   /** A metric as a filled line; where nothing was measured there is none. */
   private counter(scene: Scene, row: Row, c: Counter): void {
     const { g } = this;
-    const bottom = row.y - scene.scroll + row.height - 2;
+    const bottom = topOf(row, scene.scroll) + row.height - 2;
     const height = row.height - 6 * scene.unit;
     const first = Math.max(0, c.t.findIndex((t) => t >= scene.from) - 1);
     g.fillStyle = variable("--accent");
@@ -161,7 +223,7 @@ export class Painter {
     g.globalAlpha = 1;
     g.stroke(line);
     g.fillStyle = variable("--ink-faint");
-    g.fillText(counterText(c, c.most), 3 * scene.unit, row.y - scene.scroll + 7 * scene.unit);
+    g.fillText(counterText(c, c.most), 3 * scene.unit, topOf(row, scene.scroll) + 7 * scene.unit);
   }
 
   private lane(scene: Scene, lane: Lane, rowY: number, level: number, wanted: Map<number, number[]>): number {

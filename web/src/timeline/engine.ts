@@ -4,11 +4,13 @@ import { rem } from "../theme";
 import type { CollectiveDetail, Hit, TimelineInfo } from "../types";
 import { drawRuler } from "./axis";
 import { levelFor, Painter } from "./draw";
-import { arrange, rowAt, type Layout, type Row } from "./layout";
+import { arrange, plain, rowAt, topOf, type Arrangement, type Layout, type Row } from "./layout";
 import { drawMinimap, Minimap } from "./minimap";
 import { counterText, valueAt, type Counter } from "./counters";
 import { clampView, minSpan, type Area, type Flow, type Marker, type Picked, type Scene, type Under } from "./model";
+import { resultAt } from "./result";
 import { Strips } from "./strips";
+import { Steps, type Window } from "./steps";
 import { span, tileBuckets, Tiles, type SliceTile } from "./tiles";
 
 export interface Parts {
@@ -27,6 +29,9 @@ export interface Report {
   firstRow: number;
   lastRow: number;
   height: number;
+  pinned: number;
+  /** Steps in the ruler. */
+  steps: number;
   missing: number;
   slices: number;
   failed: Error | null;
@@ -47,6 +52,8 @@ export class Engine {
   hits: Hit[] = [];
   markers: Marker[] = [];
   private counters: Counter[] = [];
+  private how: Arrangement = plain;
+  private readonly steps: Steps;
   found = "";
   /** Movement by keys that are held: share of the window a second. */
   pan = 0;
@@ -73,6 +80,7 @@ export class Engine {
     [this.from, this.to] = view;
     this.toggled = toggled;
     this.tiles = new Tiles(info.id, () => this.topLevel(), () => this.redraw());
+    this.steps = new Steps(this.tiles);
     this.strips = new Strips(this.tiles.names, info.types);
     this.painter = new Painter(parts.tracks.getContext("2d", { alpha: false })!, this.tiles, this.strips, () => this.topLevel());
     this.map = new Minimap(info, () => this.redraw());
@@ -114,18 +122,27 @@ export class Engine {
     this.map.update(info);
     this.layout = arrange(info.tracks, this.toggled, this.unit, this.counters);
     if (whole) [this.from, this.to] = [0, info.duration_ns];
+    // Who looks at the end goes on looking at it.
+    else if (this.to >= end * 0.995 && this.to <= end * 1.06 && info.duration_ns > end) this.moveTo(this.from + info.duration_ns - end, this.to + info.duration_ns - end);
     this.redraw();
   }
 
   setToggled(toggled: ReadonlySet<string>): void {
     this.toggled = toggled;
-    this.layout = arrange(this.info.tracks, toggled, this.unit, this.counters);
+    this.layout = arrange(this.info.tracks, toggled, this.unit, this.counters, this.how);
     this.redraw();
   }
 
   setCounters(counters: Counter[]): void {
     this.counters = counters;
-    this.layout = arrange(this.info.tracks, this.toggled, this.unit, counters);
+    this.layout = arrange(this.info.tracks, this.toggled, this.unit, counters, this.how);
+    this.redraw();
+  }
+
+  arrangeBy(how: Arrangement): void {
+    this.how = how;
+    this.layout = arrange(this.info.tracks, this.toggled, this.unit, this.counters, how);
+    this.parts.scroller.scrollTop = Math.min(this.parts.scroller.scrollTop, Math.max(0, this.layout.height - this.parts.scroller.clientHeight));
     this.redraw();
   }
 
@@ -167,7 +184,8 @@ export class Engine {
   /** Brings a stretch of time, and a track, into sight. */
   show(start: number, length: number, track: number | null): void {
     const room = Math.max(length * 0.6, minSpan);
-    this.moveTo(start - room, start + length + room);
+    const begin = start - (track === null ? 0 : this.offsetOf(track));
+    this.moveTo(begin - room, begin + length + room);
     if (track !== null) this.reveal(track);
   }
 
@@ -178,7 +196,8 @@ export class Engine {
     const view = scroller.clientHeight;
     const line = at.lane ? at.lane.height / at.lane.depth : at.row.height;
     const top = at.row.y + (at.lane ? at.lane.y + depth * line : 0);
-    if (top < scroller.scrollTop || top + line > scroller.scrollTop + view) scroller.scrollTop = Math.max(0, top + line / 2 - view / 2);
+    const { pinnedHeight } = this.layout;
+    if (!at.row.pinned && (top < scroller.scrollTop + pinnedHeight || top + line > scroller.scrollTop + view)) scroller.scrollTop = Math.max(0, top + line / 2 - (view + pinnedHeight) / 2);
     this.redraw();
   }
 
@@ -187,8 +206,26 @@ export class Engine {
   }
 
   rowAt(y: number): Row | null {
-    const { rows } = this.layout;
-    return rows[Math.min(rows.length - 1, rowAt(this.layout, y + this.parts.scroller.scrollTop))] ?? null;
+    const { rows, pinnedHeight } = this.layout;
+    const at = y < pinnedHeight ? y : y + this.parts.scroller.scrollTop;
+    return rows[Math.min(rows.length - 1, rowAt(this.layout, at))] ?? null;
+  }
+
+  /** What is added to a time of the window to get one of this track. */
+  offsetOf(track: number): number {
+    const at = this.layout.where.get(track);
+    return (at?.lane ?? at?.row.lanes[0])?.offset ?? 0;
+  }
+
+  /** The step in the middle of the window, of the rank whose steps are in the ruler. */
+  stepInSight(): string | null {
+    const middle = (this.from + this.to) / 2;
+    const steps = this.steps.bands(this.layout, this.window());
+    return (steps.find((s) => s.end >= middle) ?? steps.at(-1))?.name ?? null;
+  }
+
+  private window(): Window {
+    return { level: this.level(), from: this.from, to: this.to };
   }
 
   /** What is at a place of the canvas. */
@@ -196,14 +233,19 @@ export class Engine {
     const row = this.rowAt(y);
     if (!row) return null;
     if (row.counter) {
-      const value = valueAt(row.counter, this.timeAt(x));
+      const value = valueAt(row.counter, this.timeAt(x) + (row.offset ?? 0));
       return value === null ? null : { kind: "counter", label: row.label, text: counterText(row.counter, value) };
     }
-    const inside = y + this.parts.scroller.scrollTop - row.y;
+    const inside = y - topOf(row, this.parts.scroller.scrollTop);
+    if (row.result) {
+      const r = row.result;
+      const i = resultAt(r, this.timeAt(x), Math.floor((inside / row.height) * r.depth), ((this.to - this.from) / this.parts.tracks.clientWidth) * 2);
+      return i < 0 ? null : { kind: "result", start: r.start[i], length: r.length[i], text: r.text[i] };
+    }
     const lane = row.lanes.find((l) => inside >= l.y && inside < l.y + l.height) ?? (row.lanes.length === 1 ? row.lanes[0] : null);
     if (!lane) return null;
     const depth = Math.min(lane.depth - 1, Math.max(0, Math.floor(((inside - lane.y) / lane.height) * lane.depth)));
-    return this.find(lane.track.id, this.timeAt(x), depth);
+    return this.find(lane.track.id, this.timeAt(x) + lane.offset, depth);
   }
 
   private level(): number {
@@ -253,7 +295,8 @@ export class Engine {
   neighbour(step: 1 | -1): Picked | null {
     const p = this.picked;
     if (!p) return null;
-    for (const t of step > 0 ? [p.start, this.to] : [p.start, this.from]) {
+    const offset = this.offsetOf(p.track);
+    for (const t of step > 0 ? [p.start, this.to + offset] : [p.start, this.from + offset]) {
       const tile = this.tiles.exact(p.track, this.level(), Math.floor(t / span(this.level())));
       if (tile?.detail !== "slices") continue;
       const order = [...tile.start.keys()].filter((i) => tile.depth[i] === p.depth && (step > 0 ? tile.start[i] > p.start : tile.start[i] < p.start));
@@ -267,10 +310,10 @@ export class Engine {
   /** An event in the middle of the window, for who has no mouse. */
   anyEvent(): Picked | null {
     const scroll = this.parts.scroller.scrollTop;
-    const rows = this.layout.rows.filter((r) => r.y + r.height > scroll && r.y < scroll + this.parts.scroller.clientHeight);
+    const rows = this.layout.rows.filter((r) => topOf(r, scroll) + r.height > 0 && topOf(r, scroll) < this.parts.scroller.clientHeight);
     for (const lane of rows.flatMap((r) => r.lanes))
       for (const share of [0.5, 0.4, 0.6, 0.25, 0.75]) {
-        const found = this.find(lane.track.id, this.from + (this.to - this.from) * share, 0);
+        const found = this.find(lane.track.id, this.from + lane.offset + (this.to - this.from) * share, 0);
         if (found?.kind === "slice") return found.picked;
       }
     return null;
@@ -284,7 +327,7 @@ export class Engine {
     const lanes = this.layout.rows.flatMap((r) => r.lanes);
     let i = lanes.findIndex((l) => l.track.id === p.track);
     for (i += step; i >= 0 && i < lanes.length; i += step) {
-      const found = this.find(lanes[i].track.id, p.start + p.length / 2, 0);
+      const found = this.find(lanes[i].track.id, p.start + p.length / 2 - this.offsetOf(p.track) + lanes[i].offset, 0);
       if (found?.kind === "slice") return found.picked;
     }
     return null;
@@ -328,7 +371,7 @@ export class Engine {
     const unit = rem() / 13;
     if (unit !== this.unit) {
       this.unit = unit;
-      this.layout = arrange(this.info.tracks, this.toggled, unit, this.counters);
+      this.layout = arrange(this.info.tracks, this.toggled, unit, this.counters, this.how);
     }
     const [width, height] = this.size(tracks);
     if (!width || !height) return;
@@ -348,19 +391,21 @@ export class Engine {
       hits: this.hits,
       markers: this.markers,
       found: this.found,
+      steps: this.steps.bands(this.layout, this.window()),
     };
     const { wants, slices, behind } = this.painter.draw(scene, devicePixelRatio);
+    wants.push(...this.steps.wants(this.layout, this.window(), this.duration));
     const missing = this.tiles.want(wants) + (behind ? 1 : 0);
     const [rulerWidth, rulerHeight] = this.size(ruler);
     const g = ruler.getContext("2d")!;
     g.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    drawRuler(g, this.from, this.to, rulerWidth, rulerHeight, unit, this.hits.map((h) => h.ts_rel), this.markers.map((m) => m.t));
+    drawRuler(g, scene, rulerWidth, rulerHeight, (track) => this.offsetOf(track));
     this.size(minimap);
     drawMinimap(minimap, this.map, this.from, this.to, this.duration, unit);
-    const firstRow = rowAt(this.layout, scene.scroll);
+    const firstRow = rowAt(this.layout, scene.scroll + this.layout.pinnedHeight);
     let lastRow = firstRow;
     while (lastRow + 1 < this.layout.rows.length && this.layout.rows[lastRow + 1].y < scene.scroll + height) lastRow++;
-    this.report({ from: this.from, to: this.to, scroll: scene.scroll, rows: this.layout.rows, firstRow, lastRow, height: this.layout.height, missing, slices, failed: this.tiles.failed, bar: scroller.offsetWidth - scroller.clientWidth });
+    this.report({ from: this.from, to: this.to, scroll: scene.scroll, rows: this.layout.rows, firstRow, lastRow, height: this.layout.height, pinned: this.layout.pinnedRows, steps: scene.steps.length, missing, slices, failed: this.tiles.failed, bar: scroller.offsetWidth - scroller.clientWidth });
     if (moving || behind) this.redraw();
   };
 }

@@ -96,6 +96,7 @@ export function listen(engine: Engine, parts: { tracks: HTMLCanvasElement; ruler
       }
       const under = engine.at(x, y);
       if (under?.kind === "slice") actions.pick(under.picked);
+      else if (under?.kind === "result") engine.show(under.start, Math.max(under.length, 1000), null);
       else if (under?.kind === "bucket") engine.moveTo(under.from - (under.to - under.from) * 40, under.to + (under.to - under.from) * 40);
       else {
         const row = engine.rowAt(y);

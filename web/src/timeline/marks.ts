@@ -3,6 +3,7 @@
 import { communication, culprit } from "../color";
 import { duration } from "../format";
 import { variable } from "../theme";
+import { topOf } from "./layout";
 import type { Scene } from "./model";
 
 type X = (t: number) => number;
@@ -10,24 +11,45 @@ type X = (t: number) => number;
 interface Place {
   top: number;
   height: number;
+  /** Of its rank: see Lane. */
+  offset: number;
 }
 
 /** Where an event of a track is seen: its level of the lane, or the row of its rank or node when that is closed. */
 function place(scene: Scene, track: number, depth: number | null): Place | null {
   const at = scene.layout.where.get(track);
   if (!at) return null;
-  const top = at.row.y - scene.scroll;
-  if (!at.lane) return { top, height: at.row.height };
+  const top = topOf(at.row, scene.scroll);
+  if (!at.lane) return { top, height: at.row.height, offset: at.row.lanes[0]?.offset ?? 0 };
   const height = at.lane.height / at.lane.depth;
-  return depth === null || depth >= at.lane.depth ? { top: top + at.lane.y, height: at.lane.height } : { top: top + at.lane.y + depth * height, height };
+  const { offset } = at.lane;
+  return depth === null || depth >= at.lane.depth ? { top: top + at.lane.y, height: at.lane.height, offset } : { top: top + at.lane.y + depth * height, height, offset };
 }
 
 export function drawMarks(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
+  losses(g, scene, x);
   area(g, scene, x);
   if (scene.collective) collective(g, scene, x);
   flows(g, scene, x);
   picked(g, scene, x);
   markers(g, scene, x);
+}
+
+/** Where records were lost there may have been work: what looks idle there is not known to be. */
+function losses(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
+  for (const l of scene.info.losses) {
+    if (l.ts_rel === null) continue;
+    const at = Math.round(x(l.ts_rel));
+    if (at < 0 || at > scene.width) continue;
+    g.fillStyle = variable("--bad");
+    g.globalAlpha = 0.6;
+    for (const row of scene.layout.rows) {
+      const top = topOf(row, scene.scroll);
+      if (top > scene.height) break;
+      if (top + row.height > 0 && row.all.some((t) => t.node === l.node && (l.rank === null || t.rank === l.rank))) g.fillRect(at - 1, top, 2 * scene.unit, row.height);
+    }
+    g.globalAlpha = 1;
+  }
 }
 
 /** Lines through all tracks, each with its note. */
@@ -58,8 +80,8 @@ function area(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
   for (let i = a.first; i <= a.last && i < tracks.length; i++) {
     const row = scene.layout.where.get(tracks[i].id)?.row;
     if (!row) continue;
-    top = Math.min(top, row.y - scene.scroll);
-    bottom = Math.max(bottom, row.y + row.height - scene.scroll);
+    top = Math.min(top, topOf(row, scene.scroll));
+    bottom = Math.max(bottom, topOf(row, scene.scroll) + row.height);
   }
   g.fillStyle = variable("--accent");
   g.globalAlpha = 0.14;
@@ -84,8 +106,8 @@ function picked(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
   const at = p && scene.layout.where.get(p.track);
   if (!p || !at) return;
   const spot = place(scene, p.track, p.depth)!;
-  const left = x(p.start);
-  const w = Math.max(3, x(p.start + p.length) - left);
+  const left = x(p.start - spot.offset);
+  const w = Math.max(3, x(p.start - spot.offset + p.length) - left);
   g.strokeStyle = variable("--ink");
   g.lineWidth = 2;
   g.strokeRect(left - 1, spot.top - 1, w + 2, spot.height + 1);
@@ -103,8 +125,9 @@ function flows(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
     const other = place(scene, f.track, f.depth);
     if (!other || f.track === p.track) continue;
     const forward = f.ts_rel >= p.start;
-    const a = forward ? { t: p.start, y: own } : { t: f.ts_rel, y: other };
-    const b = forward ? { t: f.ts_rel, y: other } : { t: p.start, y: own };
+    const mine = { t: p.start - own.offset, y: own };
+    const its = { t: f.ts_rel - other.offset, y: other };
+    const [a, b] = forward ? [mine, its] : [its, mine];
     arrow(g, x(a.t), a.y, x(b.t), b.y, scene.unit);
   }
 }
@@ -133,10 +156,10 @@ function collective(g: CanvasRenderingContext2D, scene: Scene, x: X): void {
     const spot = a.track === null ? null : place(scene, a.track, null);
     if (!spot) continue;
     const late = a.rank === c.culprit_rank;
-    const left = x(a.ts_rel);
+    const left = x(a.ts_rel - spot.offset);
     points.push([left, spot.top + spot.height / 2]);
     // From its arrival to the last one a rank waits.
-    if (!late && last > a.ts_rel) {
+    if (!late && last > a.ts_rel && !spot.offset) {
       g.globalAlpha = 0.35;
       g.fillStyle = communication;
       g.fillRect(left, spot.top - 1, Math.max(1, x(last) - left), spot.height + 1);

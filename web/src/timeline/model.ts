@@ -42,6 +42,7 @@ export type Under =
   | { kind: "slice"; picked: Picked }
   | { kind: "bucket"; track: number; from: number; to: number; busy: number; count: number; name: string; type: string }
   | { kind: "counter"; label: string; text: string }
+  | { kind: "result"; start: number; length: number; text: string }
   | null;
 
 export interface Flow {
@@ -68,6 +69,15 @@ export interface Scene {
   markers: Marker[];
   /** What is searched for, in small letters; events whose name has it are framed. */
   found: string;
+  /** Steps of the rank that is looked at, in order; empty where they are too many to be seen. */
+  steps: StepBand[];
+}
+
+/** A step in the ruler and behind the tracks. */
+export interface StepBand {
+  start: number;
+  end: number;
+  name: string;
 }
 
 export const minSpan = 20;
@@ -107,3 +117,6 @@ export function readPicked(params: URLSearchParams): Picked | null {
 export const writePicked = (p: Picked | null): string | null => p && `${p.track}_${p.start}_${p.length}_${p.depth}_${p.row}`;
 
 export const flowsOf = (detail: EventDetail | null): Flow[] => detail?.flow ?? [];
+
+/** "ProfilerStep#12" is 12. */
+export const stepNumber = (name: string): number => Number(/(\d+)\D*$/.exec(name)?.[1] ?? 0);

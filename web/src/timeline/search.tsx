@@ -2,11 +2,12 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, query, trace as tracePath } from "../api";
-import { count } from "../format";
+import { count, naturalOrder } from "../format";
 import { setParams, useRoute } from "../route";
 import type { Hit, SearchAnswer, TimelineInfo } from "../types";
 
 const atOnce = 500;
+const mostNames = 200;
 
 interface Props {
   info: TimelineInfo;
@@ -31,8 +32,9 @@ export function Search(props: Props) {
   const type = params.get("qt") ?? "";
   const rank = params.get("qr") ?? "";
   const least = params.get("qd") ?? "";
+  const on = params.get("qk") ?? "";
   const [text, setText] = useState(q);
-  const [filters, setFilters] = useState(!!(type || rank || least));
+  const [filters, setFilters] = useState(!!(type || rank || least || on));
   const [found, setFound] = useState<SearchAnswer | null>(null);
   const [error, setError] = useState("");
   const [at, setAt] = useState(-1);
@@ -41,7 +43,9 @@ export function Search(props: Props) {
   const ask = async (where: { from?: number; to?: number }): Promise<SearchAnswer | null> => {
     control.current?.abort();
     const own = (control.current = new AbortController());
-    const tracks = rank ? info.tracks.filter((t) => String(t.rank) === rank).map((t) => t.id).join(",") : null;
+    const searched = info.tracks.filter((t) => (!rank || String(t.rank) === rank) && (!on || t.name === on));
+    const tracks = rank || on ? searched.map((t) => t.id).join(",") : null;
+    if (tracks === "") return { total: 0, before: 0, hits: [], truncated: false };
     try {
       const answer = await get<SearchAnswer>(
         `${tracePath(info.id)}/search${query({ q, type, tracks, min_ns: least ? parseDuration(least) : null, limit: atOnce, from: where.from === undefined ? null : Math.round(where.from), to: where.to === undefined ? null : Math.round(where.to) })}`,
@@ -72,7 +76,7 @@ export function Search(props: Props) {
       if (answer && !answer.hits.length && answer.total) answer = await ask({ from: 0 });
       if (answer) show(answer);
     })();
-  }, [info.id, q, type, rank, least]);
+  }, [info.id, q, type, rank, least, on]);
   useEffect(() => {
     const timer = setTimeout(() => text.trim() !== q && setParams({ q: text.trim() }), 300);
     return () => clearTimeout(timer);
@@ -105,6 +109,7 @@ export function Search(props: Props) {
   };
 
   const ranks = [...new Set(info.tracks.flatMap((t) => (t.rank === null ? [] : [t.rank])))];
+  const names = [...new Set(info.tracks.map((t) => t.name))].sort(naturalOrder).slice(0, mostNames);
   const says = !q ? "" : error || (!found ? "…" : `${at >= 0 ? `${count(found.before + at + 1)} of ` : ""}${count(found.total)} ${found.total === 1 ? "hit" : "hits"}`);
   return (
     <form
@@ -133,8 +138,8 @@ export function Search(props: Props) {
           }
         }}
       />
-      <button type="button" class="quiet" aria-expanded={filters} title="Search only some ranks, types, or durations" onClick={() => setFilters(!filters)}>
-        Filter{type || rank || least ? " ●" : ""}
+      <button type="button" class="quiet" aria-expanded={filters} title="Search only some ranks, tracks, types, or durations" onClick={() => setFilters(!filters)}>
+        Filter{type || rank || least || on ? " ●" : ""}
       </button>
       {filters && (
         <span class="filters">
@@ -156,6 +161,14 @@ export function Search(props: Props) {
               ))}
             </select>
           )}
+          <select aria-label="Track of events" value={on} onChange={(e) => setParams({ qk: e.currentTarget.value })}>
+            <option value="">all tracks</option>
+            {names.map((n) => (
+              <option key={n} value={n} selected={n === on}>
+                {n}
+              </option>
+            ))}
+          </select>
           <input
             class="least"
             aria-label="Shortest duration"

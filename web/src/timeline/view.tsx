@@ -1,8 +1,9 @@
 // The timeline view: tool bar, minimap, ruler, tracks, and the dock below.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { download, get, query, trace as tracePath } from "../api";
-import { duration, metricTitle, percent, plural } from "../format";
+import { downloadShown, get, query, trace as tracePath } from "../api";
+import { bytes, duration, metricTitle, percent, plural, seconds } from "../format";
+import { serverNow } from "../live";
 import { shortName } from "../names";
 import { route, setParams, useRoute } from "../route";
 import { traceState } from "../statusbar";
@@ -11,6 +12,7 @@ import { dark } from "../theme";
 import { TracePicker, useTrace, type Chosen } from "../traces";
 import type { EventDetail, Hit, TimelineInfo, TraceInfo } from "../types";
 import { copyText, Empty, Failed, Loading, useLoad } from "../ui";
+import { setPinned, useArrangement } from "./arrange";
 import { counterNames, defaultCounters, loadCounters } from "./counters";
 import { Dock } from "./dock";
 import { Engine, type Report } from "./engine";
@@ -167,6 +169,9 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
   }, [info.id]);
 
   useEffect(() => engine.current?.update(info), [info]);
+  const [arrangeError, setArrangeError] = useState("");
+  const how = useArrangement(info, setArrangeError);
+  useEffect(() => engine.current?.arrangeBy(how), [how, info.id]);
   // Metrics under their GPUs: those in the link, else power and clock; "none" is none.
   const asked = params.get("c");
   const known = useLoad(`counters ${info.id}`, (signal) => counterNames(info.id, signal)).data ?? [];
@@ -244,8 +249,9 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     if (!e) return;
     const span = e.to - e.from;
     // What is too small or too large to be seen is zoomed to; what is only elsewhere is moved to.
+    const begin = start - e.offsetOf(track);
     if (!row || length < span / 300 || length > span) e.show(start, length, track);
-    else if (start < e.from || start + length > e.to) e.moveTo(start + length / 2 - span / 2, start + length / 2 + span / 2);
+    else if (begin < e.from || begin + length > e.to) e.moveTo(begin + length / 2 - span / 2, begin + length / 2 + span / 2);
   };
   const share = async () => {
     try {
@@ -257,23 +263,36 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     }
   };
   const [exportError, setExportError] = useState("");
+  const [saving, setSaving] = useState("");
   const part = report !== null && report.to - report.from < 0.98 * info.duration_ns;
   const save = () => {
     setExportError("");
     const window = part ? { from: Math.floor(report!.from), to: Math.ceil(report!.to) } : {};
-    download(`${tracePath(info.id)}/export${query({ format: "perfetto", ...window })}`, `${trace.id}.pftrace`).catch((e: Error) => setExportError(e.message));
+    downloadShown(`${tracePath(info.id)}/export${query({ format: "perfetto", ...window })}`, `${trace.title.replace(/\.(sbt|json(\.gz)?)$/, "")}.pftrace`, (n) => setSaving(n === null ? "Writing …" : bytes(n)))
+      .catch((e: Error) => setExportError(e.message))
+      .finally(() => setSaving(""));
   };
 
+  const recording = trace.state === "recording";
+  const behind = useMemo(() => (recording ? Number(serverNow() - BigInt(info.origin) - BigInt(info.duration_ns)) / 1e9 : 0), [info, recording]);
   // A frame of a move changes neither: they are not made anew for it.
-  const names = useMemo(() => report && <Gutter report={report} onToggle={toggle} />, [report?.rows, report?.firstRow, report?.lastRow, report?.scroll]);
+  const names = useMemo(() => report && <Gutter report={report} losses={info.losses} onToggle={toggle} onPin={(track, on) => setPinned(route.get().params, track, on)} />, [info, report?.rows, report?.firstRow, report?.lastRow, report?.scroll]);
   const center = (t: number) => {
     const e = engine.current;
     if (e) e.setView(t - (e.to - e.from) / 2, t + (e.to - e.from) / 2);
   };
   const dock = useMemo(
-    () => <Dock info={info} picked={picked} area={area} markers={markers} onMark={mark} onShow={center} onDetail={detail} onGo={goTo} />,
-    [info, picked, area, markers],
+    () => <Dock info={info} offsets={how.offsets} picked={picked} area={area} markers={markers} onMark={mark} onShow={center} onDetail={detail} onGo={goTo} />,
+    [info, picked, area, markers, how.offsets],
   );
+  const several = new Set(info.tracks.map((t) => t.group)).size > 1;
+  const arrangeAs = (value: string) => {
+    if (value === "align") {
+      const step = engine.current?.stepInSight();
+      if (step) setParams({ align: step });
+      else setArrangeError("There is no step here to align ranks at");
+    } else setParams({ by: value === "rank" ? null : value, align: null });
+  };
 
   return (
     <div
@@ -283,6 +302,7 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
       data-missing={report?.missing}
       data-slices={report?.slices}
       data-rows={report?.rows.length}
+      data-steps={report?.steps}
     >
       <div class="tools">
         <TracePicker chosen={chosen} />
@@ -290,6 +310,15 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
         <span class="fill" />
         {exportError && <span class="form-says">{exportError}</span>}
         {report?.failed && <span class="form-says">{report.failed.message}</span>}
+        {arrangeError && <span class="form-says">{arrangeError}</span>}
+        {several && (
+          <select aria-label="Order of the tracks" title="How the tracks are ordered" value={params.get("align") ? "align" : how.by} onChange={(e) => arrangeAs(e.currentTarget.value)}>
+            <option value="rank">by rank</option>
+            <option value="cost">costliest rank first</option>
+            <option value="track">same track of all ranks</option>
+            <option value="align">{params.get("align") ? `aligned at ${params.get("align")}` : "aligned at this step"}</option>
+          </select>
+        )}
         {known.length > 0 && (
           <select
             aria-label="Metric under each GPU"
@@ -318,14 +347,29 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
         <button type="button" onClick={share} title="Copy a link to this view">
           {copied ? "Copied" : "Copy link"}
         </button>
-        <button type="button" onClick={save} title={part ? `Download the ${duration(report.to - report.from)} shown, of all tracks, for ui.perfetto.dev. Zoom out (0) to download the whole trace` : "Download the whole trace for ui.perfetto.dev"}>
-          Perfetto file
+        <button type="button" onClick={save} disabled={!!saving} title={part ? `Download the ${duration(report.to - report.from)} shown, of all tracks, for ui.perfetto.dev. Zoom out (0) to download the whole trace` : "Download the whole trace for ui.perfetto.dev"}>
+          {saving || "Perfetto file"}
         </button>
       </div>
       <div class="time-head" style={{ paddingRight: `${report?.bar ?? 0}px` }}>
         <div class="corner">
-          <b>{duration(report ? report.to - report.from : info.duration_ns)}</b>
-          <span class="fine">of {duration(info.duration_ns)}</span>
+          <span>
+            <b>{duration(report ? report.to - report.from : info.duration_ns)}</b> <span class="fine">of {duration(info.duration_ns)}</span>
+          </span>
+          {recording && (
+            <span class="live-lag" title="This session is being recorded. What happens now is seen so much later">
+              live, {seconds(Math.max(0, behind))} behind
+            </span>
+          )}
+          <input
+            type="search"
+            class="track-filter"
+            placeholder="Show tracks …"
+            aria-label="Show only some tracks"
+            title="Only ranks and tracks with one of these names, such as: rank 2, rank 5 stream 7"
+            value={params.get("rows") ?? ""}
+            onInput={(e) => setParams({ rows: e.currentTarget.value })}
+          />
         </div>
         <canvas ref={minimap} class="minimap" aria-label="The whole trace; click to go to a position" role="img" />
         <canvas ref={ruler} class="ruler" aria-hidden="true" />
@@ -350,7 +394,12 @@ function Tip({ tip }: { tip: { under: Under; x: number; y: number } }) {
   const style = x > innerWidth * 0.65 ? { right: `${innerWidth - x + 12}px`, top: `${y + 14}px` } : { left: `${x + 12}px`, top: `${y + 14}px` };
   return (
     <div class="tip" style={style} role="tooltip">
-      {under.kind === "counter" ? (
+      {under.kind === "result" ? (
+        <>
+          <b>{under.text}</b>
+          <div>{under.length ? duration(under.length) : "a moment"} · row of the query</div>
+        </>
+      ) : under.kind === "counter" ? (
         <>
           {under.label}: <b>{under.text}</b>
         </>

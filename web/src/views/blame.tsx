@@ -1,13 +1,19 @@
-import { none, percent, us } from "../format";
+import { useState } from "preact/hooks";
+import { none, percent, plural, us } from "../format";
 import { causeTitles } from "../model";
 import { link } from "../route";
 import type { Analysis, Blame, TraceInfo } from "../types";
 import { Chip, Empty, Panel, Table } from "../ui";
 
 export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }) {
-  const rows = data.blame.slice(0, 64); // those something is wrong with first
+  const [all, setAll] = useState(false);
+  // Those something is wrong with first. What cannot be explained and costs next to nothing is folded.
+  const known = data.blame.filter((b) => b.significant || (b.confidence ?? 0) > 0.3 || (b.saved_pct ?? 0) > 0);
+  const folded = known.length > 0 && !all ? known : data.blame;
+  const rows = folded.slice(0, 64);
   const most = Math.max(1, ...rows.map((b) => b.cost_us ?? 0));
   return (
+    <>
     <Table<Blame>
       label="Cost of each rank"
       rows={rows}
@@ -40,6 +46,14 @@ export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }
         { title: "evidence", wide: true, cell: (b) => b.evidence ?? "" },
       ]}
     />
+    {known.length > 0 && data.blame.length > known.length && (
+      <p class="pad">
+        <button type="button" class="small" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? "Fold" : "Show"} {plural(data.blame.length - known.length, "rank")} that nothing explains
+        </button>
+      </p>
+    )}
+    </>
   );
 }
 

@@ -5,7 +5,7 @@ import { count, none, percent, us } from "../format";
 import type { Diff, DiffName, DiffPart } from "../model";
 import { shortName } from "../names";
 import { link, setParams, useRoute } from "../route";
-import { useTrace } from "../traces";
+import { titleOf, useTrace } from "../traces";
 import { Chip, Empty, Failed, Loading, Panel, Select, Table, useLoad } from "../ui";
 import { sentence } from "./ranks";
 
@@ -37,8 +37,9 @@ export function Compare() {
         Record a second session, or open two files:
       </Empty>
     );
-  const options = traces.map((t) => ({ value: t.id, text: t.title }));
+  const options = traces.map((t) => ({ value: t.id, text: titleOf(t, traces) }));
   const d = load.data;
+  const sure = d?.parts.find((p) => p.what === "step" && p.rank === null)?.significant ?? false;
   const slower = d && d.before_step_us !== null && d.after_step_us !== null ? d.after_step_us / d.before_step_us - 1 : null;
   return (
     <div class="ranks compare">
@@ -59,9 +60,9 @@ export function Compare() {
         <Loading what="Comparing the traces" progress={load.progress} />
       ) : (
         <>
-          <div class={`verdict ${slower === null ? "" : slower > 0.1 ? "bad" : slower > 0.02 ? "warn" : "good"}`} role="status">
+          <div class={`verdict ${slower === null || !sure ? "" : slower > 0.1 ? "bad" : slower > 0.02 ? "warn" : "good"}`} role="status">
             <p>
-              {slower !== null && Math.abs(slower) >= 0.001 && (
+              {slower !== null && sure && Math.abs(slower) >= 0.001 && (
                 <b class="verdict-cost">
                   {slower > 0 ? "+" : "−"}
                   {percent(Math.abs(slower), 1)}

@@ -11,6 +11,7 @@ import { Empty, Failed, Loading, Panel, useLoad } from "../ui";
 import { WorstCollectives } from "./collectives";
 import { KernelTable, ModuleTable } from "./gputime";
 import { Losses } from "./losses";
+import { OutlierKernels, SlowSteps } from "./outliers";
 import { useAnalysis, Verdict } from "./ranks";
 import { TimeBars } from "./timebars";
 
@@ -70,7 +71,9 @@ function FileSummary({ trace: t }: { trace: TraceInfo }) {
               <TimeBars data={a} trace={t} />
               <Losses data={a} trace={t} />
               <WorstCollectives data={a} trace={t} />
+              <SlowSteps data={a} trace={t} />
               <KernelTable data={a} trace={t} />
+              <OutlierKernels trace={t} />
               <ModuleTable data={a} />
             </>
           ) : (

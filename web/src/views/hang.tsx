@@ -1,19 +1,22 @@
 // Is the job stuck, and who is missing? Asked every second.
 
-import { get } from "../api";
+import { useState } from "preact/hooks";
+import { get, post } from "../api";
 import { bytes, dateTime, none, seconds } from "../format";
-import { live } from "../live";
+import { live, refreshSessions, serverNow } from "../live";
+import { link } from "../route";
 import { useStore } from "../store";
 import type { Stacks } from "../model";
-import type { Hang as HangState } from "../types";
+import type { Hang as HangState, Session } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, Table, useLoad } from "../ui";
 import { AlertList, merge } from "./alerts";
+import { sentence } from "./ranks";
 
 const titles: Record<HangState["state"], string> = { ok: "The job is running", hang: "The job hangs", slow: "The job is slow", unknown: "Unknown" };
 
 export function Hang() {
   const load = useLoad("hang", (signal) => get<HangState>("/api/v1/hang", signal), 1000);
-  const { alerts } = useStore(live);
+  const { alerts, sessions } = useStore(live);
   const h = load.data;
   if (!h) return load.error ? <Failed what="The verdict" error={load.error} retry={load.reload} /> : <Loading what="Checking who waits for whom" />;
   const kind = h.state === "ok" ? "good" : h.state === "hang" ? "bad" : "warn";
@@ -21,7 +24,7 @@ export function Hang() {
     <div class="hang">
       <div class={`verdict ${load.error ? "old" : kind}`} role="status">
         <p>
-          <b>{titles[h.state] ?? h.state}.</b> {h.verdict}
+          <b>{titles[h.state] ?? h.state}.</b> {sentence(h.verdict)}
         </p>
         <div class="verdict-facts">
           {h.since && <Chip kind={kind}>since {dateTime(h.since)}</Chip>}
@@ -34,6 +37,7 @@ export function Hang() {
           ))}
         </div>
       </div>
+      {h.state === "hang" && <Frozen hang={h} sessions={sessions ?? []} />}
       {h.culprits.some((c) => c.stack) && (
         <Panel title="Where they are">
           <ul class="where">
@@ -66,6 +70,58 @@ export function Hang() {
         {alerts.length + h.alerts.length ? <AlertList alerts={merge(alerts, h.alerts)} /> : <Empty title="No alert" />}
       </Panel>
     </div>
+  );
+}
+
+/** The session that was recorded when the hang was noticed, or how to get one: what the ranks did just before. */
+function Frozen({ hang, sessions }: { hang: HangState; sessions: Session[] }) {
+  const [error, setError] = useState("");
+  const since = hang.since ? BigInt(hang.since) : null;
+  const covers = (s: Session) => since !== null && BigInt(s.start) <= since && (s.end === null || BigInt(s.end) >= since);
+  const found = [...sessions].filter(covers).sort((a, b) => (BigInt(a.start) < BigInt(b.start) ? 1 : -1));
+  const around = since === null ? {} : { abs_from: String(since - 2_000_000_000n), abs_to: String(since + 2_000_000_000n) };
+  const freeze = async () => {
+    setError("");
+    try {
+      const now = serverNow();
+      const back = since === null ? 10 : Number((now - since) / 1_000_000_000n) + 10;
+      await post("/api/v1/sessions", { name: "hang", last_s: back, duration_s: 1 });
+      await refreshSessions();
+    } catch (e) {
+      setError((e as Error).message);
+    }
+  };
+  return (
+    <Panel title="What the ranks did before" aside={found.length ? "recordings that have the moment it began" : "nothing recorded that moment yet"}>
+      {found.length ? (
+        <ul class="frozen">
+          {found.slice(0, 4).map((s) => (
+            <li key={s.id}>
+              <b>{s.name}</b>
+              <a href={link("timeline", { trace: s.id, ...around })}>the moment it began</a>
+              {hang.culprits.map((c) => c.rank !== null && (
+                <a key={c.rank} href={link("timeline", { trace: s.id, rank: c.rank, ...around })}>
+                  timeline of rank {c.rank}
+                </a>
+              ))}
+              <a href={link("ranks", { trace: s.id })}>analysis</a>
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p class="pad frozen-none">
+          <button type="button" onClick={() => void freeze()}>
+            Save the last seconds
+          </button>
+          <span class="fine">as a session, from before it began: the rings of the ranks still have them</span>
+          {error && (
+            <span class="form-says" role="alert">
+              {error}
+            </span>
+          )}
+        </p>
+      )}
+    </Panel>
   );
 }
 

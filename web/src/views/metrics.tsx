@@ -7,20 +7,22 @@ import { count, metricTitle, node_gpu, plural, toMs, withUnit } from "../format"
 import { HeatMap } from "../heat";
 import { live, serverNow } from "../live";
 import { spanOf, unitOf, useMetricNames } from "../metricnames";
-import { Plot, type Line } from "../plot";
+import { isMask, maskText, statePixel, states } from "../masks";
+import { momentText, Plot, type Line } from "../plot";
 import { setParams, useRoute } from "../route";
 import { ScaleLegend } from "../scale";
 import { useStore } from "../store";
-import type { Series } from "../types";
+import { dark } from "../theme";
+import type { Series, Session, TraceList } from "../types";
 import { Empty, Failed, Loading, Panel, Select, Switch, useLoad } from "../ui";
 import { quantiles } from "./quantiles";
 
+/** The master keeps an hour. */
 const ranges = [
+  { value: "60", text: "1 min" },
   { value: "300", text: "5 min" },
   { value: "900", text: "15 min" },
   { value: "3600", text: "1 h" },
-  { value: "21600", text: "6 h" },
-  { value: "86400", text: "1 day" },
 ] as const;
 const first = ["gpu_utilization_percent", "gpu_power_watts", "gpu_sm_clock_mhz"];
 /** So many lines can still be told apart. */
@@ -43,6 +45,9 @@ export function Metrics() {
   const gpu = params.get("gpu") ?? "";
   const gpus = [...new Set((state.nodes?.nodes ?? []).flatMap((n) => n.gpus.map((g) => String(g.index))))];
   const zoomed = params.get("from") !== null;
+  const asking = useLoad(trace ? "traces" : null, (signal) => get<TraceList>("/api/v1/traces", signal)).data;
+  const whole = asking?.traces.find((t) => t.id === trace);
+  const span = useMemo((): [number, number] | null => (whole?.end ? [toMs(whole.start) / 1000, toMs(whole.end) / 1000] : null), [whole?.start, whole?.end]);
   if (!state.info || (!names && !asked)) return state.connection === "down" ? <Failed what="The metrics" error={new ApiError(0, "offline", state.problem)} /> : <Loading what="Asking for the metrics" />;
   return (
     <div class="metrics">
@@ -59,6 +64,7 @@ export function Metrics() {
             />
           </>
         )}
+        {!trace && <TimePicker />}
         <Switch
           label="Drawn as"
           value={(params.get("look") as Look | null) ?? "auto"}
@@ -91,15 +97,45 @@ export function Metrics() {
         </Empty>
       )}
       {shown.map((m) => (
-        <Chart key={m} metric={m} unit={unitOf(m, names)} trace={trace} node={node} gpu={gpu} onRemove={() => setParams({ metric: shown.filter((x) => x !== m).join(",") })} removable={shown.length > 1} />
+        <Chart key={m} metric={m} unit={unitOf(m, names)} trace={trace} span={span} node={node} gpu={gpu} onRemove={() => setParams({ metric: shown.filter((x) => x !== m).join(",") })} removable={shown.length > 1} />
       ))}
     </div>
   );
 }
 
-function Chart(props: { metric: string; unit: string; trace: string | null; node: string; gpu: string; onRemove: () => void; removable: boolean }) {
+/** A stretch of time by the clock. */
+function TimePicker() {
   const { params } = useRoute();
-  const { nodes, info } = useStore(live);
+  const local = (ns: string | null): string => {
+    if (!ns) return "";
+    const date = new Date(Number(BigInt(ns) / 1_000_000n));
+    return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+  };
+  const set = (key: "from" | "to", value: string) => {
+    const now = serverNow();
+    const both = { from: params.get("from") ?? String(now - 900_000_000_000n), to: params.get("to") ?? String(now) };
+    const ms = Date.parse(value);
+    if (Number.isNaN(ms)) return;
+    both[key] = `${ms}000000`;
+    if (BigInt(both.from) < BigInt(both.to)) setParams(both, false);
+  };
+  return (
+    <span class="time-picker">
+      <input type="datetime-local" step="1" aria-label="From" title="From" value={local(params.get("from"))} onChange={(e) => set("from", e.currentTarget.value)} />
+      <span aria-hidden="true">–</span>
+      <input type="datetime-local" step="1" aria-label="To" title="To" value={local(params.get("to"))} onChange={(e) => set("to", e.currentTarget.value)} />
+    </span>
+  );
+}
+
+/** When sessions began and ended. */
+function marksOf(sessions: Session[] | null): { at: number; text: string }[] {
+  return (sessions ?? []).flatMap((s) => [{ at: toMs(s.start) / 1000, text: s.name }, ...(s.end ? [{ at: toMs(s.end) / 1000, text: `end of ${s.name}` }] : [])]);
+}
+
+function Chart(props: { metric: string; unit: string; trace: string | null; span: [number, number] | null; node: string; gpu: string; onRemove: () => void; removable: boolean }) {
+  const { params } = useRoute();
+  const { nodes, info, sessions } = useStore(live);
   const from = params.get("from");
   const to = params.get("to");
   const range = Number(params.get("range") ?? 900);
@@ -126,11 +162,22 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
   useEffect(() => {
     if (n) setSeen((before) => Math.max(before, n));
   }, [n]);
-  const drawn = look !== "auto" ? look : n > fewLines ? "heat" : "lines";
+  const mask = isMask(props.metric);
+  const drawn = mask ? "states" : look !== "auto" ? look : n > fewLines ? "heat" : "lines";
   const x = useMemo(() => {
     const start = data ? toMs(data.t0) : 0;
     return data ? data.times.map((t) => (start + t) / 1000) : [];
   }, [data]);
+  // All charts have the same time axis: what was asked for, or the whole trace.
+  const span = useMemo((): [number, number] | null => {
+    if (from && to) return [toMs(from) / 1000, toMs(to) / 1000];
+    if (props.span && x.length) return [Math.min(props.span[0], x[0]), Math.max(props.span[1], x[x.length - 1])];
+    if (!data || !follow) return null;
+    const now = toMs(String(serverNow())) / 1000;
+    // A master that has just been started has nothing older.
+    return [Math.max(now - range, Math.min(x[0] ?? now, now - 30)), now];
+  }, [data, from, to, range, props.span?.[0], props.span?.[1]]);
+  const marks = useMemo(() => (props.trace ? [] : marksOf(sessions)), [sessions, props.trace]);
   const zoom = (a: number, b: number) => {
     const ns = (s: number) => String(BigInt(Math.round(s * 1000)) * 1_000_000n);
     setParams({ from: ns(a), to: ns(b) }, false);
@@ -161,6 +208,8 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
         ) : (
           <Empty title="Nothing was measured in this time range">{info?.mode === "file" ? "" : "Choose a longer range above."}</Empty>
         )
+      ) : drawn === "states" ? (
+        <StateChart data={data} x={x} onZoom={zoom} />
       ) : drawn === "heat" ? (
         <HeatChart data={data} unit={unit} x={x} onZoom={zoom} />
       ) : (
@@ -171,6 +220,9 @@ function Chart(props: { metric: string; unit: string; trace: string | null; node
           unit={unit}
           height={17}
           time
+          range={span}
+          marks={marks}
+          legend={n <= fewLines || drawn === "bands"}
           sync="metrics"
           fromZero={unit !== "°C" && unit !== "MHz"}
           onZoom={zoom}
@@ -204,7 +256,48 @@ export function bands(data: Series): Line[] {
   ];
 }
 
-const clock = new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const stepOf = (x: number[]): number => (x.length > 1 ? x[1] - x[0] : 1);
+
+/** A bit mask has no height: rows of states. */
+function StateChart({ data, x, onZoom }: { data: Series; x: number[]; onZoom: (a: number, b: number) => void }) {
+  const rows = useMemo(() => data.series.map((s) => node_gpu(s.node, s.index)), [data]);
+  const isDark = useStore(dark);
+  const color = useMemo(
+    () => (r: number, c: number) => {
+      const v = data.series[r].values[c];
+      return v === null || v === undefined ? 0 : statePixel(v, isDark);
+    },
+    [data, isDark],
+  );
+  return (
+    <div class="heat-chart">
+      <HeatMap
+        label={`${data.metric} of ${count(rows.length)} GPUs over time`}
+        rows={rows}
+        columns={x.length}
+        color={color}
+        axis={(c) => momentText(x[c], (x[x.length - 1] - x[0]) / 20)}
+        tip={(r, c) => (
+          <>
+            <b>{rows[r]}</b> {maskText(data.series[r].values[c])}
+            <div class="fine">{momentText(x[c], stepOf(x))}</div>
+          </>
+        )}
+        onRange={(a, b) => onZoom(x[a], x[b])}
+        maxHeight={34}
+        rowHeight={1.3}
+      />
+      <p class="legend" aria-label="States">
+        {states.map((s) => (
+          <span key={s.text}>
+            <i class="swatch" style={{ background: isDark ? s.dark : s.light }} />
+            {s.text}
+          </span>
+        ))}
+      </p>
+    </div>
+  );
+}
 
 function HeatChart({ data, unit, x, onZoom }: { data: Series; unit: string; x: number[]; onZoom: (a: number, b: number) => void }) {
   const span = useMemo(() => spanOf(unit, ...data.series.map((s) => s.values)), [data, unit]);
@@ -223,11 +316,11 @@ function HeatChart({ data, unit, x, onZoom }: { data: Series; unit: string; x: n
         rows={rows}
         columns={x.length}
         color={color}
-        axis={(c) => clock.format(x[c] * 1000)}
+        axis={(c) => momentText(x[c], (x[x.length - 1] - x[0]) / 20)}
         tip={(r, c) => (
           <>
             <b>{rows[r]}</b> {withUnit(data.series[r].values[c], unit)}
-            <div class="fine">{clock.format(x[c] * 1000)}</div>
+            <div class="fine">{momentText(x[c], stepOf(x))}</div>
           </>
         )}
         onPick={(r) => setParams({ node: data.series[r].node, gpu: data.series[r].index }, false)}

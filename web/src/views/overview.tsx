@@ -7,6 +7,7 @@ import { FileOverview } from "./file";
 import { ClusterGrid } from "./grid";
 import { RecentSpread } from "./recent";
 import { Sessions } from "./sessions";
+import { TrainingNow } from "./training";
 import { Empty, Failed, Loading, startCommand } from "../ui";
 import { ApiError } from "../api";
 
@@ -33,6 +34,7 @@ export function Overview() {
       <div class="overview-side">
         <ClusterGrid state={state} />
         <RecentSpread state={state} />
+        <TrainingNow state={state} />
       </div>
       <div class="overview-side">
         <Sessions state={state} />

@@ -13,6 +13,7 @@ import { BlameTable, LinkTable, WhatIf } from "./blame";
 import { WorstCollectives } from "./collectives";
 import { Losses, lossesOf } from "./losses";
 import { CommMatrix } from "./matrix";
+import { SlowSteps } from "./outliers";
 import { StepHeat } from "./stepheat";
 import { TimeBars } from "./timebars";
 import { TopologyPicture } from "./topology";
@@ -67,18 +68,25 @@ export function Verdict({ data, trace }: { data: Analysis; trace: TraceInfo }) {
   const v = data.verdict;
   const largest = lossesOf(data, trace).find((x) => !x.saves) ?? null;
   const kind = severity(v, largest?.share ?? 0);
-  const more = largest && largest.share > Math.max(0.05, ((v.cost_pct ?? 0) / 100) * 1.2) ? largest : null;
+  const cost = (v.cost_pct ?? 0) / 100;
+  const more = largest && largest.share > Math.max(0.05, cost * 1.2) ? largest : null;
+  // The largest loss is the headline, whoever is to blame for a smaller one.
+  const headline = more && v.kind !== "unknown" && more.share >= 0.15 && more.share > 2 * cost && cost > 0 ? more : null;
+  const said = (
+    <>
+      {!headline && v.cost_pct !== null && v.cost_pct >= 0.1 && <b class="verdict-cost">{percent(cost, v.cost_pct < 10 ? 1 : 0)}</b>}
+      {sentence(v.text)}
+    </>
+  );
+  const other = more && (
+    <>
+      <b class={headline ? "verdict-cost" : ""}>{percent(more.share, more.share < 0.1 ? 1 : 0)}</b> of the time <a href={more.href}>{more.what.charAt(0).toLowerCase() + more.what.slice(1)}</a>: {more.how}
+    </>
+  );
   return (
     <div class={`verdict ${kind}`} role="status">
-      <p>
-        {v.cost_pct !== null && v.cost_pct >= 0.1 && <b class="verdict-cost">{percent(v.cost_pct / 100, v.cost_pct < 10 ? 1 : 0)}</b>}
-        {sentence(v.text)}
-      </p>
-      {more && (
-        <p class="verdict-more">
-          <b>{percent(more.share, more.share < 0.1 ? 1 : 0)}</b> of the time <a href={more.href}>{more.what.charAt(0).toLowerCase() + more.what.slice(1)}</a>: {more.how}
-        </p>
-      )}
+      <p>{headline ? other : said}</p>
+      {more && <p class="verdict-more">{headline ? said : other}</p>}
       {v.next && (
         <p class="verdict-next">
           <b>What to do:</b> {sentence(v.next)}
@@ -117,6 +125,7 @@ function Findings({ data, trace: t }: { data: Analysis; trace: TraceInfo }) {
         <>
           <TimeBars data={data} trace={t} />
           <Losses data={data} trace={t} />
+          <SlowSteps data={data} trace={t} />
         </>
       )}
       <StepHeat data={data} trace={t} />
@@ -140,7 +149,7 @@ function Findings({ data, trace: t }: { data: Analysis; trace: TraceInfo }) {
       ) : (
         <>
           <Losses data={data} trace={t} />
-          {data.collectives.length > 0 && <LinkTable data={data} />}
+          {data.links.length > 0 && <LinkTable data={data} />}
           <p class="fine pad">This trace has one rank, so there is nobody to compare it with. Record all ranks of the job, or give the folder with their files, to see who waits for whom.</p>
         </>
       )}

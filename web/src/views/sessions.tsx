@@ -13,7 +13,7 @@ export function Sessions({ state }: { state: Live }) {
   const may = state.info?.role !== "viewer";
   return (
     <Panel title="Sessions" class="sessions" aside={`${sessions.filter((s) => s.state === "recording").length} recording`}>
-      <StartForm may={may} />
+      <StartForm may={may} sessions={sessions} />
       {sessions.length === 0 ? (
         <Empty title="No session yet" command="tracesmith cluster start --name my-session">
           Give it a name above and start it, or type:
@@ -29,7 +29,7 @@ export function Sessions({ state }: { state: Live }) {
   );
 }
 
-function StartForm({ may }: { may: boolean }) {
+function StartForm({ may, sessions }: { may: boolean; sessions: Session[] }) {
   const [name, setName] = useState("");
   const [last, setLast] = useState("");
   const [length, setLength] = useState("");
@@ -52,6 +52,8 @@ function StartForm({ may }: { may: boolean }) {
     }
     setBusy(false);
   };
+  const same = sessions.find((s) => s.name === name.trim());
+  const hint = !may ? "You are a viewer: starting and stopping sessions needs an operator's token." : same ? `There is a session of that name, of ${shortTime(same.start)}: lists will tell the two apart by their times.` : "";
   return (
     <form class="start-session" onSubmit={start} aria-label="Start a session">
       <input
@@ -91,8 +93,8 @@ function StartForm({ may }: { may: boolean }) {
       <button type="submit" class="main" disabled={!may || busy} title={may ? "" : "Starting a session needs the operator role"}>
         Start
       </button>
-      <p class="form-says" role={error ? "alert" : undefined}>
-        {error || (may ? "" : "You are a viewer: starting and stopping sessions needs an operator's token.")}
+      <p class={`form-says ${error ? "" : "hint"}`} role={error ? "alert" : undefined}>
+        {error || hint}
       </p>
     </form>
   );

@@ -4,8 +4,10 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { get, post, request, saveBlob } from "../api";
 import { count, seconds } from "../format";
 import { live } from "../live";
-import { setParams, useRoute } from "../route";
+import { hasMoments } from "../moments";
+import { link, setParams, useRoute } from "../route";
 import { useStore } from "../store";
+import { titleOf } from "../traces";
 import type { QueryResult, Schema, TraceList } from "../types";
 import { Empty, Select, Switch, useLoad } from "../ui";
 import { SqlEditor } from "./sqleditor";
@@ -135,7 +137,7 @@ export function Sql() {
             <Select
               label="Over"
               value={trace}
-              options={traces.map((t) => ({ value: t.id, text: t.title }))}
+              options={traces.map((t) => ({ value: t.id, text: titleOf(t, traces) }))}
               onChange={(v) => setParams({ trace: v })}
             />
           )}
@@ -165,6 +167,11 @@ export function Sql() {
             ]}
             onChange={(v) => setParams({ look: v === "chart" ? v : null })}
           />
+          {result && hasMoments(result) && (
+            <a class="button" href={link("timeline", { trace: file ? null : trace, dq: params.get("q") })} title="Show the rows of the result as a track above the others">
+              As a track
+            </a>
+          )}
           <button type="button" onClick={() => save("csv")} disabled={!result}>
             CSV
           </button>
@@ -189,7 +196,7 @@ export function Sql() {
           ) : look === "chart" ? (
             <ResultChart result={result} />
           ) : (
-            <ResultTable result={result} trace={file ? null : trace} />
+            <ResultTable result={result} trace={file ? null : trace} info={traces.find((t) => t.id === (file ? "file" : trace)) ?? null} />
           )}
         </div>
         {result?.notes && result.notes.length > 0 && <p class="fine sql-notes">{result.notes.join(" · ")}</p>}

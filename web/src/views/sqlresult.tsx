@@ -5,7 +5,8 @@ import { lines as palette } from "../color";
 import { none } from "../format";
 import { Plot, type Line } from "../plot";
 import { rem } from "../theme";
-import type { Cell, QueryResult } from "../types";
+import { hasMoments, momentOf, toReference, type Moment } from "../moments";
+import type { Cell, QueryResult, TraceInfo } from "../types";
 import { link } from "../route";
 import { Empty, Select, useSize } from "../ui";
 
@@ -17,20 +18,9 @@ function text(cell: Cell): string {
   return String(cell);
 }
 
-/** Where a row with a time is in the timeline: `ts`, and what else of it the query gave. */
-function momentOf(result: QueryResult, row: Cell[], trace: string | null): string | null {
-  const of = (...names: string[]): Cell => {
-    const i = result.columns.findIndex((c) => names.includes(c.name.toLowerCase()));
-    return i < 0 ? null : row[i];
-  };
-  const ts = of("ts", "start_ns", "ts_start");
-  if (ts === null || !/^\d{10,}$/.test(String(ts))) return null;
-  const dur = of("dur", "duration_ns");
-  const length = BigInt(/^\d+$/.test(String(dur)) ? String(dur) : 1_000_000);
-  const at = BigInt(String(ts));
-  const rank = of("rank");
-  return link("timeline", { trace, rank: rank === null ? null : String(rank), abs_from: String(at - length), abs_to: String(at + 2n * length) });
-}
+/** Where a row with a time is in the timeline: around it, as long as it is on both sides. */
+const linkTo = (m: Moment, ts: bigint, trace: string | null): string =>
+  link("timeline", { trace, rank: m.rank, abs_from: String(ts - (m.dur ?? 1_000_000n)), abs_to: String(ts + 2n * (m.dur ?? 1_000_000n)) });
 
 function compare(a: Cell, b: Cell, number: boolean): number {
   if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
@@ -38,7 +28,7 @@ function compare(a: Cell, b: Cell, number: boolean): number {
   return text(a) < text(b) ? -1 : text(a) > text(b) ? 1 : 0;
 }
 
-export function ResultTable({ result, trace }: { result: QueryResult; trace: string | null }) {
+export function ResultTable({ result, trace, info }: { result: QueryResult; trace: string | null; info: TraceInfo | null }) {
   const [sort, setSort] = useState<{ column: number; down: boolean } | null>(null);
   const [box, size] = useSize<HTMLDivElement>();
   const [top, setTop] = useState(0);
@@ -51,7 +41,15 @@ export function ResultTable({ result, trace }: { result: QueryResult; trace: str
     const sign = sort.down ? -1 : 1;
     return [...result.rows].sort((a, b) => sign * compare(a[sort.column], b[sort.column], numbers[sort.column]));
   }, [result, sort]);
-  const moments = result.rows.length > 0 && momentOf(result, result.rows[0], trace) !== null;
+  const moments = hasMoments(result);
+  /** Rows have the time of their node: where they are is asked for when somebody goes there. */
+  const visit = async (row: Cell[]) => {
+    const m = momentOf(result, row);
+    if (!m) return;
+    const end = info?.end ? BigInt(info.end) : 1n << 62n;
+    const [ts] = await toReference([m], trace, info ? BigInt(info.start) : 0n, end).catch(() => [m.ts]);
+    location.hash = linkTo(m, ts, trace);
+  };
   useEffect(() => {
     if (box.current) box.current.scrollTop = 0;
     setTop(0);
@@ -88,7 +86,15 @@ export function ResultTable({ result, trace }: { result: QueryResult; trace: str
             <tr key={first + i} style={{ height: `${line}px` }}>
               {moments && (
                 <td>
-                  <a href={momentOf(result, row, trace) ?? undefined} aria-label="Show it in the timeline" title="Show it in the timeline">
+                  <a
+                    href="#/timeline"
+                    onClick={(e) => {
+                      e.preventDefault();
+                      void visit(row);
+                    }}
+                    aria-label="Show it in the timeline"
+                    title="Show it in the timeline"
+                  >
                     ⟶
                   </a>
                 </td>

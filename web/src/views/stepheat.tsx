@@ -32,7 +32,9 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
   const { params } = useRoute();
   const isDark = useStore(dark);
   const part = (params.get("part") as Part | null) ?? "own";
-  const absolute = params.get("as") === "time";
+  // One rank has nobody to be compared with.
+  const alone = new Set(data.breakdown.map((b) => b.rank)).size < 2;
+  const absolute = alone || params.get("as") === "time";
   const table = useMemo(() => {
     const ranks = [...new Set(data.breakdown.map((b) => b.rank ?? -1))].sort((a, b) => a - b);
     const steps = [...new Set(data.breakdown.map((b) => b.step))].sort((a, b) => (a ?? -1) - (b ?? -1));
@@ -60,6 +62,11 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
     [table, absolute, isDark],
   );
   const rows = useMemo(() => table.ranks.map((r) => (r < 0 ? "rank unknown" : `rank ${r}`)), [table]);
+  // Whoever is to blame is always named.
+  const named = useMemo(() => {
+    const blamed = new Set(data.blame.filter((b) => b.significant).map((b) => b.rank));
+    return new Set(table.ranks.flatMap((r, i) => (blamed.has(r) ? [i] : [])));
+  }, [data, table]);
   const open = (r: number, c: number) => {
     const step = data.steps.find((s) => s.step === table.steps[c]);
     if (!step) return go("timeline", { trace: trace.id, rank: table.ranks[r] });
@@ -73,7 +80,7 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
       aside={
         <>
           {absolute ? <ScaleLegend from="0" to={us(table.most)} /> : <ScaleLegend from={`${us(-table.widest)}`} to={`+${us(table.widest)}`} diverging />}
-          <Switch
+          {!alone && <Switch
             label="Colours show"
             value={absolute ? "time" : "difference"}
             options={[
@@ -81,7 +88,7 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
               { value: "time", text: "time" },
             ]}
             onChange={(v) => setParams({ as: v === "time" ? "time" : null })}
-          />
+          />}
           <Select label="Share of a step" hideLabel value={part} options={parts} onChange={(v) => setParams({ part: v === "own" ? null : v })} />
         </>
       }
@@ -106,6 +113,7 @@ export function StepHeat({ data, trace }: { data: Analysis; trace: TraceInfo }) 
               );
             }}
             onPick={open}
+            named={named}
             rowHeight={1.5}
             maxHeight={26}
           />
