@@ -7,13 +7,15 @@ PREFIX ?= /usr/local
 export QUERY JOBS DESTDIR
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help build install wheel demo test check fuzz bench format clean
+.PHONY: help build install wheel tarball deb demo test check fuzz bench format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make build           builds build/bin/tracesmith and the libraries it loads"
 	@echo "make install         builds and installs into PREFIX (/usr/local); DESTDIR is put before it"
 	@echo "make wheel           builds build/wheel/tracesmith-*.whl, which pip installs: the Python package with all it needs"
+	@echo "make tarball         builds build/tracesmith-*-linux-*.tar.gz, which runs wherever it is unpacked"
+	@echo "make deb             builds build/tracesmith_*.deb, a Debian package with services for systemd"
 	@echo "make demo            builds, then shows TraceSmith on a simulated cluster (no GPU needed)"
 	@echo "make test            builds and runs the tests"
 	@echo "make check           runs the slower checks: gcc and clang with warnings as errors, tests with"
@@ -37,6 +39,15 @@ install:
 
 wheel: build
 	@python3 python/wheel_backend.py build/wheel build
+
+tarball:
+	@scripts/build release product documents tracesmith_portable
+	@scripts/package tarball build
+
+deb:
+	@scripts/setup package
+	@scripts/build release product library documents
+	@scripts/package deb build
 
 demo: build
 	@scripts/demo

@@ -21,6 +21,8 @@ Result<SharedLibrary> SharedLibrary::load(const std::vector<std::string>& names,
   return Status::notFound(reason);
 }
 
+SharedLibrary SharedLibrary::program() { return SharedLibrary(::dlopen(nullptr, RTLD_LAZY)); }
+
 void* SharedLibrary::address(const char* symbol) const { return handle_ ? ::dlsym(handle_, symbol) : nullptr; }
 
 void SharedLibrary::unload() {
@@ -67,6 +69,7 @@ Result<std::string> installedFile(const std::string& name) {
 }
 
 Result<SharedLibrary> loadOwnLibrary(const OwnLibrary& library) {
+  if (SharedLibrary program = SharedLibrary::program(); program.address(library.entry)) return program;
   Result<std::string> path = installedFile(library.file);
   Result<SharedLibrary> loaded = SharedLibrary::load({path ? *path : library.file}, library.symbols);
   if (loaded) return loaded;

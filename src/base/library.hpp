@@ -22,18 +22,22 @@ class SharedLibrary {
   /// error is the loader's own, of the last one.
   static Result<SharedLibrary> load(const std::vector<std::string>& names, Symbols symbols = Symbols::now);
 
+  /// The program itself, and what it was linked with.
+  static SharedLibrary program();
+
   /// Sets `function` to the symbol, or to null; false if there is none.
   template <typename F>
   bool find(F*& function, const char* symbol) const {
     function = reinterpret_cast<F*>(address(symbol));
     return function != nullptr;
   }
+  /// Of a symbol; null if there is none.
+  void* address(const char* symbol) const;
   /// For those that must make room for another version of the library. No function of it may be called any more.
   void unload();
 
  private:
   explicit SharedLibrary(void* handle) : handle_(handle) {}
-  void* address(const char* symbol) const;
   void* handle_;
 };
 
@@ -57,6 +61,7 @@ struct OwnLibrary {
 inline constexpr const char* kOtherVersion =
     "it belongs to another version of tracesmith: install the program and its libraries from the same package";
 
+/// The program itself where the library is linked into it (cmake/Portable.cmake).
 Result<SharedLibrary> loadOwnLibrary(const OwnLibrary& library);
 
 template <typename I>
