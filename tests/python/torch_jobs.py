@@ -27,10 +27,10 @@ def environment(**more):
 class Recorded:
     """Runs a command under ``tracesmith run``, and asks its trace."""
 
-    def __init__(self, folder, *command, flags=(), expect=0, **env):
+    def __init__(self, folder, *command, flags=(), expect=0, seconds=100, **env):
         self.trace = str(folder / "job.sbt")
         done = subprocess.run([_places.command(), "run", "--force", "--no-telemetry", *flags, "-o", self.trace, "--", *command],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=100,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=seconds,
                               env=environment(**env))
         self.out, self.err = done.stdout, done.stderr
         assert done.returncode == expect, self.err

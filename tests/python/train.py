@@ -120,7 +120,8 @@ def main():
         evals.append(step=100, score=9)
     elif KIND == "scaled":  # a GradScaler that finds inf in steps 2 and 3; it has no GPU: what it finds is stood in for
         torch.cuda.amp.grad_scaler.amp_definitely_not_available = lambda: False
-        scaler = torch.cuda.amp.GradScaler()
+        newer = hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler")
+        scaler = torch.amp.GradScaler("cpu") if newer else torch.cuda.amp.GradScaler()
         scaler._lazy_init_scale_growth_tracker(torch.device("cpu"))
         for i, x in enumerate(DataLoader(Samples(STEPS), batch_size=1)):
             work()

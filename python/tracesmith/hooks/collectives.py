@@ -9,6 +9,7 @@ import inspect
 import json
 import os
 import sys
+import threading
 import time
 import weakref
 
@@ -68,6 +69,10 @@ class Group:
         self.count = 0  # of collectives
         self.pairs = {}  # (operation, peer): how many
 
+    def place(self, rank):
+        """Of a rank of the job; -1: none, or not known."""
+        return -1 if rank is None else self.ranks.get(rank, rank if not self.ranks else -1)
+
     def number(self, op, peer):
         if op in ("send", "recv"):
             if peer < 0:
@@ -88,6 +93,7 @@ class Collectives:
         self.groups = {}  # id of a process group: (a weak reference to it, Group)
         self.hooked = False
         self.open = weakref.WeakKeyDictionary()  # work: (Operation, begin)
+        self.inside = threading.local()  # of a function that is hooked: newer versions of send() call isend()
 
     # ---- groups
 
@@ -164,7 +170,7 @@ class Collectives:
 
     def around(self, original, op, message):
         places = {name: i for i, name in enumerate(inspect.signature(original).parameters)}
-        safely = self.hooks.safely
+        safely, inside = self.hooks.safely, self.inside
 
         def given(name, arguments, named):
             if name in named:
@@ -180,14 +186,25 @@ class Collectives:
             if message is None and group.mixed:
                 return None  # a barrier, of nobody knows which backend
             peer = PEER.get(op)
-            return self.begins(group, op, tensors, given(peer, arguments, named) if peer else None)
+            if peer is None:
+                return self.begins(group, op, tensors, -1)
+            place = given("group_" + peer, arguments, named)  # in the group, where torch has that
+            if place is None:
+                place = group.place(given(peer, arguments, named))
+            return self.begins(group, op, tensors, place)
 
         @functools.wraps(original)
         def hooked(*arguments, **named):
+            if getattr(inside, "now", False):
+                return original(*arguments, **named)
             known = safely("collectives", begins, arguments, named)
             if known is None:
                 return original(*arguments, **named)
-            result = original(*arguments, **named)
+            inside.now = True
+            try:
+                result = original(*arguments, **named)
+            finally:
+                inside.now = False
             if hasattr(result, "wait") and hasattr(result, "is_completed"):  # it goes on beside the program
                 safely("collectives", self.open.__setitem__, result, known)
             else:
@@ -196,7 +213,7 @@ class Collectives:
 
         return hooked
 
-    def begins(self, group, op, message, peer):
+    def begins(self, group, op, message, place):
         size, dtype = -1, None
         if message is not None:
             tensors = message if isinstance(message, (list, tuple)) else [message]
@@ -204,7 +221,6 @@ class Collectives:
                 return None  # NCCL's
             size = sum(t.numel() * t.element_size() for t in tensors)
             dtype = str(tensors[0].dtype).rsplit(".", 1)[-1].encode() if tensors else None
-        place = -1 if peer is None else group.ranks.get(peer, peer if not group.ranks else -1)
         operation = Operation(op.encode(), group.text, group.backend.encode(), dtype, group.number(op, place), size,
                               group.rank, group.size, place)
         begin = now()

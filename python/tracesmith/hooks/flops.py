@@ -4,8 +4,8 @@ Floating point operations are counted on a few steps, from the shapes of what to
 the formulas of torch.utils.flop_counter where torch has it, else by the same for products and convolutions. MFU is the
 time that the GPU would need for them at its peak (peaks.py) of the time the step took.
 
-Counting means that each operator of the step goes through Python. It changes no number, but what torch.compile has
-compiled would run as if it were not: such models are not counted. Operations are also counted by module.
+Counting means that each operator of the step goes through Python. It changes no number. What torch.compile has compiled is
+counted by compiled.py, where torch can leave it compiled meanwhile. Operations are also counted by module.
 """
 import functools
 import importlib
@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from . import peaks, probe
+from . import compiled, peaks, probe
 
 COUNTED = (3, 1000, 10000, 100000)  # steps
 
@@ -46,6 +46,7 @@ class Rate:
         self.counted = {}  # (samples, tokens): [FLOPs, seconds at the peak or None]
         self.samples = self.tokens = 0  # of this step
         self.by_module = {}  # FLOPs of each, where a step was counted
+        self.compiled = compiled.Compiled(hooks)
         self.told = False
 
     def batch(self, batch):
@@ -83,21 +84,23 @@ class Rate:
     # ---- counting
 
     def start(self):
-        if has_compiled() or mode_of(self.torch) is not None:  # modes of the program must be taken off in order
-            return
+        if mode_of(self.torch) is not None or (has_compiled() and not self.compiled.ready()):
+            return  # modes of the program must be taken off in order
         model = getattr(self.hooks, "model", None)
         self.by_module = {}
         running = model.running if model is not None and model.follow() else None
         counter = counter_of(self.torch, running, self.by_module)
         counter.__enter__()
         self.counter = counter
+        self.compiled.begins(counter, running, self.by_module)
 
     def stop(self):
         """{precision: FLOPs}; None: nothing was counted."""
         counter = self.counter
         if counter is None:
             return None
-        late, counter.off = counter.off, True
+        late, counter.off = counter.off or counter.quiet != 0, True
+        self.compiled.ended()
         if mode_of(self.torch) is not counter:  # the program has put one of its own on: it is asked again
             return None
         self.counter = None
@@ -148,6 +151,13 @@ def has_compiled():
     return bool(counters and counters.get("frames"))
 
 
+def leaves_compiled(torch):
+    """Whether compiled code stays compiled under a dispatch mode that says so (torch 2.10 and later): before, torch would compile
+    it once more."""
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    return hasattr(guards, "set_is_in_mode_without_ignore_compile_internals")
+
+
 def mode_of(torch):
     """The innermost dispatch mode that is on; None: none is."""
     length = torch._C._len_torch_dispatch_stack()
@@ -169,6 +179,12 @@ def counter_of(torch, running=None, by_module=None):
             super().__init__()
             self.flops = {}
             self.off = False
+            self.quiet = 0  # over 0: what runs is counted elsewhere
+
+        @classmethod
+        def ignore_compile_internals(cls):
+            """What is compiled stays compiled, and is counted by compiled.py."""
+            return True
 
         def __torch_dispatch__(self, function, types, arguments=(), named=None):
             if any(kind not in plain and kind.__name__ == "DTensor" for kind in types):
@@ -177,7 +193,7 @@ def counter_of(torch, running=None, by_module=None):
             result = function(*arguments, **named)
             try:
                 formula = formulas.get(getattr(function, "_overloadpacket", None))
-                if formula is not None and not self.off:
+                if formula is not None and not self.off and self.quiet == 0:
                     count = formula(*arguments, **named, out_val=result)
                     if count:
                         precision = precision_of(torch, arguments, "conv" in str(function))

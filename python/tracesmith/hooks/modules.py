@@ -47,7 +47,7 @@ class Modules:
         self.measure = None  # then: told when a forward pass begins and ends
         self.backwards = []  # modules whose backward pass runs
         self.moved = None  # while a CUDA graph is captured: to be called when another module runs
-        self.off = False
+        self.off = self.beyond = False  # the budget; in the last sampled step, and for good
         parts = str(self.torch.__version__).split(".")
         self.new = int(parts[0]) >= 2  # hooks get keyword arguments, and nodes have hooks in front
 
@@ -110,6 +110,24 @@ class Modules:
             for child, m in reversed(children):
                 waiting.append((m, name if wrapper else "%s.%s" % (name, child) if name else str(child), True))
 
+    def titles(self):
+        """{id: titles of the module and of those around it}, also of modules inside of compiled ones, and of parameters."""
+        found = {}
+        for i, root in enumerate(self.roots()):
+            waiting = [(root, "" if i == 0 else type(root).__name__, ())]
+            while waiting and len(found) < 4 * MOST:
+                module, name, around = waiting.pop()
+                if id(module) in found:
+                    continue
+                children = [(n, m) for n, m in module.__dict__.get("_modules", {}).items() if m is not None]
+                through = is_wrapper(children) or (len(children) == 1 and children[0][0] == "_orig_mod")
+                runs = not through and type(module).forward is not self.torch.nn.Module.forward  # lists of modules do not
+                own = (*around, title_of(module, name)) if runs else around
+                found[id(module)] = own
+                found.update((id(p), own) for p in module.__dict__.get("_parameters", {}).values() if p is not None)
+                waiting.extend((m, name if through else "%s.%s" % (name, n) if name else str(n), own) for n, m in children)
+        return found
+
     # ---- hooks on and off
 
     def step_ended(self, step):
@@ -119,8 +137,9 @@ class Modules:
         elif self.handles:
             self.remove()
             step_ns = self.hooks.training.last_ns
-            if self.hook_ns > self.hooks.guard.budget * step_ns * EVERY:
-                self.off = True
+            beyond = self.hook_ns > self.hooks.guard.budget * step_ns * EVERY
+            self.off, self.beyond = beyond and self.beyond, beyond  # once may be because the host was busy
+            if self.off:
                 self.hooks.guard.note("modules off", "modules cost %.1f %% of a sampled step, more than the budget allows: "
                                       "they are not recorded from step %d on" % (100 * self.hook_ns / max(1, step_ns), step + 1))
         if sampled(step + 1) and not self.off and not self.hooks.guard.off and probe.functions() is not None:

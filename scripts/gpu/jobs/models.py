@@ -1,6 +1,6 @@
 """The models of models_auto.py and graph_modules.py, how they are trained, and what torch's own tools say of that.
 
-models.py RESULT --model gpt|resnet|bert [--wrap ddp|fsdp2] [--compile] [--truth] trains one for a few steps and writes RESULT.<rank>. Without a GPU
+models.py RESULT --model gpt|resnet|bert [--wrap ddp|fsdp2] [--compile] [--steps N] [--truth] trains one for a few steps and writes RESULT.<rank>. Without a GPU
 the models are tiny, and what needs one is left out.
 """
 import argparse
@@ -150,7 +150,7 @@ def train(o):
         run = torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
-    def step(data):
+    def step(data, run=run):
         if isinstance(data, (list, tuple)):
             x, y = (t.to(device, non_blocking=True) for t in data)
         else:
@@ -165,14 +165,14 @@ def train(o):
         return loss.item()
 
     result = {"torch": str(torch.__version__), "losses": [], "times": []}
-    loader = DataLoader(Samples(sample, STEPS * batch), batch_size=batch, num_workers=2)
+    loader = DataLoader(Samples(sample, o.steps * batch), batch_size=batch, num_workers=2)
     last = time.perf_counter()
     for data in loader:
         result["losses"].append(step(data).hex())
         result["times"].append(time.perf_counter() - last)
         last = time.perf_counter()
     if o.truth:
-        result.update(truth(torch, o, run, lambda: step(data)))
+        result.update(truth(torch, o, run, lambda: step(data), lambda: step(data, model)))
     with open("%s.%d" % (o.result, rank), "w") as f:
         json.dump(result, f)
     if ranks > 1:
@@ -182,17 +182,16 @@ def train(o):
 
 # ---- what torch's own tools say
 
-def truth(torch, o, run, step):
+def truth(torch, o, run, step, step_uncompiled):
     found = {}
-    if not o.compile:
-        try:
-            from torch.utils.flop_counter import FlopCounterMode
+    try:
+        from torch.utils.flop_counter import FlopCounterMode
 
-            with FlopCounterMode(display=False) as counter:
-                step()
-            found["flops"] = counter.get_total_flops()
-        except ImportError:
-            pass
+        with FlopCounterMode(display=False) as counter:
+            (step_uncompiled if o.compile else step)()
+        found["flops"] = counter.get_total_flops()
+    except ImportError:
+        pass
     if not torch.cuda.is_available():
         return found
 
@@ -287,5 +286,6 @@ if __name__ == "__main__":
     parser.add_argument("--model", choices=("gpt", "resnet", "bert"))
     parser.add_argument("--wrap", choices=("ddp", "fsdp2"))
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--truth", action="store_true")
     train(parser.parse_args())
