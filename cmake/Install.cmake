@@ -7,7 +7,7 @@ set(private ${CMAKE_INSTALL_LIBDIR}/tracesmith)
 
 install(TARGETS tracesmith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(PROGRAMS $<TARGET_FILE_DIR:tracesmith>/gsprof DESTINATION ${CMAKE_INSTALL_BINDIR})
-set(loaded tracesmith_probe tracesmith_cluster tracesmith_server tracesmith_c tracesmith_c_cluster)
+set(loaded tracesmith_probe tracesmith_stacks tracesmith_cluster tracesmith_server tracesmith_c tracesmith_c_cluster)
 if(TARGET tracesmith_query)
   list(APPEND loaded tracesmith_query)
   install(PROGRAMS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/libduckdb.so DESTINATION ${private})

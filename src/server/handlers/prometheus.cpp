@@ -63,6 +63,8 @@ Answer PrometheusHandlers::prometheus(const Request&) {
          [](const auto& n) { return n.losses; });
     each("tracesmith_node_spool_bytes", "gauge", "bytes not yet delivered to the master",
          [](const auto& n) { return n.spool_bytes; });
+    each("tracesmith_node_sent_bytes_total", "counter", "bytes sent to the master by the node's agent",
+         [](const auto& n) { return n.sent_bytes; });
     each("tracesmith_node_stored_bytes", "gauge", "at the master", [](const auto& n) { return n.stored_bytes; });
     t.begin("tracesmith_node_clock_bound_seconds", "gauge", "error bound of the node's clock");
     for (const cluster::NodeStatus& n : nodes)

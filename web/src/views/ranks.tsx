@@ -13,6 +13,7 @@ import { BlameTable, LinkTable, WhatIf } from "./blame";
 import { WorstCollectives } from "./collectives";
 import { Losses, lossesOf } from "./losses";
 import { CommMatrix } from "./matrix";
+import { StacksPanel } from "./stacks";
 import { StepHeat } from "./stepheat";
 import { TimeBars } from "./timebars";
 import { TopologyPicture } from "./topology";
@@ -49,6 +50,7 @@ export function Ranks() {
       ) : (
         <Findings data={data} trace={t} />
       )}
+      <StacksPanel trace={t} />
     </div>
   );
 }
@@ -83,6 +85,13 @@ export function Verdict({ data, trace }: { data: Analysis; trace: TraceInfo }) {
         <p class="verdict-next">
           <b>What to do:</b> {sentence(v.next)}
         </p>
+      )}
+      {v.where.length > 0 && (
+        <ul class="verdict-also" aria-label="Where the missing ranks were last">
+          {v.where.map((text) => (
+            <li key={text}>Last seen: {text}</li>
+          ))}
+        </ul>
       )}
       {v.also.length > 0 && (
         <ul class="verdict-also" aria-label="What else stands out">
