@@ -40,7 +40,7 @@ double ownCpu() {
 }
 
 constexpr const char* kUsage =
-    "cluster_bench scale [--nodes 64] [--seconds 600] [--rate 1000000] [--freq 100]\n"
+    "cluster_bench scale [--nodes 64] [--seconds 600] [--rate 1000000] [--freq 100] [--query]\n"
     "       cluster_bench capture [--nodes 64] [--events 100000000]\n"
     "both:  [--ranks 8] [--processes 4] [--dir FOLDER] [--keep] [--no-check]";
 
@@ -108,6 +108,32 @@ class Scene {
                       }).wall_s);
     std::sort(times.begin(), times.end());
     std::printf("`cluster status`: %.3f s (median of 5, longest %.3f s)\n", times[2], times[4]);
+  }
+
+  /// `cluster query` over the session, the whole command.
+  void printQueryTimes() {
+    const std::pair<const char*, const char*> kQueries[] = {
+        {"filtered aggregate of events",
+         "SELECT rank, count(*), avg(dur) FROM events WHERE rank BETWEEN 100 AND 107 GROUP BY rank"},
+        {"filtered aggregate of metrics",
+         "SELECT node, avg(value) FROM metrics WHERE name = 'gpu_power_watts' AND device = 3 GROUP BY node"},
+        {"processes of all nodes, now", "SELECT count(*) FROM live.processes"}};
+    constexpr int kTimes = 40;
+    for (const auto& [what, sql] : kQueries) {
+      std::vector<double> times;
+      for (int i = 0; i < kTimes; ++i)
+        times.push_back(measure([&] {
+                          ::dup2(::open("/dev/null", O_WRONLY), 1);
+                          ::dup2(1, 2);
+                          ::execl(TRACESMITH_BIN, TRACESMITH_BIN, "cluster", "query", "--name", "load", "--master",
+                                  address_.c_str(), sql, nullptr);
+                          return 127;
+                        }).wall_s);
+      std::sort(times.begin(), times.end());
+      std::printf("`cluster query`, %s: %.3f s (median of %d; 95 %% within %.3f s, longest %.3f s)\n", what,
+                  times[kTimes / 2], kTimes, times[kTimes * 95 / 100], times[kTimes - 1]);
+      std::fflush(stdout);
+    }
   }
 
   Fleet::Written stop() {
@@ -244,6 +270,7 @@ int scaleMain(int argc, char** argv) {
   const Fleet::Written written = scene.stop();
   scene.printStatusTime();
   const SessionInfo session = scene.finish();
+  if (flag(argc, argv, "--query")) scene.printQueryTimes();
   const uint64_t wrote = std::accumulate(written.events.begin(), written.events.end(), uint64_t{0});
   std::printf(
       "%.1f s: %llu events written (%.3f million/s), %llu lost by rings, %llu not written because a ring was full; "

@@ -8,7 +8,7 @@ set(private ${CMAKE_INSTALL_LIBDIR}/tracesmith)
 
 install(TARGETS tracesmith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT libraries)
 install(PROGRAMS $<TARGET_FILE_DIR:tracesmith>/gsprof DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT common)
-set(common tracesmith_probe)
+set(common tracesmith_probe tracesmith_stacks)
 if(TARGET tracesmith_query)
   list(APPEND common tracesmith_query)
   install(PROGRAMS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/libduckdb.so DESTINATION ${private} COMPONENT common)

@@ -272,6 +272,7 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
     out += " (" + number("%.0f %%", 100 * a.verdict.confidence) + " sure)";
   out += "\n";
   if (!a.verdict.next.empty()) out += "  what to do: " + printable(a.verdict.next) + "\n";
+  for (const std::string& s : a.verdict.where) out += "  last seen: " + printable(s) + "\n";
   for (const std::string& s : a.verdict.also) out += "  also: " + printable(s) + "\n";
   for (const std::string& s : a.unknowns) out += "  unknown: " + printable(s) + "\n";
   for (const std::string& s : a.notes) out += "  note: " + printable(s) + "\n";

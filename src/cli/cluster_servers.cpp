@@ -157,6 +157,19 @@ void addClusterServers(Command& cluster) {
         .showDefault();
     command.flag("--allow-launch", o->allow_launch,
                  "Let admins start jobs on this node with `cluster launch`, as the user who runs the agent");
+    command.flag("--allow-eval", o->allow_eval,
+                 "Let admins run code in the processes of this node and see values of their variables: eval, attach, "
+                 "backtrace --locals");
+    command
+        .option("--interface", o->interface,
+                "Network interface for what goes to the master, by its name (default: the kernel chooses)")
+        .type("NAME");
+    auto rate = std::make_shared<double>(0);
+    command
+        .option("--max-rate", *rate,
+                "Send at most so many MB of records a second to the master; the rest waits in the spool")
+        .type("MB/S")
+        .check(range(0.001, 1e6));
     auto clock = std::make_shared<ClockChoice>();
     command
         .option("--clock", clock->source,
@@ -178,7 +191,8 @@ void addClusterServers(Command& cluster) {
         "Without --token-file and --tls-ca, only the user who runs the agent (and root) may send it to another master."
         "\n\nExample:  tracesmith cluster agent --master head:50051 --token-file tokens --data-dir "
         "/var/lib/tracesmith");
-    command.run([o, json, clock, ras] {
+    command.run([o, json, clock, ras, rate] {
+      o->max_rate = static_cast<uint64_t>(*rate * 1e6);
       int64_t port = 0;
       if (*ras == "off")
         o->ras = false;

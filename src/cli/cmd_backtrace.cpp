@@ -20,6 +20,7 @@ struct Options : Target {
   int64_t rank = -1;
   bool all = false;
   bool native = false;
+  bool locals = false;
 };
 
 std::string groupsJson(const std::vector<Stacks>& processes, const model::ClusterProcesses& answer, uint64_t refused) {
@@ -48,6 +49,7 @@ int runMany(const Options& o) {
   model::ProcessQuery query;
   query.stacks = true;
   query.native = o.native;
+  query.locals = o.locals;
   query.pids = o.pids;
   // Of a whole cluster everything would be too much to send and to read.
   query.brief = !o.local() && (o.all || o.text == "all" || o.text.starts_with("node:"));
@@ -83,7 +85,7 @@ int runMany(const Options& o) {
 }
 
 int runOne(const Options& o, int64_t pid) {
-  const Result<Stacks> stacks = backtrace(static_cast<pid_t>(pid), {.native = o.native});
+  const Result<Stacks> stacks = backtrace(static_cast<pid_t>(pid), {.native = o.native, .locals = o.locals});
   if (!stacks) return fail(stacks.status());
   if (o.json)
     std::printf("%s\n", model::toJson(*stacks).c_str());
@@ -116,12 +118,15 @@ void addBacktrace(Command& app) {
   command.option("--rank", o->rank, "The processes of this rank").check(nonNegative()).excludes(pids).excludes(all);
   all.excludes(pids);
   command.flag("--native", o->native, "Also native frames; stops each thread for less than a millisecond");
+  command.flag("--locals", o->locals,
+               "Also the variables of Python's functions; from other machines only for admins, where agents allow it");
   o->add(command);
   command.footer(
       "The process is not stopped and needs no preparation: its memory is read from outside. This also works while it\n"
       "holds the GIL, hangs in a driver call or is stopped. Python 3.8 to 3.14. A process without Python is read as "
       "with\n--native. Your user must be the process's, or root; with -t, the agent's.\n\n"
       "Examples:  tracesmith backtrace --native $(pgrep -f train.py | head -1)\n"
+      "           tracesmith backtrace --locals 4100\n"
       "           tracesmith backtrace --all\n"
       "           tracesmith backtrace -t rank:3 --master head:50051");
   command.run([o]() { return check(*o); }, [o] { return run(*o); });

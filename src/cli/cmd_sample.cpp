@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/sample_print.hpp"
+#include "cli/target.hpp"
+#include "process/act.hpp"
 #include "process/look.hpp"
 #include "process/stack_rows.hpp"
 #include "tracesmith/trace/reader.hpp"
@@ -30,12 +33,12 @@ using trace::FlameOptions;
 using trace::FlameTree;
 using trace::StackCounts;
 
-struct Options {
+struct Options : Target {
   std::vector<int64_t> pids, diff;
   int64_t rank = -1;
-  std::string target, output, from, state;
+  std::string output, from, state;
   SamplingOptions sampling;
-  bool all = false, force = false, json = false;
+  bool all = false, force = false;
   FlameOptions flame;
 };
 
@@ -111,7 +114,7 @@ Status addProcesses(const Options& o, const std::string& node, Sampling& samplin
   query.stacks = true;
   query.pids = o.pids;
   int64_t pid = 0;
-  if (parseInt(o.target, pid)) query.pids.push_back(pid);
+  if (parseInt(o.text, pid)) query.pids.push_back(pid);
   if (o.rank >= 0) query.ranks = {o.rank};
   if (o.rank < 0 && query.pids.empty()) query.ranks = o.diff;
   capture::ProcessesNow now;
@@ -178,15 +181,69 @@ int sample(const Options& o) {
   return finish(o, sampling.counts(), &sampling, refused);
 }
 
+/// A process of another machine, and what it did.
+void addSampled(StackCounts& counts, const std::string& node, const model::SampledStacks& p) {
+  StackCounts::Process process;
+  process.node = node;
+  process.command = p.command;
+  process.rank = p.rank;
+  process.pid = p.pid;
+  process.looks = p.looks;
+  process.missed = p.missed;
+  counts.processes.push_back(std::move(process));
+  std::map<std::pair<std::optional<int64_t>, std::string>, uint32_t> threads;
+  for (const model::StackSamples& s : p.stacks) {
+    const auto [at, added] = threads.try_emplace({s.tid, s.thread}, static_cast<uint32_t>(counts.threads.size()));
+    if (added) counts.threads.push_back({counts.processes.size() - 1, s.tid, s.thread});
+    StackCounts::Count& count = counts.counts[StackCounts::key(at->second, counts.table.parse(s.stack))];
+    count.samples[StackCounts::on_cpu] += s.on_cpu;
+    count.samples[StackCounts::waiting] += s.waiting;
+    count.samples[StackCounts::unknown] += s.unknown;
+  }
+}
+
+/// What agents sampled, for as long as they were asked to.
+int sampleElsewhere(const Options& o) {
+  model::ProcessQuery query;
+  query.pids = o.pids;
+  if (o.rank >= 0) query.ranks = {o.rank};
+  if (o.rank < 0 && o.pids.empty()) query.ranks = o.diff;
+  query.sample = model::SampleWish{o.sampling.seconds, o.sampling.rate, o.sampling.native};
+  const Result<model::ClusterProcesses> answer = o.ask(query);
+  if (!answer) return fail(answer.status());
+  if (!o.json) warnOfMissing(*answer);
+  StackCounts counts;
+  counts.rate = o.sampling.rate;
+  counts.seconds = o.sampling.seconds;
+  uint64_t refused = 0;
+  std::string problem;
+  for (const model::NodeProcesses& node : answer->nodes) {
+    refused += node.not_permitted;
+    for (const model::SampledStacks& p : node.sampled) {
+      if (!p.problem.empty()) problem = node.node + ": process " + std::to_string(p.pid) + ": " + p.problem;
+      if (!p.problem.empty() && !o.json) warn(problem);
+      if (!p.stacks.empty()) addSampled(counts, node.node, p);
+    }
+  }
+  if (counts.counts.empty())
+    return fail(Status::notFound(!problem.empty() ? problem
+                                 : refused > 0    ? "no process there may be read: run the agent as root"
+                                                  : "no process of Python or under the probe is there"));
+  return finish(o, counts, nullptr, refused);
+}
+
 Status check(Options& o) {
+  TS_TRY(o.Target::check());
   int64_t pid = 0;
-  const bool pid_target = !o.target.empty() && parseInt(o.target, pid) && pid > 0;
-  if (!o.target.empty() && !pid_target)
+  const bool pid_target = parseInt(o.text, pid);
+  if (!o.local() && !o.from.empty()) return Status::invalid("--from draws a recorded trace, so there is no --target");
+  if (!o.local() && formOf(o.output) == Form::trace)
     return Status::invalid(
-        "sample reads processes of this machine only: run it on the machine of the process, or ask "
-        "once with tracesmith backtrace -t " +
-        o.target);
-  const bool some = !o.pids.empty() || o.all || o.rank >= 0 || pid_target || !o.diff.empty();
+        "a trace of other machines is made by `cluster record`: give -o a drawing's name, .svg for "
+        "example");
+  if (!o.local() && o.sampling.seconds > kMostSeconds)
+    return Status::invalid("agents sample for a minute at most: give -d 60 or less");
+  const bool some = !o.pids.empty() || o.all || o.rank >= 0 || !o.text.empty() || !o.diff.empty();
   if (o.from.empty() && !some) return Status::invalid("name a process, --rank or --all");
   if (!o.from.empty() && (!o.pids.empty() || o.all || pid_target))
     return Status::invalid("--from draws a recorded trace: choose with --rank, not by process");
@@ -229,18 +286,23 @@ void addSample(Command& app) {
   command.flag("--per-thread", o->flame.per_thread, "Keep the threads apart");
   command.option("--diff", o->diff, "Compare two ranks: what the second does more is red").words(2).type("RANK RANK");
   command.option("--from", o->from, "Draw a recorded trace instead").type("FILE.sbt");
-  command.option("-t,--target", o->target, "The process").type("PID");
   addForce(command, o->force);
-  command.flag("--json", o->json, "Print the functions and their samples as JSON");
+  o->Target::add(command);
   command.footer(
       "The processes are not stopped and need no preparation: their memory is read from outside. Python 3.8 to 3.14. "
       "A\n"
-      "process without Python is read as with --native. Your user must be the process's, or root.\n\n"
+      "process without Python is read as with --native. Your user must be the process's, or root; with -t, the "
+      "agent's.\n\n"
       "Examples:  tracesmith sample $(pgrep -f train.py | head -1)\n"
       "           tracesmith sample --all -d 30 -o job.svg\n"
       "           tracesmith sample --diff 0 3 -o slow.svg\n"
+      "           tracesmith sample -t all -d 30 --per-rank -o job.svg --master head:50051\n"
       "           tracesmith sample --all -o stacks.sbt && tracesmith sample --from stacks.sbt --rank 3 -o rank3.svg");
-  command.run([o] { return check(*o); }, [o] { return o->from.empty() ? sample(*o) : fromTrace(*o); });
+  command.run([o] { return check(*o); },
+              [o] {
+                if (!o->local()) return sampleElsewhere(*o);
+                return o->from.empty() ? sample(*o) : fromTrace(*o);
+              });
 }
 
 }  // namespace tracesmith::cli

@@ -189,6 +189,7 @@ std::string page(const Analysis& a, const std::string& file, const std::string& 
          "\"><h1>" + escapedMarkup(a.verdict.text) + "</h1>\n";
   if (found) out += "<p class=soft>" + number("%.0f %%", 100 * a.verdict.confidence) + " sure</p>";
   if (!a.verdict.next.empty()) out += "<p>What to do: " + escapedMarkup(a.verdict.next) + "</p>\n";
+  for (const std::string& s : a.verdict.where) out += "<p>Last seen: " + escapedMarkup(s) + "</p>\n";
   for (const std::string& s : a.verdict.also) out += "<p>Also: " + escapedMarkup(s) + "</p>\n";
   out += "</div>\n";
   if (a.simulated) out += "<p class=soft>Simulated data, not a measurement.</p>\n";

@@ -42,11 +42,14 @@ std::string hexadecimal(uint64_t address) {
 void print(const Frame& f) {
   std::string line = "  " + (f.function.empty() ? std::string("?") : shorten(printable(f.function), 120));
   std::string place = printable(f.python ? f.file : f.file.substr(f.file.rfind('/') + 1));
+  if (!f.source.empty()) place += ", " + printable(f.source);
   if (f.line) place += ":" + std::to_string(*f.line);
   if (f.function.empty() && f.address) place += hexadecimal(*f.address);
   if (!place.empty()) line += " (" + place + ")";
   if (f.more > 0) line += ", " + humanCount(f.more + 1) + " times in a row";
   std::printf("%s\n", line.c_str());
+  for (const model::FrameVariable& v : f.locals)
+    std::printf("      %s = %s\n", printable(v.name).c_str(), printable(v.value).c_str());
 }
 
 void print(const ThreadStack& t) {

@@ -45,7 +45,7 @@ model::NodeProcesses lookHere(const hardware::Places& places, const model::Proce
   sampling.fast_ms = sampling.slow_ms = kSampleMs;
   hardware::Latest latest;
   hardware::Sampler sampler(sampling, latest);
-  if (!query.stacks && !query.settings) sampler.start();
+  if (!query.stacks && !query.settings && !query.action && !query.sample) sampler.start();
   capture::ProcessesNow recorded;
   return process::lookAt(places.root, query, recorded.read(), [&] {
     (void)sampler.waitForInventory(sampling.hang_ms);

@@ -46,7 +46,10 @@ struct AgentOptions {
   bool ras = true;                      ///< ask NCCL about jobs that were started without us,
   uint16_t ras_port = 0;                ///< at this port alone; 0: wherever they listen
   bool allow_launch = false;            ///< start jobs that an admin sends through the master
-  sync::Source clock;                   ///< what this node's clock is compared with; by default the master's
+  bool allow_eval = false;              ///< run code in processes for admins: attach, eval, values of variables
+  std::string interface;  ///< network interface that what goes to the master takes; empty: the kernel says
+  uint64_t max_rate = 0;  ///< bytes of records a second to the master; 0: no limit
+  sync::Source clock;     ///< what this node's clock is compared with; by default the master's
   access::SecurityOptions security;
 };
 

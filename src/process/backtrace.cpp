@@ -7,6 +7,7 @@
 #include "process/memory.hpp"
 #include "process/merge.hpp"
 #include "process/modules.hpp"
+#include "process/own_stacks.hpp"
 #include "process/python.hpp"
 #include "process/stopped.hpp"
 #include "process/thread_ids.hpp"
@@ -52,8 +53,8 @@ Status findPython(pid_t pid, const std::vector<Module>& mapped, const std::vecto
 
 /// Stops one thread after the other and copies what its frames are made of; names and unwinding come afterwards.
 Status readStopped(pid_t pid, const std::vector<Module>& mapped, const std::vector<Task>& all, Memory& memory,
-                   PythonSide& side, Stacks& stacks) {
-  Result<std::unique_ptr<Unwinder>> unwinder = Unwinder::create(pid, mapped);
+                   PythonSide& side, bool locals, Stacks& stacks) {
+  Result<std::unique_ptr<Unwinder>> unwinder = Unwinder::create(pid, mapped, true);
   if (!unwinder) return unwinder.status();
   constexpr size_t kWhileStopped = 2000;  // Python frames; deeper stacks are read when the thread runs again
   std::vector<RawStack> raw(all.size());
@@ -79,7 +80,7 @@ Status readStopped(pid_t pid, const std::vector<Module>& mapped, const std::vect
     } else {
       ++not_taken;
     }
-    merge(side.stacks ? &*side.stacks : nullptr, raw[i], native, thread);
+    merge(side.stacks ? &*side.stacks : nullptr, raw[i], native, thread, locals);
   }
   if (not_taken > 0)
     stacks.notes.push_back(
@@ -88,9 +89,7 @@ Status readStopped(pid_t pid, const std::vector<Module>& mapped, const std::vect
   return {};
 }
 
-}  // namespace
-
-Result<Stacks> backtrace(pid_t pid, const BacktraceOptions& options) {
+Result<Stacks> readStacks(pid_t pid, const BacktraceOptions& options) {
   Result<std::vector<Module>> mapped = modules(pid);
   if (!mapped) return mapped.status();
   if (mapped->empty()) return Status::unsupported("process " + std::to_string(pid) + " has no program mapped");
@@ -116,20 +115,32 @@ Result<Stacks> backtrace(pid_t pid, const BacktraceOptions& options) {
     thread.python = true;
     thread.holds_gil = side.threads[i].holds_gil;
     if (side.tasks[i]) continue;
-    merge(&*side.stacks, side.stacks->walkRunning(side.threads[i]), {}, alone);
+    merge(&*side.stacks, side.stacks->walkRunning(side.threads[i]), {}, alone, options.locals);
     stacks.threads.push_back(std::move(alone));
   }
   side.threads_of.resize(all.size());
-  const bool with_native = options.native || stacks.python_version.empty();  // else there would be no frames
-  Status native = with_native ? readStopped(pid, *mapped, all, cache, side, stacks) : Status();
+  const bool with_native =
+      !options.python_only && (options.native || stacks.python_version.empty());  // else there would be no frames
+  Status native = with_native ? readStopped(pid, *mapped, all, cache, side, options.locals, stacks) : Status();
   if (!native) stacks.notes.push_back(native.message());
   if (!with_native || !native)
     for (size_t i = 0; i < all.size(); ++i)
       if (side.threads_of[i])
-        merge(&*side.stacks, side.stacks->walkRunning(side.threads[*side.threads_of[i]]), {}, stacks.threads[i]);
+        merge(&*side.stacks, side.stacks->walkRunning(side.threads[*side.threads_of[i]]), {}, stacks.threads[i],
+              options.locals);
   if (all.empty() || tasks(pid).empty())
     return Status::notFound("process " + std::to_string(pid) + " ended while it was read");
   return stacks;
+}
+
+}  // namespace
+
+Result<Stacks> backtrace(pid_t pid, const BacktraceOptions& options) {
+  Result<Stacks> stacks = readStacks(pid, options);
+  if (stacks || stacks.status().code() != Code::kForbidden) return stacks;
+  Result<Stacks> told = askForStacks(pid);
+  if (told || told.status().code() == Code::kNotFound) return told ? std::move(told) : std::move(stacks);
+  return Status::forbidden(stacks.status().message() + "; " + told.status().message());
 }
 
 }  // namespace tracesmith::process

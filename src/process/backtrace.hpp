@@ -13,7 +13,9 @@ using model::Stacks;
 using model::ThreadStack;
 
 struct BacktraceOptions {
-  bool native = false;  ///< native frames, too; of a process without Python they are always read
+  bool native = false;       ///< native frames, too; of a process without Python they are always read
+  bool python_only = false;  ///< no thread is stopped, also of a process without Python
+  bool locals = false;       ///< variables of Python frames
 };
 
 /// Fails if there is no such process, or if it may not be read.

@@ -166,7 +166,8 @@ Result<Evaluated> evaluate(pid_t pid, const std::string& code, const EvalOptions
   std::string seen;
   const Result<std::string> folder = privateFolder(pid, seen);
   if (!folder) return folder.status();
-  const std::string file = "/eval-" + std::to_string(::getpid()) + "-" + std::to_string(rawClock());
+  const std::string file =
+      "/eval-" + std::to_string(::getpid()) + "-" + std::to_string(pid) + "-" + std::to_string(rawClock());
   char numbers[128];
   std::snprintf(numbers, sizeof numbers, "'seconds': %.3f, 'too_late': %.3f", options.timeout_s,
                 static_cast<double>(unixClock()) / 1e9 + options.timeout_s + kGraceS + kPatienceS);
@@ -188,6 +189,7 @@ Result<Evaluated> evaluate(pid_t pid, const std::string& code, const EvalOptions
       return parse(*bytes);
     }
     if (!vitals("", pid)) return Status::notFound("process " + std::to_string(pid) + " has ended");
+    if (options.stop && *options.stop) return Status::cancelled("nobody waits for the answer any more");
     if (rawClock() > deadline) return noAnswer(pid, options.timeout_s);
     std::this_thread::sleep_for(kLook);
   }

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@ struct EvalOptions {
   std::string probe;  ///< its file: it does this in the process
   double timeout_s = 10;
   bool despite_seccomp = false;
+  const std::atomic<bool>* stop = nullptr;  ///< nobody waits for the answer any more once it is set
 };
 
 struct Evaluated {

@@ -8,6 +8,7 @@
 #include "capture/ring/reader.hpp"
 #include "capture/ring/settings.hpp"
 #include "hardware/process.hpp"
+#include "process/act.hpp"
 #include "process/groups.hpp"
 #include "process/list.hpp"
 #include "process/rdma.hpp"
@@ -76,12 +77,41 @@ std::vector<model::ProbeSettings> settingsOf(const model::ProcessQuery& query,
   return all;
 }
 
+std::optional<int64_t> rankOf(const std::string& root, int64_t pid, const std::vector<capture::ProcessNow>& recorded) {
+  for (const capture::ProcessNow& p : recorded)
+    if (p.pid == pid && p.rank >= 0 && !p.simulated) return p.rank;
+  const int64_t rank = hardware::processInfo(root, static_cast<pid_t>(pid)).rank;
+  return rank == hardware::kUnknown ? std::nullopt : std::optional(rank);
+}
+
+/// Nothing is done to processes that nobody named, unless they are ranks of a job.
+std::vector<int64_t> rankedProcesses(const std::string& root, const model::ProcessQuery& query,
+                                     const std::vector<capture::ProcessNow>& recorded) {
+  size_t refused = 0;
+  std::vector<int64_t> ranked;
+  for (const pid_t pid : chosen(root, query, recorded, refused))
+    if (rankOf(root, pid, recorded)) ranked.push_back(pid);
+  return ranked;
+}
+
 }  // namespace
 
 model::NodeProcesses lookAt(const std::string& root, const model::ProcessQuery& query,
                             const std::vector<capture::ProcessNow>& recorded,
-                            const std::function<hardware::Latest::State()>& gpus) {
+                            const std::function<hardware::Latest::State()>& gpus, const std::atomic<bool>* stop) {
   model::NodeProcesses answer;
+  size_t refused = 0;
+  if (query.action) {
+    answer.outcomes =
+        act(*query.action, query.pids.empty() ? rankedProcesses(root, query, recorded) : query.pids, stop);
+    for (model::ActionOutcome& o : answer.outcomes) o.rank = rankOf(root, o.pid, recorded);
+    return answer;
+  }
+  if (query.sample) {
+    answer.sampled = sampleFor(*query.sample, chosen(root, query, recorded, refused), recorded, stop);
+    answer.not_permitted = refused;
+    return answer;
+  }
   if (query.settings || !query.set.empty()) {
     answer.settings = settingsOf(query, recorded);
     return answer;
@@ -103,8 +133,8 @@ model::NodeProcesses lookAt(const std::string& root, const model::ProcessQuery& 
     });
     return answer;
   }
-  size_t refused = 0;
-  answer.stacks = backtraces(chosen(root, query, recorded, refused), {.native = query.native}, refused);
+  const BacktraceOptions options{.native = query.native, .locals = query.locals};
+  answer.stacks = backtraces(chosen(root, query, recorded, refused), options, refused);
   answer.not_permitted = refused;
   for (Stacks& s : answer.stacks) {
     for (const capture::ProcessNow& p : recorded)

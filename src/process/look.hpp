@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <functional>
 #include <vector>
 
@@ -18,9 +19,11 @@ std::vector<pid_t> chosen(const std::string& root, const model::ProcessQuery& qu
                           const std::vector<capture::ProcessNow>& recorded, size_t& refused);
 
 /// `recorded`: processes under the probe. `gpus`: what the drivers say; asked only if the processes are to be listed.
-/// Without ranks and ids stacks are those of all processes of Python and under the probe.
+/// Without ranks and ids stacks are those of all processes of Python and under the probe. `stop`: sampling ends when it
+/// is set.
 model::NodeProcesses lookAt(const std::string& root, const model::ProcessQuery& query,
                             const std::vector<capture::ProcessNow>& recorded,
-                            const std::function<hardware::Latest::State()>& gpus);
+                            const std::function<hardware::Latest::State()>& gpus,
+                            const std::atomic<bool>* stop = nullptr);
 
 }  // namespace tracesmith::process

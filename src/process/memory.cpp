@@ -1,8 +1,11 @@
 #include "process/memory.hpp"
 
+#include <fcntl.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 #include <utility>
 
@@ -12,7 +15,11 @@ bool ProcessMemory::read(uint64_t address, void* to, size_t size) {
   if (size == 0) return true;
   iovec local{to, size};
   iovec remote{reinterpret_cast<void*>(address), size};
-  return ::process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
+  if (::process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size)) return true;
+  if (pid_ != ::getpid() || (errno != EPERM && errno != ENOSYS)) return false;
+  // A filter forbids the call (containers): our own memory can be read like a file.
+  static const int self = ::open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  return self >= 0 && ::pread(self, to, size, static_cast<off_t>(address)) == static_cast<ssize_t>(size);
 }
 
 const char* PageCache::page(uint64_t number) {

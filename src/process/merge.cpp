@@ -15,13 +15,17 @@ void append(std::vector<Frame>& frames, Frame frame) {
   frames.push_back(std::move(frame));
 }
 
-Frame frameOf(PythonStacks& python, const RawFrame& raw, ThreadStack& thread) {
+constexpr size_t kWithVariables = 64;  // of deeper stacks, callers are shown without
+
+Frame frameOf(PythonStacks& python, const RawFrame& raw, bool locals, ThreadStack& thread) {
   Frame frame;
   frame.python = true;
   if (std::optional<PythonFrame> p = python.resolve(raw)) {
     frame.function = std::move(p->function);
     frame.file = std::move(p->file);
     frame.line = p->line;
+    if (locals && thread.frames.size() < kWithVariables)
+      for (PythonVariable& v : python.variables(raw)) frame.locals.push_back({std::move(v.name), std::move(v.value)});
   } else {
     thread.changed = true;  // its code object is gone
   }
@@ -33,6 +37,8 @@ Frame frameOf(const NativeFrame& native) {
   frame.function = native.function;
   frame.file = native.file;
   frame.address = native.address;
+  frame.source = native.source;
+  frame.line = native.line;
   return frame;
 }
 
@@ -41,7 +47,8 @@ bool isLoop(const NativeFrame& frame) { return frame.function.starts_with("_PyEv
 
 }  // namespace
 
-void merge(PythonStacks* python, const RawStack& raw, const std::vector<NativeFrame>& native, ThreadStack& thread) {
+void merge(PythonStacks* python, const RawStack& raw, const std::vector<NativeFrame>& native, ThreadStack& thread,
+           bool locals) {
   size_t loops = 0, runs = 0, next = 0;
   for (const NativeFrame& f : native) loops += isLoop(f);
   for (const RawFrame& f : raw.frames) runs += f.entry;
@@ -54,12 +61,12 @@ void merge(PythonStacks* python, const RawStack& raw, const std::vector<NativeFr
       continue;
     }
     while (next < raw.frames.size()) {
-      append(thread.frames, frameOf(*python, raw.frames[next], thread));
+      append(thread.frames, frameOf(*python, raw.frames[next], locals, thread));
       if (raw.frames[next++].entry) break;
     }
   }
   for (; python && next < raw.frames.size(); ++next)  // beyond the part of the stack that was copied
-    append(thread.frames, frameOf(*python, raw.frames[next], thread));
+    append(thread.frames, frameOf(*python, raw.frames[next], locals, thread));
   thread.changed |= raw.changed;
   thread.truncated |= raw.truncated;
   thread.damaged |= raw.damaged && !raw.changed;

@@ -10,7 +10,8 @@
 namespace tracesmith::process {
 
 /// Into thread.frames: each call of the interpreter's loop is replaced by the Python frames that it runs. `python`
-/// null: there is none.
-void merge(PythonStacks* python, const RawStack& raw, const std::vector<NativeFrame>& native, ThreadStack& thread);
+/// null: there is none. `locals`: the frames' variables, too, of the innermost ones.
+void merge(PythonStacks* python, const RawStack& raw, const std::vector<NativeFrame>& native, ThreadStack& thread,
+           bool locals = false);
 
 }  // namespace tracesmith::process

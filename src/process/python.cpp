@@ -117,6 +117,7 @@ bool PythonStacks::readFrame(uint64_t address, RawFrame& frame, uint64_t& previo
   const std::optional<uint64_t> code = memory_.get<uint64_t>(address + l.frame_code);
   if (!before || !code) return false;
   previous = *before;
+  frame.address = address;
   python = true;
   frame.code = *code & ~uint64_t{3};  // from 3.14 on with marks in its lowest bits
   if (l.code_begin == PythonLayout::kNone) {

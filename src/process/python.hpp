@@ -35,9 +35,10 @@ struct PythonThread {
 /// A frame before its names are looked up: this much is read while a thread may be stopped.
 struct RawFrame {
   uint64_t code = 0;
-  int64_t offset = 0;  ///< of the instruction in the code, in bytes; negative: not begun
-  bool entry = false;  ///< the first of those that one call of the interpreter's loop runs
-  bool operator==(const RawFrame&) const = default;
+  int64_t offset = 0;    ///< of the instruction in the code, in bytes; negative: not begun
+  bool entry = false;    ///< the first of those that one call of the interpreter's loop runs
+  uint64_t address = 0;  ///< of the frame itself
+  bool operator==(const RawFrame& o) const { return code == o.code && offset == o.offset && entry == o.entry; }
 };
 
 struct RawStack {
@@ -50,6 +51,10 @@ struct RawStack {
 struct PythonFrame {
   std::string function, file;
   std::optional<int64_t> line;
+};
+
+struct PythonVariable {
+  std::string name, value;  ///< the value about as repr() shows it, or *** if it may be a secret
 };
 
 /// Whether two readings of a thread are the same, but for how far the innermost frame has come in its own code.
@@ -74,6 +79,8 @@ class PythonStacks {
   RawStack walkRunning(const PythonThread& thread);
   /// Nothing: there is no code object (any more).
   std::optional<PythonFrame> resolve(const RawFrame& frame);
+  /// Variables that have a value, as they are now: empty if the frame has gone meanwhile.
+  std::vector<PythonVariable> variables(const RawFrame& frame);
   /// Whether the code of a frame is still what resolve() said last; if not, it is looked up anew.
   bool stillThere(const RawFrame& frame);
 
@@ -94,6 +101,10 @@ class PythonStacks {
   bool isCode(uint64_t address);
   uint64_t topFrame(uint64_t thread);
   bool readFrame(uint64_t address, RawFrame& frame, uint64_t& previous, bool& python);
+  std::string className(uint64_t object, uint64_t& flags);
+  std::string valueOf(uint64_t object, int depth);
+  std::string itemsOf(uint64_t items, uint64_t count, int depth);
+  std::vector<uint64_t> tuple(uint64_t object, uint64_t most);
   const Code* code(uint64_t address);
   std::optional<std::string> readString(uint64_t object);
   std::optional<std::string> readBytes(uint64_t object);

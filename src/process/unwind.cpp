@@ -3,16 +3,19 @@
 #if __has_include(<elfutils/libdwfl.h>)
 
 #include <cxxabi.h>
+#include <dwarf.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <unordered_map>
 
+#include "base/clock.hpp"
 #include "base/library.hpp"
 
 namespace tracesmith::process {
@@ -20,17 +23,20 @@ namespace {
 
 /// The functions of libdw that are called here.
 struct Dw {
-#define TS_DW_FUNCTIONS(X)       \
-  X(dwfl_begin)                  \
-  X(dwfl_end)                    \
-  X(dwfl_report_begin)           \
-  X(dwfl_report_module)          \
-  X(dwfl_report_end)             \
-  X(dwfl_attach_state)           \
-  X(dwfl_getthread_frames)       \
-  X(dwfl_frame_pc)               \
-  X(dwfl_thread_state_registers) \
-  X(dwfl_thread_state_register_pc) X(dwfl_addrmodule) X(dwfl_module_addrinfo) X(dwfl_module_info) X(dwfl_module_getelf)
+#define TS_DW_FUNCTIONS(X)                                                                                           \
+  X(dwfl_begin)                                                                                                      \
+  X(dwfl_end)                                                                                                        \
+  X(dwfl_report_begin)                                                                                               \
+  X(dwfl_report_module)                                                                                              \
+  X(dwfl_report_end)                                                                                                 \
+  X(dwfl_attach_state)                                                                                               \
+  X(dwfl_getthread_frames)                                                                                           \
+  X(dwfl_frame_pc)                                                                                                   \
+  X(dwfl_thread_state_registers)                                                                                     \
+  X(dwfl_thread_state_register_pc)                                                                                   \
+  X(dwfl_addrmodule) X(dwfl_module_addrinfo) X(dwfl_module_info) X(dwfl_module_getelf) X(dwfl_module_build_id)       \
+      X(dwfl_module_getsrc) X(dwfl_lineinfo) X(dwfl_module_addrdie) X(dwarf_getscopes) X(dwarf_tag) X(dwarf_diename) \
+          X(dwarf_attr_integrate) X(dwarf_formstring) X(dwarf_formudata)
 #define TS_DECLARE(name) decltype(::name)* name = nullptr;
   TS_DW_FUNCTIONS(TS_DECLARE)
 #undef TS_DECLARE
@@ -73,10 +79,34 @@ int findElf(Dwfl_Module*, void**, const char* name, Dwarf_Addr, char** file, Elf
   return fd;
 }
 
-/// Symbols of separate files cost seconds, or a download: those of the files themselves have to do.
-int findDebugInfo(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
+/// Debug information that is installed for a file; nothing is downloaded. The process may be in a container, so it is
+/// looked for beside its files first.
+int findDebugInfo(Dwfl_Module* module, void** data, const char* name, Dwarf_Addr, const char*, const char*, GElf_Word,
+                  char** file) {
+  const auto* dw = static_cast<const Dw*>(*data);
+  const unsigned char* id = nullptr;
+  GElf_Addr at = 0;
+  const int size = dw ? dw->dwfl_module_build_id(module, &id, &at) : 0;
+  if (size < 3 || size > 64) return -1;
+  std::string path = "/usr/lib/debug/.build-id/";
+  for (int i = 0; i < size; ++i) {
+    char two[4];
+    std::snprintf(two, sizeof two, i == 0 ? "%02x/" : "%02x", id[i]);
+    path += two;
+  }
+  path += ".debug";
+  const std::string_view whose(name);  // /proc/PID/root/…
+  const size_t root = whose.starts_with("/proc/") ? whose.find("/root/") : std::string_view::npos;
+  for (const std::string& place :
+       {std::string(whose.substr(0, root == std::string_view::npos ? 0 : root + 5)) + path, path})
+    if (const int fd = ::open(place.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); fd >= 0) {
+      *file = ::strdup(place.c_str());
+      return fd;
+    }
   return -1;
 }
+
+constexpr int64_t kMostSourceNs = 300'000'000;  // for lines and inlined functions; frames after that have none
 
 std::string readable(const char* name) {
   int status = 0;
@@ -88,7 +118,8 @@ std::string readable(const char* name) {
 
 class DwUnwinder : public Unwinder {
  public:
-  DwUnwinder(const Dw& dw, pid_t pid, const std::vector<Module>& modules) : dw_(dw), pid_(pid), modules_(modules) {}
+  DwUnwinder(const Dw& dw, pid_t pid, const std::vector<Module>& modules, bool sources)
+      : dw_(dw), pid_(pid), modules_(modules), sources_(sources) {}
   ~DwUnwinder() override {
     if (dwfl_) dw_.dwfl_end(dwfl_);
   }
@@ -99,8 +130,14 @@ class DwUnwinder : public Unwinder {
     dwfl_ = dw_.dwfl_begin(&kFiles);
     if (!dwfl_) return false;
     dw_.dwfl_report_begin(dwfl_);
-    for (const Module& m : modules_)
-      dw_.dwfl_report_module(dwfl_, m.path == kVdso ? kVdso : openPath(pid_, m).c_str(), m.begin, m.end);
+    for (const Module& m : modules_) {
+      Dwfl_Module* module =
+          dw_.dwfl_report_module(dwfl_, m.path == kVdso ? kVdso : openPath(pid_, m).c_str(), m.begin, m.end);
+      void** data = nullptr;  // what findDebugInfo() gets
+      if (module && sources_ &&
+          dw_.dwfl_module_info(module, &data, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr))
+        *data = const_cast<Dw*>(&dw_);
+    }
     dw_.dwfl_report_end(dwfl_, nullptr, nullptr);
     return dw_.dwfl_attach_state(dwfl_, nullptr, pid_, &kThreads, this);
   }
@@ -111,7 +148,10 @@ class DwUnwinder : public Unwinder {
     const int ended = dw_.dwfl_getthread_frames(dwfl_, pid_, addFrame, this);
     complete = ended == 0 && counters_.size() < kMostFrames;
     std::vector<NativeFrame> frames;
-    for (const uint64_t pc : counters_) frames.push_back(describe(pc));
+    for (const uint64_t pc : counters_) {
+      const std::vector<NativeFrame>& all = describe(pc);
+      frames.insert(frames.end(), all.begin(), all.end());
+    }
     return frames;
   }
 
@@ -145,12 +185,17 @@ class DwUnwinder : public Unwinder {
     return u.counters_.size() < kMostFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
   }
 
-  const NativeFrame& describe(uint64_t pc) {
+  /// The function at this place; before it those that were inlined there, the innermost first.
+  const std::vector<NativeFrame>& describe(uint64_t pc) {
     const auto [at, added] = known_.try_emplace(pc);
     if (!added) return at->second;
-    NativeFrame& frame = at->second;
+    std::vector<NativeFrame>& all = at->second;
+    NativeFrame frame;
     Dwfl_Module* module = dw_.dwfl_addrmodule(dwfl_, pc);
-    if (!module) return frame;
+    if (!module) {
+      all.push_back(frame);
+      return all;
+    }
     for (const Module& m : modules_)
       if (pc >= m.begin && pc < m.end) frame.file = m.path;
     GElf_Addr bias = 0;
@@ -159,7 +204,55 @@ class DwUnwinder : public Unwinder {
     GElf_Sym symbol{};
     if (const char* name = dw_.dwfl_module_addrinfo(module, pc, &offset, &symbol, nullptr, nullptr, nullptr))
       frame.function = readable(name);
-    return frame;
+    const bool loop = frame.function.starts_with("_PyEval_EvalFrameDefault");  // Python frames take its place
+    if (sources_ && !loop && source_ns_ < kMostSourceNs) {
+      const int64_t begin = rawClock();
+      addInlined(module, pc, frame, all);
+      source_ns_ += rawClock() - begin;
+    }
+    all.push_back(std::move(frame));
+    return all;
+  }
+
+  std::string nameOf(Dwarf_Die& die) const {
+    Dwarf_Attribute attribute;
+    for (const unsigned kind : {unsigned{DW_AT_linkage_name}, unsigned{DW_AT_MIPS_linkage_name}})
+      if (dw_.dwarf_attr_integrate(&die, kind, &attribute))
+        if (const char* name = dw_.dwarf_formstring(&attribute)) return readable(name);
+    const char* name = dw_.dwarf_diename(&die);
+    return name ? name : "";
+  }
+
+  /// Gives `outer` its line, and appends the functions that were inlined into it.
+  void addInlined(Dwfl_Module* module, uint64_t pc, NativeFrame& outer, std::vector<NativeFrame>& all) const {
+    Dwarf_Addr bias = 0;
+    Dwfl_Line* line = dw_.dwfl_module_getsrc(module, pc);
+    int number = 0;
+    const char* source = line ? dw_.dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr) : nullptr;
+    std::string file = source ? source : "";
+    std::optional<int64_t> at = source && number > 0 ? std::optional<int64_t>(number) : std::nullopt;
+    Dwarf_Die* unit = dw_.dwfl_module_addrdie(module, pc, &bias);
+    Dwarf_Die* scopes = nullptr;
+    const int count = unit ? dw_.dwarf_getscopes(unit, pc - bias, &scopes) : 0;
+    for (int i = 0; i < count; ++i) {
+      const int tag = dw_.dwarf_tag(&scopes[i]);
+      if (tag == DW_TAG_subprogram) break;
+      if (tag != DW_TAG_inlined_subroutine) continue;
+      NativeFrame inlined = outer;
+      inlined.function = nameOf(scopes[i]);
+      inlined.source = file;
+      inlined.line = at;
+      all.push_back(std::move(inlined));
+      // Whoever it was inlined into is at the line of the call; of which file, only its own debug entry says.
+      Dwarf_Attribute attribute;
+      Dwarf_Word call = 0;
+      const bool known = dw_.dwarf_attr_integrate(&scopes[i], DW_AT_call_line, &attribute) &&
+                         dw_.dwarf_formudata(&attribute, &call) == 0;
+      at = known ? std::optional<int64_t>(static_cast<int64_t>(call)) : std::nullopt;
+    }
+    std::free(scopes);
+    outer.source = file;
+    outer.line = at;
   }
 
   const Dw& dw_;
@@ -168,15 +261,17 @@ class DwUnwinder : public Unwinder {
   Dwfl* dwfl_ = nullptr;
   const Snapshot* snapshot_ = nullptr;
   std::vector<uint64_t> counters_;
-  std::unordered_map<uint64_t, NativeFrame> known_;
+  std::unordered_map<uint64_t, std::vector<NativeFrame>> known_;
+  const bool sources_;
+  int64_t source_ns_ = 0;  // that looking for sources took
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Unwinder>> Unwinder::create(pid_t pid, const std::vector<Module>& modules) {
+Result<std::unique_ptr<Unwinder>> Unwinder::create(pid_t pid, const std::vector<Module>& modules, bool sources) {
   const Result<const Dw*> dw = Dw::load();
   if (!dw) return dw.status();
-  auto unwinder = std::make_unique<DwUnwinder>(**dw, pid, modules);
+  auto unwinder = std::make_unique<DwUnwinder>(**dw, pid, modules, sources);
   if (!unwinder->open()) return Status::unsupported("native frames: libdw cannot read the program's files");
   return std::unique_ptr<Unwinder>(std::move(unwinder));
 }
@@ -187,7 +282,7 @@ Result<std::unique_ptr<Unwinder>> Unwinder::create(pid_t pid, const std::vector<
 
 namespace tracesmith::process {
 
-Result<std::unique_ptr<Unwinder>> Unwinder::create(pid_t, const std::vector<Module>&) {
+Result<std::unique_ptr<Unwinder>> Unwinder::create(pid_t, const std::vector<Module>&, bool) {
   return Status::unsupported("this tracesmith was built without native frames (libdw-dev was missing)");
 }
 

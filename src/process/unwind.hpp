@@ -19,6 +19,8 @@ struct NativeFrame {
   std::string function;             ///< readable; empty: no symbol is known
   std::string file;                 ///< of the program or library; empty: not in one
   std::optional<uint64_t> address;  ///< in the file
+  std::string source;               ///< its source file, where there is debug information; empty: not known
+  std::optional<int64_t> line;      ///< in the source
 };
 
 /// One thread at a time.
@@ -30,8 +32,9 @@ class Unwinder {
   /// The innermost first. `complete`: it ends where the thread began.
   virtual std::vector<NativeFrame> unwind(const Snapshot& snapshot, bool& complete) = 0;
 
-  /// The modules stay the caller's.
-  static Result<std::unique_ptr<Unwinder>> create(pid_t pid, const std::vector<Module>& modules);
+  /// The modules stay the caller's. `sources`: also lines and inlined functions, where the files, or those that are
+  /// installed for them (/usr/lib/debug), have debug information; that takes a while for large files.
+  static Result<std::unique_ptr<Unwinder>> create(pid_t pid, const std::vector<Module>& modules, bool sources = false);
 };
 
 }  // namespace tracesmith::process

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "base/clock.hpp"
+#include "base/interface.hpp"
 
 namespace tracesmith::sync {
 namespace {
@@ -129,7 +130,7 @@ bool ExchangeServer::answerOne() {
 }
 
 Result<std::unique_ptr<ExchangeClient>> ExchangeClient::connect(const std::string& host, uint16_t port, uint64_t key,
-                                                                Clock local) {
+                                                                Clock local, const std::string& interface) {
   Result<addrinfo*> address = resolve(host, port, false);
   if (!address) return address.status();
   std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(*address, ::freeaddrinfo);
@@ -137,6 +138,7 @@ Result<std::unique_ptr<ExchangeClient>> ExchangeClient::connect(const std::strin
   client->key_ = key;
   client->local_ = std::move(local);
   client->socket_ = ::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (client->socket_ >= 0) TS_TRY(bindToInterface(client->socket_, list->ai_family, interface));
   if (client->socket_ < 0 || ::connect(client->socket_, list->ai_addr, list->ai_addrlen) != 0)
     return Status::io("cannot reach UDP " + host + ":" + std::to_string(port) + ": " + std::strerror(errno));
   wantKernelTimes(client->socket_);

@@ -46,8 +46,9 @@ class ExchangeServer {
 /// Asks a server. Not thread safe.
 class ExchangeClient {
  public:
+  /// `interface`: the network interface that is used; empty: the kernel chooses.
   static Result<std::unique_ptr<ExchangeClient>> connect(const std::string& host, uint16_t port, uint64_t key,
-                                                         Clock local);
+                                                         Clock local, const std::string& interface = {});
   ~ExchangeClient();
 
   /// Up to `count` exchanges, one after another; those whose answer does not come within the time are left out.

@@ -55,6 +55,35 @@ TEST_F(Network, CutOffAndBack) {
   stopAndCheck(30000);
 }
 
+TEST_F(Network, OverAnInterfaceThatWasNamed) {
+  startMaster();
+  const Output none = agent("beta", {"--interface", "nosuch0"})->wait();
+  EXPECT_EQ(none.rc, 1);
+  EXPECT_TRUE(has(none.err, "there is no network interface nosuch0; there are: lo")) << none.err;
+  agent_ = agent("alpha", {"--interface", "lo"});
+  ASSERT_TRUE(connected(1)) << agent_->err();
+  ASSERT_EQ(command({"start", "--name", "all"}).rc, 0);
+  ASSERT_TRUE(eventually([&] { return has(test::readFile(dir_ / "a-alpha/agent/captures"), " "); }));
+  runJob(30000);
+  stopAndCheck(30000);
+}
+
+TEST_F(Network, NoFasterThanItMay) {
+  startMaster();
+  agent_ = agent("alpha", {"--max-rate", "0.02"});
+  ASSERT_TRUE(connected(1)) << agent_->err();
+  ASSERT_EQ(command({"start", "--name", "all"}).rc, 0);
+  ASSERT_TRUE(eventually([&] { return has(test::readFile(dir_ / "a-alpha/agent/captures"), " "); }));
+  runJob(30000);
+  // Records wait, but the node is heard.
+  std::string nodes;
+  EXPECT_TRUE(eventually([&] {
+    nodes = command({"nodes", "--json"}).out;
+    return has(nodes, "\"healthy\":true") && !has(nodes, "\"spool_bytes\":0,") && !has(nodes, "\"sent_bytes\":0,");
+  })) << nodes;
+  stopAndCheck(30000);
+}
+
 TEST_F(Network, ASessionThatEndsWithoutANodeSaysSo) {
   begin({"--node-timeout", "500"});
   relay_->silent = true;

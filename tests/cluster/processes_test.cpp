@@ -162,6 +162,85 @@ TEST_F(Processes, SettingsOfProbesAreReadByViewersAndChangedByOperators) {
   EXPECT_TRUE(has(o.out, R"({"node":"alpha","pid":)") && has(o.out, R"("mode":"watch")")) << o.out << o.err;
 }
 
+class Actions : public Processes {
+ protected:
+  void SetUp() override {
+    Processes::SetUp();
+    if (IsSkipped()) return;
+    test::writeFile(dir_ / "tokens",
+                    "admin all-you-can-do-is-here\noperator starting-and-stopping\nviewer only-looking-around-here\n");
+    test::writeFile(dir_ / "admin", "all-you-can-do-is-here\n");
+    test::writeFile(dir_ / "operator", "starting-and-stopping\n");
+    test::writeFile(dir_ / "viewer", "only-looking-around-here\n");
+    for (const char* file : {"tokens", "admin", "operator", "viewer"}) ::chmod((dir_ / file).c_str(), 0600);
+    startMaster({"--token-file", dir_ / "tokens"});
+  }
+  std::unique_ptr<Child> alpha(std::vector<std::string> more) {
+    more.insert(more.end(), {"--token-file", dir_ / "admin"});
+    auto child = agent("alpha", more);
+    EXPECT_TRUE(eventually([&] { return has(as("viewer", {"backtrace", "-t", "rank:" + rank_}).out, "job.py:4"); }));
+    return child;
+  }
+  Output as(const std::string& who, std::vector<std::string> argv) {
+    argv.insert(argv.end(), {"--master", address(), "--token-file", dir_ / who});
+    return plain(argv);
+  }
+};
+
+TEST_F(Actions, CodeAndVariablesAreOffUnlessTheAgentAllowsThem) {
+  const auto node = alpha({});
+  for (const std::vector<std::string>& what :
+       {std::vector<std::string>{"eval", "-t", "rank:" + rank_, "1 + 1"}, {"attach", "-t", "rank:" + rank_}}) {
+    const Output o = as("admin", what);
+    EXPECT_EQ(o.rc, 1);
+    EXPECT_TRUE(has(o.err, "alpha: its agent does not run code") && has(o.err, "--allow-eval")) << o.err;
+  }
+  const Output o = as("admin", {"backtrace", "--locals", "-t", "rank:" + rank_});
+  EXPECT_TRUE(has(o.err, "--allow-eval")) << o.err;
+  EXPECT_TRUE(job_->running());
+}
+
+TEST_F(Actions, TakeTheRoleAdminAndAreAudited) {
+  const auto node = alpha({"--allow-eval"});
+  for (const std::vector<std::string>& what : {std::vector<std::string>{"eval", "-t", "rank:" + rank_, "1 + 1"},
+                                               {"attach", "-t", "rank:" + rank_},
+                                               {"detach", "-t", "rank:" + rank_},
+                                               {"backtrace", "--locals", "-t", "rank:" + rank_}}) {
+    const Output o = as("operator", what);
+    EXPECT_EQ(o.rc, 1);
+    EXPECT_TRUE(has(o.err, "admin")) << o.err;
+  }
+  Output o = as("admin", {"backtrace", "--locals", "-t", "rank:" + rank_});
+  EXPECT_TRUE(has(o.out, "work (")) << o.out << o.err;
+  o = as("admin", {"eval", "-t", "rank:" + rank_, "import os; os.getpid()"});
+  if (has(o.err, "sanitizer") || has(o.err, "libdw")) GTEST_SKIP() << o.err;
+  EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_EQ(o.out, "process " + std::to_string(job_->pid()) + " on alpha, rank " + rank_ + ":\n" +
+                       std::to_string(job_->pid()) + "\n");
+  // The agent itself can be asked, too, about one process.
+  o = plain({"eval", "-t", portOf(*node), "--token-file", dir_ / "admin", std::to_string(job_->pid()), "2 * 21"});
+  EXPECT_TRUE(has(o.out, "\n42\n")) << o.out << o.err;
+  o = plain({"eval", "-t", portOf(*node), "--token-file", dir_ / "viewer", std::to_string(job_->pid()), "2 * 21"});
+  EXPECT_TRUE(has(o.err, "admin")) << o.err;
+  for (const char* log : {"m/master/audit.log", "a-alpha/agent/audit.log"}) {
+    const std::string text = test::readFile(dir_ / log);
+    EXPECT_TRUE(has(text, R"("action":"eval","what":"import os; os.getpid(): rank )" + rank_ + R"(","ok":true)"))
+        << log << text;
+  }
+  EXPECT_TRUE(job_->running());
+}
+
+TEST_F(Actions, OperatorsSampleOtherMachines) {
+  const auto node = alpha({});
+  EXPECT_TRUE(has(as("viewer", {"sample", "-t", "rank:" + rank_, "-d", "0.2"}).err, "operator"));
+  Output o = as("operator", {"sample", "-t", "rank:" + rank_, "-d", "0.3", "--idle", "-o", dir_ / "x.folded"});
+  EXPECT_EQ(o.rc, 0) << o.err;
+  EXPECT_TRUE(has(test::readFile(dir_ / "x.folded"), "work (job.py)")) << test::readFile(dir_ / "x.folded");
+  o = as("operator", {"sample", "-t", "rank:" + rank_, "-d", "0.2", "-o", dir_ / "x.sbt"});
+  EXPECT_EQ(o.rc, 2);
+  EXPECT_EQ(as("operator", {"sample", "-t", "all", "-d", "61"}).rc, 2);
+}
+
 TEST_F(Processes, RdmaPortsOfAllNodes) {
   test::makeTree("host", dir_ / "root");
   startMaster();

@@ -63,6 +63,8 @@ class HangingRanks : public cluster::ClusterFixture {
 TEST_F(HangingRanks, TheLineOfEachIsNamedByTheHangVerdict) {
   startMaster();
   const auto agent = this->agent("alpha");
+  // Another job has a rank 1 on this machine, too: it is not the one that is meant.
+  const Child other({"python3", "-c", "import time\ndef elsewhere(): time.sleep(1000)\nelsewhere()"}, {{"RANK", "1"}});
   start("30", {TRACESMITH_BIN, "run", "--flight", "30", "--"});
   ASSERT_NO_FATAL_FAILURE(waitUntilTheyHang());
   std::string out;
@@ -75,6 +77,12 @@ TEST_F(HangingRanks, TheLineOfEachIsNamedByTheHangVerdict) {
   const std::string json = command({"hang", "--json"}).out;
   EXPECT_TRUE(has(json, R"("where":"in_python, train.py:6","stack":{"node":"alpha","pid":)")) << json;
   EXPECT_TRUE(has(json, ". Rank 1 is in in_python, train.py:6\"}")) << json;  // the alert
+  // A session that begins in the past has these stacks, so whoever reads it later sees them.
+  ASSERT_EQ(command({"record", "--name", "late", "--last", "25", "-d", "1", "-o", dir_ / "late.sbt"}).rc, 0);
+  const Output later = test::runWith(environment(), {TRACESMITH_BIN, "analyze", dir_ / "late.sbt"});
+  EXPECT_TRUE(has(later.out, "the job hangs")) << later.out << later.err;
+  EXPECT_TRUE(has(later.out, "last seen: rank 1: in_python (train.py:6), called from <module> (train.py:")) << later.out;
+  EXPECT_TRUE(has(later.out, "last seen: rank 2: in_c (train.py:8)")) << later.out;
   // The rank that waits is named, too, by who asks for all.
   const Output all = test::runWith(environment(), {TRACESMITH_BIN, "backtrace", "-t", "all", "--master", address()});
   EXPECT_TRUE(has(all.out, "Rank 0 in all_reduce, called from train.py:17\n")) << all.out << all.err;

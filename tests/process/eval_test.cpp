@@ -84,15 +84,17 @@ TEST_F(Evaluating, WhoKeepsTheInterpreterIsNamed) {
   EXPECT_TRUE(child->running());
 }
 
-TEST_F(Evaluating, OnlyPythonAndOnlyHere) {
+TEST_F(Evaluating, OnlyPythonAndOnlyWhoWasNamed) {
   const auto child = work("sleeps");
   Output o = eval(*child, "1");
   EXPECT_EQ(o.rc, 1);
   EXPECT_TRUE(has(o.err, "is not a Python process")) << o.err;
   expectGood(*child);
-  o = tool("eval", {"node7:50052", "1"});
-  EXPECT_EQ(o.rc, 2);
-  EXPECT_TRUE(has(o.err, "eval runs code on this machine only")) << o.err;
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"1"}, {"x", "1"}, {"1", "2", "3"}, {"-t", "here", "1"}, {"-t", "nonsense", "1"}}) {
+    o = tool("eval", wrong);
+    EXPECT_EQ(o.rc, 2) << o.err;
+  }
 }
 
 TEST_F(Evaluating, AttachHooksAPythonProgram) {

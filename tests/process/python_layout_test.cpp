@@ -43,7 +43,13 @@ int main() {
   SAY("frame_owner", Frame, owner)
   SAY("code_qualified_name", PyCodeObject, co_qualname)
   SAY("code_begin", PyCodeObject, co_code_adaptive)
+  SAY("code_variables", PyCodeObject, co_localsplusnames)
+  SAY("frame_locals", Frame, localsplus)
 #else
+  SAY("code_variables", PyCodeObject, co_varnames)
+  SAY("code_cells", PyCodeObject, co_cellvars)
+  SAY("code_free", PyCodeObject, co_freevars)
+  SAY("frame_locals", Frame, f_localsplus)
   SAY("interpreter_threads", PyInterpreterState, tstate_head)
   SAY("thread_frame", PyThreadState, frame)
   SAY("frame_previous", Frame, f_back)
@@ -76,6 +82,20 @@ int main() {
   printf("string_ascii %zu\n", sizeof(PyASCIIObject));
   SAY("bytes_length", PyVarObject, ob_size)
   SAY("bytes_begin", PyBytesObject, ob_sval)
+  SAY("type_name", PyTypeObject, tp_name)
+  SAY("type_flags", PyTypeObject, tp_flags)
+  SAY("tuple_length", PyVarObject, ob_size)
+  SAY("tuple_items", PyTupleObject, ob_item)
+  SAY("list_length", PyVarObject, ob_size)
+  SAY("list_items", PyListObject, ob_item)
+  SAY("float_value", PyFloatObject, ob_fval)
+#if PY_VERSION_HEX >= 0x030c0000
+  SAY("int_length", PyLongObject, long_value.lv_tag)
+  SAY("int_digits", PyLongObject, long_value.ob_digit)
+#else
+  SAY("int_length", PyVarObject, ob_size)
+  SAY("int_digits", PyLongObject, ob_digit)
+#endif
   return 0;
 }
 )";

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { test } from "node:test";
-import { open, place, program } from "./support.mjs";
+import { open, place, program, view as startViewer } from "./support.mjs";
 
 const job = `
 import sys, time
@@ -79,4 +79,26 @@ test("a flame graph zooms, searches and tells the states apart", async (t) => {
   await frame(diff.page, "nap").hover();
   await diff.page.locator("#detail", { hasText: /rank 0: [\d.]+ % of its time \(\d+\), rank 1: [\d.]+ %/ }).waitFor();
   await diff.close();
+
+  // The same on the page: one rank, and what the other does differently.
+  const viewer = await startViewer(file);
+  const view = await open(`${viewer.url}/#/ranks`);
+  const panel = view.page.locator(".stacks-panel");
+  const box = (name) => panel.locator(".flame-call", { hasText: name }).first();
+  await box("nap").waitFor();
+  await box("nap").hover();
+  await panel.locator("p[role=status]", { hasText: /^nap \(<string>\): [\d,]+ samples?, [\d.]+ % of all; \d+ % of them on the CPU/ }).waitFor();
+  await box("nap").click();
+  await box("busy").waitFor({ state: "detached" });
+  await box("nap").click();
+  await box("busy").waitFor();
+  await panel.locator("select").first().selectOption("0");
+  await panel.locator("select").nth(1).selectOption("1");
+  await panel.locator("p[role=status]", { hasText: "Red: rank 1 does more of it; blue: rank 0." }).waitFor();
+  await box("nap").hover();
+  await panel.locator("p[role=status]", { hasText: /^nap \(<string>\): [\d.]+ % of the time of rank 0, [\d.]+ % of that of rank 1/ }).waitFor();
+  const background = (name) => box(name).evaluate((element) => element.style.background);
+  assert.match(await background("nap"), /--bad/);
+  assert.match(await background("busy"), /--accent/);
+  await view.close();
 });

@@ -2,7 +2,7 @@
 // src/model of TraceSmith: its types are made from there when the page is built.
 
 import type { EventHead, EventJoins, LossResult, NodeStatus as NodeInfo, QueryReport, TimelineLoss } from "./model";
-export type { Alert, Blame, Breakdown, ClockHistory, CollectiveDetail, KernelResult, MetricName, ModuleResult, NameSum, SearchAnswer, TileAnswer, TimelineInfo, Track, TraceInfo, TraceList, TypeSum } from "./model";
+export type { Alert, Blame, Breakdown, ClockHistory, CollectiveDetail, FlameGraph, KernelResult, MetricName, ModuleResult, NameSum, SearchAnswer, TileAnswer, TimelineInfo, Track, TraceInfo, TraceList, TypeSum } from "./model";
 export type { AnalysisResult as Analysis, BalancedJob, BalanceStatus, ClusterNodes as Nodes, ClusterStatus, HangAnswer as Hang, LatestMetrics as Latest, MetricNames, MetricSeries as Series, NodeStatus as NodeInfo, RankMetrics } from "./model";
 export type { SchemaAnswer as Schema, SearchHit as Hit, ServerInfo as Info, SessionInfo as Session, SessionList, TileBucket as Bucket, TileSlice as Slice, TimelineStats as Stats, TopologyAnswer as Topology } from "./model";
 

@@ -22,6 +22,7 @@ Culprit culprit(const Rank& rank, std::string reason, double confidence) {
   Culprit c;
   c.rank = rank.rank;
   c.node = rank.node;
+  if (rank.process) c.pid = rank.process->pid;
   c.reason = std::move(reason);
   c.confidence = confidence;
   return c;

@@ -115,8 +115,10 @@ class Analyzer {
     sayUnknowns(reader_, job_, source_, off_clock, out_);
     TS_TRY(sayHooks(reader_, *names_, job_, comm_, options_.threads, out_));
     out_.verdict = makeVerdict(job_, out_);
-    if (const auto unfinished = findUnfinished(reader_, *names_, job_, out_.world_size))
+    if (const auto unfinished = findUnfinished(reader_, *names_, job_, out_.world_size)) {
       sayHang(*unfinished, job_, out_.verdict);
+      out_.verdict.where = lastPlaces(reader_, unfinished->all_entered ? unfinished->entered : unfinished->missing);
+    }
     if (options_.excerpt) {
       Result<std::optional<Excerpt>> excerpt = worstCollective(reader_, rules_, job_, roots_, out_.verdict.rank);
       if (!excerpt) return excerpt.status();

@@ -27,5 +27,8 @@ std::optional<Unfinished> findUnfinished(const trace::Reader& reader, const trac
                                          const JobData& job, std::optional<int> world_size);
 /// The verdict on such a trace; what was found else is not forgotten.
 void sayHang(const Unfinished& op, const JobData& job, Verdict& verdict);
+/// Where these ranks were last, as far as the trace has stacks of their first threads: "rank 1: load (data.py:12),
+/// called from step (train.py:40)".
+std::vector<std::string> lastPlaces(const trace::Reader& reader, const std::vector<int64_t>& ranks);
 
 }  // namespace tracesmith::analysis

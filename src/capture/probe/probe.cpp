@@ -17,6 +17,7 @@
 namespace tracesmith::probe {
 namespace {
 
+char g_ring_path[512];
 pthread_mutex_t g_start_mutex =
     PTHREAD_MUTEX_INITIALIZER;      // guards the creation of the ring; never taken on a hot path
 std::atomic<bool> g_failed{false};  // creation failed: do not try again
@@ -90,7 +91,9 @@ ring::RingOptions usualSize() {
 RingWriter* makeIn(const char* folder, const ring::RingOptions& options) {
   char path[512];
   snprintf(path, sizeof path, "%s/%d.%llu.ring", folder, getpid(), static_cast<unsigned long long>(ring::nowNs()));
-  return RingWriter::create(path, options);
+  RingWriter* r = RingWriter::create(path, options);
+  if (r) memcpy(g_ring_path, path, sizeof path);
+  return r;
 }
 
 constexpr char kLittleRoom[] =
@@ -199,10 +202,12 @@ RingWriter* startRing() {
     int saved = errno;
     r = make();
     errno = saved;
-    if (r)
+    if (r) {
       ring::g_ring.store(r, std::memory_order_release);
-    else
+      serveStacks(g_ring_path);
+    } else {
       g_failed.store(true);
+    }
   }
   pthread_mutex_unlock(&g_start_mutex);
   return r;

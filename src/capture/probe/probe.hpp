@@ -19,6 +19,8 @@ enum class Mode : uint32_t { light = 0, standard = 1, full = 2, watch = 3 };
 RingWriter* ringOrNull();
 /// The same, but starts a ring in a forked child too. For entry points that begin something: CUDA, NCCL.
 RingWriter* startRing();
+/// A thread that sleeps until somebody wants the stacks of this process. `ring`: the file.
+void serveStacks(const char* ring);
 
 /// For a process that was started without the probe: where its ring goes, instead of TRACESMITH_DIR and
 /// TRACESMITH_MODE.

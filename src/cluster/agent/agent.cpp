@@ -74,6 +74,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
       std::lock_guard lock(inventory_->mutex);
       inventory_->ended = true;
     }
+    if (processes_) processes_->stop();
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     link_.reset();
     ranks_.reset();
@@ -94,8 +95,8 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
                       pb::InviteResponse* response) override {
     const access::Peer peer = peerOf(context->peer());
     access::Role role;
-    // An agent that starts jobs does what its master says.
-    const access::Role needed = allows_launch_ ? access::Role::kAdmin : access::Role::kOperator;
+    // An agent that starts jobs, or runs code in them, does what its master says.
+    const access::Role needed = allows_launch_ || allows_eval_ ? access::Role::kAdmin : access::Role::kOperator;
     if (Status s = guard_.admit(peer, tokenOf(*context), needed, role, "Invite"); !s) return toGrpc(s);
     std::string host = request->master_host();
     if (host.empty()) host = peer.host;
@@ -115,9 +116,15 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
     if (Status s = guard_.admit(peerOf(context->peer()), tokenOf(*context), neededFor(*request), role, "GetProcesses");
         !s)
       return toGrpc(s);
-    if (request->set_size() > 0) guard_.audit(context->peer(), role, "config", textOfSettings(*request), {});
-    toMessage(processes_->answer(fromMessage(*request)), *response->add_nodes());
+    const ProcessQuery query = fromMessage(*request);
+    const NodeProcesses answer = processes_->answer(query);
+    auditDeed(context->peer(), role, query, outcomeOf(answer));
+    toMessage(answer, *response->add_nodes());
     return grpc::Status::OK;
+  }
+
+  void auditDeed(const std::string& peer, access::Role role, const ProcessQuery& query, const Status& outcome) {
+    if (const std::optional<Deed> deed = deedOf(query)) guard_.audit(peer, role, deed->what, deed->detail, outcome);
   }
 
   /// The master of an invitation is still ours after a restart.
@@ -131,7 +138,7 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::string folder_, node_;
   uint16_t port_ = 0;
   int lock_ = -1;
-  bool allows_launch_ = false;
+  bool allows_launch_ = false, allows_eval_ = false;
   /// What the node has, found by a thread of its own.
   struct Inventory {
     std::mutex mutex;  // guards what follows
@@ -145,12 +152,14 @@ class AgentServer final : public Server, private pb::ClusterService::Service {
   std::unique_ptr<SimulatedNode> simulation_;
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<ClockKeeper> clock_;
+  AskedStacks asked_stacks_;
   hardware::Latest latest_;  // of the node's one sampler
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<RasWatch> ras_;  // null: NCCL is not asked
   std::unique_ptr<LiveReporter> live_;
   std::unique_ptr<ProcessLook> processes_;
   std::unique_ptr<PlanCarrier> plans_;
+  std::unique_ptr<Outward> outward_;
   std::unique_ptr<RankHost> ranks_;
   std::unique_ptr<MasterLink> link_;
   std::unique_ptr<grpc::Server> server_;
@@ -166,6 +175,7 @@ NodeStatus AgentServer::status() const {
   }
   s.simulated = simulation_ != nullptr;
   s.allows_launch = allows_launch_;
+  s.allows_eval = allows_eval_;
   s.connected = link_->connected();
   const RecorderStats recorded = recorder_->stats();
   s.processes = recorded.processes;
@@ -175,6 +185,7 @@ NodeStatus AgentServer::status() const {
   s.problem = recorded.problem.empty() ? link_->problem() : recorded.problem;
   if (s.problem.empty()) s.problem = clock_->problem();
   s.spool_bytes = spool_->unacknowledged();
+  s.sent_bytes = link_->sentBytes();
   const ClockReport clock = clock_->now();
   s.clock = clock.status();
   return s;
@@ -277,6 +288,9 @@ Status AgentServer::start(AgentOptions options) {
   clock_ = std::make_unique<ClockKeeper>(
       folder_ + (own_source ? std::string("/clock-") + sync::sourceName(options.clock.kind) : "/clock"), options.clock);
 
+  Result<std::unique_ptr<Outward>> outward = Outward::create(options.interface);
+  if (!outward) return outward.status();
+  outward_ = std::move(*outward);
   NodeRegistration info;
   info.node = node_;
   info.hostname = capture::hostName();
@@ -286,6 +300,7 @@ Status AgentServer::start(AgentOptions options) {
   info.version = TRACESMITH_VERSION;
   info.simulated = options.sim_gpus > 0;
   info.allows_launch = allows_launch_ = options.allow_launch;
+  info.allows_eval = allows_eval_ = options.allow_eval;
   hardware::Places places = hardware::Places::fromEnvironment();
   places.node = node_;
   if (options.sim_gpus > 0) places.simulated_gpus = options.sim_gpus;
@@ -303,9 +318,14 @@ Status AgentServer::start(AgentOptions options) {
   recording.keep_dead_ns = static_cast<int64_t>(options.keep_rings_s * 1e9);
   recording.segment_bytes = options.segment_bytes;
   recording.tick_ms = options.tick_ms;
-  recorder_ =
-      std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places, latest_));
-  processes_ = std::make_unique<ProcessLook>(node_, places.root, options.ring_folder, latest_);
+  recorder_ = std::make_unique<Recorder>(recording, *spool_, *clock_, std::make_unique<HardwareSource>(places, latest_),
+                                         &asked_stacks_);
+  processes_ = std::make_unique<ProcessLook>(
+      ProcessLook::Options{node_, places.root, options.ring_folder, options.allow_eval, &asked_stacks_,
+                           [this](const ProcessQuery& query, const Status& outcome) {
+                             auditDeed("master", access::Role::kAdmin, query, outcome);
+                           }},
+      latest_);
   port_ = options.port;
   Result<std::unique_ptr<grpc::Server>> server = startServer(*this, options.listen, port_, options.security);
   if (!server) return server.status();
@@ -316,12 +336,12 @@ Status AgentServer::start(AgentOptions options) {
   live_ = std::make_unique<LiveReporter>(places.node, options.ring_folder, latest_, ras_.get());
   plans_ = std::make_unique<PlanCarrier>(options.ring_folder);
   ranks_ = std::make_unique<RankHost>(
-      RankHost::Options{options.allow_launch, node_, options.ring_folder, options.security,
+      RankHost::Options{options.allow_launch, node_, options.ring_folder, options.security, outward_.get(),
                         [this](const std::string& what, const Status& outcome) {
                           guard_.audit("master", access::Role::kAdmin, "launch", what, outcome);
                         }});
-  link_ = std::make_unique<MasterLink>(info, port_, options.security, *spool_, *recorder_, *clock_, *live_, *processes_,
-                                       *plans_, *ranks_);
+  link_ = std::make_unique<MasterLink>(MasterLink::Options{info, port_, options.security, options.max_rate}, *outward_,
+                                       *spool_, *recorder_, *clock_, *live_, *processes_, *plans_, *ranks_);
   if (options.master.empty()) {
     std::ifstream in(folder_ + "/master-address");
     in >> options.master;

@@ -26,20 +26,25 @@ constexpr auto kDiscovery = 1s;        // what finding the GPUs takes, usually m
 constexpr auto kSilence = 30s;         // a master that says nothing for so long is not there
 constexpr auto kRefusedPause = 500ms;  // before a piece is offered again that the master had no room for
 
-/// What this side knows of the node's state.
-NodeStatus stateOf(const std::string& node, const ClockKeeper& clock, const Recorder& recorder, const Spool& spool) {
-  NodeStatus s;
-  s.node = node;
-  s.clock = clock.now().status();
-  const RecorderStats stats = recorder.stats();
-  s.processes = stats.processes;
-  s.captures = stats.captures;
-  s.records = stats.records;
-  s.losses = stats.losses;
-  s.problem = stats.problem.empty() ? clock.problem() : stats.problem;
-  s.spool_bytes = spool.unacknowledged();
-  return s;
-}
+/// How many bytes may go now, if no more than so many may go in a second.
+class Allowance {
+ public:
+  explicit Allowance(uint64_t rate) : rate_(static_cast<double>(rate)), left_(rate_ * kBurstS) {}
+  bool empty() {
+    if (rate_ == 0) return false;
+    const Clock::time_point now = Clock::now();
+    left_ = std::min(rate_ * kBurstS, left_ + rate_ * std::chrono::duration<double>(now - then_).count());
+    then_ = now;
+    return left_ <= 0;
+  }
+  void take(uint64_t bytes) { left_ -= static_cast<double>(bytes); }
+
+ private:
+  static constexpr double kBurstS = 0.1;
+  const double rate_;
+  double left_;
+  Clock::time_point then_ = Clock::now();
+};
 
 }  // namespace
 
@@ -59,12 +64,10 @@ struct MasterLink::Call {
   std::atomic<int64_t> not_before{0};  // steady clock, ns: the master had no room
 };
 
-MasterLink::MasterLink(NodeRegistration info, uint16_t agent_port, access::SecurityOptions security, Spool& spool,
-                       Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes,
-                       PlanCarrier& plans, RankHost& ranks)
-    : info_(std::move(info)),
-      agent_port_(agent_port),
-      security_(std::move(security)),
+MasterLink::MasterLink(Options options, Outward& outward, Spool& spool, Recorder& recorder, ClockKeeper& clock,
+                       LiveReporter& live, ProcessLook& processes, PlanCarrier& plans, RankHost& ranks)
+    : o_(std::move(options)),
+      outward_(outward),
       spool_(spool),
       recorder_(recorder),
       clock_(clock),
@@ -102,6 +105,22 @@ void MasterLink::setHardware(model::NodeDescription hardware) {
   changed_.notify_all();
 }
 
+/// What this side knows of the node's state.
+NodeStatus MasterLink::state() const {
+  NodeStatus s;
+  s.node = o_.info.node;
+  s.clock = clock_.now().status();
+  const RecorderStats stats = recorder_.stats();
+  s.processes = stats.processes;
+  s.captures = stats.captures;
+  s.records = stats.records;
+  s.losses = stats.losses;
+  s.problem = stats.problem.empty() ? clock_.problem() : stats.problem;
+  s.spool_bytes = spool_.unacknowledged();
+  s.sent_bytes = sent_bytes_;
+  return s;
+}
+
 std::string MasterLink::problem() const {
   std::lock_guard lock(mutex_);
   return problem_;
@@ -133,22 +152,22 @@ void MasterLink::loop() {
 
 Status MasterLink::talk(const std::string& address) {
   const std::string what = "cannot reach the master at " + address;
-  Result<std::string> token = access::readToken(security_.token_file);
+  Result<std::string> token = access::readToken(o_.security.token_file);
   if (!token) return token.status();
   Result<access::Address> host = access::parseAddress(address, kMasterPort);
   if (!host) return host.status();
-  TS_TRY(checkMaster(*host, *token, security_));
-  Result<std::shared_ptr<grpc::Channel>> channel = openChannel(address, security_);
+  TS_TRY(checkMaster(*host, *token, o_.security));
+  Result<std::shared_ptr<grpc::Channel>> channel = outward_.open(address, o_.security);
   if (!channel) return channel.status();
   auto stub = pb::ClusterService::NewStub(*channel);
   pb::RegisterNodeRequest request;
-  NodeRegistration info = info_;
+  NodeRegistration info = o_.info;
   {
     std::lock_guard lock(mutex_);
     copyHardware(hardware_, info);
   }
   toMessage(info, request);
-  request.set_port(agent_port_);
+  request.set_port(o_.agent_port);
   const auto [reference, reference_ns] = clock_.reference();
   request.set_reference_id(reference);
   request.set_reference_now_ns(reference_ns);
@@ -160,7 +179,7 @@ Status MasterLink::talk(const std::string& address) {
     TS_TRY(fromGrpc(stub->RegisterNode(&context, request, &answer), what));
   }
   if (!answer.success()) return Status::invalid(answer.message());
-  TS_TRY(checkMaster(*host, *token, security_));  // who was there before may have gone: now there is a connection
+  TS_TRY(checkMaster(*host, *token, o_.security));  // who was there before may have gone: now there is a connection
   clock_.relateTo(answer.reference_id().substr(0, 64));
   auto exchangeOverCalls = [&] {
     std::vector<sync::Exchange> burst;
@@ -177,13 +196,13 @@ Status MasterLink::talk(const std::string& address) {
     }
     clock_.add(burst);
   };
-  const bool datagrams = answer.sync_port() != 0 &&
-                         clock_.follow(host->host, static_cast<uint16_t>(answer.sync_port()), answer.sync_key());
+  const bool datagrams = answer.sync_port() != 0 && clock_.follow(host->host, static_cast<uint16_t>(answer.sync_port()),
+                                                                  answer.sync_key(), outward_.interface());
   if (!datagrams) exchangeOverCalls();
 
   Call call;
   addToken(call.context, *token);
-  call.context.AddMetadata(kNodeKey, info_.node);
+  call.context.AddMetadata(kNodeKey, o_.info.node);
   auto steady = [] { return Clock::now().time_since_epoch().count(); };
   call.heard = steady();
   {
@@ -195,18 +214,23 @@ Status MasterLink::talk(const std::string& address) {
   spool_.rewind();
   plans_.rewind();
   connected_ = true;
-  std::fprintf(stderr, "tracesmith: connected to the master at %s as node %s\n", address.c_str(), info_.node.c_str());
+  std::fprintf(stderr, "tracesmith: connected to the master at %s as node %s\n", address.c_str(), o_.info.node.c_str());
   AnswerDesk desk(processes_, [&](uint64_t id, const NodeProcesses& found) {
     grpc::ClientContext context;  // a call of its own: what is recorded does not wait behind a large answer
     setDeadline(context, 10);
     addToken(context, *token);
-    context.AddMetadata(kNodeKey, info_.node);
+    context.AddMetadata(kNodeKey, o_.info.node);
     pb::AnswerRequest reply;
     pb::AnswerResponse taken;
     reply.set_id(id);
     toMessage(found, *reply.mutable_processes());
+    sent_bytes_ += reply.ByteSizeLong();
     (void)stub->Answer(&context, reply, &taken);  // who asked is told that no answer came
   });
+  const auto write = [&](const pb::AgentMessage& message) {
+    sent_bytes_ += message.ByteSizeLong();
+    return stream->Write(message);
+  };
   std::thread reader([&] {
     pb::MasterMessage message;
     while (stream->Read(&message)) {
@@ -234,24 +258,27 @@ Status MasterLink::talk(const std::string& address) {
   auto next_heartbeat = Clock::now();
   model::SpoolMark told;  // of what the spool has let go
   Status status;
+  Allowance allowance(o_.max_rate);
+  // Small pieces where little may go, so that it goes evenly and heartbeats do not wait behind it.
+  const size_t piece_bytes = o_.max_rate == 0 ? kPieceBytes : std::clamp<size_t>(o_.max_rate / 10, 4096, kPieceBytes);
   while (!stop_ && !call.ended) {
     if (Clock::now() >= next_heartbeat) {
       if (!datagrams) exchangeOverCalls();
       pb::AgentMessage message;
-      toMessage(stateOf(info_.node, clock_, recorder_, spool_), *message.mutable_heartbeat()->mutable_state());
-      if (!stream->Write(message)) break;
+      toMessage(state(), *message.mutable_heartbeat()->mutable_state());
+      if (!write(message)) break;
       next_heartbeat = Clock::now() + period;
     }
     if (std::optional<analysis::live::NodeReport> report = live_.take()) {
       pb::AgentMessage message;
       toMessage(*report, *message.mutable_live());
-      if (!stream->Write(message)) break;
+      if (!write(message)) break;
     }
     bool written = true;
     for (const JobNews& news : plans_.take()) {
       pb::AgentMessage message;
       toMessage(news, *message.mutable_balance());
-      if (written) written = stream->Write(message);
+      if (written) written = write(message);
     }
     if (!written) break;
     if (Clock::now().time_since_epoch() - std::chrono::nanoseconds(call.heard) > kSilence) {
@@ -262,13 +289,13 @@ Status MasterLink::talk(const std::string& address) {
     if (const model::SpoolMark removed = spool_.removed(); removed != told) {
       pb::AgentMessage message;
       toMessage(removed, *message.mutable_removed());
-      if (!stream->Write(message)) break;
+      if (!write(message)) break;
       told = removed;
     }
     bool sent = false;
-    if (spool_.inFlight() < kMostInFlight && steady() >= call.not_before) {
+    if (!allowance.empty() && spool_.inFlight() < kMostInFlight && steady() >= call.not_before) {
       Spool::Piece piece;
-      Result<bool> more = spool_.next(kPieceBytes, piece);
+      Result<bool> more = spool_.next(piece_bytes, piece);
       if (!more) {
         status = more.status();
         break;
@@ -279,14 +306,18 @@ Status MasterLink::talk(const std::string& address) {
         chunk.set_epoch(piece.epoch);
         chunk.set_segment(piece.segment);
         chunk.set_offset(piece.offset);
+        allowance.take(piece.data.size());
         chunk.set_data(std::move(piece.data));
-        if (!stream->Write(message)) break;
+        if (!write(message)) break;
         sent = true;
       }
     }
     if (!sent) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_heartbeat - Clock::now()).count();
-      spool_.wait(static_cast<int>(std::clamp<int64_t>(left + 1, 1, 100)));
+      if (allowance.empty())
+        std::this_thread::sleep_for(10ms);  // there is something to send, but not yet
+      else
+        spool_.wait(static_cast<int>(std::clamp<int64_t>(left + 1, 1, 100)));
     }
   }
   connected_ = false;

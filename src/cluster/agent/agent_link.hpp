@@ -12,6 +12,7 @@
 #include "cluster/agent/answers.hpp"
 #include "cluster/agent/clock_keeper.hpp"
 #include "cluster/agent/live_report.hpp"
+#include "cluster/agent/outward.hpp"
 #include "cluster/agent/plan_carrier.hpp"
 #include "cluster/agent/rank_host.hpp"
 #include "cluster/agent/recorder.hpp"
@@ -26,9 +27,14 @@ Status checkMaster(const access::Address& master, const std::string& token, cons
 /// Runs in its own threads from construction to destruction.
 class MasterLink {
  public:
-  MasterLink(NodeRegistration info, uint16_t agent_port, access::SecurityOptions security, Spool& spool,
-             Recorder& recorder, ClockKeeper& clock, LiveReporter& live, ProcessLook& processes, PlanCarrier& plans,
-             RankHost& ranks);
+  struct Options {
+    NodeRegistration info;  ///< without its GPUs
+    uint16_t agent_port = 0;
+    access::SecurityOptions security;
+    uint64_t max_rate = 0;  ///< bytes of records a second; 0: no limit
+  };
+  MasterLink(Options options, Outward& outward, Spool& spool, Recorder& recorder, ClockKeeper& clock,
+             LiveReporter& live, ProcessLook& processes, PlanCarrier& plans, RankHost& ranks);
   ~MasterLink();
 
   /// HOST:PORT to keep a connection to; takes the place of the one before. Empty: none.
@@ -36,6 +42,8 @@ class MasterLink {
   /// What the node has, once it is known: the master is told.
   void setHardware(model::NodeDescription hardware);
   bool connected() const { return connected_; }
+  /// Messages to masters, as they are before gRPC and TLS.
+  uint64_t sentBytes() const { return sent_bytes_; }
   /// Why there is no connection; empty if there is one.
   std::string problem() const;
 
@@ -44,9 +52,10 @@ class MasterLink {
   void loop();
   Status talk(const std::string& address);
 
-  const NodeRegistration info_;  // without its GPUs
-  const uint16_t agent_port_;
-  const access::SecurityOptions security_;
+  NodeStatus state() const;
+
+  const Options o_;
+  Outward& outward_;
   Spool& spool_;
   Recorder& recorder_;
   ClockKeeper& clock_;
@@ -55,6 +64,7 @@ class MasterLink {
   PlanCarrier& plans_;
   RankHost& ranks_;
   std::atomic<bool> connected_{false}, stop_{false};
+  std::atomic<uint64_t> sent_bytes_{0};
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

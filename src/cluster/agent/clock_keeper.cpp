@@ -39,9 +39,10 @@ ClockKeeper::~ClockKeeper() {
   save();
 }
 
-bool ClockKeeper::follow(const std::string& host, uint16_t port, uint64_t key) {
+bool ClockKeeper::follow(const std::string& host, uint16_t port, uint64_t key, const std::string& interface) {
   if (!exchanges()) return true;
-  Result<std::unique_ptr<sync::ExchangeClient>> client = sync::ExchangeClient::connect(host, port, key, rawClock);
+  Result<std::unique_ptr<sync::ExchangeClient>> client =
+      sync::ExchangeClient::connect(host, port, key, rawClock, interface);
   if (!client) return false;
   std::vector<sync::Exchange> burst = (*client)->burst(kBurst, kTimeoutMs);
   if (burst.empty()) return false;

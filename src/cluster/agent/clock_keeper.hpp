@@ -37,7 +37,7 @@ class ClockKeeper {
 
   /// From now on this server is asked; the first burst is done when it returns. False if nobody answered. With another
   /// source than the exchange this and add() change nothing.
-  bool follow(const std::string& host, uint16_t port, uint64_t key);
+  bool follow(const std::string& host, uint16_t port, uint64_t key, const std::string& interface = {});
   /// Where datagrams do not get through: exchanges made over the connection.
   void add(const std::vector<sync::Exchange>& burst);
 

@@ -228,7 +228,7 @@ void RankHost::run(Call& call) {
   Result<std::string> token = access::readToken(options_.security.token_file);
   Result<access::Address> master = access::parseAddress(call.master, kMasterPort);
   // A connection of its own: what the ranks print does not stand in the way of what is recorded.
-  Result<std::shared_ptr<grpc::Channel>> channel = openChannel(call.master, options_.security);
+  Result<std::shared_ptr<grpc::Channel>> channel = options_.outward->open(call.master, options_.security);
   if (!token || !master || !channel) return;
   auto stub = pb::ClusterService::NewStub(*channel);
   addToken(call.context, *token);

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "cluster/agent/outward.hpp"
 #include "cluster/api.hpp"
 
 namespace tracesmith::cluster {
@@ -21,6 +22,7 @@ class RankHost {
     bool allowed = false;  ///< --allow-launch
     std::string node, ring_folder;
     access::SecurityOptions security;
+    Outward* outward = nullptr;  ///< how masters are reached; outlives this
     /// What was started, or why not.
     std::function<void(const std::string& what, const Status& outcome)> audit;
   };

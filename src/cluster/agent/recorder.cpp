@@ -33,11 +33,13 @@ std::string keyOf(const CaptureSpan& c) { return c.id + "/" + std::to_string(c.e
 
 }  // namespace
 
-Recorder::Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clock, std::unique_ptr<NodeSource> source)
+Recorder::Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clock, std::unique_ptr<NodeSource> source,
+                   AskedStacks* asked)
     : options_(std::move(options)),
       spool_(spool),
       clock_(clock),
       source_(std::move(source)),
+      asked_(asked),
       folders_(options_.ring_folder, options_.ring_roots) {
   loadCaptures();
   state_ = spool_.recovered().state;
@@ -178,6 +180,11 @@ Status Recorder::tick() {
     Result<size_t> sampled = source_->take(spool_.writer(), *out_);
     if (!sampled) return sampled.status();
     dirty_ |= *sampled > 0;
+  }
+  if (asked_) {
+    Result<size_t> rows = asked_->take(spool_.writer(), *out_, node_id_, want_.since_raw);
+    if (!rows) return rows.status();
+    dirty_ |= *rows > 0;
   }
   // A lane that fills faster than we look at it is looked at twice as often the next time, in the end without a pause.
   const bool filling = collector_->held() > kHeldMost;

@@ -15,6 +15,7 @@
 #include "capture/collect/collector.hpp"
 #include "capture/ring/folders.hpp"
 #include "cluster/agent/agent_summary.hpp"
+#include "cluster/agent/asked_stacks.hpp"
 #include "cluster/agent/clock_keeper.hpp"
 #include "cluster/agent/spool.hpp"
 #include "model/travel.hpp"
@@ -53,7 +54,9 @@ struct RecorderStats {
 
 class Recorder {
  public:
-  Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clock, std::unique_ptr<NodeSource> source);
+  /// `asked`: outlives this.
+  Recorder(RecorderOptions options, Spool& spool, const ClockKeeper& clock, std::unique_ptr<NodeSource> source,
+           AskedStacks* asked = nullptr);
   /// Stops after a last checkpoint. Captures go on with the next run.
   ~Recorder();
 
@@ -93,6 +96,7 @@ class Recorder {
   Spool& spool_;
   const ClockKeeper& clock_;
   std::unique_ptr<NodeSource> source_;
+  AskedStacks* const asked_;
 
   // of the thread
   ring::RingFolders folders_;

@@ -16,11 +16,13 @@ constexpr int64_t kAgainNs = 5'000'000'000;
 std::optional<ProcessQuery> HangStacks::question(const HangVerdict& verdict, int64_t now_ns) {
   if (verdict.state != HangState::hang && verdict.state != HangState::slow) {
     asked_.clear();
+    pids_.clear();
     stacks_.clear();
     return std::nullopt;
   }
   std::set<std::string> nodes;
-  std::set<int64_t> ranks;
+  std::set<int64_t> ranks, pids;
+  bool all_pids = true;
   for (const Culprit& c : verdict.culprits) {
     if (c.rank < 0 || c.node.empty() || ranks.size() >= kMostCulprits) continue;
     const auto known = asked_.find({c.node, c.rank});
@@ -28,19 +30,35 @@ std::optional<ProcessQuery> HangStacks::question(const HangVerdict& verdict, int
     asked_[{c.node, c.rank}] = now_ns;
     nodes.insert(c.node);
     ranks.insert(c.rank);
+    all_pids = all_pids && c.pid.has_value();
+    if (!c.pid) continue;
+    pids_[{c.node, c.rank}] = *c.pid;
+    pids.insert(*c.pid);
   }
   if (ranks.empty()) return std::nullopt;
   ProcessQuery query;
   query.nodes.assign(nodes.begin(), nodes.end());
-  query.ranks.assign(ranks.begin(), ranks.end());
+  // A process is meant, not whoever else has this rank; where one is not known, its rank has to do.
+  if (all_pids)
+    query.pids.assign(pids.begin(), pids.end());
+  else
+    query.ranks.assign(ranks.begin(), ranks.end());
   query.stacks = query.brief = true;
   return query;
 }
 
 void HangStacks::take(const ClusterProcesses& answer) {
   for (const NodeProcesses& node : answer.nodes)
-    for (const Stacks& s : node.stacks)
-      if (s.rank) stacks_[{node.node, *s.rank}] = s;
+    for (const Stacks& s : node.stacks) {
+      bool known = false;
+      for (const auto& [who, pid] : pids_)
+        if (known = who.first == node.node && pid == s.pid; known) {
+          stacks_[who] = s;
+          stacks_[who].rank = who.second;
+          break;
+        }
+      if (!known && s.rank && !pids_.contains({node.node, *s.rank})) stacks_[{node.node, *s.rank}] = s;
+    }
 }
 
 void HangStacks::add(HangVerdict& verdict) const {

@@ -22,6 +22,7 @@ class HangStacks {
  private:
   using Who = std::pair<std::string, int64_t>;  // node and rank
   std::map<Who, int64_t> asked_;                // when
+  std::map<Who, int64_t> pids_;                 // as far as they are known: other jobs may have the same ranks
   std::map<Who, Stacks> stacks_;
 };
 

@@ -41,6 +41,8 @@ void addNodes(MetricSet& m, const ClusterStatus& status) {
        [](const auto& n) { return n.losses; });
   each("tracesmith_node_spool_bytes", kGauge, "bytes not yet delivered to the master",
        [](const auto& n) { return n.spool_bytes; });
+  each("tracesmith_node_sent_bytes_total", kCounter, "bytes sent to the master since the agent started",
+       [](const auto& n) { return n.sent_bytes; });
   each("tracesmith_node_stored_bytes", kGauge, "bytes of the node in the master's store",
        [](const auto& n) { return n.stored_bytes; });
   m.begin("tracesmith_node_clock_bound_seconds", kGauge, "error bound of the node's clock");

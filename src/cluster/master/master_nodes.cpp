@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "cluster/master/master.hpp"
 #include "model/travel_lines.hpp"
+#include "process/act.hpp"
 
 namespace tracesmith::cluster {
 
@@ -173,7 +174,8 @@ Result<ClusterProcesses> Master::processes(const ProcessQuery& query, int wait_m
         asked.emplace_back(name, node.link);
   }
   if (asked.empty()) return Status::notFound("the cluster has no nodes");
-  return questions_.ask(query, asked, std::chrono::milliseconds(wait_ms));
+  const auto longer = std::chrono::milliseconds(static_cast<int64_t>(process::secondsOf(query) * 1000));
+  return questions_.ask(query, asked, std::chrono::milliseconds(wait_ms) + longer);
 }
 
 ClusterStatus Master::status() {

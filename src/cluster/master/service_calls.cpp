@@ -232,9 +232,10 @@ class Service final : public Callbacks, public MasterService {
     if (grpc::Status s = allow(*context, neededFor(*request), role, "GetProcesses"); !s.ok()) return s;
     const std::unique_ptr<void, std::function<void(void*)>> counted(this, [&](void*) { --asking_; });
     if (++asking_ > kMostQuestions) return toGrpc(Status::busy("too many questions are open: try again later"));
-    const Result<ClusterProcesses> answer = master_.processes(fromMessage(*request));
-    if (request->set_size() > 0)
-      guard_.audit(context->peer(), role, "config", textOfSettings(*request), answer.status());
+    const ProcessQuery query = fromMessage(*request);
+    const Result<ClusterProcesses> answer = master_.processes(query);
+    if (const std::optional<Deed> deed = deedOf(query))
+      guard_.audit(context->peer(), role, deed->what, deed->detail, answer.status());
     if (!answer) return toGrpc(answer.status());
     toMessage(*answer, *response);
     return grpc::Status::OK;

@@ -1,5 +1,6 @@
 #include "cluster/rpc/client.hpp"
 
+#include <cmath>
 #include <mutex>
 
 #include "access/guard.hpp"
@@ -8,6 +9,7 @@
 #include "cluster/rpc/rpc.hpp"
 #include "cluster/wire/convert.hpp"
 #include "cluster/wire/live_convert.hpp"
+#include "process/act.hpp"
 #include "sync/exchange.hpp"
 #include "trace/layout.hpp"
 
@@ -110,7 +112,8 @@ class RpcClient final : public Client {
     pb::GetProcessesRequest request;
     cluster::toMessage(query, request);
     pb::GetProcessesResponse response;
-    TS_TRY(call(&pb::ClusterService::Stub::GetProcesses, request, response));
+    const int longer = static_cast<int>(std::ceil(process::secondsOf(query)));
+    TS_TRY(call(&pb::ClusterService::Stub::GetProcesses, request, response, longer));
     return fromMessage(response);
   }
 
@@ -339,9 +342,9 @@ class RpcClient final : public Client {
   }
 
   template <typename Method, typename Request, typename Response>
-  Status call(Method method, const Request& request, Response& response) {
+  Status call(Method method, const Request& request, Response& response, int longer_s = 0) {
     grpc::ClientContext context;
-    setDeadline(context, kSeconds);
+    setDeadline(context, kSeconds + longer_s);
     addToken(context, token_);
     return fromGrpc((stub_.get()->*method)(&context, request, &response), what_);
   }

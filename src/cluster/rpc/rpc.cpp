@@ -88,7 +88,8 @@ Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const access:
   return grpc::SslServerCredentials(options);
 }
 
-Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const access::SecurityOptions& s) {
+Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const access::SecurityOptions& s,
+                                                   const std::string& through) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -106,7 +107,12 @@ Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, c
     const grpc::SslCredentialsOptions options{pem->ca, pem->key, pem->cert};
     credentials = grpc::SslCredentials(options);
   }
-  return grpc::CreateCustomChannel(address, credentials, arguments);
+  if (through.empty()) return grpc::CreateCustomChannel(address, credentials, arguments);
+  const std::string host = address.substr(0, address.rfind(':'));  // whose certificate it must be
+  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, address);
+  arguments.SetString(GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
+                      host.starts_with('[') ? host.substr(1, host.size() - 2) : host);
+  return grpc::CreateCustomChannel(through, credentials, arguments);
 }
 
 void addToken(grpc::ClientContext& context, const std::string& token) {
@@ -191,17 +197,30 @@ std::string tokenOf(const grpc::ServerContextBase& context) {
 }
 
 access::Role neededFor(const pb::GetProcessesRequest& request) {
-  return request.native() || request.set_size() > 0 ? access::Role::kOperator : access::Role::kViewer;
+  if (request.has_action() || request.locals()) return access::Role::kAdmin;
+  return request.native() || request.set_size() > 0 || request.has_sample() ? access::Role::kOperator
+                                                                            : access::Role::kViewer;
 }
 
-std::string textOfSettings(const pb::GetProcessesRequest& request) {
-  std::string text;
-  for (const std::string& word : request.set()) text += (text.empty() ? "" : " ") + word;
-  text += ":";
-  for (const std::string& node : request.nodes()) text += " node " + node;
-  for (const int64_t rank : request.ranks()) text += " rank " + std::to_string(rank);
-  for (const int64_t pid : request.pids()) text += " pid " + std::to_string(pid);
-  return text.substr(0, 256);
+std::optional<Deed> deedOf(const ProcessQuery& query) {
+  Deed deed;
+  if (query.action) {
+    deed = {query.action->name.substr(0, 16), query.action->code.substr(0, 512)};
+  } else if (!query.set.empty()) {
+    deed.what = "config";
+    for (const std::string& word : query.set) deed.detail += (deed.detail.empty() ? "" : " ") + word;
+  } else if (query.locals) {
+    deed.what = "locals";
+  } else {
+    return std::nullopt;
+  }
+  std::string whom;
+  for (const std::string& node : query.nodes) whom += " node " + node;
+  for (const int64_t rank : query.ranks) whom += " rank " + std::to_string(rank);
+  for (const int64_t pid : query.pids) whom += " pid " + std::to_string(pid);
+  whom = whom.empty() ? " all" : whom.substr(0, 256);
+  deed.detail = deed.detail.empty() ? whom.substr(1) : deed.detail.substr(0, 512) + ":" + whom;
+  return deed;
 }
 
 }  // namespace tracesmith::cluster

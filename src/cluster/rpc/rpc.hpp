@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "access/guard.hpp"
@@ -19,7 +20,9 @@ constexpr int kMaxMessageBytes = 72 << 20;  // the largest block, and some
 constexpr const char* kNodeKey = "tracesmith-node";
 
 Result<std::shared_ptr<grpc::ServerCredentials>> serverCredentials(const access::SecurityOptions& security);
-Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const access::SecurityOptions& security);
+/// `through`: where gRPC connects instead, to reach that address.
+Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const access::SecurityOptions& security,
+                                                   const std::string& through = {});
 void addToken(grpc::ClientContext& context, const std::string& token);
 void setDeadline(grpc::ClientContext& context, int seconds);
 
@@ -35,9 +38,15 @@ access::Peer peerOf(const std::string& text);
 /// The token a call brought; empty: none.
 std::string tokenOf(const grpc::ServerContextBase& context);
 
-/// Whoever may view may ask about processes; to stop threads or to change what is recorded takes more.
+/// Whoever may view may ask about processes. To stop threads, to sample them or to change what is recorded takes more;
+/// to run code or to see values of variables takes most.
 access::Role neededFor(const pb::GetProcessesRequest& request);
-/// For the audit log: what is set, and of whom.
-std::string textOfSettings(const pb::GetProcessesRequest& request);
+/// For the audit log.
+struct Deed {
+  std::string what;    ///< config, eval, …
+  std::string detail;  ///< which settings or code, and of whom
+};
+/// Nothing: a question that changes nothing and tells no values.
+std::optional<Deed> deedOf(const ProcessQuery& query);
 
 }  // namespace tracesmith::cluster

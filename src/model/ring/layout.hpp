@@ -147,6 +147,11 @@ struct RingHeader {
   std::atomic<uint32_t> role;               // string: what the process is for, such as "rollout"; 0: nobody said
   std::atomic<uint32_t> job;                // string: the same on all ranks of a job, and on no others; 0: not known
   std::atomic<uint32_t> torch, cuda, nccl;  // strings: versions that the process uses; 0: not known
+  // Stacks that the process tells of itself: whoever wants them adds one and wakes those who wait for that (futex). The
+  // file is beside the ring: its name and ".stacks".
+  std::atomic<uint32_t> stacks_served;                // 1: somebody waits for it
+  std::atomic<uint32_t> stacks_wanted, stacks_given;  // given: up to which request
+  std::atomic<uint32_t> stacks_error;                 // errno of the last one; 0: the file is there
 };
 static_assert(sizeof(RingHeader) <= 4096);
 

@@ -14,6 +14,7 @@ import { WorstCollectives } from "./collectives";
 import { Losses, lossesOf } from "./losses";
 import { CommMatrix } from "./matrix";
 import { SlowSteps } from "./outliers";
+import { StacksPanel } from "./stacks";
 import { StepHeat } from "./stepheat";
 import { TimeBars } from "./timebars";
 import { TopologyPicture } from "./topology";
@@ -50,6 +51,7 @@ export function Ranks() {
       ) : (
         <Findings data={data} trace={t} />
       )}
+      <StacksPanel trace={t} />
     </div>
   );
 }
@@ -91,6 +93,13 @@ export function Verdict({ data, trace }: { data: Analysis; trace: TraceInfo }) {
         <p class="verdict-next">
           <b>What to do:</b> {sentence(v.next)}
         </p>
+      )}
+      {v.where.length > 0 && (
+        <ul class="verdict-also" aria-label="Where the missing ranks were last">
+          {v.where.map((text) => (
+            <li key={text}>Last seen: {text}</li>
+          ))}
+        </ul>
       )}
       {v.also.length > 0 && (
         <ul class="verdict-also" aria-label="What else stands out">
