@@ -114,7 +114,8 @@ TEST(TravelJson, AnswersHaveTheirTuplesAndListsOfNumbers) {
   track.detail = TileDetail::slices;
   track.buckets.push_back({3, 0.12345, 7, 0, 2, 1});
   track.slices.push_back({10, 20, 1, 0, "e4.2", 0});
-  EXPECT_EQ(toJson(track), R"({"id":0,"detail":"slices","buckets":[[3,0.123,7,0,2,1]],"slices":[[10,20,1,0,"e4.2",0]]})");
+  EXPECT_EQ(toJson(track),
+            R"({"id":0,"detail":"slices","buckets":[[3,0.123,7,0,2,1]],"slices":[[10,20,1,0,"e4.2",0]]})");
   EXPECT_TRUE(has(toJson(MetricLine{"alpha", {}, "", {1.5, std::nan(""), 1234567}}),
                   R"("index":null,"name":"","values":[1.5,null,1.23457e+06])"));
   EXPECT_TRUE(has(toJson(DeviceMetrics{"alpha", 0, "H200", false, 0, {{"power", 700.0}, {"clock", {}}}}),
