@@ -9,9 +9,9 @@
 #include "base/text.hpp"
 #include "model/travel_json.hpp"
 #include "server/handlers/handlers.hpp"
+#include "server/handlers/trace_stacks.hpp"
 #include "trace/clocks.hpp"
 #include "trace/export/export.hpp"
-#include "trace/export/flame.hpp"
 #include "tracesmith/analysis/diff.hpp"
 
 namespace tracesmith::server {
@@ -90,7 +90,7 @@ class TraceHandlers final : public Handlers {
   Answer traceSearch(const Request& r);
   Answer traceAnalysis(const Request& r);
   Answer traceDiff(const Request& r);
-  Answer traceFlame(const Request& r);
+  Answer traceStacks(const Request& r);
   Answer traceExport(const Request& r);
 
   const Sources& sources_;
@@ -162,13 +162,13 @@ std::vector<Route> TraceHandlers::routes() {
        {{"with", "string", true, "id of the other trace"}},
        bind(this, &TraceHandlers::traceDiff)},
       {"GET",
-       "/api/v1/traces/{id}/flame",
+       "/api/v1/traces/{id}/stacks",
        kViewer,
        "Where its stacks spend their time; of two ranks, what they do differently",
        {{"rank", "integer", false, "of this rank only"},
         {"with", "integer", false, "compare it with this rank"},
         {"state", "string", false, "only samples on-cpu or waiting"}},
-       bind(this, &TraceHandlers::traceFlame)},
+       bind(this, &TraceHandlers::traceStacks)},
       {"GET",
        "/api/v1/traces/{id}/export",
        kViewer,
@@ -311,42 +311,10 @@ Answer TraceHandlers::traceDiff(const Request& r) {
   return Answer::json(analysis::toJson(*diff, before->title(), after->title()));
 }
 
-Answer TraceHandlers::traceFlame(const Request& r) {
+Answer TraceHandlers::traceStacks(const Request& r) {
   Answer instead;
   TracePtr trace = traceOf(sources_.traces, r.name("id"), instead);
-  if (!trace) return instead;
-  trace::FlameOptions options;
-  int64_t rank = 0, with = 0;
-  const std::string one = r.get("rank"), other = r.get("with"), state = r.get("state");
-  if ((!one.empty() && !parseRange(one, 0, INT32_MAX, rank)) ||
-      (!other.empty() && !parseRange(other, 0, INT32_MAX, with)))
-    return Answer::error(400, "'rank' and 'with' must be numbers of ranks");
-  if (!other.empty() && (one.empty() || rank == with)) return Answer::error(400, "'with' compares with another 'rank'");
-  if (!other.empty())
-    options.compare = {rank, with};
-  else if (!one.empty())
-    options.ranks = {rank};
-  if (!state.empty() && state != "on-cpu" && state != "waiting")
-    return Answer::error(400, "'state' must be on-cpu or waiting");
-  if (!state.empty()) options.only = state == "on-cpu" ? trace::StackCounts::on_cpu : trace::StackCounts::waiting;
-  const Result<trace::StackCounts> counts = trace::readStacks(trace->timeline().reader());
-  if (!counts) return Answer::error(counts.status());
-  const Result<trace::FlameTree> tree = trace::flameTree(*counts, options);
-  if (!tree) return Answer::error(tree.status());
-  model::FlameGraph graph;
-  std::set<int64_t> ranks;
-  for (const trace::StackCounts::Process& p : counts->processes)
-    if (p.rank) ranks.insert(*p.rank);
-  graph.ranks.assign(ranks.begin(), ranks.end());
-  graph.names = tree->names;
-  for (const trace::FlameNode& n : tree->nodes)
-    graph.calls.push_back({n.name, n.parent, n.self[0], n.self[1], n.total[0], n.total[1]});
-  if (tree->compared) {
-    graph.looks_a = tree->looks[0];
-    graph.looks_b = tree->looks[1];
-  }
-  graph.idle_threads = tree->idle_threads;
-  return Answer::json(model::toJson(graph));
+  return trace ? stacksOf(trace->timeline().reader(), r) : instead;
 }
 
 Answer TraceHandlers::traceExport(const Request& r) {

@@ -132,8 +132,8 @@ export function StacksPanel({ trace }: { trace: TraceInfo }) {
   if (rank) query.set("rank", rank);
   if (rank && other && other !== rank) query.set("with", other);
   if (state) query.set("state", state);
-  const { data, error, reload } = useLoad(`flame ${trace.id} ${trace.state} ${query}`, (signal) => get<FlameGraph>(`${pathOf(trace.id)}/flame?${query}`, signal));
-  const all = useLoad(`flame ${trace.id} ${trace.state}`, (signal) => get<FlameGraph>(`${pathOf(trace.id)}/flame`, signal)).data;
+  const { data, error, reload } = useLoad(`flame ${trace.id} ${trace.state} ${query}`, (signal) => get<FlameGraph>(`${pathOf(trace.id)}/stacks?${query}`, signal));
+  const all = useLoad(`flame ${trace.id} ${trace.state}`, (signal) => get<FlameGraph>(`${pathOf(trace.id)}/stacks`, signal)).data;
   if (error instanceof ApiError && error.status < 500 && !rank && !state) return null; // the trace has no stacks
   const ranks: [string, string][] = (all?.ranks ?? []).map((r) => [String(r), `rank ${r}`]);
   const aside = (
