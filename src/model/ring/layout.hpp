@@ -147,6 +147,8 @@ struct RingHeader {
   std::atomic<uint32_t> role;               // string: what the process is for, such as "rollout"; 0: nobody said
   std::atomic<uint32_t> job;                // string: the same on all ranks of a job, and on no others; 0: not known
   std::atomic<uint32_t> torch, cuda, nccl;  // strings: versions that the process uses; 0: not known
+  // Strings, as the launcher says (model/launcher.hpp); 0: it does not.
+  std::atomic<uint32_t> scheduled_job, scheduled_step, pod, pod_namespace;
 };
 static_assert(sizeof(RingHeader) <= 4096);
 
