@@ -14,6 +14,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/recording.hpp"
+#include "cli/slurm_job.hpp"
 #include "cluster/fetch_frames.hpp"
 #include "model/travel_json.hpp"
 
@@ -26,6 +27,7 @@ using model::SessionState;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPoll = std::chrono::milliseconds(50);
+constexpr auto kAskSlurm = std::chrono::seconds(2);  // often asked, slurmctld is slow for everybody
 
 // Ctrl-C: the first ends the recording and keeps what there is, the second leaves that to the master, the third kills.
 std::atomic<int> g_signals{0};
@@ -39,7 +41,8 @@ void catchSignals() {
 
 struct Options : ClientCommand {
   cluster::StartOptions start;
-  std::string output, name, id, keep;
+  std::string output, name, id, keep, slurm;
+  std::vector<std::string> nodes;  // of which the trace is wanted; empty: of all
   double wait_s = 30;
   bool list = false, force = false;
 };
@@ -82,15 +85,16 @@ void warnIncomplete(const SessionInfo& s) {
 }
 
 /// Fetches a session as .sbt, or as frames where the file is called .json.
-Status save(Client& client, const SessionInfo& s, const std::string& path) {
+Status save(Client& client, const SessionInfo& s, const Options& o) {
+  const std::string& path = o.output;
   Progress progress("fetching");
   auto update = [&](uint64_t bytes) {
     progress.update(bytes, std::max<uint64_t>(s.bytes, bytes + 1));
     if (g_signals > 1) client.cancel();
     return g_signals < 2;
   };
-  if (path.ends_with(".json")) return cluster::fetchFrames(client, s.id, path, update);
-  TS_TRY(client.fetch(s.id, path, update));
+  if (path.ends_with(".json")) return cluster::fetchFrames(client, s.id, path, update, o.nodes);
+  TS_TRY(client.fetch(s.id, path, update, o.nodes));
   Result<analysis::Refinement> refined = analysis::storeRefinedClocks(path);
   if (!refined) return refined.status();
   for (const std::string& fault : refined->faults) warn("clock fault: " + fault);
@@ -118,7 +122,7 @@ int collect(Client& client, const Options& o, const SessionInfo& session) {
     Progress progress("collecting");
     settled = settle(client, session.id, o.wait_s, progress);
   }
-  if (settled && !o.output.empty() && g_signals < 2) status = save(client, *settled, o.output);
+  if (settled && !o.output.empty() && g_signals < 2) status = save(client, *settled, o);
   if (g_signals > 1) {
     warn("session " + session.name + " is left to the master, which keeps what the nodes deliver: get it with " +
          "`tracesmith cluster recover --id " + session.id + " --export FILE`");
@@ -128,7 +132,37 @@ int collect(Client& client, const Options& o, const SessionInfo& session) {
   return status ? finish(o, *settled) : fail(status);
 }
 
-int record(const Options& o) {
+/// Leaves those nodes of a session that a Slurm job runs on, and names those of the job that are missing.
+Status chooseNodes(const SlurmJob& job, const SessionInfo& session, Options& o) {
+  SlurmJob missing = job;
+  for (const cluster::SessionNode& n : session.nodes) {
+    if (!job.has(n.node)) continue;
+    o.nodes.push_back(n.node);
+    std::erase_if(missing.nodes, [&](const std::string& name) { return SlurmJob{{}, {}, {name}}.has(n.node); });
+  }
+  for (const std::string& name : missing.nodes)
+    warn("node " + name + " of job " + job.id + " has no agent: it is not recorded");
+  return o.nodes.empty() ? Status::notFound("no node of job " + job.id + " has an agent") : Status();
+}
+
+bool jobEnded(const Options& o) {
+  const Result<SlurmJob> job = slurmJob(o.slurm);
+  return job && !job->running();
+}
+
+int record(const Options& given) {
+  Options o = given;
+  SlurmJob job;
+  if (!o.slurm.empty()) {
+    Result<SlurmJob> found = slurmJob(o.slurm);
+    if (!found) return fail(found.status());
+    job = std::move(*found);
+    if (!job.running())
+      return fail(Status::notFound(
+          "job " + o.slurm + (job.state.empty() ? " is not known to Slurm" : " is not running: it is " + job.state)));
+    if (o.start.name.empty()) o.start.name = "slurm-" + o.slurm;
+  }
+  const bool until_end = !o.slurm.empty() && o.start.duration_s == 0 && o.start.last_s == 0;
   Result<std::unique_ptr<Client>> client = o.connect();
   if (!client) return fail(client.status());
   catchSignals();
@@ -138,7 +172,20 @@ int record(const Options& o) {
     (void)(*client)->stop(session->id);
     return fail(Status::notFound("no healthy node to record"));
   }
-  {
+  if (!o.slurm.empty())
+    if (Status chosen = chooseNodes(job, *session, o); !chosen) {
+      (void)(*client)->stop(session->id);
+      return fail(chosen);
+    }
+  if (until_end) {
+    auto asked = Clock::now();
+    while (g_signals == 0) {
+      std::this_thread::sleep_for(kPoll);
+      if (Clock::now() - asked < kAskSlurm) continue;
+      if (jobEnded(o)) break;
+      asked = Clock::now();
+    }
+  } else {
     Progress progress("recording");
     const auto began = Clock::now();
     const auto span = std::chrono::duration<double>(o.start.duration_s);
@@ -148,7 +195,7 @@ int record(const Options& o) {
           std::min<Clock::duration>(kPoll, std::chrono::duration_cast<Clock::duration>(span) - (Clock::now() - began)));
     }
   }
-  if (g_signals > 0)
+  if (g_signals > 0 || until_end)
     if (Result<std::vector<SessionInfo>> stopped = (*client)->stop(session->id); !stopped)
       warn("session " + session->name + " could not be stopped and ends by itself: " + stopped.status().message());
   return collect(**client, o, *session);
@@ -220,7 +267,7 @@ int recover(const Options& o) {
   for (const SessionInfo& s : *all)
     if (s.id == wanted || (s.name == wanted && (!found || found->start_ns < s.start_ns))) found = &s;
   if (!found) return fail(Status::notFound("there is no session " + wanted));
-  if (Status s = save(**client, *found, o.output); !s) return fail(s);
+  if (Status s = save(**client, *found, o); !s) return fail(s);
   return finish(o, *found);
 }
 
@@ -255,11 +302,17 @@ void addClusterSessions(Command& cluster) {
     command.option("--wait", o->wait_s, "Wait at most SECONDS for nodes to deliver their data")
         .type("SECONDS")
         .showDefault();
+    command
+        .option("--slurm", o->slurm,
+                "Only the nodes of this Slurm job; without --duration and --last, until the job ends")
+        .type("JOBID");
     addForce(command, o->force);
-    command.footer("Example:  tracesmith cluster record -o job.sbt -d 10 --last 30");
+    command.footer(
+        "Examples:  tracesmith cluster record -o job.sbt -d 10 --last 30\n"
+        "           tracesmith cluster record -o job.sbt --slurm 4711");
     command.run(
         [o = o]() -> Status {
-          if (o->start.duration_s == 0 && o->start.last_s == 0)
+          if (o->start.duration_s == 0 && o->start.last_s == 0 && o->slurm.empty())
             return Status::invalid("give --duration SECONDS, --last SECONDS, or both");
           return checkOutput(o->output, {}, o->force);
         },

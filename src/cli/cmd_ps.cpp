@@ -18,9 +18,12 @@ using model::ProcessEntry;
 std::string jobText(const ProcessEntry& p) {
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() || text.empty() ? "" : ", ") + text; };
-  add(printable(p.job));
+  add(printable(p.job_step.empty() ? p.job : p.job + "." + p.job_step));
   if (!p.slurm_job.empty() && p.slurm_job != p.job) add("Slurm " + printable(p.slurm_job));
-  if (!p.pod.empty()) add("pod " + printable(p.pod));
+  if (!p.pod_name.empty())
+    add("pod " + printable(p.pod_namespace.empty() ? p.pod_name : p.pod_namespace + "/" + p.pod_name));
+  else if (!p.pod.empty())
+    add("pod " + printable(p.pod));
   if (!p.container.empty()) add("container " + printable(p.container));
   return out;
 }

@@ -5,8 +5,11 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
+#include "cli/task_part.hpp"
 #include "cli/trace_file.hpp"
 #include "model/kernel_collective.hpp"
+#include "trace/join.hpp"
+#include "tracesmith/trace/reader.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -60,7 +63,33 @@ void printJson(const trace::ImportReport& r, const std::string& output, uint64_t
   std::printf("%s\n", out.c_str());
 }
 
+/// Traces that need no conversion: several, or the parts in a folder of `run`. Nothing: others are among them.
+std::vector<std::string> tracesOf(const std::vector<std::string>& paths) {
+  if (paths.size() == 1) return partsIn(paths[0]);
+  for (const std::string& path : paths)
+    if (!trace::Reader::open(path)) return {};
+  return paths;
+}
+
+int join(const Options& o, const std::vector<std::string>& traces) {
+  const Result<trace::JoinReport> report = trace::joinTraces(traces, o.output);
+  if (!report) return fail(report.status());
+  for (const std::string& problem : report->problems) warn(problem);
+  if (o.json) {
+    std::string out;
+    JsonWriter json(out);
+    json.beginObject().field("files", report->parts).field("nodes", report->nodes).field("events", report->events);
+    json.field("output", o.output).field("output_bytes", report->bytes).endObject();
+    std::printf("%s\n", out.c_str());
+    return 0;
+  }
+  std::printf("%s: %s, %s, %s\n", o.output.c_str(), counted(report->parts, "trace").c_str(),
+              counted(report->nodes, "node").c_str(), counted(report->events, "event").c_str());
+  return 0;
+}
+
 int run(Options& o) {
+  if (const std::vector<std::string> traces = tracesOf(o.import.paths); !traces.empty()) return join(o, traces);
   if (o.rank >= 0) o.import.rank = o.rank;
   if (!o.rules.empty()) {
     auto rules = std::make_shared<model::CommRules>();
@@ -77,8 +106,8 @@ int run(Options& o) {
 }  // namespace
 
 void addImport(Command& app) {
-  Command command =
-      app.command("import", "Convert Kineto or Chrome JSON (also .gz) or older SBT files to one SBT trace");
+  Command command = app.command(
+      "import", "Convert Kineto or Chrome JSON (also .gz) or older SBT files to one SBT trace; join SBT traces");
   auto options = std::make_shared<Options>();
   command.positional("PATH", options->import.paths, "Trace files, or folders of them, one file per rank")
       .required()
@@ -97,7 +126,8 @@ void addImport(Command& app) {
       "keep\n"
       "is counted in the table losses.\n\n"
       "Examples:  tracesmith import -o job.sbt rank0.json.gz rank1.json.gz\n"
-      "           tracesmith import -o job.sbt traces/ && tracesmith analyze job.sbt");
+      "           tracesmith import -o job.sbt traces/ && tracesmith analyze job.sbt\n"
+      "           tracesmith import -o job.sbt node1.sbt node2.sbt");
   command.run([options] { return checkOutput(options->output, options->import.paths, options->force); },
               [options] { return run(*options); });
 }

@@ -31,6 +31,7 @@
 #include "cli/ring_folder.hpp"
 #include "cli/run_stacks.hpp"
 #include "cli/run_summary.hpp"
+#include "cli/task_part.hpp"
 #include "hardware/node/recorder.hpp"
 
 namespace tracesmith::cli {
@@ -163,6 +164,15 @@ Status checkWritable(const std::string& output) {
   return ::access(target.c_str(), W_OK) == 0 ? Status() : errnoStatus("create", output);
 }
 
+/// Of one of several tasks that write one trace.
+Result<std::optional<TaskPart>> partOf(const Options& o) {
+  const std::optional<Tasks> tasks = tasksOfLauncher();
+  if (!tasks) return std::optional<TaskPart>();
+  Result<TaskPart> part = TaskPart::create(*tasks, o.output);
+  if (!part) return part.status();
+  return std::optional<TaskPart>(std::move(*part));
+}
+
 int run(Options o) {
   if (o.mode.empty()) o.mode = o.flight_s > 0 ? "watch" : "default";
   Result<std::string> probe = installedFile("libtracesmith_probe.so");
@@ -175,7 +185,9 @@ int run(Options o) {
   Child command;
   if (Status s = command.start(o.command); !s) return (void)fail(s), std::max(1, command.exitCode());
   // Only now: a command that cannot be run leaves no trace, and destroys none.
-  Result<Recording> recording = Recording::create(o.output, o.keep);
+  Result<std::optional<TaskPart>> part = partOf(o);
+  Result<Recording> recording =
+      !part ? Result<Recording>(part.status()) : Recording::create(*part ? (*part)->path() : o.output, o.keep);
   if (!recording) {
     // A full disk must not cost the command its run.
     (void)fail(recording.status());
@@ -189,7 +201,8 @@ int run(Options o) {
   if (o.per_step) collector.sumUpSteps();
   // A flight recorder keeps seconds, and telemetry beside it would grow for days.
   std::unique_ptr<hardware::TelemetryRecorder> telemetry;
-  if (!o.no_telemetry && !flight) {
+  const std::optional<Tasks> tasks = tasksOfLauncher();
+  if (!o.no_telemetry && !flight && (!tasks || tasks->first_on_node)) {
     hardware::SamplerOptions sampling;
     sampling.places = hardware::Places::fromEnvironment();
     sampling.places.node = capture::hostName();
@@ -203,6 +216,7 @@ int run(Options o) {
   Status collecting;
   auto collect = [&] {
     followNew(collector, folder.path(), !flight);
+    if (*part) (*part)->alive();
     if (flight || !collecting) return;
     if (Result<size_t> n = collector.drain(); !n) collecting = n.status();
     if (collecting) collecting = recording->keepUp(collector);
@@ -230,10 +244,15 @@ int run(Options o) {
     if (Status s = telemetry->stop(); !s && collecting) collecting = s;
   if (collecting) collecting = collector.finish();
   if (collecting) collecting = recording->close();
+  Result<std::string> joined = std::string();
+  if (collecting && *part) joined = (*part)->done();
+  if (!joined) collecting = joined.status();
   tellFailures(folder.path());
   if (left > 0) warn(counted(left, "process", "processes") + " of the command still running: no longer recorded");
   if (!collecting)
     (void)fail(collecting);  // the command's own result stands
+  else if (*part)
+    std::fprintf(stderr, "%s%s", joined->c_str(), joined->empty() ? "" : "\n");
   else
     printSummary(collector.stats(), {o.output, o.per_step, o.mode == "watch", o.json});
   return command.exitCode();
@@ -315,6 +334,8 @@ void addRun(Command& app) {
   command.footer(
       "The command runs unchanged: input, output, signals and exit code pass through. If the probe fails, only "
       "the\nrecording stops.\n\nExamples:  tracesmith run -o train.sbt -- torchrun --nproc-per-node 8 train.py\n"
+      "           srun -n 16 tracesmith run -o job.sbt -- python train.py  # one trace of all tasks; also under "
+      "mpirun\n"
       "           tracesmith run --mode watch --budget 1% --keep summary -o weeks.sbt -- torchrun train.py");
   command.run(
       [o]() -> Status {
@@ -331,7 +352,11 @@ void addRun(Command& app) {
               "least K + 3");
         if (o->stacks_hz > 0 && (o->flight_s > 0 || !o->keep.empty()))
           return Status::invalid("--stacks keeps every sample: not with --flight or --keep summary");
-        return checkOutput(o->output, {}, o->force);
+        const std::optional<Tasks> tasks = tasksOfLauncher();
+        if (tasks && o->output.empty())
+          return Status::invalid("give -o FILE.sbt: the " + std::to_string(tasks->tasks) +
+                                 " tasks of this job write one trace together");
+        return checkOutput(o->output, {}, o->force || (tasks && TaskPart::begun(*tasks, o->output)));
       },
       [o] { return run(*o); });
 }

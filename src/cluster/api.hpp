@@ -166,7 +166,8 @@ class SessionTraces {
   virtual Status fetchTo(const std::function<Status(std::string_view)>& sink, const std::string& name_or_id,
                          const std::vector<std::string>& nodes = {}) = 0;
   /// The same into a file, which is whole or absent. `progress` gets the bytes so far.
-  Status fetch(const std::string& name_or_id, const std::string& path, const std::function<void(uint64_t)>& progress) {
+  Status fetch(const std::string& name_or_id, const std::string& path, const std::function<void(uint64_t)>& progress,
+               const std::vector<std::string>& nodes = {}) {
     Result<OutputFile> out = OutputFile::create(path);
     if (!out) return out.status();
     uint64_t bytes = 0;
@@ -175,7 +176,7 @@ class SessionTraces {
       if (progress) progress(bytes += data.size());
       return {};
     };
-    TS_TRY(fetchTo(write, name_or_id));
+    TS_TRY(fetchTo(write, name_or_id, nodes));
     return out->commit();
   }
   /// The same without most of its bytes: a query needs few of them. What was left out can be read with readPieces().

@@ -12,9 +12,9 @@
 namespace tracesmith::cluster {
 
 /// Writes NAME.json, whole or absent. `progress` gets the bytes of the trace so far, and false from it ends this; of
-/// the trace nothing is left.
+/// the trace nothing is left. Of these nodes alone; empty: of all.
 inline Status fetchFrames(SessionTraces& traces, const std::string& id, const std::string& path,
-                          const std::function<bool(uint64_t)>& progress) {
+                          const std::function<bool(uint64_t)>& progress, const std::vector<std::string>& nodes = {}) {
   Result<OutputFile> trace = OutputFile::create(path + ".sbt");  // never committed: it goes, however this ends
   if (!trace) return trace.status();
   uint64_t bytes = 0;
@@ -22,7 +22,7 @@ inline Status fetchFrames(SessionTraces& traces, const std::string& id, const st
     TS_TRY(trace->write(data));
     return progress(bytes += data.size()) ? Status() : Status::io("cancelled");
   };
-  TS_TRY(traces.fetchTo(write, id));
+  TS_TRY(traces.fetchTo(write, id, nodes));
   return trace::writeFrames(trace->workPath(), path);
 }
 

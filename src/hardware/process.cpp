@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "hardware/sysfs.hpp"
+#include "model/launcher.hpp"
 
 namespace tracesmith::hardware {
 namespace {
@@ -17,6 +18,12 @@ std::string variable(const std::string& environment, const std::string& name) {
   if (at > 0 || environment[0] == '\0') ++at;
   at += key.size();
   return environment.substr(at, environment.find('\0', at) - at);
+}
+
+std::string firstOf(const std::string& environment, const char* const* names) {
+  std::string value;
+  for (; *names && value.empty(); ++names) value = variable(environment, *names);
+  return value;
 }
 
 }  // namespace
@@ -40,12 +47,18 @@ ProcessInfo processInfo(const std::string& root, int64_t pid) {
   while (info.command.ends_with(' ')) info.command.pop_back();
   if (info.command.empty()) info.command = readText(folder + "/comm").value_or("");
   if (std::optional<std::string> environment = readText(folder + "/environ")) {
-    for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-      int64_t rank = 0;
-      if (info.rank == kUnknown && parseInt(variable(*environment, name), rank) && rank >= 0) info.rank = rank;
+    namespace launcher = model::launcher;
+    for (const char* const* name = launcher::kRank; *name && info.rank == kUnknown; ++name)
+      if (int64_t rank = 0; parseInt(variable(*environment, *name), rank) && rank >= 0) info.rank = rank;
+    info.job = firstOf(*environment, launcher::kJob);
+    info.job_step = firstOf(*environment, launcher::kStep);
+    info.pod = firstOf(*environment, launcher::kPod);
+    info.pod_namespace = firstOf(*environment, launcher::kNamespace);
+    if (!variable(*environment, launcher::kInKubernetes).empty()) {
+      if (info.pod.empty()) info.pod = variable(*environment, launcher::kHostName);
+      if (info.pod_namespace.empty())
+        info.pod_namespace = readText(folder + "/root" + launcher::kNamespaceFile).value_or("");
     }
-    for (const char* name : {"SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "HOSTNAME_JOB"})
-      if (info.job.empty()) info.job = variable(*environment, name);
   }
   return info;
 }

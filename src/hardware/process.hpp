@@ -10,7 +10,8 @@ namespace tracesmith::hardware {
 
 struct ProcessInfo {
   int64_t pid = 0;
-  std::string user, command, job;  ///< job: of Slurm, Kubernetes, …, from its environment; empty: not known
+  std::string user, command;
+  std::string job, job_step, pod, pod_namespace;  ///< as its launcher says in its environment; empty: it does not
   int64_t rank = kUnknown;
 };
 

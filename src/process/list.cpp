@@ -74,7 +74,10 @@ ProcessEntry entryOf(const std::string& root, int64_t pid, const Seen& seen, con
   entry.python = seen.python;
   entry.job = info.job.empty() ? place.slurm_job : info.job;
   entry.slurm_job = place.slurm_job;
+  entry.job_step = info.job_step;
   entry.pod = place.pod;
+  entry.pod_name = info.pod;
+  entry.pod_namespace = info.pod_namespace;
   entry.container = place.container;
   entry.command = info.command;
   if (seen.probe) addProbe(*seen.probe, entry);

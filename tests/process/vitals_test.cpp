@@ -44,7 +44,12 @@ TEST(Ps, ListsPythonProcessesWithTheirRankAndState) {
   if (pythons().empty()) GTEST_SKIP() << "no Python here";
   const auto child =
       startPython(pythons().begin()->second, std::string("import time\n") + kReady + "time.sleep(1000)\n",
-                  {{"RANK", "5"}, {"SLURM_JOB_ID", "4711"}});
+                  {{"RANK", "5"},
+                   {"SLURM_PROCID", "9"},  // of the launcher around the one that gave the rank
+                   {"SLURM_JOB_ID", "4711"},
+                   {"SLURM_STEP_ID", "2"},
+                   {"POD_NAME", "train-0"},
+                   {"POD_NAMESPACE", "ml"}});
   child->signal(SIGSTOP);
   ASSERT_TRUE(eventually([&] { return vitals("", child->pid())->state == 'T'; }));
   for (const char* name : {"ps", "list"}) {
@@ -53,7 +58,8 @@ TEST(Ps, ListsPythonProcessesWithTheirRankAndState) {
     const size_t at = out.out.find("{\"pid\":" + std::to_string(child->pid()) + ",");
     ASSERT_NE(at, std::string::npos) << out.out;
     const std::string row = out.out.substr(at, out.out.find('}', at) - at);
-    for (const char* field : {"\"rank\":5,", "\"job\":\"4711\"", "\"state\":\"T\"", "\"python\":true", "\"step\":null",
+    for (const char* field : {"\"rank\":5,", "\"job\":\"4711\"", "\"job_step\":\"2\"", "\"pod_name\":\"train-0\"",
+                              "\"pod_namespace\":\"ml\"", "\"state\":\"T\"", "\"python\":true", "\"step\":null",
                               "\"gpus\":[]", "\"gpu_memory_bytes\":null", "\"probe\":null"})
       EXPECT_NE(row.find(field), std::string::npos) << field << " in " << row;
   }

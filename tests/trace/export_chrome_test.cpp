@@ -171,8 +171,8 @@ TEST(ExportChrome, SeveralRanksComeBackAsTheyWere) {
   EXPECT_EQ(rowsOf(dir / "all.sbt", "events", {"node"}), events);
   EXPECT_EQ(rowsOf(dir / "all.sbt", "collectives", {"node"}), collectives);
   EXPECT_EQ(rowsOf(dir / "all.sbt", "steps", {"node"}), steps);
-  const std::set<std::string> not_in_json = {"world_size", "local_rank", "command", "ts_start",
-                                             "ts_end",     "args",       "role"};
+  const std::set<std::string> not_in_json = {"world_size", "local_rank", "command",  "ts_start", "ts_end",       "args",
+                                             "role",       "job",        "job_step", "pod",      "pod_namespace"};
   EXPECT_EQ(rowsOf(dir / "all.sbt", "processes", not_in_json), rowsOf(dir / "t.sbt", "processes", not_in_json));
   for (const Row& row : table(dir / "all.sbt", "events"))
     EXPECT_EQ(at(row, "node"), at(row, "rank") == "0" ? "node-a" : "node-b");

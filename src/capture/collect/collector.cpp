@@ -219,6 +219,15 @@ void Collector::processRow(Process& p) {
   row.command = out_->text(command);
   row.ts_start = static_cast<int64_t>(h.start_ns);
   if (p.role != 0) row.role = writer_.string(p.ring->string(p.role));
+  if (!p.ring->cut()) {
+    auto say = [&](int64_t& out, const std::atomic<uint32_t>& id) {
+      if (const uint32_t known = id.load()) out = writer_.string(p.ring->string(known));
+    };
+    say(row.job, h.scheduled_job);
+    say(row.job_step, h.scheduled_step);
+    say(row.pod, h.pod);
+    say(row.pod_namespace, h.pod_namespace);
+  }
   if (h.simulated)
     row.args = out_->text("{\"simulated\":true}");
   else if (p.ring->inOtherNamespace())

@@ -13,6 +13,7 @@
 #include "capture/probe/room.hpp"
 #include "capture/probe/watch.hpp"
 #include "capture/ring/spare.hpp"
+#include "model/launcher.hpp"
 
 namespace tracesmith::probe {
 namespace {
@@ -51,6 +52,32 @@ int envInt(const char* const* names, int fallback) {
   for (; *names; ++names)
     if (const char* v = getenv(*names); v && *v >= '0' && *v <= '9') return atoi(v);
   return fallback;
+}
+
+/// The first of these variables that is set, as a string of the ring.
+void envString(RingWriter& r, const char* const* names, std::atomic<uint32_t>& out) {
+  for (; *names && out == 0; ++names)
+    if (const char* v = getenv(*names); v && *v) out = r.intern(v);
+}
+
+/// Which job the process belongs to, as its launcher says.
+void readJob(RingWriter& r) {
+  namespace launcher = model::launcher;
+  ring::RingHeader& h = r.header();
+  envString(r, launcher::kJob, h.scheduled_job);
+  envString(r, launcher::kStep, h.scheduled_step);
+  envString(r, launcher::kPod, h.pod);
+  envString(r, launcher::kNamespace, h.pod_namespace);
+  if (!getenv(launcher::kInKubernetes)) return;
+  const char* const host[] = {launcher::kHostName, nullptr};
+  envString(r, host, h.pod);
+  if (h.pod_namespace != 0) return;
+  char text[64] = "";  // Kubernetes allows 63 characters
+  const int fd = open(launcher::kNamespaceFile, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  const ssize_t n = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (n > 0) h.pod_namespace = r.intern(text);
 }
 
 void atExit() {
@@ -164,6 +191,7 @@ RingWriter* make() {
   const char* colon = reader ? strchr(reader, ':') : nullptr;  // its PID namespace
   h.reader_namespace = colon ? strtoull(colon + 1, nullptr, 10) : 0;
   readRank(*r);
+  readJob(*r);
   pthread_once(&g_once, registerHandlers);
   h.state = ring::State::alive;
   return r;
@@ -180,16 +208,11 @@ void useFolder(const char* folder, Mode mode) {
 void flushAtExit() { atexit(atExit); }
 
 void readRank(RingWriter& r) {
-  static const char* const kRank[] = {"RANK",         "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-                                      "HOROVOD_RANK", "SLURM_PROCID",         nullptr};
-  static const char* const kWorld[] = {"WORLD_SIZE",   "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                       "HOROVOD_SIZE", "SLURM_NTASKS",         nullptr};
-  static const char* const kLocal[] = {
-      "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "HOROVOD_LOCAL_RANK", "SLURM_LOCALID", nullptr};
+  namespace launcher = model::launcher;
   ring::RingHeader& h = r.header();
-  h.rank = envInt(kRank, h.rank);
-  h.world_size = envInt(kWorld, h.world_size);
-  h.local_rank = envInt(kLocal, h.local_rank);
+  h.rank = envInt(launcher::kRank, h.rank);
+  h.world_size = envInt(launcher::kWorldSize, h.world_size);
+  h.local_rank = envInt(launcher::kLocalRank, h.local_rank);
   if (const char* role = getenv("TRACESMITH_ROLE"); role && *role && h.role == 0) h.role = r.intern(role);
 }
 

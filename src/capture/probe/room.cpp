@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "model/launcher.hpp"
+
 namespace tracesmith::probe {
 namespace {
 
@@ -54,9 +56,8 @@ Others othersIn(const char* folder) {
 
 /// Processes on this node, as launchers tell; 0: not known.
 uint64_t localSize() {
-  for (const char* name :
-       {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"})
-    if (const char* v = getenv(name); v && *v >= '1' && *v <= '9') return strtoull(v, nullptr, 10);
+  for (const char* const* name = model::launcher::kLocalSize; *name; ++name)
+    if (const char* v = getenv(*name); v && *v >= '1' && *v <= '9') return strtoull(v, nullptr, 10);
   return 0;
 }
 

@@ -152,6 +152,8 @@ struct RingHeader {
   std::atomic<uint32_t> stacks_served;                // 1: somebody waits for it
   std::atomic<uint32_t> stacks_wanted, stacks_given;  // given: up to which request
   std::atomic<uint32_t> stacks_error;                 // errno of the last one; 0: the file is there
+  // Strings, as the launcher says (model/launcher.hpp); 0: it does not.
+  std::atomic<uint32_t> scheduled_job, scheduled_step, pod, pod_namespace;
 };
 static_assert(sizeof(RingHeader) <= 4096);
 
