@@ -77,15 +77,26 @@ FROM (
     'train/lr', 'train/learning_rate', 'grad_norm', 'train/grad_norm', 'mfu %', 'samples/s', 'tokens/s'))
 GROUP BY $Tnode, rank, pid, step)";
 
-/// Python functions whose end was not seen, the innermost first.
+/// Where each thread was sampled last, and Python functions whose end was not seen; the innermost frame first.
 constexpr const char* kBacktrace = R"(
 CREATE VIEW python.backtrace AS
+WITH looks AS (
+  SELECT $Tnode, rank, pid, tid, max(ts) AS ts, arg_max(stack, ts) AS stack FROM stacks WHERE stack <> '' GROUP BY ALL),
+frames AS (
+  SELECT $Tnode, rank, pid, tid, ts, unnest(list_reverse(string_split(stack, ';'))) AS frame,
+    generate_subscripts(string_split(stack, ';'), 1) - 1 AS depth FROM looks)
 SELECT $TNULL::VARCHAR AS ip, nullif(regexp_extract(name, '^(.*)\((\d+)\): (.*)$', 1), '') AS file,
   coalesce(nullif(regexp_extract(name, '^(.*)\((\d+)\): (.*)$', 3), ''), name) AS func,
   try_cast(regexp_extract(name, '^(.*)\((\d+)\): (.*)$', 2) AS INTEGER) AS lineno,
   row_number() OVER (PARTITION BY $Tnode, rank, pid, tid ORDER BY ts DESC) - 1 AS depth, 'Python' AS frame_type, rank, node,
   pid, tid, ts
-FROM events WHERE type = 'python' AND dur IS NULL)";
+FROM events WHERE type = 'python' AND dur IS NULL
+UNION ALL
+SELECT $TNULL, nullif(regexp_extract(frame, '^(.*) \((.*):(\d+)\)$', 2), ''),
+  coalesce(nullif(regexp_extract(frame, '^(.*) \((.*):(\d+)\)$', 1), ''), frame),
+  try_cast(regexp_extract(frame, '^(.*) \((.*):(\d+)\)$', 3) AS INTEGER), depth,
+  CASE WHEN regexp_matches(frame, ' \(.*:\d+\)$') THEN 'Python' ELSE 'Native' END, rank, node, pid, tid, ts
+FROM frames)";
 
 /// Kernels that CUDA graphs replay, each with what its node was captured from: the last node that had its id before.
 constexpr const char* kGraphTrace = R"(

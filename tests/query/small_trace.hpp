@@ -121,6 +121,19 @@ inline void writeSmallTrace(const std::string& path, int first = 0, int last = 4
       counted("table: evals", "epoch", step, 5000 * step + 4500, step);
       counted("table: evals", "split=held out", 0, 5000 * step + 4500, step);
     }
+    if (rank == 1)
+      for (int look = 0; look < 2; ++look) {
+        StackRow stack;
+        stack.ts = 3000 * look;
+        stack.dur = 3000;
+        stack.node = node;
+        stack.rank = rank;
+        stack.tid = 7;
+        stack.samples = 1;
+        stack.stack = writer.string(look == 0 ? "<module> (train.py:3)"
+                                              : "<module> (train.py:9);run_collective (/app/my comm.py:77);poll");
+        ASSERT_TRUE(appender->append(stack));
+      }
     if (rank == 0) {
       MetadataRow table;
       table.node = node;
