@@ -21,6 +21,7 @@ struct Options : Target {
   bool all = false;
   bool native = false;
   bool locals = false;
+  bool sources = false;
 };
 
 std::string groupsJson(const std::vector<Stacks>& processes, const model::ClusterProcesses& answer, uint64_t refused) {
@@ -85,7 +86,8 @@ int runMany(const Options& o) {
 }
 
 int runOne(const Options& o, int64_t pid) {
-  const Result<Stacks> stacks = backtrace(static_cast<pid_t>(pid), {.native = o.native, .locals = o.locals});
+  const Result<Stacks> stacks =
+      backtrace(static_cast<pid_t>(pid), {.native = o.native || o.sources, .sources = o.sources, .locals = o.locals});
   if (!stacks) return fail(stacks.status());
   if (o.json)
     std::printf("%s\n", model::toJson(*stacks).c_str());
@@ -98,6 +100,9 @@ Status check(const Options& o) {
   TS_TRY(o.check());
   if (o.pids.empty() && !o.all && o.rank < 0 && o.text.empty())
     return Status::invalid("name a process, --rank, --all or a target");
+  int64_t target = 0;
+  if (o.sources && o.pids.size() != 1 && !(o.pids.empty() && parseInt(o.text, target)))
+    return Status::invalid("--sources is for one process of this machine");
   return {};
 }
 
@@ -118,6 +123,9 @@ void addBacktrace(Command& app) {
   command.option("--rank", o->rank, "The processes of this rank").check(nonNegative()).excludes(pids).excludes(all);
   all.excludes(pids);
   command.flag("--native", o->native, "Also native frames; stops each thread for less than a millisecond");
+  command.flag(
+      "--sources", o->sources,
+      "As --native, with source lines and inlined functions where debug information is installed; takes a while");
   command.flag("--locals", o->locals,
                "Also the variables of Python's functions; from other machines only for admins, where agents allow it");
   o->add(command);

@@ -53,8 +53,8 @@ Status findPython(pid_t pid, const std::vector<Module>& mapped, const std::vecto
 
 /// Stops one thread after the other and copies what its frames are made of; names and unwinding come afterwards.
 Status readStopped(pid_t pid, const std::vector<Module>& mapped, const std::vector<Task>& all, Memory& memory,
-                   PythonSide& side, bool locals, Stacks& stacks) {
-  Result<std::unique_ptr<Unwinder>> unwinder = Unwinder::create(pid, mapped, true);
+                   PythonSide& side, const BacktraceOptions& options, Stacks& stacks) {
+  Result<std::unique_ptr<Unwinder>> unwinder = Unwinder::create(pid, mapped, options.sources);
   if (!unwinder) return unwinder.status();
   constexpr size_t kWhileStopped = 2000;  // Python frames; deeper stacks are read when the thread runs again
   std::vector<RawStack> raw(all.size());
@@ -80,7 +80,7 @@ Status readStopped(pid_t pid, const std::vector<Module>& mapped, const std::vect
     } else {
       ++not_taken;
     }
-    merge(side.stacks ? &*side.stacks : nullptr, raw[i], native, thread, locals);
+    merge(side.stacks ? &*side.stacks : nullptr, raw[i], native, thread, options.locals);
   }
   if (not_taken > 0)
     stacks.notes.push_back(
@@ -121,7 +121,7 @@ Result<Stacks> readStacks(pid_t pid, const BacktraceOptions& options) {
   side.threads_of.resize(all.size());
   const bool with_native =
       !options.python_only && (options.native || stacks.python_version.empty());  // else there would be no frames
-  Status native = with_native ? readStopped(pid, *mapped, all, cache, side, options.locals, stacks) : Status();
+  Status native = with_native ? readStopped(pid, *mapped, all, cache, side, options, stacks) : Status();
   if (!native) stacks.notes.push_back(native.message());
   if (!with_native || !native)
     for (size_t i = 0; i < all.size(); ++i)

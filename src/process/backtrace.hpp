@@ -14,6 +14,7 @@ using model::ThreadStack;
 
 struct BacktraceOptions {
   bool native = false;       ///< native frames, too; of a process without Python they are always read
+  bool sources = false;      ///< source lines and inlined functions of native code; takes a while
   bool python_only = false;  ///< no thread is stopped, also of a process without Python
   bool locals = false;       ///< variables of Python frames
 };

@@ -28,7 +28,7 @@ struct Dw {
   X(dwfl_begin) X(dwfl_end) X(dwfl_report_begin) X(dwfl_report_module) X(dwfl_report_end) X(dwfl_attach_state) \
   X(dwfl_getthread_frames) X(dwfl_frame_pc) X(dwfl_thread_state_registers) X(dwfl_thread_state_register_pc) \
   X(dwfl_addrmodule) X(dwfl_module_addrinfo) X(dwfl_module_info) X(dwfl_module_getelf) X(dwfl_module_build_id) \
-  X(dwfl_module_getsrc) X(dwfl_lineinfo) X(dwfl_module_addrdie) X(dwarf_getscopes) X(dwarf_tag) \
+  X(dwfl_module_getsrc) X(dwfl_lineinfo) X(dwfl_module_addrdie) X(dwarf_getscopes) X(dwarf_getscopes_die) X(dwarf_tag) \
   X(dwarf_diename) X(dwarf_attr_integrate) X(dwarf_formstring) X(dwarf_formudata)
 // clang-format on
 #define TS_DECLARE(name) decltype(::name)* name = nullptr;
@@ -100,7 +100,7 @@ int findDebugInfo(Dwfl_Module* module, void** data, const char* name, Dwarf_Addr
   return -1;
 }
 
-constexpr int64_t kMostSourceNs = 300'000'000;  // for lines and inlined functions; frames after that have none
+constexpr int64_t kMostSourceNs = 10'000'000'000;  // for lines and inlined functions; frames after that have none
 
 std::string readable(const char* name) {
   int status = 0;
@@ -226,8 +226,10 @@ class DwUnwinder : public Unwinder {
     std::string file = source ? source : "";
     std::optional<int64_t> at = source && number > 0 ? std::optional<int64_t>(number) : std::nullopt;
     Dwarf_Die* unit = dw_.dwfl_module_addrdie(module, pc, &bias);
-    Dwarf_Die* scopes = nullptr;
-    const int count = unit ? dw_.dwarf_getscopes(unit, pc - bias, &scopes) : 0;
+    Dwarf_Die *innermost = nullptr, *scopes = nullptr;
+    // The innermost scope; those around it as they were inlined, not as they were written.
+    const int found = unit ? dw_.dwarf_getscopes(unit, pc - bias, &innermost) : 0;
+    const int count = found > 0 ? dw_.dwarf_getscopes_die(&innermost[0], &scopes) : 0;
     for (int i = 0; i < count; ++i) {
       const int tag = dw_.dwarf_tag(&scopes[i]);
       if (tag == DW_TAG_subprogram) break;
@@ -245,6 +247,7 @@ class DwUnwinder : public Unwinder {
       at = known ? std::optional<int64_t>(static_cast<int64_t>(call)) : std::nullopt;
     }
     std::free(scopes);
+    std::free(innermost);
     outer.source = file;
     outer.line = at;
   }

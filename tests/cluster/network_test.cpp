@@ -57,7 +57,9 @@ TEST_F(Network, CutOffAndBack) {
 
 TEST_F(Network, OverAnInterfaceThatWasNamed) {
   startMaster();
-  const Output none = agent("beta", {"--interface", "nosuch0"})->wait();
+  const Output none =
+      test::runWith(environment(), {TRACESMITH_BIN, "cluster", "agent", "--interface", "nosuch0", "--port", "0",
+                                    "--data-dir", dir_ / "a-beta", "--master", address()});
   EXPECT_EQ(none.rc, 1);
   EXPECT_TRUE(has(none.err, "there is no network interface nosuch0; there are: lo")) << none.err;
   agent_ = agent("alpha", {"--interface", "lo"});
