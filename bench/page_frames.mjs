@@ -1,7 +1,7 @@
 // How smooth the page is, in a real Chromium: time between frames and long tasks of the main thread, while the timeline
 // is panned and zoomed and metrics are zoomed. Pictures of what was seen go to a folder.
-//   PAGE_MODULES=build/web CHROMIUM=$(command -v chromium) node bench/page_frames.mjs URL [FOLDER]
-// URL: of `tracesmith view FILE --web`, or of a master.
+//   PAGE_MODULES=build/web CHROMIUM=$(command -v chromium) node bench/page_frames.mjs URL [FOLDER [PARAMETERS]]
+// URL: of `tracesmith view FILE --web`, or of a master. PARAMETERS: of the timeline, such as by=track.
 
 import fs from "node:fs";
 import path from "node:path";
@@ -9,7 +9,7 @@ import { createRequire } from "node:module";
 
 const require = createRequire(path.join(fs.realpathSync(process.env.PAGE_MODULES), "package.json"));
 const { chromium } = require("playwright-core");
-const [url, folder] = process.argv.slice(2);
+const [url, folder, more = ""] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
 
 const at = (list, share) => [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * share))] ?? 0;
@@ -82,7 +82,7 @@ for (const size of [{ width: 1440, height: 900 }, { width: 3840, height: 2160 }]
   }
   const traces = (await (await fetch(`${url}/api/v1/traces`)).json()).traces;
   if (traces.length && (traces[0].events ?? 1) > 0) {
-    const page = await open(`timeline?trace=${traces[0].id}`, size);
+    const page = await open(`timeline?trace=${traces[0].id}&${more}`, size);
     await settled(page);
     await picture(page, `timeline-${name}`);
     await watch(page, `${name}: zoom in, W held`, () => hold(page, "w", 2500));

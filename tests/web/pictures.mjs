@@ -30,6 +30,7 @@ test("pictures of a trace", { skip: !folder && "PICTURES names no folder" }, asy
     for (let i = 0; i < 12; i++) await p.keyboard.press("s");
     await timelineReady(p);
   });
+  await take(url, "together", "timeline?by=track", timelineReady);
   await take(url, "ranks", "ranks", (p) => p.locator(".verdict-next").waitFor());
   await take(url, "metrics", "metrics", (p) => p.locator(".chart-panel canvas").first().waitFor());
   await take(url, "sql", `sql?look=chart&q=${encodeURIComponent("SELECT name, round(sum(dur) / 1e6, 2) AS ms FROM events WHERE type = 'kernel' GROUP BY name ORDER BY ms DESC LIMIT 12")}`, (p) => p.locator(".result-chart").waitFor());
@@ -39,7 +40,11 @@ test("pictures of a cluster", { skip: !folder && "PICTURES names no folder" }, a
   const master = await startMaster("pictures");
   const at = String(Math.floor(Date.now() / 1000));
   for (const i of [0, 1]) await startAgent(master, `node${i}`, i, ["--sim-start", at, "--fault", "hang=6:100"]);
-  await take(master.url, "overview", "overview", (p) => shows(p, "2 nodes, 8 GPUs"));
+  await take(master.url, "overview", "overview", async (p) => {
+    await shows(p, "2 nodes, 8 GPUs");
+    await p.waitForFunction(() => document.querySelectorAll(".grid-rows .cell").length === 8 && !document.querySelector(".grid-rows .cell.unknown"));
+    await shows(p, "Training now");
+  });
   await take(master.url, "nodes", "nodes", (p) => shows(p, "node1"));
   await take(master.url, "hang", "hang", (p) => shows(p, "The job hangs."));
 });

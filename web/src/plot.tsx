@@ -77,7 +77,7 @@ export function Plot(props: PlotProps) {
         x: { time: p.time ?? false, range: (_, min, max) => latest.current.range ?? (min === max ? [min - 1, max + 1] : [min, max]) },
         y: {
           range: (_, min, max) => {
-            if (min === null || min === undefined) return [0, 1];
+            if (min === null || min === undefined) return [0, latest.current.unit === "%" ? 100 : 1];
             if (latest.current.unit === "%" && min >= 0 && max <= 100) return [0, 100];
             const low = latest.current.fromZero && min > 0 ? 0 : min;
             const room = (max - low || Math.abs(max) || 1) * 0.06;

@@ -22,6 +22,10 @@ export interface Drawn {
 
 /** Beyond so many events a pixel a strip is drawn. */
 const dense = 0.3;
+/** The same for lanes that are only so many pixels high. */
+const thin = 4;
+const mostAhead = 300;
+const thinDense = 0.004;
 
 export const levelFor = (from: number, to: number, pixels: number, top: number): number =>
   Math.min(top, Math.max(0, Math.ceil(Math.log2((to - from) / Math.max(1, pixels)))));
@@ -154,6 +158,8 @@ export class Painter {
   /** What is likely to be wanted next: the whole trace, both sides, and the rows above and below. */
   private soon(scene: Scene, level: number, first: number, visible: Row[]): Want[] {
     const tracks = visible.flatMap((r) => r.lanes.map((l) => l.track.id));
+    // Of very many lanes even to look what is here takes longer than a frame.
+    if (tracks.length > mostAhead) return [{ level: this.topLevel(), index: 0, tracks }];
     const { rows } = scene.layout;
     const around = [...rows.slice(Math.max(0, first - 8), first), ...rows.slice(first + visible.length, first + visible.length + 12)].flatMap((r) =>
       r.lanes.map((l) => l.track.id),
@@ -240,7 +246,9 @@ export class Painter {
       const from = Math.max(scene.from, first * length);
       const to = Math.min(scene.to, (last + 1) * length);
       const pixels = Math.max(1, ((to - from) / (scene.to - scene.from)) * scene.width);
-      if (between(tile, from, to) / pixels > dense * Math.min(8, lane.depth)) {
+      // Of thin lines there are many, and nothing in them has a name.
+      const share = lane.height <= thin ? thinDense : dense;
+      if (between(tile, from, to) / pixels > share * Math.min(8, lane.depth)) {
         for (let i = first; i <= last; i++) this.strip(scene, lane, y, tile, i * length, (i + 1) * length, i * length, (i + 1) * length);
       } else drawn += this.slices(scene, lane, y, tile, from, to, first > low);
     };

@@ -8,7 +8,7 @@ import { firstFrom, tileBuckets, type BucketTile, type SliceTile, type Tile } fr
 /** ms of a frame that may go into painting new strips; the others follow in the next frames. */
 const budget = 8;
 const pageRows = 64;
-const pages = 96;
+const pages = 192;
 
 export interface Strip {
   canvas: HTMLCanvasElement;

@@ -8,7 +8,7 @@ import type { Bucket, Slice, TileAnswer } from "../types";
 export const tileBuckets = 1024;
 const atOnce = 4;
 const tracksPerCall = 48;
-const kept = 6000;
+const kept = 16_000;
 
 export interface SliceTile {
   detail: "slices";

@@ -7,6 +7,8 @@ import type { RankMetrics } from "../types";
 import { Chip, Panel, Table } from "../ui";
 
 const most = 16;
+/** s: reports of nodes are of different moments, so whoever has just begun a step is not behind. */
+const late = 3;
 
 export function TrainingNow({ state }: { state: Live }) {
   const ranks = state.latest?.ranks ?? [];
@@ -29,7 +31,7 @@ export function TrainingNow({ state }: { state: Live }) {
           { title: "node", cell: (r) => r.node },
           { title: "step", number: true, cell: (r) => (r.step === null ? none : count(r.step)) },
           { title: "in it for", number: true, cell: (r) => seconds(r.step_age_s) },
-          { title: "", cell: (r) => (first !== null && r.step !== null && first - r.step > 1 ? <Chip kind="warn">{plural(first - r.step, "step")} behind</Chip> : null) },
+          { title: "", cell: (r) => (first !== null && r.step !== null && first - r.step > 1 && (r.step_age_s ?? 0) > late ? <Chip kind="warn">{plural(first - r.step, "step")} behind</Chip> : null) },
           ...rate("MFU", (r) => r.mfu_percent, (v) => percent(v / 100, 1)),
           ...rate("samples/s", (r) => r.samples_per_s, short),
           ...rate("tokens/s", (r) => r.tokens_per_s, short),
