@@ -81,7 +81,8 @@ TEST_F(HangingRanks, TheLineOfEachIsNamedByTheHangVerdict) {
   ASSERT_EQ(command({"record", "--name", "late", "--last", "25", "-d", "1", "-o", dir_ / "late.sbt"}).rc, 0);
   const Output later = test::runWith(environment(), {TRACESMITH_BIN, "analyze", dir_ / "late.sbt"});
   EXPECT_TRUE(has(later.out, "the job hangs")) << later.out << later.err;
-  EXPECT_TRUE(has(later.out, "last seen: rank 1: in_python (train.py:6), called from <module> (train.py:")) << later.out;
+  EXPECT_TRUE(has(later.out, "last seen: rank 1: in_python (train.py:6), called from <module> (train.py:"))
+      << later.out;
   EXPECT_TRUE(has(later.out, "last seen: rank 2: in_c (train.py:8)")) << later.out;
   // The rank that waits is named, too, by who asks for all.
   const Output all = test::runWith(environment(), {TRACESMITH_BIN, "backtrace", "-t", "all", "--master", address()});
