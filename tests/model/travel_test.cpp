@@ -101,7 +101,7 @@ TEST(TravelJson, WhatIsNotKnownIsNull) {
   EXPECT_TRUE(has(toJson(n), R"("clock":{"offset_ns":"1700000000000000001","drift_ppm":0.5,"bound_ns":10)"))
       << toJson(n);
   HangVerdict v;
-  v.culprits.push_back({-1, "", "no agent reports it", 0.5, {}, {}});
+  v.culprits.push_back({-1, "", {}, "no agent reports it", 0.5, {}, {}});
   v.communicators.push_back({"world", "all_reduce", 3, -1, {0, -1}, {}, 8, 1, ""});
   EXPECT_TRUE(has(toJson(HangAnswer{v, {}}), R"("since":null)"));
   EXPECT_TRUE(has(toJson(HangAnswer{v, {}}), R"("culprits":[{"rank":null,"node":null,)")) << toJson(HangAnswer{v, {}});
