@@ -115,7 +115,7 @@ TEST(SampleUsage, WrongUsageIsOneLine) {
                                              {"sample", "x"},
                                              {"sample", "1", "--rate", "0"},
                                              {"sample", "1", "-o", "a.png"},
-                                             {"sample", "-t", "node:a"},
+                                             {"sample", "-t", "what"},
                                              {"sample", "--diff", "1", "1"},
                                              {"sample", "--from", "a", "--all"}}) {
     const Output out = tracesmith(args);

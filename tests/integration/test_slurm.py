@@ -240,7 +240,7 @@ def test_cluster_record_takes_the_nodes_of_a_job_until_it_ends(slurm, tmp_path, 
         for node in ("n1", "other"):
             serve("agent", "--port", "0", "--master", master, "--node-id", node, "--data-dir", str(tmp_path / node),
                   TRACESMITH_DIR=rings if node == "n1" else str(tmp_path / "none"))
-        eventually(lambda: slurm.ask(PROGRAM, "cluster", "nodes", "--master", master).count("healthy") >= 2,
+        eventually(lambda: slurm.ask(PROGRAM, "cluster", "nodes", "--master", master).count("connected") >= 2,
                    lambda: slurm.ask(PROGRAM, "cluster", "nodes", "--master", master))
         job = subprocess.Popen(["srun", "-w", "n1", "-n1", PROGRAM, "run", "--flight", "10", "-o", str(tmp_path / "last.sbt"), "--", sys.executable, "-c",
                                 JOB, meeting], env=dict(slurm.environment, TRACESMITH_DIR=rings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -13,10 +13,11 @@ bool installed(const std::string& program) { return test::run({"sh", "-c", "comm
 
 class Dashboards : public ServerFixture {
  protected:
-  /// A master with two simulated ranks that have done some steps.
+  /// A master with a session and two simulated ranks that have done some steps.
   void serveJob() {
     serveMaster({"--statsd", "127.0.0.1:9"});
     node_ = agent("n1", {"--sim", "2"});
+    ASSERT_EQ(ask(http_, "POST", "/api/v1/sessions", "{\"name\":\"s\"}").status / 100, 2);
     ASSERT_TRUE(eventually([&] {
       metrics_ = get(http_, "/metrics").body;
       return has(metrics_, "tracesmith_rank_step_seconds{") &&
