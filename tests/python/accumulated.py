@@ -42,6 +42,8 @@ def main():
         whole *= sampler.now.weight
         dist.all_reduce(whole)
         losses.append(whole.item())
+    # A thread of gloo's may still have `whole`. If it frees it while Python ends, the program ends with SIGABRT.
+    dist.barrier()
     print(json.dumps({"sizes": sizes, "losses": losses, "parameters": sum(p.sum().item() for p in model.parameters())}))
 
 
