@@ -62,13 +62,13 @@ check:
 	scripts/check-layers
 	scripts/check-format
 	scripts/build asan product tests
-	ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) -E '^(capture|cli|cluster|server|web)\.'
+	ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) -E '^(capture|cli|cluster|jobs|process|server|web)\.'
 	@# The leak check sometimes crashes the sanitizer itself while gRPC's threads end.
 	ASAN_OPTIONS=detect_leaks=0 \
 	  ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) -R '^(cluster|server|web)\.'
-	@# These tests preload the probe into programs and check how the programs die, so the sanitizer must not interfere.
+	@# These tests bring the probe into programs and check how the programs die, so the sanitizer must not interfere.
 	ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0:handle_segv=0:handle_abort=0 \
-	  ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) -R '^(capture|cli)\.'
+	  ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) -R '^(capture|cli|jobs|process)\.'
 	scripts/build tsan thread-tests
 	@# tests/CMakeLists.txt says which tests these are; tests/tsan.supp names the libraries that the sanitizer cannot look into.
 	TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/tsan.supp \

@@ -355,10 +355,10 @@ Status ChromeImport::finish() {
   }
   facts_.world_size = metadata_.worldSize();
   facts_.epoch_ns = metadata_.epochNs();
-  if (first_ns_ != kNull) {
-    first_ns_ += facts_.epoch_ns;
-    last_ns_ += facts_.epoch_ns;
-  }
+  // The rows say what is wrong where this does not fit.
+  if (first_ns_ != kNull && (__builtin_add_overflow(first_ns_, facts_.epoch_ns, &first_ns_) ||
+                             __builtin_add_overflow(last_ns_, facts_.epoch_ns, &last_ns_)))
+    first_ns_ = last_ns_ = kNull;
   facts_.pid = api_pids_differ_ ? kNull : api_pid_;
   if (api_pid_ == kNull && !op_pids_differ_) facts_.pid = op_pid_;
   if (node_.empty()) node_ = metadata_.host();
