@@ -169,14 +169,21 @@ struct FleetNode {
     recording.captures_file = folder + "/captures";
     recording.tick_ms = options.tick_ms;
     recorder = std::make_unique<Recorder>(recording, *spool, *clock, std::make_unique<FleetTelemetry>(name));
-    live = std::make_unique<LiveReporter>(name, rings, live_latest);
+    live = std::make_unique<LiveReporter>(name, rings, live_latest, nullptr);
+    Result<std::unique_ptr<Outward>> way = Outward::create("");
+    if (!way) giveUp(way.status().message());
+    outward = std::move(*way);
+    processes = std::make_unique<ProcessLook>(ProcessLook::Options{name, "", rings}, live_latest);
+    plans = std::make_unique<PlanCarrier>(rings);
+    jobs = std::make_unique<RankHost>(RankHost::Options{false, name, rings, {}, outward.get(), {}});
     NodeRegistration info;
     info.node = info.hostname = name;
     info.agent_id = access::randomHex(16);
     info.boot_id = access::kernelBootId();
     info.version = TRACESMITH_VERSION;
     info.simulated = true;
-    link = std::make_unique<MasterLink>(info, 0, access::SecurityOptions{}, *spool, *recorder, *clock, *live);
+    link = std::make_unique<MasterLink>(MasterLink::Options{info, 0, {}, 0}, *outward, *spool, *recorder, *clock, *live,
+                                        *processes, *plans, *jobs);
     model::NodeDescription hardware;
     for (uint32_t g = 0; g < kFleetGpus; ++g) {
       DeviceStatus& gpu = hardware.gpus.emplace_back();
@@ -200,6 +207,10 @@ struct FleetNode {
   std::unique_ptr<ClockKeeper> clock;
   std::unique_ptr<Recorder> recorder;
   std::unique_ptr<LiveReporter> live;
+  std::unique_ptr<Outward> outward;
+  std::unique_ptr<ProcessLook> processes;
+  std::unique_ptr<PlanCarrier> plans;
+  std::unique_ptr<RankHost> jobs;
   std::unique_ptr<MasterLink> link;
 };
 

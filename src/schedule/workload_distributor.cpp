@@ -119,9 +119,9 @@ Result<std::vector<Share>> WorkloadDistributor::uniform(uint64_t count, const st
 Result<std::vector<Share>> WorkloadDistributor::byCapacity(uint64_t count, const Weights& capacities,
                                                            const WorkLimits& limits) {
   TS_TRY(checkWeights(capacities, "capacity"));
-  for (const auto& [id, most] : limits.max_of)
-    if (std::none_of(capacities.begin(), capacities.end(), [&](const auto& c) { return c.first == id; }))
-      return Status::notFound("there is a limit for '" + id + "', which is not one of the devices");
+  for (const auto& limit : limits.max_of)
+    if (std::none_of(capacities.begin(), capacities.end(), [&](const auto& c) { return c.first == limit.first; }))
+      return Status::notFound("there is a limit for '" + limit.first + "', which is not one of the devices");
   std::vector<Part> parts;
   for (const auto& [id, capacity] : capacities) {
     uint64_t most = std::min(count, limits.max_per_device.value_or(count));
