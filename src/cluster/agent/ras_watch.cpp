@@ -100,8 +100,9 @@ std::vector<ProcessReport> RasRanks::report(const std::vector<ProcessReport>& pr
   std::vector<ProcessReport> all;
   for (auto& [pid, p] : processes_) {
     // What a communicator's ranks tell must be of one kind: the probe numbers operations in another way.
+    const bool there = p.gone_ns == 0;
     std::erase_if(p.comms, [&](const auto& c) {
-      return hashes.contains(c.first) || (p.gone_ns == 0 && now - c.second.told_ns > kForgetNs);
+      return hashes.contains(c.first) || (there && now - c.second.told_ns > kForgetNs);
     });
     if (p.comms.empty() || pids.contains(pid)) continue;
     ProcessReport& r = all.emplace_back();
