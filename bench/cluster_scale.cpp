@@ -119,7 +119,9 @@ class Scene {
          "SELECT node, avg(value) FROM metrics WHERE name = 'gpu_power_watts' AND device = 3 GROUP BY node"},
         {"processes of all nodes, now", "SELECT count(*) FROM live.processes"}};
     constexpr int kTimes = 40;
-    for (const auto& [what, sql] : kQueries) {
+    for (const auto& query : kQueries) {
+      const auto [what, text] = query;
+      const char* sql = text;
       std::vector<double> times;
       for (int i = 0; i < kTimes; ++i)
         times.push_back(measure([&] {
