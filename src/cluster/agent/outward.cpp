@@ -49,7 +49,7 @@ int dial(const access::Address& to, const std::string& interface, const std::ato
 
 /// One direction of a passage: what was read and is not written yet.
 struct Way {
-  Way(int from, int to) : from(from), to(to) {}
+  Way(int source, int target) : from(source), to(target) {}
   int from, to;
   char bytes[kBuffer];
   size_t begin = 0, end = 0;
