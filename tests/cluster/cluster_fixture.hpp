@@ -33,8 +33,8 @@ class ClusterFixture : public ::testing::Test {
   }
 
   /// A port nobody listens on now.
-  static uint16_t freePort() {
-    int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  static uint16_t freePort(int type = SOCK_STREAM) {
+    int fd = ::socket(AF_INET, type, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -97,7 +98,7 @@ TEST(TimeSync, NtpFindsAServersOffset) {
       {.method = TimeSyncMethod::NTP, .ntp_server = server.address(), .max_acceptable_offset_ns = 1'000'000'000});
   const SyncResult r = sync.synchronize();
   ASSERT_TRUE(r.success) << r.message;
-  const double truth = static_cast<double>(unixClock() + 7'000'000'000 - rawClock());
+  const double truth = static_cast<double>(7'000'000'000 + unixMinusRaw());
   EXPECT_LE(std::abs(static_cast<double>(r.offset_ns) - truth), r.uncertainty_ns.value() + 1e6);
   EXPECT_GT(r.round_trip_ns, 0);
   server.synchronised = false;
@@ -151,10 +152,11 @@ class Chrony : public ClusterFixture {
     if (::geteuid() != 0) GTEST_SKIP() << "chronyd wants to be started by root";
   }
   Daemon start(const std::string& name, const std::string& more) {
-    Daemon d{freePort(), freePort(), {}};
+    Daemon d{freePort(SOCK_DGRAM), freePort(SOCK_DGRAM), {}};
     const std::string file = dir_ / name;
-    test::writeFile(file, more + "\nport " + std::to_string(d.ntp_port) + "\ncmdport " +
-                              std::to_string(d.command_port) +
+    // Readings on a busy machine look like a bad clock, which chronyd would not choose.
+    test::writeFile(file, more + "\nmaxdistance 1000\nmaxjitter 1000\nport " + std::to_string(d.ntp_port) +
+                              "\ncmdport " + std::to_string(d.command_port) +
                               "\nbindcmdaddress 127.0.0.1\nbindcmdaddress /\nbindaddress 127.0.0.1\n"
                               "allow 127.0.0.1\npidfile " +
                               file + ".pid\n");
@@ -163,7 +165,8 @@ class Chrony : public ClusterFixture {
     return d;
   }
   static SyncResult ask(const std::string& server) {
-    return TimeSync({.method = TimeSyncMethod::NTP, .ntp_server = server, .max_acceptable_offset_ns = 1'000'000'000})
+    // On a busy machine chronyd soon knows its clock to a second only.
+    return TimeSync({.method = TimeSyncMethod::NTP, .ntp_server = server, .max_acceptable_offset_ns = int64_t{1} << 50})
         .synchronize();
   }
   static SyncResult ask(const Daemon& d) { return ask("chrony:" + std::to_string(d.command_port)); }
@@ -186,14 +189,17 @@ class Chrony : public ClusterFixture {
 TEST_F(Chrony, TellsWhatItKnowsAndServesTime) {
   Daemon server = start("server", "local stratum 3");
   Daemon d = start("client", "server 127.0.0.1 minpoll -6 maxpoll -6 port " + std::to_string(server.ntp_port));
-  EXPECT_TRUE(eventually([&] { return ask(d).success || !d.process->running(); }));
+  SyncResult first;
+  EXPECT_TRUE(eventually([&] { return (first = ask(d)).success || !d.process->running(); }))
+      << first.message << "\n"
+      << d.process->err() << server.process->err();
   if (!d.process->running()) GTEST_SKIP() << "chronyd does not run here: " << d.process->err();
-  const double truth = static_cast<double>(unixClock() - rawClock());
+  const double truth = static_cast<double>(unixMinusRaw());
   // The same daemons are NTP servers.
   const SyncResult ntp = ask("127.0.0.1:" + std::to_string(server.ntp_port));
   ASSERT_TRUE(ntp.success) << ntp.message;
   EXPECT_LE(std::abs(static_cast<double>(ntp.offset_ns) - truth), ntp.uncertainty_ns.value() + 1e6);
-  server.process.reset();  // from now on only the dispersion changes: it grows
+  server.process.reset();  // from now on its delay stays the same
   ASSERT_TRUE(eventually([&] {
     const Told before = told(d);
     const SyncResult r = ask(d);
@@ -201,8 +207,10 @@ TEST_F(Chrony, TellsWhatItKnowsAndServesTime) {
     if (before.delay <= 0 || before.delay != after.delay) return false;
     EXPECT_TRUE(r.success) << r.message;
     EXPECT_NEAR(static_cast<double>(r.round_trip_ns), before.delay * 1e9, 2);
-    EXPECT_GE(r.uncertainty_ns.value(), before.bound * 1e9 - 3);
-    EXPECT_LE(r.uncertainty_ns.value(), after.bound * 1e9 + 3);
+    const double slack =
+        3 + std::abs(after.bound - before.bound) * 1e9;  // dispersion grows, what is left to correct shrinks
+    EXPECT_GE(r.uncertainty_ns.value(), std::min(before.bound, after.bound) * 1e9 - slack);
+    EXPECT_LE(r.uncertainty_ns.value(), std::max(before.bound, after.bound) * 1e9 + slack);
     EXPECT_NEAR(static_cast<double>(r.offset_ns), truth, 1e6);
     return true;
   }));
@@ -265,7 +273,7 @@ TEST_F(TimeSyncWithMaster, AnAgentMayAskAnNtpServerInstead) {
   ASSERT_TRUE(eventually([&] { return has(command({"nodes", "--json"}).out, "\"ntp\""); }));
   // Seven seconds ahead of what the master, on this machine too, would have said.
   ASSERT_TRUE(eventually([&] { return nodeField("bound_ns") >= 0; }));
-  const double ahead = static_cast<double>(nodeField("offset_ns") - (unixClock() - rawClock()));
+  const double ahead = static_cast<double>(nodeField("offset_ns") - unixMinusRaw());
   EXPECT_NEAR(ahead, 7e9, 1e9) << command({"nodes", "--json"}).out;
 }
 
