@@ -79,7 +79,7 @@ def main():
                     said = subprocess.run([ts, "query", "--format", "json", trace, sql], stdout=subprocess.PIPE, check=True)
                     clock.append(json.loads(said.stdout)[0]["us"])
     base = found["untouched"]
-    print("step of an untouched process: %.0f µs of CPU time; the hooks by their own clock: %.0f µs" % (statistics.median(base), statistics.median(clock)))
+    print("step of an untouched process: %.0f µs of CPU time; the hooks as they count themselves: %.0f µs" % (statistics.median(base), statistics.median(clock)))
     for variant in VARIANTS[1:]:
         extra = [a - b for a, b in zip(found[variant], base)]
         error = 2 * statistics.stdev(extra) / len(extra) ** 0.5 if len(extra) > 1 else float("nan")

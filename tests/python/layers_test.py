@@ -206,7 +206,8 @@ stats = lambda _: {"allocated_bytes": {"all": {"current": allocated}}, "reserved
 pretended = types.SimpleNamespace(cuda=types.SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 0),
                                   _C=types.SimpleNamespace(_cuda_memoryStats=stats))
 sys.modules["_tracesmith_hooks.module_memory"].install(types.SimpleNamespace(
-    torch=pretended, model=hooks.model, training=hooks.training, guard=hooks.guard, safely=hooks.safely))
+    torch=pretended, model=hooks.model, training=hooks.training, guard=hooks.guard, safely=hooks.safely,
+    after_steps=hooks.after_steps))
 class Keeps(torch.nn.Module):
     def __init__(self, size):
         super().__init__()

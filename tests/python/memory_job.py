@@ -54,7 +54,7 @@ def pretend(allocator):
 
     memory.install(types.SimpleNamespace(
         torch=types.SimpleNamespace(cuda=cuda, _C=backend, nn=torch.nn, Tensor=torch.Tensor), guard=training.guard,
-        training=training, safely=safely))
+        training=training, safely=safely, after_steps=lambda _, function: training.on_step.append(function)))
     return observers[0], cuda.memory
 
 

@@ -16,7 +16,7 @@ MOST_BREAKS = 1000  # that are told
 def install(hooks):
     """Of a torch that has just been imported."""
     compiling = Compiling()
-    hooks.training.on_step.append(lambda step: hooks.safely("compile", compiling.step_ended))
+    hooks.after_steps("compile", compiling.step_ended)
 
 
 def place(file, line):
@@ -35,7 +35,7 @@ class Compiling:
         self.last = None  # compilation that was told
         self.breaks = 0  # seen
 
-    def step_ended(self):
+    def step_ended(self, _):
         utils = sys.modules.get("torch._dynamo.utils")
         functions = probe.functions() if utils is not None else None
         if functions is None:

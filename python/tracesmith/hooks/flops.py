@@ -7,7 +7,6 @@ time that the GPU would need for them at its peak (peaks.py) of the time the ste
 Counting means that each operator of the step goes through Python. It changes no number. What torch.compile has compiled is
 counted by compiled.py, where torch can leave it compiled meanwhile. Operations are also counted by module.
 """
-import functools
 import importlib
 import os
 import sys
@@ -21,17 +20,8 @@ COUNTED = (3, 1000, 10000, 100000)  # steps
 def install(hooks):
     """Of a torch that has just been imported."""
     rate = Rate(hooks)
-    kind = hooks.torch.utils.data.dataloader._BaseDataLoaderIter
-    original = kind.__next__
-
-    @functools.wraps(original)
-    def counted(loader):
-        batch = original(loader)
-        hooks.safely("batches", rate.batch, batch)
-        return batch
-
-    kind.__next__ = counted
-    hooks.training.on_step.append(lambda step: hooks.safely("rate", rate.step_ended, step))
+    hooks.with_batches("batches", rate.batch)
+    hooks.after_steps("rate", rate.step_ended)
     hooks.training.on_evaluation.append(lambda: hooks.safely("rate", rate.stop))
     os.register_at_fork(after_in_child=lambda: hooks.safely("rate", rate.stop))
 

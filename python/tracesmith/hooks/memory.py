@@ -35,7 +35,7 @@ def install(hooks):
     if getattr(hooks.torch._C, "_cuda_memoryStats", None) is None:
         return
     memory = Memory(hooks)
-    hooks.training.on_step.append(lambda step: hooks.safely("memory", memory.step_ended, step))
+    hooks.after_steps("memory", memory.step_ended)
     hooks.torch.cuda._lazy_call(lambda: hooks.safely("memory", memory.begins))
 
 

@@ -21,7 +21,7 @@ def install(hooks):
     if getattr(hooks.torch._C, "_cuda_memoryStats", None) is None:
         return
     measure = ModuleMemory(hooks)
-    hooks.training.on_step.append(lambda step: hooks.safely("memory of modules", measure.step_ended, step))
+    hooks.after_steps("memory of modules", measure.step_ended)
     hooks.training.on_evaluation.append(lambda: hooks.safely("memory of modules", measure.stop))
 
 

@@ -29,7 +29,7 @@ def install(hooks):
     """Of a torch that has just been imported."""
     modules = hooks.model = Modules(hooks)
     modules.watch(hooks.torch.nn.Module)
-    hooks.training.on_step.append(lambda step: hooks.safely("modules", modules.step_ended, step))
+    hooks.after_steps("modules", modules.step_ended)
     hooks.training.on_evaluation.append(lambda: hooks.safely("modules", modules.remove))
 
 

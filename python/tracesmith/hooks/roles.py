@@ -37,10 +37,7 @@ def install(hooks):
         hooks.training.on_step.remove(once)
         tell_groups(hooks)
 
-    def once(step):
-        hooks.safely("roles", first_step_ended, step)
-
-    hooks.training.on_step.append(once)
+    once = hooks.after_steps("roles", first_step_ended)
 
 
 def tell_groups(hooks):

@@ -10,6 +10,7 @@ from .imports import say
 from .probe import now
 from .training import Training
 
+NOTHING = object()  # instead of a batch
 FIRST, BEYOND = (1, 13), (3, 0)  # versions of torch that these hooks are made for
 
 
@@ -49,23 +50,57 @@ class Hooks:
         self.guard = Guard()
         self.training = Training(self.guard)
         self.training.metadata.extend(versions(torch))
+        self.on_batch = []  # functions to call when a DataLoader has been asked
         self.inside = False  # of a hook, which may call others: time counts once
         sys._tracesmith_training = self.training  # for tracesmith.log, which is another copy of this package
 
     def safely(self, hook, function, *arguments):
         """Calls a hook; one that fails is off from then on."""
-        if hook in self.guard.failed:
+        guard = self.guard
+        if hook in guard.failed:
             return None
-        outermost, self.inside, begin = not self.inside, True, now()
+        if self.inside:
+            try:
+                return function(*arguments)
+            except Exception as error:  # noqa: BLE001 (the program comes first)
+                guard.failure(hook, error)
+                return None
+        self.inside, begin = True, now()
         try:
             return function(*arguments)
-        except Exception as error:  # noqa: BLE001 (the program comes first)
-            self.guard.failure(hook, error)
+        except Exception as error:  # noqa: BLE001
+            guard.failure(hook, error)
             return None
         finally:
-            if outermost:
-                self.inside = False
-                self.guard.own_ns += now() - begin
+            self.inside = False
+            guard.own_ns += now() - begin
+
+    def after_steps(self, hook, function):
+        """Has function(step) called whenever a step has ended; if it fails, it is off from then on."""
+        failed, failure = self.guard.failed, self.guard.failure
+
+        def called(step):
+            if hook in failed:
+                return
+            try:
+                function(step)
+            except Exception as error:  # noqa: BLE001
+                failure(hook, error)
+
+        self.training.on_step.append(called)
+        return called
+
+    def with_batches(self, hook, function):
+        """Has function(batch) called whenever a DataLoader has been asked; NOTHING: it had no more."""
+
+        def called(batch):
+            if hook not in self.guard.failed:
+                try:
+                    function(batch)
+                except Exception as error:  # noqa: BLE001
+                    self.guard.failure(hook, error)
+
+        self.on_batch.append(called)
 
     def around(self, owner, name, hook, before, after, with_names=False):
         """Puts before() and after(what before returned, arguments) around a function of torch. `with_names`: after() also gets
@@ -91,7 +126,7 @@ class Hooks:
         training, safely = self.training, self.safely
         module = importlib.import_module("torch.optim.optimizer")  # it is there: torch.optim hides it
         self.around(module.Optimizer, "zero_grad", "optimizer", training.clearing_begins,
-                    lambda begin, arguments: training.clearing_ended(begin))
+                    training.clearing_ended)
         before = getattr(module, "register_optimizer_step_pre_hook", None)
         after = getattr(module, "register_optimizer_step_post_hook", None)
         if before is not None and after is not None:
@@ -146,24 +181,36 @@ class Hooks:
 
     def backward(self):
         training = self.training
-        self.around(self.torch.autograd, "backward", "backward", training.backward_begins,
-                    lambda begin, arguments: training.backward_ended(begin))
+        self.around(self.torch.autograd, "backward", "backward", training.backward_begins, training.backward_ended)
 
     def loaders(self):
         training = self.training
         module = self.torch.utils.data.dataloader
 
-        def fetched(begin, arguments):
-            training.fetched(begin, now(), not isinstance(sys.exc_info()[1], StopIteration))
-            tasks = getattr(arguments[0], "_task_info", None)  # of workers: batches asked for, and those that came too early
+        def fetched(begin, loader, batch):
+            training.fetched(begin, now(), batch is not NOTHING)
+            for function in self.on_batch:
+                function(batch)
+            tasks = getattr(loader, "_task_info", None)  # of workers: batches asked for, and those that came too early
             if tasks is None or self.guard.off or training.thread is None:
                 return
             functions = probe.functions()
             if functions is not None:
-                ready = sum(len(task) == 2 for task in tasks.values()) + arguments[0]._data_queue.qsize()
+                ready = sum(len(task) == 2 for task in tasks.values()) + loader._data_queue.qsize()
                 functions.counter(b"data: batches ready", ready)
 
-        self.around(module._BaseDataLoaderIter, "__next__", "data", now, fetched)
+        safely, original = self.safely, module._BaseDataLoaderIter.__next__
+
+        @functools.wraps(original)
+        def hooked(loader):
+            begin, batch = now(), NOTHING
+            try:
+                batch = original(loader)
+                return batch
+            finally:
+                safely("data", fetched, begin, loader, batch)
+
+        module._BaseDataLoaderIter.__next__ = hooked
 
         def started(begin, arguments):
             if training.thread is not None:

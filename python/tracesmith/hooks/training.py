@@ -40,7 +40,7 @@ class Training:
 
     def emit(self, name, begin, end, holes=()):
         """A phase, without what it waited for other ranks."""
-        functions = probe.functions()
+        functions = probe.found or probe.functions()
         if functions is None or self.guard.off:
             return
         for from_ns, to_ns in holes:
@@ -51,7 +51,9 @@ class Training:
             functions.range_at(name, begin, end)
 
     def take_holes(self):
-        holes, self.holes = self.holes, []
+        holes = self.holes
+        if holes:
+            self.holes = []
         return holes
 
     def hole(self, begin, end):
@@ -71,8 +73,7 @@ class Training:
         if self.thread is None:
             return
         self.emit(b"data", begin, end)
-        self.take_holes()
-        self.before_clearing = []
+        self.holes, self.before_clearing = [], []
         self.edge = end
 
     def evaluates(self):
@@ -138,13 +139,13 @@ class Training:
         self.next_begin = last[1]
         self.edge = last[2]
 
-    def backward_ended(self, begin):
+    def backward_ended(self, begin, _=None):
         self.in_backward = False
         end = now()
         holes = self.take_holes()
         for reduction in self.reductions:
-            holes.extend(reduction.waits(begin, end, self.step))
-        self.emit(b"backward", begin, end, sorted(holes))
+            holes = holes + reduction.waits(begin, end, self.step)
+        self.emit(b"backward", begin, end, sorted(holes) if holes else ())
         self.edge = end
         if self.stepped_in_backward:
             self.stepped_in_backward = False
@@ -158,7 +159,7 @@ class Training:
         self.found(self.step, begin)
 
     def found(self, step, begin):
-        functions = probe.functions()
+        functions = probe.found or probe.functions()
         if functions is not None:
             self.marked = not functions.found_step(step, begin)
 
@@ -191,7 +192,7 @@ class Training:
             return None
         return now()
 
-    def clearing_ended(self, begin):
+    def clearing_ended(self, begin, _=None):
         end = now()
         self.emit(b"optimizer", begin, end)
         if self.edge and len(self.before_clearing) < 64:
@@ -224,7 +225,7 @@ class Training:
         """The learning rate that a step was made with."""
         groups = getattr(optimizer, "param_groups", None)
         rate = groups[0].get("lr") if groups else None
-        functions = probe.functions()
+        functions = probe.found or probe.functions()
         if functions is not None and isinstance(rate, float) and not self.guard.off:
             functions.counter_at(b"lr", None, rate, 0, self.step)
 
@@ -232,7 +233,9 @@ class Training:
         """Whether a step ends with this one: of several that with the fewest steps, and of those the last."""
         key = id(optimizer)
         self.optimizer_steps += 1
-        counts = self.optimizers.setdefault(key, [0, 0])
+        counts = self.optimizers.get(key)
+        if counts is None:
+            counts = self.optimizers[key] = [0, 0]
         counts[0] += 1
         counts[1] = self.optimizer_steps
         if len(self.optimizers) == 1:
