@@ -32,6 +32,7 @@ endfunction()
 ts_external(zstd zstd.h zstd)
 ts_external(zlib zlib.h z)
 ts_external(simdjson simdjson.h simdjson)
+ts_external(sqlite sqlite3.h sqlite3)
 ts_external(xxhash xxhash.h)
 target_compile_definitions(ext_xxhash INTERFACE "XXH_INLINE_ALL=")  # the header alone
 ts_external(cli11 CLI/CLI.hpp)

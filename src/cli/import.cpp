@@ -106,8 +106,9 @@ int run(Options& o) {
 }  // namespace
 
 void addImport(Command& app) {
-  Command command = app.command(
-      "import", "Convert Kineto or Chrome JSON (also .gz) or older SBT files to one SBT trace; join SBT traces");
+  Command command = app.command("import",
+                                "Convert Kineto or Chrome JSON (also .gz), databases of Nsight Systems or rocprofv3, "
+                                "or older SBT files to one SBT trace; join SBT traces");
   auto options = std::make_shared<Options>();
   command.positional("PATH", options->import.paths, "Trace files, or folders of them, one file per rank")
       .required()
@@ -127,6 +128,7 @@ void addImport(Command& app) {
       "is counted in the table losses.\n\n"
       "Examples:  tracesmith import -o job.sbt rank0.json.gz rank1.json.gz\n"
       "           tracesmith import -o job.sbt traces/ && tracesmith analyze job.sbt\n"
+      "           nsys export --type sqlite rank0.nsys-rep && tracesmith import -o job.sbt rank0.sqlite\n"
       "           tracesmith import -o job.sbt node1.sbt node2.sbt");
   command.run([options] { return checkOutput(options->output, options->import.paths, options->force); },
               [options] { return run(*options); });

@@ -35,6 +35,7 @@ bool needsImport(const std::string& path) {
   switch (trace::kindOf(begin)) {
     case trace::InputKind::kGzip:
     case trace::InputKind::kSbt0:
+    case trace::InputKind::kSqlite:
       return true;
     case trace::InputKind::kText: {
       const size_t word = begin.find_first_not_of(" \t\r\n");

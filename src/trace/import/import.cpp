@@ -7,6 +7,7 @@
 #include "base/count.hpp"
 #include "base/text.hpp"
 #include "trace/import/chrome_import.hpp"
+#include "trace/import/database_source.hpp"
 #include "trace/import/input.hpp"
 #include "trace/import/sbt0_import.hpp"
 
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 /// In a folder, only what looks like a trace by its name; a file that is named is read whatever its name.
 /// SBT traces may lie beside their sources: they need no import.
 bool isInput(const std::string& path) {
-  if (path.ends_with(".json") || path.ends_with(".json.gz")) return true;
+  if (path.ends_with(".json") || path.ends_with(".json.gz") || path.ends_with(".sqlite")) return true;
   Result<File> file = path.ends_with(".sbt") ? File::openRead(path) : Status();
   char first[8];
   size_t got = 0;
@@ -32,7 +33,7 @@ Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
        it.increment(error))
     if (it->is_regular_file(error) && isInput(it->path().string())) found.push_back(it->path().string());
   if (error) return Status::io("cannot read the folder " + folder.string() + ": " + error.message());
-  if (found.empty()) return Status::notFound(folder.string() + " holds no traces (*.json, *.json.gz, *.sbt)");
+  if (found.empty()) return Status::notFound(folder.string() + " holds no traces (*.json, *.json.gz, *.sqlite, *.sbt)");
   std::sort(found.begin(), found.end());
   out.insert(out.end(), found.begin(), found.end());
   return {};
@@ -84,6 +85,8 @@ class Importer {
  private:
   Status input(const std::string& path, uint64_t size);
   Status json(File file, bool gzip, const std::string& path);
+  Status database(const std::string& path, uint64_t size);
+  Status stream(std::unique_ptr<ByteSource> source, const std::string& path, const Losses* more);
   void tell(uint64_t done) {
     if (progress_) progress_(report_.input_bytes + done, total_);
   }
@@ -150,6 +153,22 @@ Status Importer::json(File file, bool gzip, const std::string& path) {
     source = gzipSource(std::move(source), path);
     if (options_.threads) source = readAhead(std::move(source));
   }
+  return stream(std::move(source), path, nullptr);
+}
+
+Status Importer::database(const std::string& path, uint64_t size) {
+  Result<Database> database = Database::open(path);
+  if (!database) return database.status();
+  DatabaseNotes notes;
+  Result<std::unique_ptr<ByteSource>> source = databaseSource(*database, size, notes);
+  if (!source) return source.status();
+  TS_TRY(stream(std::move(*source), path, &notes.losses));
+  report_.warnings.insert(report_.warnings.end(), notes.warnings.begin(), notes.warnings.end());
+  return {};
+}
+
+/// JSON of Kineto's kind. `more`: what its source has lost when it has ended.
+Status Importer::stream(std::unique_ptr<ByteSource> source, const std::string& path, const Losses* more) {
   Reporting reporting(std::move(source), [this](uint64_t done) { tell(done); });
   ChromeImport rows(writer_, sink(), shared_, options_.rank, options_.node);
   rows.setNamedRank(rankInName(path));
@@ -157,6 +176,8 @@ Status Importer::json(File file, bool gzip, const std::string& path) {
   stream_options.window_bytes = options_.window_bytes;
   JsonStream stream(reporting, path, stream_options);
   TS_TRY(stream.run(rows));
+  if (more)
+    for (const auto& [cause, entry] : more->entries()) rows.loss(cause, entry.count, entry.example);
   if (Status s = rows.finish(); !s) return s.code() == Code::kCorrupt ? Status::corrupt(path + ": " + s.message()) : s;
   report_.json_bytes += stream.bytes();
   report_.events += rows.events();
@@ -189,6 +210,8 @@ Status Importer::input(const std::string& path, uint64_t size) {
       seeRank(result->facts.rank, path);
       return {};
     }
+    case InputKind::kSqlite:
+      return database(path, size);
     case InputKind::kGzip:
       return json(std::move(*file), true, path);
     case InputKind::kText:
