@@ -112,7 +112,7 @@ int64_t ranFor(const Target& target) {
 }
 
 struct SamplingCost {
-  double core_percent = 0, slower_percent = 0, error = 0;
+  double core_percent = 0, slower_percent = 0, error = 0, first_look_ms = 0;
   uint64_t looks = 0, missed = 0, threads_missed = 0;
 };
 
@@ -121,6 +121,10 @@ SamplingCost samplingCost(const Target& target, bool native, int rounds, double 
   SamplingCost cost;
   std::vector<double> ratios;
   double cpu = 0, wall = 0;
+  const std::atomic<bool> never{false};
+  process::Sampling once({.seconds = 0, .rate = 100, .native = native, .python_only = !native});
+  if (!once.add(target.pid(), {}, "").ok() || !once.run(never, nullptr, [](double) {}).ok()) std::exit(1);
+  cost.first_look_ms = once.cpuSeconds() * 1e3;  // which reads symbols and tables; not part of what a second costs
   for (int i = 0; i < rounds; ++i) {
     double speed[2];
     for (const bool with : {i % 2 == 0, i % 2 != 0}) {
@@ -134,7 +138,7 @@ SamplingCost samplingCost(const Target& target, bool native, int rounds, double 
         std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
       speed[with] = static_cast<double>(target.done() - done) / static_cast<double>(ranFor(target) - begin);
       if (!with) continue;
-      cpu += sampling.cpuSeconds();
+      cpu += std::max(0.0, sampling.cpuSeconds() - once.cpuSeconds());
       wall += sampling.counts().seconds;
       cost.looks += sampling.counts().processes[0].looks;
       cost.missed += sampling.counts().processes[0].missed;
@@ -155,6 +159,7 @@ SamplingCost samplingCost(const Target& target, bool native, int rounds, double 
 void print(const char* what, const SamplingCost& c) {
   std::printf("  %-34s %6.2f %% of a core; the process is slower by %.2f ± %.2f %%\n", what, c.core_percent,
               c.slower_percent, c.error);
+  std::printf("    and %.1f ms of a processor for the first look\n", c.first_look_ms);
   std::printf("    %llu looks, %llu missed, %llu samples of threads missed; bar: 1 %% of a core: %s\n",
               static_cast<unsigned long long>(c.looks), static_cast<unsigned long long>(c.missed),
               static_cast<unsigned long long>(c.threads_missed), c.core_percent <= 1 ? "met" : "NOT met");

@@ -68,6 +68,20 @@ Result<std::string> installedFile(const std::string& name) {
                           (folders.size() > 2 ? folders[2].string() : std::string("lib beside it")));
 }
 
+Result<std::string> ownProgram() {
+  constexpr const char* kSelf = "/proc/self/exe";
+  constexpr const char* kName = "tracesmith";
+  std::error_code error;
+  if (fs::read_symlink(kSelf, error).filename().string().starts_with(kName)) return std::string(kSelf);
+  const fs::path own = ownFolder();
+  fs::path up = own;
+  for (int i = 0; i < 4 && up.has_relative_path(); ++i, up = up.parent_path())
+    for (const fs::path& file : {up / kName, up / "bin" / kName})
+      if (fs::is_regular_file(file, error)) return file.string();
+  return Status::notFound("the program " + std::string(kName) + ", which is neither in " + own.string() +
+                          " nor in bin beside it");
+}
+
 Result<SharedLibrary> loadOwnLibrary(const OwnLibrary& library) {
   if (SharedLibrary program = SharedLibrary::program(); program.address(library.entry)) return program;
   Result<std::string> path = installedFile(library.file);

@@ -46,6 +46,10 @@ class SharedLibrary {
 /// The error reads on from "… needs ".
 Result<std::string> installedFile(const std::string& name);
 
+/// The program `tracesmith`, to be started again: this process's own file where it is that (also if it was replaced
+/// meanwhile), else the one that is installed with this code. The error reads on from "… needs ".
+Result<std::string> ownProgram();
+
 /// One of our own libraries, with an entry that gives the interface `I`:
 ///   extern "C" I* entry(const char* version, const char** why);
 /// The entry gives nullptr and a reason (a static text) if it cannot, or was not built from the same declarations.

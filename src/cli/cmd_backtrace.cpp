@@ -1,4 +1,5 @@
 // tracesmith backtrace: what running processes are doing, read from outside.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "cli/commands.hpp"
 #include "cli/stack_text.hpp"
 #include "cli/target.hpp"
+#include "cli/terminal.hpp"
 #include "model/travel_json.hpp"
 #include "process/backtrace.hpp"
 
@@ -18,6 +20,7 @@ using namespace process;
 struct Options : Target {
   std::vector<int64_t> pids;
   int64_t rank = -1;
+  std::string job;
   bool all = false;
   bool native = false;
   bool locals = false;
@@ -31,6 +34,9 @@ std::string groupsJson(const std::vector<Stacks>& processes, const model::Cluste
   for (const StackGroup& g : groupStacks(processes)) {
     json.beginObject().field("what", g.what).field("own", g.own).key("place");
     g.place.empty() ? json.null() : json.value(g.place);
+    json.key("job");
+    const std::string& job = processes[g.members[0]].job;
+    job.empty() ? json.null() : json.value(job);
     json.key("pids").beginArray();
     for (const size_t m : g.members) json.value(processes[m].pid);
     json.endArray().key("ranks").beginArray();
@@ -44,6 +50,26 @@ std::string groupsJson(const std::vector<Stacks>& processes, const model::Cluste
     if (!n.problem.empty()) json.beginObject().field("node", n.node).field("problem", n.problem).endObject();
   json.endArray().endObject();
   return out;
+}
+
+/// "7, 8 and 9".
+std::string namesText(const std::vector<std::string>& names) {
+  std::string out;
+  for (size_t i = 0; i < names.size(); ++i)
+    out += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + printable(names[i]);
+  return out;
+}
+
+/// Why no process is left of those that were asked for.
+Status nobody(const Options& o, const std::vector<std::string>& jobs, uint64_t refused) {
+  const bool one_rank = o.rank >= 0 || o.text.starts_with("rank:");
+  std::string what = one_rank ? "no process of rank " + (o.rank >= 0 ? std::to_string(o.rank) : o.text.substr(5))
+                              : std::string("no process");
+  if (!o.job.empty()) what += " of job " + o.job;
+  what += o.local() ? " on this machine" : " in the cluster";
+  if (refused > 0) what += " that may be read: run as root";
+  if (!o.job.empty() && !jobs.empty()) what += "; there are those of " + namesText(jobs);
+  return Status::notFound(what);
 }
 
 int runMany(const Options& o) {
@@ -64,11 +90,10 @@ int runMany(const Options& o) {
     refused += node.not_permitted;
   }
   if (!o.json) warnOfMissing(*answer);
-  const bool one_rank = o.rank >= 0 || o.text.starts_with("rank:");
-  if (one_rank && processes.empty())
-    return fail(Status::notFound("no process of rank " + (o.rank >= 0 ? std::to_string(o.rank) : o.text.substr(5)) +
-                                 (o.local() ? " on this machine" : " in the cluster") +
-                                 (refused > 0 ? " that may be read: run as root" : "")));
+  const std::vector<std::string> jobs = jobsOf(processes);
+  if (!o.job.empty()) std::erase_if(processes, [&](const Stacks& s) { return s.job != o.job; });
+  if (processes.empty() && (o.rank >= 0 || o.text.starts_with("rank:") || !o.job.empty()))
+    return fail(nobody(o, jobs, refused));
   if (o.json) {
     std::printf("%s\n", groupsJson(processes, *answer, refused).c_str());
     return 0;
@@ -79,6 +104,9 @@ int runMany(const Options& o) {
   }
   if (processes.empty()) std::printf("no processes of Python or under the probe\n");
   printGroups(processes);
+  if (o.job.empty() && jobs.size() > 1)
+    std::printf("\nnote: these are processes of %zu jobs: %s; --job shows those of one\n", jobs.size(),
+                namesText(jobs).c_str());
   if (refused > 0)
     std::printf("\nnote: %llu more Python %s not be read: run as root\n", static_cast<unsigned long long>(refused),
                 refused == 1 ? "process may" : "processes may");
@@ -101,6 +129,8 @@ Status check(const Options& o) {
   if (o.pids.empty() && !o.all && o.rank < 0 && o.text.empty())
     return Status::invalid("name a process, --rank, --all or a target");
   int64_t target = 0;
+  if (!o.job.empty() && (parseInt(o.text, target) || o.pids.size() == 1))
+    return Status::invalid("--job chooses among several processes: name no process");
   if (o.sources && o.pids.size() != 1 && !(o.pids.empty() && parseInt(o.text, target)))
     return Status::invalid("--sources is for one process of this machine");
   return {};
@@ -122,6 +152,7 @@ void addBacktrace(Command& app) {
   Option all = command.flag("--all", o->all, "All processes of Python and under the probe that you may read");
   command.option("--rank", o->rank, "The processes of this rank").check(nonNegative()).excludes(pids).excludes(all);
   all.excludes(pids);
+  command.option("--job", o->job, "Only processes of this job, as `tracesmith ps` names it").type("ID").excludes(pids);
   command.flag("--native", o->native, "Also native frames; stops each thread for less than a millisecond");
   command.flag(
       "--sources", o->sources,
@@ -136,7 +167,7 @@ void addBacktrace(Command& app) {
       "Examples:  tracesmith backtrace --native $(pgrep -f train.py | head -1)\n"
       "           tracesmith backtrace --locals 4100\n"
       "           tracesmith backtrace --all\n"
-      "           tracesmith backtrace -t rank:3 --master head:50051");
+      "           tracesmith backtrace -t rank:3 --job 4711 --master head:50051");
   command.run([o]() { return check(*o); }, [o] { return run(*o); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "base/text.hpp"
 #include "cli/terminal.hpp"
@@ -85,6 +86,13 @@ void printStacks(const Stacks& s) {
   for (const std::string& n : s.notes) std::printf("\nnote: %s\n", printable(n).c_str());
 }
 
+std::vector<std::string> jobsOf(const std::vector<Stacks>& processes) {
+  std::set<std::string> jobs;
+  for (const Stacks& s : processes)
+    if (!s.job.empty()) jobs.insert(s.job);
+  return {jobs.begin(), jobs.end()};
+}
+
 std::string whoText(const StackGroup& g, const std::vector<Stacks>& processes) {
   constexpr size_t kNamed = 8;
   bool ranks = true;
@@ -93,10 +101,12 @@ std::string whoText(const StackGroup& g, const std::vector<Stacks>& processes) {
   for (const size_t m : g.members) numbers.push_back(ranks ? *processes[m].rank : processes[m].pid);
   std::sort(numbers.begin(), numbers.end());
   const char* one = ranks ? "Rank" : "Process";
-  if (numbers.size() == 1) return std::string(one) + " " + std::to_string(numbers[0]);
+  const std::string& job = processes[g.members[0]].job;  // which all of a group have
+  const std::string of = job.empty() || jobsOf(processes).size() < 2 ? "" : " of job " + printable(job);
+  if (numbers.size() == 1) return std::string(one) + " " + std::to_string(numbers[0]) + of;
   std::string out = std::to_string(numbers.size()) + (ranks ? " ranks (" : " processes (");
   for (size_t i = 0; i < std::min(numbers.size(), kNamed); ++i) out += (i ? ", " : "") + std::to_string(numbers[i]);
-  return out + (numbers.size() > kNamed ? ", …)" : ")");
+  return out + (numbers.size() > kNamed ? ", …)" : ")") + of;
 }
 
 void printGroups(const std::vector<Stacks>& processes) {

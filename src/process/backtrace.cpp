@@ -54,7 +54,7 @@ Status findPython(pid_t pid, const std::vector<Module>& mapped, const std::vecto
 /// Stops one thread after the other and copies what its frames are made of; names and unwinding come afterwards.
 Status readStopped(pid_t pid, const std::vector<Module>& mapped, const std::vector<Task>& all, Memory& memory,
                    PythonSide& side, const BacktraceOptions& options, Stacks& stacks) {
-  Result<std::unique_ptr<Unwinder>> unwinder = Unwinder::create(pid, mapped, options.sources);
+  Result<std::unique_ptr<Unwinder>> unwinder = Unwinder::create(pid, mapped, {.sources = options.sources});
   if (!unwinder) return unwinder.status();
   constexpr size_t kWhileStopped = 2000;  // Python frames; deeper stacks are read when the thread runs again
   std::vector<RawStack> raw(all.size());

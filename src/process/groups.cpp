@@ -75,7 +75,7 @@ std::vector<StackGroup> groupStacks(const std::vector<Stacks>& processes) {
     const std::vector<Frame>& frames =
         thread < processes[p].threads.size() ? processes[p].threads[thread].frames : kNone;
     const std::optional<size_t> named = namedFrame(frames);
-    std::string key;
+    std::string key = processes[p].job + '\n';
     if (named)
       for (size_t i = frames.size(); i-- > *named;) {
         if (!frames[i].python && *named != i) continue;

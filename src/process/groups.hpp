@@ -23,8 +23,9 @@ size_t tellingThread(const Stacks& process);
 /// "all_reduce, called from trainer.py:212".
 std::string whereText(const StackGroup& group);
 
-/// The largest first. Compared are the first Python threads, or the first threads: their frames from the outermost one
-/// to the function of a library that the program called. What that function does inside may differ.
+/// The largest first. Processes of different jobs are never together. Compared are the first Python threads, or the
+/// first threads: their frames from the outermost one to the function of a library that the program called. What that
+/// function does inside may differ.
 std::vector<StackGroup> groupStacks(const std::vector<Stacks>& processes);
 
 /// Processes of this machine that have a Python interpreter in them; of others' processes only those that may be read.

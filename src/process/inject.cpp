@@ -1,16 +1,12 @@
 #include "process/inject.hpp"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -48,7 +44,6 @@ int64_t statusNumber(pid_t pid, std::string_view key) {
 /// Reasons that can be seen before anything is touched.
 Status checkTarget(pid_t pid, const Injection& injection) {
   TS_TRY(canBorrowThreads());
-  if (pid == ::getpid()) return Status::invalid("this is tracesmith itself");
   if (statusNumber(pid, "TracerPid:\t") != 0)
     return Status::busy("a debugger has " + processName(pid) + ": end it first");
   const std::vector<Task> all = tasks(pid);
@@ -175,52 +170,6 @@ Attempt borrow(pid_t pid, const LibraryCall& call, Unwinder& unwinder, int64_t p
   return attempt;
 }
 
-/// What borrow() found, on its way between processes.
-struct Found {
-  int32_t code = 0, thread = 0;
-  int64_t value = 0, borrowed_ns = 0;
-  char text[1024] = {};
-  bool loader_error = false;
-
-  Found() = default;
-  explicit Found(const Attempt& a) : thread(a.thread), borrowed_ns(a.borrowed_ns) {
-    code = static_cast<int32_t>(a.answer.status().code());
-    if (a.answer) value = a.answer->value;
-    loader_error = a.answer && !a.answer->loader_error.empty();
-    std::snprintf(text, sizeof text, "%s", (a.answer ? a.answer->loader_error : a.answer.status().message()).c_str());
-  }
-};
-
-/// borrow() in a process of its own: whoever ends this one, even with SIGKILL, must not end that in the middle of a
-/// call that a thread of somebody else makes for us.
-Result<Found> borrowAside(pid_t pid, const LibraryCall& call, Unwinder& unwinder, int64_t patience_ns,
-                          const std::string& remove) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return Status::io(std::string("cannot make a pipe: ") + std::strerror(errno));
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::setsid();
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
-    const Found found(borrow(pid, call, unwinder, patience_ns));
-    if (!remove.empty()) ::unlink(remove.c_str());
-    (void)!::write(ends[1], &found, sizeof found);
-    ::_exit(0);
-  }
-  ::close(ends[1]);
-  Found found;
-  ssize_t got = -1;
-  while (child > 0 && (got = ::read(ends[0], &found, sizeof found)) < 0 && errno == EINTR) {
-  }
-  ::close(ends[0]);
-  if (child < 0) return Status::io(std::string("cannot fork: ") + std::strerror(errno));
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  if (got != static_cast<ssize_t>(sizeof found)) return Status::io("the process that does it was ended");
-  return found;
-}
-
 bool sameNamespace(pid_t pid, const char* name) {
   const std::string own = std::string("/proc/self/ns/") + name, other = "/proc/" + std::to_string(pid) + "/ns/" + name;
   std::error_code a, b;
@@ -261,7 +210,7 @@ Result<VisibleFile> visibleIn(pid_t pid, const std::string& file) {
   return Status::io("cannot copy the library into the container of " + processName(pid));
 }
 
-Result<Injected> inject(pid_t pid, const Injection& injection) {
+Result<Injected> injectHere(pid_t pid, const Injection& injection) {
   Result<std::vector<Module>> mapped = modules(pid);
   if (!mapped) return mapped.status();
   TS_TRY(checkTarget(pid, injection));
@@ -282,13 +231,13 @@ Result<Injected> inject(pid_t pid, const Injection& injection) {
   }
   call.library = visible.path;
   const int64_t begin = rawClock();
-  const Result<Found> found = borrowAside(pid, call, **unwinder, injection.patience_ns, visible.remove);
-  if (!found) return found.status();
-  if (found->code != 0) return Status(static_cast<Code>(found->code), found->text);
-  if (found->loader_error)
-    return Status::io(processName(pid) + " cannot load the library: " + std::string(found->text));
-  return Injected{static_cast<int32_t>(found->value), found->thread, rawClock() - begin - found->borrowed_ns,
-                  found->borrowed_ns};
+  const Attempt found = borrow(pid, call, **unwinder, injection.patience_ns);
+  const int64_t took = rawClock() - begin;
+  if (!visible.remove.empty()) ::unlink(visible.remove.c_str());
+  if (!found.answer) return found.answer.status();
+  if (!found.answer->loader_error.empty())
+    return Status::io(processName(pid) + " cannot load the library: " + found.answer->loader_error);
+  return Injected{static_cast<int32_t>(found.answer->value), found.thread, took - found.borrowed_ns, found.borrowed_ns};
 }
 
 }  // namespace tracesmith::process

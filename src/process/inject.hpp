@@ -27,7 +27,15 @@ struct Injected {
 };
 
 /// kForbidden, kUnsupported, kNotFound, kBusy: why not; the process is as it was. kTimeout: see BorrowedThread::call().
+/// Done by a process of its own, the program `tracesmith` started with kInjectCommand: whoever ends this one, even with
+/// SIGKILL, must not end that in the middle of a call that a thread of somebody else makes for us.
 Result<Injected> inject(pid_t pid, const Injection& injection);
+
+inline constexpr const char* kInjectCommand = "__inject";
+/// What that process does: its arguments, the function's argument on standard input, the answer on standard output.
+int runInject(int argc, char** argv);
+/// Of it, the work. The caller must not be ended meanwhile.
+Result<Injected> injectHere(pid_t pid, const Injection& injection);
 
 /// As the process sees a file of this machine: with other mounts (a container) a copy in its /tmp, which `remove` then
 /// names as this process sees it; empty: nothing to remove.

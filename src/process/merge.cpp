@@ -42,31 +42,16 @@ Frame frameOf(const NativeFrame& native) {
   return frame;
 }
 
-/// Where the interpreter runs Python code: from 3.11 on a whole run of frames.
-bool isLoop(const NativeFrame& frame) { return frame.function.starts_with("_PyEval_EvalFrameDefault"); }
-
 }  // namespace
+
+bool isLoop(const NativeFrame& frame) { return frame.function.starts_with("_PyEval_EvalFrameDefault"); }
 
 void merge(PythonStacks* python, const RawStack& raw, const std::vector<NativeFrame>& native, ThreadStack& thread,
            bool locals) {
-  size_t loops = 0, runs = 0, next = 0;
-  for (const NativeFrame& f : native) loops += isLoop(f);
-  for (const RawFrame& f : raw.frames) runs += f.entry;
-  // A loop that has just been called has no frame yet: the innermost ones are then without.
-  size_t without = loops > runs ? loops - runs : 0;
-  for (const NativeFrame& f : native) {
-    if (!isLoop(f) || !python || without > 0) {
-      without -= without > 0 && isLoop(f);
-      append(thread.frames, frameOf(f));
-      continue;
-    }
-    while (next < raw.frames.size()) {
-      append(thread.frames, frameOf(*python, raw.frames[next], locals, thread));
-      if (raw.frames[next++].entry) break;
-    }
-  }
-  for (; python && next < raw.frames.size(); ++next)  // beyond the part of the stack that was copied
-    append(thread.frames, frameOf(*python, raw.frames[next], locals, thread));
+  inOrder(
+      raw, native.size(), [&](size_t i) { return python && isLoop(native[i]); },
+      [&](size_t i) { append(thread.frames, frameOf(native[i])); },
+      [&](size_t i) { append(thread.frames, frameOf(*python, raw.frames[i], locals, thread)); });
   thread.changed |= raw.changed;
   thread.truncated |= raw.truncated;
   thread.damaged |= raw.damaged && !raw.changed;

@@ -102,6 +102,23 @@ std::optional<std::vector<PythonThread>> PythonStacks::threads() {
   return std::nullopt;
 }
 
+void PythonStacks::readHolders(std::vector<PythonThread>& threads) {
+  memory_.forget();
+  std::vector<uint64_t> holders;
+  bool all_known = true;
+  uint64_t interpreter = pointer(python_.runtime + python_.layout.runtime_interpreters);
+  for (size_t i = 0; interpreter != 0 && i < kMostInterpreters; ++i) {
+    bool known = false;
+    holders.push_back(gilHolder(interpreter, known));
+    all_known &= known;
+    interpreter = pointer(interpreter + python_.layout.interpreter_next);
+  }
+  for (PythonThread& t : threads) {
+    t.holds_gil.reset();
+    if (all_known) t.holds_gil = std::find(holders.begin(), holders.end(), t.state) != holders.end();
+  }
+}
+
 uint64_t PythonStacks::topFrame(uint64_t thread) {
   const PythonLayout& l = python_.layout;
   const uint64_t frame = pointer(thread + l.thread_frame);

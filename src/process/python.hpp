@@ -71,6 +71,8 @@ class PythonStacks {
 
   /// Threads that have an interpreter state; nothing if they could not be read consistently.
   std::optional<std::vector<PythonThread>> threads();
+  /// Who of these has the GIL now.
+  void readHolders(std::vector<PythonThread>& threads);
   /// As it is right now; says whether it led to nonsense.
   RawStack walk(const PythonThread& thread, size_t most = kMostFrames);
   /// The same a moment later, by memory that was forgotten meanwhile: what was found to be code is not looked at again.

@@ -29,7 +29,7 @@ Status Sampling::add(pid_t pid, std::optional<int64_t> rank, const std::string& 
   if (!rank && info.rank != hardware::kUnknown) process.rank = info.rank;
   SampledProcess& sampled = processes_.emplace_back();
   samplers_.emplace_back();
-  threads_.emplace_back();
+  slots_.emplace_back();
   Result<std::unique_ptr<StackSampler>> opened = StackSampler::open(pid, options_.native, counts_.table);
   if (opened && options_.python_only && (*opened)->pythonVersion().empty())
     opened = Status::unsupported("process " + std::to_string(pid) + " is not a Python process");
@@ -37,7 +37,7 @@ Status Sampling::add(pid_t pid, std::optional<int64_t> rank, const std::string& 
     counts_.processes.pop_back();
     processes_.pop_back();
     samplers_.pop_back();
-    threads_.pop_back();
+    slots_.pop_back();
     return opened.status();
   }
   if (!opened) {
@@ -53,10 +53,19 @@ size_t Sampling::open() const {
   return static_cast<size_t>(std::count_if(samplers_.begin(), samplers_.end(), [](const auto& s) { return !!s; }));
 }
 
-uint32_t Sampling::threadOf(size_t process, const ThreadSample& sample) {
-  const auto [at, added] = threads_[process].try_emplace(sample.thread, static_cast<uint32_t>(counts_.threads.size()));
-  if (added) counts_.threads.push_back({process, sample.tid, samplers_[process]->nameOf(sample.thread)});
-  return at->second;
+Sampling::Slot& Sampling::slotOf(size_t process, const ThreadSample& sample) {
+  std::vector<Slot>& slots = slots_[process];
+  if (sample.thread >= slots.size()) slots.resize(sample.thread + 1);
+  Slot& slot = slots[sample.thread];
+  if (!slot.thread) {
+    slot.thread = static_cast<uint32_t>(counts_.threads.size());
+    counts_.threads.push_back({process, sample.tid, samplers_[process]->nameOf(sample.thread)});
+  }
+  if (!slot.count || slot.stack != sample.stack) {
+    slot.stack = sample.stack;
+    slot.count = &counts_.counts[trace::StackCounts::key(*slot.thread, sample.stack)];
+  }
+  return slot;
 }
 
 Status Sampling::look(size_t process, int64_t ts, SampleSink* sink) {
@@ -75,12 +84,12 @@ Status Sampling::look(size_t process, int64_t ts, SampleSink* sink) {
   StackCounts::Process& p = counts_.processes[process];
   ++(outcome == StackSampler::Outcome::looked ? p.looks : p.missed);
   for (const ThreadSample& s : samples_) {
-    const uint32_t thread = threadOf(process, s);
+    const Slot& slot = slotOf(process, s);
     const StackCounts::State state = !s.on_cpu   ? StackCounts::unknown
                                      : *s.on_cpu ? StackCounts::on_cpu
                                                  : StackCounts::waiting;
-    ++counts_.counts[StackCounts::key(thread, s.stack)].samples[state];
-    if (sink) TS_TRY(sink->sample(ts, thread, s));
+    ++slot.count->samples[state];
+    if (sink) TS_TRY(sink->sample(ts, *slot.thread, s));
   }
   return {};
 }

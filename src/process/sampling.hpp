@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,13 +58,19 @@ class Sampling {
  private:
   size_t open() const;
   Status look(size_t process, int64_t ts, SampleSink* sink);
-  uint32_t threadOf(size_t process, const ThreadSample& sample);
+  /// A thread in the counts, and where its last sample was counted.
+  struct Slot {
+    std::optional<uint32_t> thread;
+    uint32_t stack = 0;
+    trace::StackCounts::Count* count = nullptr;
+  };
+  Slot& slotOf(size_t process, const ThreadSample& sample);
 
   const SamplingOptions options_;
   trace::StackCounts counts_;
   std::vector<SampledProcess> processes_;
   std::vector<std::unique_ptr<StackSampler>> samplers_;  // null: ended, or it could not be opened
-  std::vector<std::unordered_map<uint64_t, uint32_t>> threads_;
+  std::vector<std::vector<Slot>> slots_;                 // of each process, by ThreadSample::thread
   std::vector<ThreadSample> samples_;
   double cpu_seconds_ = 0;
   int64_t start_ns_ = 0;

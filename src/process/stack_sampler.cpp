@@ -4,51 +4,36 @@
 #include <unordered_map>
 
 #include "base/clock.hpp"
+#include "process/frame_numbers.hpp"
 #include "process/memory.hpp"
 #include "process/merge.hpp"
 #include "process/modules.hpp"
 #include "process/python.hpp"
 #include "process/stopped.hpp"
-#include "process/task_activity.hpp"
 #include "process/thread_ids.hpp"
 #include "process/unwind.hpp"
+#include "process/watched_thread.hpp"
 
 namespace tracesmith::process {
 namespace {
 
 constexpr int kAttempts = 4;
 constexpr int kReadingsForRoot = 16;
-constexpr int kLooksAtRoot = 2;                // after which another outermost frame is believed
-constexpr int kMostFailures = 5;               // then it may have become another program
-constexpr int64_t kOftenNs = 1'000'000'000;    // at most so often: what is expensive and rarely needed
-constexpr size_t kMostKnownOffsets = 1 << 20;  // frames whose numbers are kept
+constexpr int kLooksAtRoot = 2;              // after which another outermost frame is believed
+constexpr int kMostFailures = 5;             // then it may have become another program
+constexpr int64_t kOftenNs = 1'000'000'000;  // at most so often: what is expensive and rarely needed
+
+constexpr size_t kListedEachLook = 1024;  // threads of Python; more of them are listed at one look of several
+constexpr size_t kAskedEachLook = 256;    // threads that have not run for a while
+constexpr int kQuietLooks = 10;           // after which a thread is one of them
 
 constexpr uint64_t kTooFar = 1;  // code of an outermost frame that was not reached
 constexpr const char* kMoreCallers = "(more callers)";
 
-/// A thread that is looked at.
-struct Watched {
-  std::optional<PythonThread> python;
-  std::optional<Task> task;
-  size_t number_in_list = 0;               // of Python's threads
-  uint64_t number = 0;                     // ThreadSample::thread
-  std::unique_ptr<TaskActivity> activity;  // of the task
-  std::optional<bool> on_cpu;
-  bool known = false;  // `stack` is where it was at the last look
-  uint32_t stack = 0;
-  RepeatedMemory::Parts pages[2];  // of the two readings
-  std::optional<uint64_t> root;    // code of its outermost frame; 0: it had none
-  int other_roots = 0;             // looks in a row that found another one
-
-  uint64_t identity() const {
-    return task ? static_cast<uint64_t>(task->tid) : python ? python->state ^ (python->id << 1) : 0;
-  }
-};
-
 class Sampler : public StackSampler {
  public:
   Sampler(pid_t pid, bool native, trace::StackTable& table)
-      : pid_(pid), native_(native), table_(table), life_(pid), memory_(pid) {}
+      : pid_(pid), native_(native), table_(table), life_(pid), memory_(pid), numbers_(table) {}
 
   Status attach() {
     Result<std::vector<Module>> mapped = modules(pid_);
@@ -59,7 +44,7 @@ class Sampler : public StackSampler {
     unwinder_.reset();
     watched_.clear();
     python_threads_.clear();
-    codes_.clear();
+    numbers_.forget();
     failures_ = 0;
     stops_ = false;
     modules_ = std::move(*mapped);
@@ -87,9 +72,12 @@ class Sampler : public StackSampler {
     }
     failures_ = 0;
     to_stop_.clear();
+    const size_t turns = watched_.size() / kAskedEachLook + 1;
+    ++looks_;
     for (size_t i = 0; i < watched_.size(); ++i) {
-      Watched& w = watched_[i];
-      if (stays(w)) continue;
+      WatchedThread& w = watched_[i];
+      if (w.quiet >= kQuietLooks && (i + looks_) % turns != 0) continue;
+      if (w.stays(pid_)) continue;
       w.known = false;
       if (unwinder_ && w.task)
         to_stop_.push_back(i);
@@ -98,7 +86,7 @@ class Sampler : public StackSampler {
     }
     if (!to_stop_.empty()) readStopped();
     uint64_t missed = 0;
-    for (const Watched& w : watched_) {
+    for (const WatchedThread& w : watched_) {
       if (!w.known) {
         ++missed;
         continue;
@@ -115,8 +103,8 @@ class Sampler : public StackSampler {
     return Outcome::looked;
   }
 
-  std::string nameOf(uint64_t thread) const override {
-    for (const Watched& w : watched_)
+  std::string nameOf(size_t thread) const override {
+    for (const WatchedThread& w : watched_)
       if (w.number == thread && w.task) return w.task->name;
     return "";
   }
@@ -150,7 +138,8 @@ class Sampler : public StackSampler {
 
   Status makeUnwinder() {
     unwinder_.reset();  // before the modules that it refers to
-    Result<std::unique_ptr<Unwinder>> made = Unwinder::create(pid_, modules_);
+    numbers_.forgetNative();
+    Result<std::unique_ptr<Unwinder>> made = Unwinder::create(pid_, modules_, {.rules = true});
     if (made) {
       unwinder_ = std::move(*made);
       return {};
@@ -164,6 +153,13 @@ class Sampler : public StackSampler {
   /// Threads of Python as they are now, and all threads where native frames are read. False: they cannot be read.
   bool list(int64_t now) {
     std::vector<PythonThread> threads;
+    const bool again = !watched_.empty() && (!stops_ || now - listed_ns_ < kOftenNs);
+    if (python_ && again && looks_ % (python_threads_.size() / kListedEachLook + 1) != 0) {
+      memory_.expect(nullptr);
+      python_->readHolders(python_threads_);
+      takeHolders();
+      return true;
+    }
     if (python_) {
       memory_.expect(&list_pages_);
       std::optional<std::vector<PythonThread>> found = python_->threads();
@@ -171,16 +167,19 @@ class Sampler : public StackSampler {
       if (!found) return false;
       threads = std::move(*found);
     }
-    bool same =
-        !watched_.empty() && threads.size() == python_threads_.size() && (!stops_ || now - listed_ns_ < kOftenNs);
+    bool same = again && threads.size() == python_threads_.size();
     for (size_t i = 0; same && i < threads.size(); ++i)
       same = threads[i].state == python_threads_[i].state && threads[i].id == python_threads_[i].id &&
              threads[i].native_id == python_threads_[i].native_id;
     python_threads_ = std::move(threads);
     if (!same) listAnew(now);
-    for (Watched& w : watched_)
-      if (w.python) w.python->holds_gil = python_threads_[w.number_in_list].holds_gil;
+    takeHolders();
     return !watched_.empty();
+  }
+
+  void takeHolders() {
+    for (WatchedThread& w : watched_)
+      if (w.python) w.python->holds_gil = python_threads_[w.number_in_list].holds_gil;
   }
 
   void listAnew(int64_t now) {
@@ -188,10 +187,10 @@ class Sampler : public StackSampler {
     const std::vector<Task> all = tasks(pid_);
     memory_.expect(nullptr);
     const std::vector<std::optional<size_t>> found = matchTasks(python_threads_, all, memory_);
-    std::vector<Watched> next;
+    std::vector<WatchedThread> next;
     std::vector<bool> taken(all.size());
     for (size_t i = 0; i < found.size(); ++i) {
-      Watched& w = next.emplace_back();
+      WatchedThread& w = next.emplace_back();
       w.python = python_threads_[i];
       w.number_in_list = i;
       if (found[i]) {
@@ -202,18 +201,18 @@ class Sampler : public StackSampler {
     for (size_t i = 0; stops_ && i < all.size(); ++i)
       if (!taken[i]) next.emplace_back().task = all[i];
     // The process's first thread comes first.
-    std::stable_sort(next.begin(), next.end(), [](const Watched& a, const Watched& b) {
+    std::stable_sort(next.begin(), next.end(), [](const WatchedThread& a, const WatchedThread& b) {
       return (a.task ? a.task->tid : INT32_MAX) < (b.task ? b.task->tid : INT32_MAX);
     });
     std::unordered_map<uint64_t, size_t> before;
     for (size_t i = 0; i < watched_.size(); ++i) before[watched_[i].identity()] = i;
-    for (Watched& w : next) {
+    for (WatchedThread& w : next) {
       const auto old = before.find(w.identity());
       if (old == before.end()) {
         w.number = ++last_number_;
         continue;
       }
-      Watched kept = std::move(watched_[old->second]);
+      WatchedThread kept = std::move(watched_[old->second]);
       before.erase(old);
       kept.python = w.python;
       kept.number_in_list = w.number_in_list;
@@ -222,45 +221,18 @@ class Sampler : public StackSampler {
     watched_ = std::move(next);
   }
 
-  /// Whether the thread has not run since the last look; otherwise its state is read.
-  bool stays(Watched& w) {
-    if (!w.task) return false;
-    if (!w.activity) w.activity = std::make_unique<TaskActivity>(pid_, w.task->tid);
-    const bool ran = w.activity->hasRun();
-    if (!ran && w.known && w.on_cpu == false) return true;
-    w.on_cpu = w.activity->isOnCpu();
-    return false;
-  }
-
-  /// Forgets frames whose code is no longer what it was.
-  void checkCodes(const RawStack& stack) {
-    for (const RawFrame& f : stack.frames) {
-      const auto at = codes_.find(f.code);
-      if (at == codes_.end() || python_->stillThere(f)) continue;
-      known_offsets_ -= at->second.size();
-      codes_.erase(at);
-    }
-  }
-
-  uint32_t numberOf(const RawFrame& raw) {
-    auto& offsets = codes_[raw.code];
-    const auto [at, added] = offsets.try_emplace(raw.offset);
-    if (!added) return at->second;
-    ++known_offsets_;
-    const std::optional<PythonFrame> frame = python_->resolve(raw);
-    return at->second = table_.frame(frame ? trace::pythonFrame(frame->function, frame->file, frame->line) : "?");
-  }
-
   static uint64_t rootOf(const RawStack& stack) {
     return stack.truncated ? kTooFar : stack.frames.empty() ? 0 : stack.frames.back().code;
   }
 
   /// Whether to believe that this is the outermost frame: until Python 3.10, a frame that is just being left may seem
   /// to have no caller.
-  static bool isRoot(const Watched& w, uint64_t root) { return w.root == root || root == kTooFar || w.on_cpu == false; }
+  static bool isRoot(const WatchedThread& w, uint64_t root) {
+    return w.root == root || root == kTooFar || w.on_cpu == false;
+  }
 
   /// Of several readings the deepest has the outermost frame: one that ended too early is shorter.
-  void findRoot(Watched& w) {
+  void findRoot(WatchedThread& w) {
     size_t deepest = 0;
     for (int i = 0; i < (w.on_cpu == false ? 1 : kReadingsForRoot); ++i) {
       memory_.forget();
@@ -271,8 +243,19 @@ class Sampler : public StackSampler {
     }
   }
 
+  /// A Python frame; of recursion, one of all.
+  void add(uint32_t frame) {
+    if (frames_.empty() || frames_.back() != frame) frames_.push_back(frame);
+  }
+
+  void keep(WatchedThread& w) {
+    std::reverse(frames_.begin(), frames_.end());
+    w.stack = table_.stack(frames_);
+    w.known = true;
+  }
+
   /// Reads the frames of a running thread twice. What is not the same is left out.
-  void readPython(Watched& w) {
+  void readPython(WatchedThread& w) {
     RawStack first, again;
     bool sure = false;
     bool any = false;
@@ -283,7 +266,7 @@ class Sampler : public StackSampler {
       memory_.expect(&w.pages[0]);
       first = python_->walk(*w.python, kMostFrames);
       w.pages[0] = memory_.takeTouched();
-      checkCodes(first);
+      numbers_.check(*python_, first);
       memory_.forget();
       memory_.expect(&w.pages[1]);
       again = python_->walkAgain(*w.python, kMostFrames);
@@ -306,16 +289,10 @@ class Sampler : public StackSampler {
       if (common == 0) return;
       from = first.frames.size() - common;
     }
-    if (codes_.size() > kMostKnownOffsets || known_offsets_ > kMostKnownOffsets) {
-      codes_.clear();
-      known_offsets_ = 0;
-    }
-    numbers_.clear();
-    if (first.truncated) numbers_.push_back(table_.frame(kMoreCallers));
-    for (size_t i = first.frames.size(); i-- > from;)
-      if (const uint32_t f = numberOf(first.frames[i]); numbers_.empty() || numbers_.back() != f) numbers_.push_back(f);
-    w.stack = table_.stack(numbers_);
-    w.known = true;
+    frames_.clear();
+    for (size_t i = from; i < first.frames.size(); ++i) add(numbers_.of(*python_, first.frames[i]));
+    if (first.truncated) frames_.push_back(table_.frame(kMoreCallers));
+    keep(w);
   }
 
   void readStopped() {
@@ -323,14 +300,14 @@ class Sampler : public StackSampler {
     for (const size_t i : to_stop_) all.push_back(*watched_[i].task);
     std::vector<RawStack> raw(all.size());
     const auto read = [&](size_t k) {
-      const Watched& w = watched_[to_stop_[k]];
+      const WatchedThread& w = watched_[to_stop_[k]];
       if (!w.python) return;
       memory_.forget();
       memory_.expect(&w.pages[0]);
       raw[k] = python_->walk(*w.python, kMostFrames);
       watched_[to_stop_[k]].pages[0] = memory_.takeTouched();
     };
-    const Result<std::vector<Snapshot>> taken = snapshots(pid_, all, read);
+    const Result<std::vector<Snapshot>> taken = stopper_.snapshots(pid_, all, read);
     if (!taken) {
       if (note_.empty()) note_ = taken.status().message();
       for (const size_t i : to_stop_)
@@ -340,24 +317,25 @@ class Sampler : public StackSampler {
     memory_.forget();
     memory_.expect(nullptr);
     for (size_t k = 0; k < all.size(); ++k) {
-      Watched& w = watched_[to_stop_[k]];
+      WatchedThread& w = watched_[to_stop_[k]];
       if (!(*taken)[k].taken) {
         if (w.python) readPython(w);
         continue;
       }
       bool complete = false;
-      const std::vector<NativeFrame> native = unwinder_->unwind((*taken)[k], complete);
-      ThreadStack merged;
-      merge(python_ ? &*python_ : nullptr, raw[k], native, merged);
-      numbers_.clear();
-      for (size_t i = merged.frames.size(); i-- > 0;) {
-        const Frame& f = merged.frames[i];
-        strange_ |= !f.python && f.file.empty();
-        numbers_.push_back(table_.frame(f.python ? trace::pythonFrame(f.function, f.file, f.line)
-                                                 : trace::nativeFrame(f.function, f.file, f.address)));
+      native_frames_.clear();
+      for (const uint64_t place : unwinder_->walk((*taken)[k], complete)) {
+        native_frames_.push_back(numbers_.of(*unwinder_, place));
+        strange_ |= native_frames_.back().nowhere;
       }
-      w.stack = table_.stack(numbers_);
-      w.known = true;
+      if (python_) numbers_.check(*python_, raw[k]);
+      frames_.clear();
+      inOrder(
+          raw[k], native_frames_.size(), [&](size_t i) { return python_ && native_frames_[i].loop; },
+          [&](size_t i) { frames_.push_back(native_frames_[i].number); },
+          [&](size_t i) { add(numbers_.of(*python_, raw[k].frames[i])); });
+      keep(w);
+      if (w.on_cpu == false) w.place.emplace((*taken)[k]);
     }
   }
 
@@ -369,19 +347,21 @@ class Sampler : public StackSampler {
   std::vector<Module> modules_;
   std::optional<PythonStacks> python_;
   std::unique_ptr<Unwinder> unwinder_;
+  Stopper stopper_;
   bool stops_ = false;
   bool strange_ = false;  // native code was seen that is in no module
   int failures_ = 0;      // looks in a row
   std::string version_, note_;
   std::vector<PythonThread> python_threads_;
-  std::vector<Watched> watched_;
+  std::vector<WatchedThread> watched_;
   std::vector<size_t> to_stop_;
   RepeatedMemory::Parts list_pages_;
-  std::unordered_map<uint64_t, std::unordered_map<int64_t, uint32_t>> codes_;  // code → offset → frame
-  size_t known_offsets_ = 0;
-  std::vector<uint32_t> numbers_;
+  FrameNumbers numbers_;
+  std::vector<FrameNumbers::Native> native_frames_;  // of the thread that is being read, the innermost first
+  std::vector<uint32_t> frames_;                     // the same, with those of Python
   int64_t listed_ns_ = 0, modules_ns_ = 0, repaired_ns_ = 0;
-  uint64_t last_number_ = 0, threads_missed_ = 0;
+  uint64_t threads_missed_ = 0;
+  size_t last_number_ = 0, looks_ = 0;
 };
 
 }  // namespace

@@ -16,14 +16,15 @@ namespace tracesmith::process {
 /// Where one thread was.
 struct ThreadSample {
   std::optional<int64_t> tid;
-  uint64_t thread = 0;  ///< the same for the same thread at every look, also without a tid
+  size_t thread = 0;  ///< the same for the same thread at every look, also without a tid; numbered from 1 on
   std::optional<bool> on_cpu, holds_gil;
   uint32_t stack = 0;  ///< of the table
 };
 
 /// One thread of the caller uses it, and the table, which stays the caller's.
 ///
-/// A thread that has not run since the last look is where it was: nothing of it is read. Of a thread that runs while
+/// A thread that has not run since the last look is where it was: nothing of it is read. Of more than some hundred
+/// threads, those that have not run for a while are asked in turn whether they have. Of a thread that runs while
 /// its Python frames are read, what two readings have in common counts: its callers.
 class StackSampler {
  public:
@@ -37,7 +38,7 @@ class StackSampler {
   /// Of every thread one sample; with Outcome::missed there are none.
   virtual Outcome look(std::vector<ThreadSample>& samples) = 0;
   /// As the kernel knows it; empty: not known.
-  virtual std::string nameOf(uint64_t thread) const = 0;
+  virtual std::string nameOf(size_t thread) const = 0;
   virtual const std::string& pythonVersion() const = 0;  ///< empty: not a Python process
   /// Samples that could not be read while everything else could: of threads that changed too fast or did not stop.
   virtual uint64_t threadsMissed() const = 0;

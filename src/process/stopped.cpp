@@ -25,7 +25,7 @@ namespace {
 /// together.
 constexpr int64_t kPatienceNs = 100'000'000, kAllPatienceNs = 400'000'000, kLeastPatienceNs = 1'000'000;
 /// Between two looks whether a thread has stopped: at first, and at last, where it waits for a processor.
-constexpr int64_t kFirstPauseNs = 10'000, kLastPauseNs = 200'000;
+constexpr int64_t kFirstPauseNs = 10'000, kLastPauseNs = 500'000;
 constexpr size_t kPage = 4096;
 
 #if defined(__x86_64__)
@@ -66,6 +66,7 @@ size_t copyStack(pid_t pid, uint64_t begin, std::string& room) {
 size_t copyFrom(pid_t pid, const user_regs_struct& registers, std::string& room, Snapshot& snapshot) {
   uint64_t sp = 0;
   setRegisters(registers, snapshot, sp);
+  snapshot.stack_pointer = sp;
   snapshot.stack_begin = sp - kRedZone;
   return copyStack(pid, snapshot.stack_begin, room);
 }
@@ -74,8 +75,8 @@ size_t copyFrom(pid_t pid, const user_regs_struct& registers, std::string& room,
 /// last seen not to stand still.
 bool waitForStop(pid_t tid, int64_t patience_ns, int& signal, int64_t& since) {
   signal = 0;
-  const int64_t deadline_ns = since + patience_ns;
-  for (int64_t looks = 1;; ++looks) {
+  const int64_t begin_ns = since, deadline_ns = since + patience_ns;
+  for (;;) {
     int status = 0;
     const int64_t now = rawClock();
     const pid_t found = ::waitpid(tid, &status, __WALL | WNOHANG);
@@ -87,8 +88,8 @@ bool waitForStop(pid_t tid, int64_t patience_ns, int& signal, int64_t& since) {
     }
     if (now > deadline_ns) return false;
     since = now;
-    // Asleep: the thread may need this very processor to come to a stop.
-    const timespec moment{0, std::min(kLastPauseNs, kFirstPauseNs * std::max<int64_t>(1, looks - 10))};
+    // Asleep: the thread may need this very processor to come to a stop. At most a fifth is added to the wait.
+    const timespec moment{0, std::clamp((now - begin_ns) / 4, kFirstPauseNs, kLastPauseNs)};
     ::nanosleep(&moment, nullptr);
   }
 }
@@ -135,11 +136,12 @@ void fillSnapshot(pid_t pid, const user_regs_struct& registers, Snapshot& snapsh
 }
 #endif
 
-Result<std::vector<Snapshot>> snapshots(pid_t pid, const std::vector<Task>& tasks,
-                                        const std::function<void(size_t task)>& while_stopped) {
+Result<std::vector<Snapshot>> Stopper::snapshots(pid_t pid, const std::vector<Task>& tasks,
+                                                 const std::function<void(size_t task)>& while_stopped) {
   std::vector<Snapshot> all(tasks.size());
   int refused = 0;
 #if defined(__x86_64__) || defined(__aarch64__)
+  room_.resize(kMostStackBytes);  // touched before any thread stands still
   int64_t patience_left_ns = kAllPatienceNs;
   const auto trace = [&](size_t& next) {
     // A thread stands still for as long as this one is not given a processor. Where it is not permitted, it does
@@ -147,14 +149,13 @@ Result<std::vector<Snapshot>> snapshots(pid_t pid, const std::vector<Task>& task
     const sched_param first{.sched_priority = 1};
     if (::sched_setscheduler(0, SCHED_RR, &first) != 0) (void)::setpriority(PRIO_PROCESS, 0, -20);
     (void)::prctl(PR_SET_TIMERSLACK, 1);
-    std::string room(kMostStackBytes, '\0');  // touched before any thread stands still
     while (next < tasks.size() && refused == 0) {
       const size_t i = next++;
       if (tasks[i].state == 'Z') continue;
       const int64_t begin = rawClock();
       const int error = take(
           pid, tasks[i].tid, std::clamp(patience_left_ns, kLeastPatienceNs, kPatienceNs), [&] { while_stopped(i); },
-          room, all[i]);
+          room_, all[i]);
       patience_left_ns -= rawClock() - begin;
       if (error == EPERM || error == EACCES) refused = error;
       if (error == EAGAIN) return;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 
 #include "process/vitals.hpp"
 
@@ -72,6 +73,19 @@ std::optional<bool> TaskActivity::isOnCpu() {
   const size_t name_end = content.rfind(')');
   if (name_end == std::string_view::npos || name_end + 2 >= content.size()) return std::nullopt;
   return content[name_end + 2] == 'R';
+}
+
+std::optional<std::pair<uint64_t, uint64_t>> TaskActivity::waitsAt() const {
+  hardware::SmallFile file(folder_ + "/syscall");
+  std::string_view content;
+  if (!file.read(content)) return std::nullopt;
+  // Number and arguments of the call, stack pointer, program counter; or "running".
+  const size_t last = content.rfind(" 0x"), before = last == 0 ? last : content.rfind(" 0x", last - 1);
+  if (last == std::string_view::npos || before == std::string_view::npos) return std::nullopt;
+  const std::string words(content.substr(before));
+  unsigned long long stack = 0, counter = 0;
+  if (std::sscanf(words.c_str(), " 0x%llx 0x%llx", &stack, &counter) != 2) return std::nullopt;
+  return std::pair<uint64_t, uint64_t>(stack, counter);
 }
 
 Life::Life(pid_t pid) : pid_(pid), fd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "hardware/sysfs.hpp"
 
@@ -23,6 +24,9 @@ class TaskActivity {
   bool hasRun();
   /// Whether it runs or wants to; nothing: it has ended.
   std::optional<bool> isOnCpu();
+  /// Where it waits in the kernel: its stack pointer and program counter. Nothing: it does not wait, or this may not be
+  /// known.
+  std::optional<std::pair<uint64_t, uint64_t>> waitsAt() const;
 
  private:
   std::optional<hardware::SmallFile> fresh(const char* name) const;

@@ -4,7 +4,6 @@
 
 #include <cxxabi.h>
 #include <dwarf.h>
-#include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -16,42 +15,11 @@
 #include <unordered_map>
 
 #include "base/clock.hpp"
-#include "base/library.hpp"
+#include "process/libdw.hpp"
+#include "process/unwind_rules.hpp"
 
 namespace tracesmith::process {
 namespace {
-
-/// The functions of libdw that are called here.
-struct Dw {
-// clang-format off
-#define TS_DW_FUNCTIONS(X) \
-  X(dwfl_begin) X(dwfl_end) X(dwfl_report_begin) X(dwfl_report_module) X(dwfl_report_end) X(dwfl_attach_state) \
-  X(dwfl_getthread_frames) X(dwfl_frame_pc) X(dwfl_thread_state_registers) X(dwfl_thread_state_register_pc) \
-  X(dwfl_addrmodule) X(dwfl_module_addrinfo) X(dwfl_module_info) X(dwfl_module_getelf) X(dwfl_module_build_id) \
-  X(dwfl_module_getsrc) X(dwfl_lineinfo) X(dwfl_module_addrdie) X(dwarf_getscopes) X(dwarf_getscopes_die) X(dwarf_tag) \
-  X(dwarf_diename) X(dwarf_attr_integrate) X(dwarf_formstring) X(dwarf_formudata)
-// clang-format on
-#define TS_DECLARE(name) decltype(::name)* name = nullptr;
-  TS_DW_FUNCTIONS(TS_DECLARE)
-#undef TS_DECLARE
-
-  static Result<const Dw*> load() {
-    static const Result<Dw> loaded = []() -> Result<Dw> {
-      const char* needs = "native frames need libdw.so.1 (Debian: libdw1, Fedora: elfutils-libs)";
-      Result<SharedLibrary> library = SharedLibrary::load({"libdw.so.1"});
-      if (!library) return Status::unsupported(needs);
-      Dw dw;
-      bool all = true;
-#define TS_FIND(name) all &= library->find(dw.name, #name);
-      TS_DW_FUNCTIONS(TS_FIND)
-#undef TS_FIND
-      if (!all) return Status::unsupported(std::string(needs) + " of version 0.158 or later");
-      return dw;
-    }();
-    if (!loaded) return loaded.status();
-    return &*loaded;
-  }
-};
 
 /// The kernel's own library has no file: this process has the same one.
 int openVdso() {
@@ -112,8 +80,8 @@ std::string readable(const char* name) {
 
 class DwUnwinder : public Unwinder {
  public:
-  DwUnwinder(const Dw& dw, pid_t pid, const std::vector<Module>& modules, bool sources)
-      : dw_(dw), pid_(pid), modules_(modules), sources_(sources) {}
+  DwUnwinder(const Dw& dw, pid_t pid, const std::vector<Module>& modules, const UnwindOptions& options)
+      : dw_(dw), pid_(pid), modules_(modules), sources_(options.sources), by_rules_(options.rules) {}
   ~DwUnwinder() override {
     if (dwfl_) dw_.dwfl_end(dwfl_);
   }
@@ -133,57 +101,25 @@ class DwUnwinder : public Unwinder {
         *data = const_cast<Dw*>(&dw_);
     }
     dw_.dwfl_report_end(dwfl_, nullptr, nullptr);
+    if (by_rules_) rules_.emplace(dw_, dwfl_);
     return dw_.dwfl_attach_state(dwfl_, nullptr, pid_, &kThreads, this);
   }
 
-  std::vector<NativeFrame> unwind(const Snapshot& snapshot, bool& complete) override {
+  const std::vector<uint64_t>& walk(const Snapshot& snapshot, bool& complete) override {
+    counters_.clear();
+    if (rules_ && rules_->walk(snapshot, counters_, kMostFrames, complete)) return counters_;
     snapshot_ = &snapshot;
+    cut_ = false;
     counters_.clear();
     const int ended = dw_.dwfl_getthread_frames(dwfl_, pid_, addFrame, this);
-    complete = ended == 0 && counters_.size() < kMostFrames;
-    std::vector<NativeFrame> frames;
-    for (const uint64_t pc : counters_) {
-      const std::vector<NativeFrame>& all = describe(pc);
-      frames.insert(frames.end(), all.begin(), all.end());
-    }
-    return frames;
+    complete = ended == 0 && !cut_ && counters_.size() < kMostFrames;
+    return counters_;
   }
 
- private:
-  static pid_t nextThread(Dwfl*, void*, void**) { return 0; }
-  static bool getThread(Dwfl*, pid_t, void* self, void** thread) {
-    *thread = self;
-    return true;
-  }
-  static bool readMemory(Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* self) {
-    const Snapshot& s = *static_cast<DwUnwinder*>(self)->snapshot_;
-    const uint64_t at = address - s.stack_begin;
-    if (at >= s.stack.size() || s.stack.size() - at < sizeof *word) return false;
-    std::memcpy(word, s.stack.data() + at, sizeof *word);
-    return true;
-  }
-  static bool setRegisters(Dwfl_Thread* thread, void* self) {
-    const DwUnwinder& u = *static_cast<DwUnwinder*>(self);
-    const Snapshot& s = *u.snapshot_;
-    Dwarf_Word words[std::tuple_size_v<decltype(s.registers)>];
-    std::copy(s.registers.begin(), s.registers.end(), words);
-    u.dw_.dwfl_thread_state_register_pc(thread, s.pc);
-    return u.dw_.dwfl_thread_state_registers(thread, 0, kRegisters, words);
-  }
-  static int addFrame(Dwfl_Frame* frame, void* self) {
-    DwUnwinder& u = *static_cast<DwUnwinder*>(self);
-    Dwarf_Addr pc = 0;
-    bool innermost = false;  // or interrupted by a signal: it is at this instruction, others return to theirs
-    if (!u.dw_.dwfl_frame_pc(frame, &pc, &innermost) || pc == 0) return DWARF_CB_ABORT;
-    u.counters_.push_back(innermost ? pc : pc - 1);
-    return u.counters_.size() < kMostFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
-  }
-
-  /// The function at this place; before it those that were inlined there, the innermost first.
-  const std::vector<NativeFrame>& describe(uint64_t pc) {
-    const auto [at, added] = known_.try_emplace(pc);
-    if (!added) return at->second;
-    std::vector<NativeFrame>& all = at->second;
+  const std::vector<NativeFrame>& at(uint64_t pc) override {
+    const auto [known, added] = known_.try_emplace(pc);
+    if (!added) return known->second;
+    std::vector<NativeFrame>& all = known->second;
     NativeFrame frame;
     Dwfl_Module* module = dw_.dwfl_addrmodule(dwfl_, pc);
     if (!module) {
@@ -206,6 +142,40 @@ class DwUnwinder : public Unwinder {
     }
     all.push_back(std::move(frame));
     return all;
+  }
+
+ private:
+  static pid_t nextThread(Dwfl*, void*, void**) { return 0; }
+  static bool getThread(Dwfl*, pid_t, void* self, void** thread) {
+    *thread = self;
+    return true;
+  }
+  static bool readMemory(Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* self) {
+    DwUnwinder& u = *static_cast<DwUnwinder*>(self);
+    const Snapshot& s = *u.snapshot_;
+    const uint64_t at = address - s.stack_begin;
+    if (at >= s.stack.size() || s.stack.size() - at < sizeof *word) {
+      u.cut_ = true;
+      return false;
+    }
+    std::memcpy(word, s.stack.data() + at, sizeof *word);
+    return true;
+  }
+  static bool setRegisters(Dwfl_Thread* thread, void* self) {
+    const DwUnwinder& u = *static_cast<DwUnwinder*>(self);
+    const Snapshot& s = *u.snapshot_;
+    Dwarf_Word words[std::tuple_size_v<decltype(s.registers)>];
+    std::copy(s.registers.begin(), s.registers.end(), words);
+    u.dw_.dwfl_thread_state_register_pc(thread, s.pc);
+    return u.dw_.dwfl_thread_state_registers(thread, 0, kRegisters, words);
+  }
+  static int addFrame(Dwfl_Frame* frame, void* self) {
+    DwUnwinder& u = *static_cast<DwUnwinder*>(self);
+    Dwarf_Addr pc = 0;
+    bool innermost = false;  // or interrupted by a signal: it is at this instruction, others return to theirs
+    if (!u.dw_.dwfl_frame_pc(frame, &pc, &innermost) || pc == 0) return DWARF_CB_ABORT;
+    u.counters_.push_back(innermost ? pc : pc - 1);
+    return u.counters_.size() < kMostFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
   }
 
   std::string nameOf(Dwarf_Die& die) const {
@@ -257,18 +227,21 @@ class DwUnwinder : public Unwinder {
   const std::vector<Module>& modules_;
   Dwfl* dwfl_ = nullptr;
   const Snapshot* snapshot_ = nullptr;
+  bool cut_ = false;  // more of the stack was asked for than was copied: libdw takes that for its end
   std::vector<uint64_t> counters_;
   std::unordered_map<uint64_t, std::vector<NativeFrame>> known_;
-  const bool sources_;
+  const bool sources_, by_rules_;
+  std::optional<UnwindRules> rules_;
   int64_t source_ns_ = 0;  // that looking for sources took
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Unwinder>> Unwinder::create(pid_t pid, const std::vector<Module>& modules, bool sources) {
+Result<std::unique_ptr<Unwinder>> Unwinder::create(pid_t pid, const std::vector<Module>& modules,
+                                                   const UnwindOptions& options) {
   const Result<const Dw*> dw = Dw::load();
   if (!dw) return dw.status();
-  auto unwinder = std::make_unique<DwUnwinder>(**dw, pid, modules, sources);
+  auto unwinder = std::make_unique<DwUnwinder>(**dw, pid, modules, options);
   if (!unwinder->open()) return Status::unsupported("native frames: libdw cannot read the program's files");
   return std::unique_ptr<Unwinder>(std::move(unwinder));
 }
@@ -279,10 +252,23 @@ Result<std::unique_ptr<Unwinder>> Unwinder::create(pid_t pid, const std::vector<
 
 namespace tracesmith::process {
 
-Result<std::unique_ptr<Unwinder>> Unwinder::create(pid_t, const std::vector<Module>&, bool) {
+Result<std::unique_ptr<Unwinder>> Unwinder::create(pid_t, const std::vector<Module>&, const UnwindOptions&) {
   return Status::unsupported("this tracesmith was built without native frames (libdw-dev was missing)");
 }
 
 }  // namespace tracesmith::process
 
 #endif
+
+namespace tracesmith::process {
+
+std::vector<NativeFrame> Unwinder::unwind(const Snapshot& snapshot, bool& complete) {
+  std::vector<NativeFrame> frames;
+  for (const uint64_t place : walk(snapshot, complete)) {
+    const std::vector<NativeFrame>& all = at(place);
+    frames.insert(frames.end(), all.begin(), all.end());
+  }
+  return frames;
+}
+
+}  // namespace tracesmith::process

@@ -23,6 +23,14 @@ struct NativeFrame {
   std::optional<int64_t> line;      ///< in the source
 };
 
+struct UnwindOptions {
+  /// Also lines and inlined functions, where the files, or those that are installed for them (/usr/lib/debug), have
+  /// debug information; that takes a while for large files.
+  bool sources = false;
+  /// By UnwindRules where they can tell: for who looks at the same process again and again. Else by libdw alone.
+  bool rules = false;
+};
+
 /// One thread at a time.
 class Unwinder {
  public:
@@ -30,11 +38,15 @@ class Unwinder {
 
   virtual ~Unwinder() = default;
   /// The innermost first. `complete`: it ends where the thread began.
-  virtual std::vector<NativeFrame> unwind(const Snapshot& snapshot, bool& complete) = 0;
+  std::vector<NativeFrame> unwind(const Snapshot& snapshot, bool& complete);
+  /// The same as places in the code, for at(). Valid until the next call.
+  virtual const std::vector<uint64_t>& walk(const Snapshot& snapshot, bool& complete) = 0;
+  /// The function at a place; before it those that were inlined there, the innermost first. It stays valid.
+  virtual const std::vector<NativeFrame>& at(uint64_t place) = 0;
 
-  /// The modules stay the caller's. `sources`: also lines and inlined functions, where the files, or those that are
-  /// installed for them (/usr/lib/debug), have debug information; that takes a while for large files.
-  static Result<std::unique_ptr<Unwinder>> create(pid_t pid, const std::vector<Module>& modules, bool sources = false);
+  /// The modules stay the caller's.
+  static Result<std::unique_ptr<Unwinder>> create(pid_t pid, const std::vector<Module>& modules,
+                                                  const UnwindOptions& options = {});
 };
 
 }  // namespace tracesmith::process

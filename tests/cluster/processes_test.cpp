@@ -212,9 +212,6 @@ TEST_F(Actions, TakeTheRoleAdminAndAreAudited) {
   }
   Output o = as("admin", {"backtrace", "--locals", "-t", "rank:" + rank_});
   EXPECT_TRUE(has(o.out, "work (")) << o.out << o.err;
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "an agent forks to enter a process, and the sanitizer's allocator may be locked then for good";
-#endif
   o = as("admin", {"eval", "-t", "rank:" + rank_, "import os; os.getpid()"});
   if (has(o.err, "sanitizer") || has(o.err, "libdw")) GTEST_SKIP() << o.err;
   EXPECT_EQ(o.rc, 0) << o.err;

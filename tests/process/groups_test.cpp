@@ -92,5 +92,35 @@ TEST(Groups, RanksOfRealProcesses) {
   EXPECT_EQ(tracesmith({"backtrace", "--rank", "987654"}).rc, 1);
 }
 
+TEST(Groups, OfSeveralJobsAreKeptApart) {
+  if (pythons().empty()) GTEST_SKIP() << "no Python here";
+  const std::string rank = std::to_string(::getpid());  // other tests have jobs on this machine at the same time
+  std::vector<std::unique_ptr<Child>> ranks;
+  for (const char* job : {"one", "two"}) {
+    ranks.push_back(std::make_unique<Child>(
+        std::vector<std::string>{pythons().begin()->second, "-c",
+                                 "import time\ndef work():\n  print('ready', flush=True)\n  time.sleep(1000)\nwork()"},
+        Environment{{"RANK", rank}, {"SLURM_JOB_ID", job}}));
+    ASSERT_TRUE(eventually([&] { return ranks.back()->out().find("ready") != std::string::npos; }));
+  }
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  Output o;
+  EXPECT_TRUE(eventually([&] {
+    o = tracesmith({"backtrace", "--rank", rank});
+    return has(o.out, "Rank " + rank + " of job one in work") && has(o.out, "Rank " + rank + " of job two in work");
+  })) << o.out
+      << o.err;
+  EXPECT_TRUE(has(o.out, "note: these are processes of 2 jobs: one and two; --job shows those of one\n")) << o.out;
+  o = tracesmith({"backtrace", "--rank", rank, "--job", "two"});
+  EXPECT_TRUE(has(o.out, "Process " + std::to_string(ranks[1]->pid()) + ": ") && has(o.out, ", job two, ")) << o.out;
+  EXPECT_FALSE(has(o.out, "note:")) << o.out;
+  o = tracesmith({"backtrace", "--rank", rank, "--job", "three"});
+  EXPECT_EQ(o.rc, 1);
+  EXPECT_EQ(o.err, "tracesmith: no process of rank " + rank +
+                       " of job three on this machine; there are those of one and two\n");
+}
+
 }  // namespace
 }  // namespace tracesmith::test

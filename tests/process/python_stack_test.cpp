@@ -1,6 +1,9 @@
 // Python stacks of real processes, read from outside.
 #include <signal.h>
 
+#include <map>
+#include <sstream>
+
 #include "pythons.hpp"
 
 namespace tracesmith::test {
@@ -117,6 +120,89 @@ TEST_P(EveryPython, TwoHundredThreadsEachWithItsId) {
     for (const Frame& f : t.frames) workers += f.function == "worker";
   }
   EXPECT_EQ(workers, 200u);
+}
+
+// What the interpreter says of itself at a moment at which all threads stand still.
+constexpr const char* kTellsItself = R"(import os, threading, time
+there, never = [], threading.Lock()
+never.acquire()
+def stand():
+    there.append(1); never.acquire()
+def recursion(n):
+    if n: return recursion(n - 1)
+    stand()
+def generator():
+    yield 1
+    stand()
+class Job:
+    def __call__(self): self.step()
+    def step(self): sorted([2, 1], key=lambda x: stand())
+    @classmethod
+    def made(cls): list(map(cls.inner, [1]))
+    @staticmethod
+    def inner(x):
+        with Held(): pass
+class Held:
+    def __enter__(self):
+        try:
+            raise ValueError
+        except ValueError:
+            stand()
+    def __exit__(self, *a): pass
+def decorated(f):
+    def around(*a, **k):
+        return f(*a, **k)
+    return around
+@decorated
+def many_lines(a,
+               b):
+    return [
+        1,
+        stand(),
+        2]
+def written():
+    exec(compile('\n\nstand()', 'of a text', 'exec'), globals())
+def coroutine():
+    import asyncio
+    async def inner(): stand()
+    async def outer(): await inner()
+    asyncio.run(outer())
+ways = [lambda: recursion(40), lambda: [x for x in generator()], Job(), Job.made, lambda: many_lines(1, b=2), written, coroutine]
+for way in ways: threading.Thread(target=way, daemon=True).start()
+while len(there) < len(ways): time.sleep(0.001)
+ids = {t.ident: t.native_id for t in threading.enumerate()}
+def told(mine):
+    text = ''
+    for ident, f in sys._current_frames().items():
+        f = mine if ident == threading.get_ident() else f
+        while f:
+            c = f.f_code
+            text += '%d %s (%s:%d)\n' % (ids[ident], getattr(c, 'co_qualname', c.co_name), c.co_filename, f.f_lineno)
+            f = f.f_back
+    return text + 'ready\n'
+time.sleep(0.01); os.write(1, told(sys._getframe()).encode()) and time.sleep(1000)
+)";
+
+TEST_P(EveryPython, EveryFrameOfEveryThreadIsWhatTheInterpreterSays) {
+  const auto child = startPython(python(), kTellsItself);
+  std::string expected = child->out();
+  expected.resize(expected.find("ready"));
+  for (const BacktraceOptions& options : {BacktraceOptions{}, BacktraceOptions{.native = true}}) {
+    std::map<int64_t, std::string> told, read;
+    std::istringstream lines(expected);
+    for (std::string line; std::getline(lines, line);) told[std::stoll(line)] += line.substr(line.find(' ') + 1) + "\n";
+    EXPECT_EQ(told.size(), 8u);
+    EXPECT_TRUE(eventually([&] {
+      const Result<Stacks> stacks = backtrace(child->pid(), options);
+      read.clear();
+      for (const ThreadStack& t : stacks ? stacks->threads : std::vector<ThreadStack>())
+        for (const Frame& f : t.frames)
+          for (uint64_t i = 0; f.python && i <= f.more; ++i)
+            read[t.tid.value_or(0)] += f.function + " (" + f.file + ":" + std::to_string(f.line.value_or(0)) + ")\n";
+      return read == told;
+    }));
+    EXPECT_EQ(read, told);
+  }
 }
 
 TEST_P(EveryPython, NamesBeyondAscii) {
