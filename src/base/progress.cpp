@@ -4,13 +4,20 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 namespace tracesmith {
 
 using std::chrono::steady_clock;
 
+bool drawsOn(int fd) {
+  const char* term = std::getenv("TERM");
+  return ::isatty(fd) == 1 && term && *term && std::string_view(term) != "dumb";
+}
+
 Progress::Progress(std::string what)
-    : what_(std::move(what)), terminal_(::isatty(STDERR_FILENO) == 1), start_(steady_clock::now()), last_(start_) {}
+    : what_(std::move(what)), terminal_(drawsOn(STDERR_FILENO)), start_(steady_clock::now()), last_(start_) {}
 
 Progress::~Progress() {
   if (drawn_) std::fputs("\r\033[K", stderr);

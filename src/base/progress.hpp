@@ -7,6 +7,9 @@
 
 namespace tracesmith {
 
+/// Whether a file leads to a terminal that can go back in its line; TERM=dumb cannot.
+bool drawsOn(int fd);
+
 /// Not thread safe: call update() from one thread.
 class Progress {
  public:

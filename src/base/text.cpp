@@ -53,8 +53,26 @@ std::string humanBytes(uint64_t bytes) {
 }
 
 std::string humanNs(double ns) {
-  static const char* const kUnits[] = {"ns", "us", "ms", "s"};
+  static const char* const kUnits[] = {"ns", "µs", "ms", "s"};
   return scaled(ns, 1000, kUnits, 4);
+}
+
+std::string humanNsWithin(double ns, double bound) {
+  if (!(bound > 0)) return humanNs(ns);
+  if (std::abs(ns) < bound) return "< " + humanNs(bound);
+  const double step = std::pow(10, std::floor(std::log10(bound)));
+  std::string text = humanNs(std::round(ns / step) * step);
+  const size_t point = text.find('.'), unit = text.find(' ');
+  if (point == std::string::npos || unit == std::string::npos || point > unit) return text;
+  static const std::pair<const char*, double> kUnits[] = {{"ns", 1}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+  for (const auto& [name, length] : kUnits) {
+    if (text.substr(unit + 1) != name) continue;
+    const auto digits = static_cast<size_t>(std::max(0.0, std::round(std::log10(length / step))));
+    const size_t keep = digits == 0 ? point : point + 1 + digits;
+    if (keep < unit) text.erase(keep, unit - keep);
+    break;
+  }
+  return text;
 }
 
 bool parseBytes(std::string_view s, uint64_t& bytes) {

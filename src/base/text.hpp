@@ -13,6 +13,9 @@ namespace tracesmith {
 std::string humanCount(uint64_t n);      ///< 1234567 → "1,234,567"
 std::string humanBytes(uint64_t bytes);  ///< 1536 → "1.5 KB" (powers of 1000)
 std::string humanNs(double ns);          ///< 1234567 → "1.235 ms"
+/// The same of a time between two clocks that may be `bound` off each other: with no more digits than that allows, and
+/// "< 2.000 ms" if it is less. Not a number: nothing is known of the clocks, or there is one.
+std::string humanNsWithin(double ns, double bound);
 
 /// "250us", "1.5s", "20ms", "300ns" → ns. False if it is not a duration with a unit.
 bool parseDuration(std::string_view s, int64_t& ns);

@@ -59,14 +59,14 @@ int printPath(const trace::Reader& reader, const Options& o) {
                     100.0 * static_cast<double>(us) / static_cast<double>(std::max<int64_t>(1, path->weight_us)));
       table.push_back({humanNs(1000.0 * static_cast<double>(us)), share, what});
     }
-    text += alignTable(table, "  ");
+    text += tableText(table, "  ");
     std::stable_sort(path->path.begin(), path->path.end(),
                      [](const auto& a, const auto& b) { return a.weight_us > b.weight_us; });
     table = {{"time", "kind", "longest parts"}};
     for (size_t i = 0; i < path->path.size() && i < 10; ++i)
       table.push_back({humanNs(1000.0 * static_cast<double>(path->path[i].weight_us)), path->path[i].kind,
                        shorten(printable(path->path[i].name), 80)});
-    text += "\n" + alignTable(table, "  ");
+    text += "\n" + tableText(table, "  ");
   }
   std::fwrite(text.data(), 1, text.size(), stdout);
   return finish(reader, o.strict);
@@ -87,7 +87,8 @@ int run(Options o) {
   Result<analysis::Analysis> result = analysis::analyze(**reader, o.analyze);
   progress.reset();
   if (!result) return fail(result.status());
-  const std::string text = o.json ? analysis::toJson(*result, o.file) + "\n" : analyzeText(*result, o.print);
+  const std::string text =
+      o.json ? analysis::toJson(*result, o.file) + "\n" : wrapped(analyzeText(*result, o.print), textWidth());
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
     return fail(Status::io("cannot write the result"));
   return finish(**reader, o.strict);

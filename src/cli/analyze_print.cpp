@@ -53,16 +53,26 @@ struct Total {
   }
 };
 
+/// The farthest that clocks of two nodes can be off; not a number where there is one, or nothing is known.
+double clockBound(const Analysis& a) {
+  double bound = NAN;
+  for (const ClockResult& c : a.clocks)
+    if (a.clocks.size() > 1 && c.bound_ns != kNull) bound = std::fmax(bound, static_cast<double>(c.bound_ns));
+  return bound;
+}
+
 void blameTable(const Analysis& a, size_t most, std::string& out) {
   if (a.blame.empty()) return;
+  const double bound = clockBound(a);
+  auto waited = [bound](double us) { return std::isfinite(us) ? humanNsWithin(us * 1000, bound) : "-"; };
   Table table = {{"rank", "node", "others waited", "exposed", "collectives", "slowdown", "cause", "sure"}};
   for (size_t i = 0; i < a.blame.size() && i < most; ++i) {
     const Blame& b = a.blame[i];
-    table.push_back({id(b.rank), printable(b.node.empty() ? "-" : b.node), time(b.cost_us), time(b.lost_us),
+    table.push_back({id(b.rank), printable(b.node.empty() ? "-" : b.node), waited(b.cost_us), waited(b.lost_us),
                      humanCount(b.collectives), number("%.2f ×", b.slowdown), titleOf(b.cause),
                      number("%.0f %%", 100 * b.confidence)});
   }
-  out += "\nWho the others waited for (summed over the waiting ranks)\n" + alignTable(table, "  ");
+  out += "\nWho the others waited for (summed over the waiting ranks)\n" + tableText(table, "  ");
   for (const Blame& b : a.blame)
     if (b.significant) out += "  rank " + id(b.rank) + ": " + printable(b.evidence) + "\n";
   // What has no cause in a rank's own work is explained once.
@@ -83,7 +93,7 @@ void linkTable(const Analysis& a, size_t most, std::string& out) {
                      number("%.2f ×", l.slowdown), number("%.1f", l.busbw_gbps),
                      l.significant ? number("%.0f %%", 100 * l.confidence) : "-", l.compared_with});
   }
-  if (table.size() > 1) out += "\nTransfers (slowest first)\n" + alignTable(table, "  ");
+  if (table.size() > 1) out += "\nTransfers (slowest first)\n" + tableText(table, "  ");
 }
 
 void breakdownTable(const Analysis& a, bool ranks, std::string& out) {
@@ -103,7 +113,7 @@ void breakdownTable(const Analysis& a, bool ranks, std::string& out) {
   row("all", all);
   if (ranks)
     for (const auto& [rank, total] : by_rank) row(id(rank), total);
-  out += "\nWhere the time goes\n" + alignTable(table, "  ");
+  out += "\nWhere the time goes\n" + tableText(table, "  ");
 }
 
 void kernelTable(const Analysis& a, size_t most, std::string& out) {
@@ -114,7 +124,7 @@ void kernelTable(const Analysis& a, size_t most, std::string& out) {
     table.push_back({time(k.total_us), number("%.1f %%", k.share_pct), humanCount(k.count), time(k.mean_us),
                      shorten(printable(k.name), 80)});
   }
-  out += "\nLargest kernels\n" + alignTable(table, "  ");
+  out += "\nLargest kernels\n" + tableText(table, "  ");
 }
 
 void roleTable(const Analysis& a, std::string& out) {
@@ -129,7 +139,7 @@ void roleTable(const Analysis& a, std::string& out) {
     table.push_back({printable(r.role), std::to_string(r.processes), number("%.1f %%", r.works_pct),
                      number("%.1f %%", r.own_pct), waits});
   }
-  out += "\nRoles\n" + alignTable(table, "  ");
+  out += "\nRoles\n" + tableText(table, "  ");
 }
 
 /// Modules with the same pattern in one line.
@@ -166,7 +176,7 @@ void moduleTable(const Analysis& a, size_t most, std::string& out) {
   }
   const bool gpu = std::isfinite(a.modules[0].launch_us);
   out += std::string("\nModules, with all in them: ") + (gpu ? "GPU" : "host") + " time of a step of a rank\n" +
-         alignTable(table, "  ");
+         tableText(table, "  ");
 }
 
 void rateText(const Analysis& a, std::string& out) {
@@ -209,14 +219,14 @@ void pathText(const Analysis& a, std::string& out) {
   Table table = {{"if", "job", "saved", "step"}};
   for (const WhatIf& w : p.what_if)
     table.push_back({printable(w.what), time(w.job_us), number("%.1f %%", w.saved_pct), time(w.step_us)});
-  out += "\nWhat if … (the replay reproduces the job within " + error + ")\n" + alignTable(table, "  ");
+  out += "\nWhat if … (the replay reproduces the job within " + error + ")\n" + tableText(table, "  ");
 }
 
 void stepTable(const Analysis& a, std::string& out) {
   Table table = {{"step", "ranks", "duration", "slowest", "rank"}};
   for (const StepResult& s : a.steps)
     table.push_back({id(s.step), std::to_string(s.ranks), time(s.duration_us), time(s.slowest_us), id(s.slowest_rank)});
-  if (table.size() > 1) out += "\nSteps\n" + alignTable(table, "  ");
+  if (table.size() > 1) out += "\nSteps\n" + tableText(table, "  ");
 }
 
 void commText(const Analysis& a, std::string& out) {
@@ -243,7 +253,7 @@ std::string communicationText(const Analysis& a) {
   for (const MatrixCell& c : cells)
     table.push_back(
         {std::to_string(c.from), std::to_string(c.to), humanBytes(c.bytes), humanCount(c.count), time(c.latency_us)});
-  out += "\nLargest transfers\n" + alignTable(table, "  ");
+  out += "\nLargest transfers\n" + tableText(table, "  ");
   linkTable(a, SIZE_MAX, out);
   commText(a, out);
   return out;
@@ -297,7 +307,7 @@ std::string analyzeText(const Analysis& a, const AnalyzePrint& print) {
   if (!a.losses.empty()) {
     Table table = {{"lost", "count", "rank"}};
     for (const LossResult& l : a.losses) table.push_back({printable(l.cause), humanCount(l.count), id(l.rank)});
-    out += "\nLosses\n" + alignTable(table, "  ");
+    out += "\nLosses\n" + tableText(table, "  ");
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <memory>
 
+#include "base/progress.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/outcome.hpp"
@@ -53,7 +54,7 @@ void print(const Capability& c) {
                         ? "declared"
                         : shown(f.low) + " to " + shown(f.high) + ", " + std::to_string(f.repetitions) + " times",
                     printable(f.how)});
-  std::printf("%s, %s\n%s", printable(c.node).c_str(), c.measured_at.c_str(), alignTable(rows).c_str());
+  std::printf("%s, %s\n%s", printable(c.node).c_str(), c.measured_at.c_str(), tableText(rows).c_str());
   for (const std::string& n : c.notes) std::printf("note: %s\n", printable(n).c_str());
 }
 
@@ -77,7 +78,7 @@ int measure(const Options& options, bool links_only) {
     o.bench.seconds = 0.05;
     o.bench.disk_bytes = 32u << 20;
   }
-  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  const bool terminal = drawsOn(STDERR_FILENO);
   o.bench.progress = [terminal](const std::string& what) {
     if (terminal) std::fprintf(stderr, "\r\x1b[Kmeasuring %s…", what.c_str());
   };

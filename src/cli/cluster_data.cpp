@@ -11,6 +11,7 @@
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
 #include "cli/stored_session.hpp"
+#include "cli/terminal.hpp"
 #include "tracesmith/analysis/analysis.hpp"
 #include "tracesmith/trace/reader.hpp"
 
@@ -116,7 +117,8 @@ int analyzeComm(const Comm& o) {
   if (!reader) return fail(reader.status());
   Result<analysis::Analysis> result = analysis::analyze(**reader, {});
   if (!result) return fail(result.status());
-  const std::string text = o.json ? communicationJson(*result) + "\n" : communicationText(*result);
+  const std::string text =
+      o.json ? communicationJson(*result) + "\n" : wrapped(communicationText(*result), textWidth());
   std::fwrite(text.data(), 1, text.size(), stdout);
   return finish(**reader, false);
 }

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/stack_text.hpp"
+#include "cli/terminal.hpp"
 #include "model/travel_json.hpp"
 
 namespace tracesmith::cli {
@@ -45,7 +46,7 @@ void printWhere(const HangVerdict& v) {
 
 void print(const cluster::HangStatus& status) {
   const HangVerdict& v = status.verdict;
-  std::printf("%s: %s\n", nameOf(v.state), v.verdict.c_str());
+  std::printf("%s\n", wrapped(nameOf(v.state) + (": " + v.verdict), textWidth()).c_str());
   if (v.since_ns != 0) std::printf("since %s\n", timeText(v.since_ns).c_str());
   std::vector<std::vector<std::string>> rows = {{"culprit", "node", "confidence", "why"}};
   char confidence[16];
@@ -53,7 +54,7 @@ void print(const cluster::HangStatus& status) {
     std::snprintf(confidence, sizeof confidence, "%.2f", c.confidence);
     rows.push_back({c.rank >= 0 ? "rank " + std::to_string(c.rank) : "unknown", c.node, confidence, c.reason});
   }
-  if (rows.size() > 1) std::printf("%s", alignTable(rows).c_str());
+  if (rows.size() > 1) std::printf("%s", tableText(rows).c_str());
   printWhere(v);
   rows = {{"communicator", "operation", "number", "bytes", "age", "ranks", "entered", "missing", ""}};
   for (const StuckOp& s : v.communicators)
@@ -61,7 +62,7 @@ void print(const cluster::HangStatus& status) {
                     s.bytes ? humanBytes(static_cast<uint64_t>(std::max<int64_t>(0, *s.bytes))) : "-",
                     humanNs(s.age_s * 1e9), s.ranks < 0 ? "" : std::to_string(s.ranks), rankList(s.entered),
                     rankList(s.missing), s.mismatch});
-  if (rows.size() > 1) std::printf("%s", alignTable(rows).c_str());
+  if (rows.size() > 1) std::printf("%s", tableText(rows).c_str());
 }
 
 void printAlert(const Alert& a) {

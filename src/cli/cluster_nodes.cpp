@@ -5,6 +5,7 @@
 #include "base/count.hpp"
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
+#include "cli/terminal.hpp"
 #include "model/travel_json.hpp"
 
 namespace tracesmith::cli {
@@ -40,7 +41,7 @@ void printNodes(const ClusterStatus& status) {
       rows[i + 1].push_back(price);
     }
   }
-  std::printf("%s", alignTable(rows).c_str());
+  std::printf("%s", tableText(rows).c_str());
   for (const NodeStatus& n : status.nodes)
     if (!n.problem.empty()) warn(n.node + ": " + n.problem);
 }
@@ -51,7 +52,7 @@ void printExports(const ClusterStatus& status) {
   for (const model::ExportStatus& e : status.exports)
     rows.push_back({e.sink, e.address, humanCount(e.sent), humanCount(e.retries), humanCount(e.dropped),
                     humanCount(e.waiting) + " (" + humanBytes(e.waiting_bytes) + ")"});
-  std::printf("%s", alignTable(rows).c_str());
+  std::printf("%s", tableText(rows).c_str());
   for (const model::ExportStatus& e : status.exports)
     if (!e.problem.empty()) warn(e.sink + ": " + e.problem);
 }

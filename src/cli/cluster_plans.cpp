@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
+#include "cli/terminal.hpp"
 #include "model/travel_json.hpp"
 
 namespace tracesmith::cli {
@@ -76,7 +77,7 @@ void print(const BalancedJob& job) {
                     rank.busy_s ? humanNs(*rank.busy_s * 1e9) : "", batchOf(job.plan, r), batchOf(job.before, r),
                     batchOf(job.next, r)});
   }
-  std::printf("%s", alignTable(rows).c_str());
+  std::printf("%s", tableText(rows).c_str());
 }
 
 /// What was changed, for people or as JSON.

@@ -39,6 +39,9 @@ int serve(const char* what, const std::string& listen, const access::SecurityOpt
   Result<cluster::Library*> library = loadCluster();
   if (!library) return fail(library.status());
   Result<std::unique_ptr<cluster::Server>> server = start(**library);
+  // An option that the server could not read is wrong usage.
+  if (const Status& s = server.status(); !s && s.code() == Code::kInvalid && s.message().starts_with("--"))
+    return usage(std::string("cluster ") + what, s.message());
   if (!server) return fail(server.status());
   std::unique_ptr<server::Server> page;
   if (web && web->port != 0) {

@@ -1,6 +1,7 @@
 // tracesmith cluster record, start, stop, sessions, recover.
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include "cli/output.hpp"
 #include "cli/recording.hpp"
 #include "cli/slurm_job.hpp"
+#include "cli/terminal.hpp"
 #include "cluster/fetch_frames.hpp"
 #include "model/travel_json.hpp"
 
@@ -82,6 +84,14 @@ void warnIncomplete(const SessionInfo& s) {
     if (!n.complete)
       warn("node " + n.node + (n.healthy ? " has not delivered all its data" : " does not answer") +
            ": its data is incomplete");
+}
+
+/// A name may be used again: whoever gives one must know which session it stands for.
+void warnOfNamesakes(const std::vector<SessionInfo>& all, const SessionInfo& session, const std::string& says) {
+  const auto same = std::count_if(all.begin(), all.end(), [&](const SessionInfo& s) { return s.name == session.name; });
+  if (same > 1)
+    warn(says + " " + counted(static_cast<uint64_t>(same), "session") + " named " + session.name +
+         ": `cluster sessions` lists their ids, and --id chooses one");
 }
 
 /// Fetches a session as .sbt, or as frames where the file is called .json.
@@ -206,6 +216,8 @@ int start(const Options& o) {
   if (!client) return fail(client.status());
   Result<SessionInfo> session = startSession(**client, o);
   if (!session) return fail(session.status());
+  if (const Result<std::vector<SessionInfo>> all = (*client)->sessions())
+    warnOfNamesakes(*all, *session, "there are now");
   return finish(o, *session);
 }
 
@@ -247,7 +259,7 @@ int sessions(const Options& o) {
     rows.push_back({s.name, s.id, nameOf(s.state), timeText(s.start_ns),
                     s.end_ns ? humanNs(static_cast<double>(s.end_ns - s.start_ns)) : "recording",
                     std::to_string(s.nodes.size()), nameOf(s.keep), humanBytes(s.bytes)});
-  std::printf("%s", alignTable(rows).c_str());
+  std::printf("%s", tableText(rows).c_str());
   return 0;
 }
 
@@ -267,6 +279,7 @@ int recover(const Options& o) {
   for (const SessionInfo& s : *all)
     if (s.id == wanted || (s.name == wanted && (!found || found->start_ns < s.start_ns))) found = &s;
   if (!found) return fail(Status::notFound("there is no session " + wanted));
+  if (found->id != wanted) warnOfNamesakes(*all, *found, "this is the newest of");
   if (Status s = save(**client, *found, o); !s) return fail(s);
   return finish(o, *found);
 }

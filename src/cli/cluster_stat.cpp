@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "cli/cluster.hpp"
 #include "cli/outcome.hpp"
+#include "cli/terminal.hpp"
 #include "trace/export/canvas.hpp"
 #include "trace/export/frame_stats.hpp"
 
@@ -51,7 +52,7 @@ int stat(const Options& o) {
     rows.push_back({gpu.id, tenths(gpu.util.average), tenths(gpu.util.measured ? gpu.util.least : NAN),
                     tenths(gpu.util.measured ? gpu.util.most : NAN), tenths(gpu.memory.average),
                     tenths(gpu.pcie.average), tenths(gpu.gpu_to_gpu.average), std::to_string(gpu.util.measured)});
-  std::printf("%s", alignTable(rows).c_str());
+  std::printf("%s", tableText(rows).c_str());
   return 0;
 }
 

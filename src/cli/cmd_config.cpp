@@ -79,7 +79,7 @@ void printOne(const Row& row) {
   for (const ring::SettingInfo& info : ring::settings())
     if (const model::ProbeSetting* s = find(*row.of, info.key))
       table.push_back({s->key, printable(s->value), *info.values ? info.values : "(read only)", info.meaning});
-  std::printf("%s", alignTable(table).c_str());
+  std::printf("%s", tableText(table).c_str());
 }
 
 /// A line for each process, with these settings; none: all.
@@ -101,7 +101,7 @@ void printTable(const std::vector<Row>& rows, const std::vector<std::string>& ke
     }
     line.push_back(shorten(printable(row.of->command), 60));
   }
-  std::printf("%s", alignTable(table).c_str());
+  std::printf("%s", tableText(table).c_str());
 }
 
 void printChanges(const Row& row, const std::vector<std::string>& words) {
@@ -181,7 +181,7 @@ std::string footerText() {
     table.push_back({s.key, *s.values ? s.values : "(read only)", s.meaning});
   return "Without a setting, all are shown. A change takes effect within a tenth of a second, and holds until the "
          "process ends.\n\n" +
-         alignTable(table) +
+         tableText(table) +
          "\nExamples:  tracesmith config 4100\n           tracesmith config 4100 mode=watch window=2/100 budget=1%\n"
          "           tracesmith config -t all recording=off --master head:50051";
 }

@@ -61,7 +61,7 @@ void print(const model::ClusterProcesses& answer, bool nodes) {
   if (rows.size() == 1)
     std::printf("no processes on GPUs, under the probe or of Python\n");
   else
-    std::printf("%s", alignTable(rows).c_str());
+    std::printf("%s", tableText(rows).c_str());
 }
 
 int run(const Target& o) {

@@ -114,8 +114,8 @@ std::vector<std::string> linesOf(const model::ClusterProcesses& answer, bool nod
                humanCount(static_cast<uint64_t>(c.total)), perSecond(c.per_s)},
               node.node);
     }
-  std::string text = alignTable(ports);
-  if (counters.size() > 1) text += "\n" + alignTable(counters);
+  std::string text = tableText(ports);
+  if (counters.size() > 1) text += "\n" + tableText(counters);
   return linesOf(text);
 }
 

@@ -51,7 +51,7 @@ std::string pcie(const Gpu& g) {
 }
 
 void printTable(const std::vector<std::vector<std::string>>& rows) {
-  if (rows.size() > 1) std::printf("\n%s", alignTable(rows).c_str());
+  if (rows.size() > 1) std::printf("\n%s", tableText(rows).c_str());
 }
 
 void print(const Inventory& v) {

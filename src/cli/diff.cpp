@@ -51,7 +51,7 @@ std::string text(const Diff& d) {
                      humanNs(p.after_us * 1000), number("%+.1f %%", p.change_pct),
                      p.significant ? number("%.0f %%", 100 * p.confidence) : "-"});
   }
-  if (table.size() > 1) out += "\n" + alignTable(table, "  ");
+  if (table.size() > 1) out += "\n" + tableText(table, "  ");
   if (d.before_startup_us > 0 || d.after_startup_us > 0)
     out += "\nStart-up, not part of the above: " + time(d.before_startup_us) + " before, " + time(d.after_startup_us) +
            " after\n";
@@ -62,7 +62,7 @@ std::string text(const Diff& d) {
                      number("%.1f", n.after_count), shorten(printable(n.name), 70)});
   }
   if (table.size() > 1)
-    out += (d.per_step ? "\nKernels, per step and rank\n" : "\nKernels, per rank\n") + alignTable(table, "  ");
+    out += (d.per_step ? "\nKernels, per step and rank\n" : "\nKernels, per rank\n") + tableText(table, "  ");
   const bool device = !(d.ops.gpu.added.empty() && d.ops.gpu.deleted.empty());
   if (device || !d.ops.cpu.added.empty() || !d.ops.cpu.deleted.empty()) {
     out += "\nIn one step of one rank\n";
@@ -81,7 +81,7 @@ int run(const Options& o) {
   if (!b) return fail(b.status());
   Result<Diff> result = diff(**a, **b, o.diff);
   if (!result) return fail(result.status());
-  const std::string out = o.json ? toJson(*result, o.a, o.b) + "\n" : text(*result);
+  const std::string out = o.json ? toJson(*result, o.a, o.b) + "\n" : wrapped(text(*result), textWidth());
   std::fwrite(out.data(), 1, out.size(), stdout);
   const int first = finish(**a, o.strict), second = finish(**b, o.strict);
   return first ? first : second;

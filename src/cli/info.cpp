@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/info_summary.hpp"
 #include "cli/outcome.hpp"
+#include "cli/terminal.hpp"
 #include "cli/trace_file.hpp"
 #include "trace/sql_columns.hpp"
 
@@ -44,7 +45,7 @@ void printSchema() {
     first = false;
     std::vector<std::vector<std::string>> rows;
     for (const trace::SqlColumn& c : trace::sqlColumns(t)) rows.push_back({c.name, c.type, c.doc});
-    std::printf("%s", alignTable(rows, "  ").c_str());
+    std::printf("%s", tableText(rows, "  ").c_str());
   }
 }
 

@@ -1,4 +1,5 @@
 // The summary of a trace as a person reads it.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -22,7 +23,11 @@ std::string bytesPerRow(uint64_t bytes, uint64_t rows) {
   return buffer;
 }
 
-void line(const char* key, const std::string& value) { std::printf("%-12s%s\n", key, printable(value).c_str()); }
+void line(const char* key, const std::string& value) {
+  std::string text = key;
+  text.resize(std::max<size_t>(12, text.size()), ' ');
+  std::printf("%s\n", wrapped(text + printable(value), textWidth()).c_str());
+}
 
 /// A list with a heading; what is too much is counted.
 void list(const char* title, std::vector<std::vector<std::string>> rows, size_t most = kMost) {
@@ -33,7 +38,7 @@ void list(const char* title, std::vector<std::vector<std::string>> rows, size_t 
   constexpr size_t kLongest = 60;  // of a text that anybody may have written
   for (std::vector<std::string>& row : rows)
     for (std::string& cell : row) cell = shorten(printable(cell), kLongest);
-  std::printf("\n%s", alignTable(rows).c_str());
+  std::printf("\n%s", tableText(rows).c_str());
   if (more > 0) std::printf("… and %zu more (--json lists all)\n", more);
 }
 
@@ -41,13 +46,14 @@ std::string optionalNs(int64_t ns) { return ns == kNull ? "" : humanNs(static_ca
 
 /// "kernel 374,625, runtime 382,951, …", with a name before it, in lines that fit a terminal.
 void wrapped(const char* key, const std::vector<std::string>& words) {
-  constexpr size_t kIndent = 12, kWidth = 78;
+  constexpr size_t kIndent = 12;
+  const size_t limit = std::min<size_t>(79, textWidth());
   std::string text = key;
   text.resize(kIndent, ' ');
   size_t width = kIndent;
   for (size_t i = 0; i < words.size(); ++i) {
     std::string word = words[i] + (i + 1 < words.size() ? ", " : "");
-    if (width > kIndent && width + word.size() > kWidth + 1) {
+    if (width > kIndent && width + word.size() > limit) {
       text.erase(text.find_last_not_of(' ') + 1);
       text += "\n" + std::string(kIndent, ' ');
       width = kIndent;
@@ -149,6 +155,9 @@ void printSummary(const trace::Reader& reader, const Summary& s, bool columns) {
   } else if (!s.job) {
     line("job time", "not counted (--full or tracesmith analyze finds the steps)");
   }
+
+  if (s.ends_in_flight)
+    line("ends", "with operations in flight: if the job hangs, `tracesmith analyze` says who is missing");
 
   printTables(s, columns);
   if (s.host_rows + s.device_rows > 0) printEvents(s);

@@ -50,8 +50,9 @@ struct Summary {
     uint64_t readings = 0, samples = 0;
   };
 
-  std::vector<Table> tables;  ///< those that have rows
-  uint64_t other_bytes = 0;   ///< strings, schema, file header, damage
+  bool ends_in_flight = false;  ///< operations had not ended when the recording did
+  std::vector<Table> tables;    ///< those that have rows
+  uint64_t other_bytes = 0;     ///< strings, schema, file header, damage
   std::optional<int64_t> start_ns, end_ns;
   /// As `analyze` says it; absent if it would take long and no steps are marked.
   struct Job {

@@ -1,10 +1,11 @@
-// What watch mode did and what it costs, as the recorder wrote it down.
+// What the recorder wrote down of itself: what watch mode did and costs, and how the recording ended.
 #include <simdjson.h>
 
 #include <map>
 
 #include "cli/info_summary.hpp"
 #include "model/coverage.hpp"
+#include "trace/name_numbers.hpp"
 #include "trace/rows.hpp"
 
 namespace tracesmith::cli {
@@ -12,6 +13,10 @@ namespace tracesmith::cli {
 using namespace trace;
 
 Status addWatched(const Reader& reader, Summary& s) {
+  Result<NameNumbers> names = NameNumbers::load(reader);
+  if (!names) return names.status();
+  for (uint32_t n = 0; n < names->size() && !s.ends_in_flight; ++n)
+    s.ends_in_flight = names->text(n) == model::kEndsInFlight;
   std::map<std::pair<std::string, int64_t>, std::string> last;  // of each rank
   TS_TRY(forEachRow(reader, tableOf<MetadataRow>(), {}, {}, [&](const Row& r) {
     if (r.text(metadata::key) == model::kWatchKey)

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "cli/command_text.hpp"
+#include "cli/terminal.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -211,6 +212,10 @@ int Program::run(int argc, char** argv) {
   try {
     app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
+    if (dynamic_cast<const CLI::CallForHelp*>(&error)) {
+      std::fputs(wrapped(app_->help(), textWidth()).c_str(), stdout);
+      return checkPrinted(0);
+    }
     if (error.get_exit_code() == 0) return checkPrinted(app_->exit(error));
     const CLI::App* command = app_.get();
     std::string path = app_->get_name(), before;
@@ -219,7 +224,8 @@ int Program::run(int argc, char** argv) {
       before = std::exchange(path, path + " " + command->get_name());
     }
     if (command->get_require_subcommand_min() > 0 && (words.empty() || words.back() == command->get_name())) {
-      std::fputs(command->help(before).c_str(), stdout);  // tracesmith, tracesmith cluster: what is there?
+      std::fputs(wrapped(command->help(before), textWidth()).c_str(),
+                 stdout);  // tracesmith, tracesmith cluster: what is there?
       return checkPrinted(0);
     }
     const std::string message = messageOf(error, *command);

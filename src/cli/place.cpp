@@ -20,7 +20,7 @@ void print(const schedule::Placement& placement) {
     rows.push_back({std::to_string(p.rank), printable(p.device_id)});
     visible += (visible.empty() ? "" : ",") + p.device_id.substr(p.device_id.rfind(':') + 1);
   }
-  std::printf("%s", alignTable(rows).c_str());
+  std::printf("%s", tableText(rows).c_str());
   const double gain = placement.naive_cost > 0 ? 100 * (1 - placement.cost / placement.naive_cost) : 0;
   if (gain < 0.05)
     std::printf("The usual order is as good.\n");

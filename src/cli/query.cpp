@@ -17,6 +17,7 @@
 #include "cli/flight.hpp"
 #include "cli/libraries.hpp"
 #include "cli/live_source.hpp"
+#include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/query_watch.hpp"
 #include "cli/stored_session.hpp"
@@ -90,9 +91,12 @@ Status parseFormat(const QueryArgs& args, Format& format) {
       format = f.format;
       return {};
     }
-  return args.format.empty()
-             ? Status()
-             : Status::invalid("unknown format '" + args.format + "': use table, csv, json, parquet or arrow");
+  if (!args.format.empty())
+    return Status::invalid("unknown format '" + args.format + "': use table, csv, json, parquet or arrow");
+  const std::string ending = std::filesystem::path(args.out).extension().string();
+  if (ending.empty() || ending == ".txt") return {};
+  return Status::invalid("the ending " + ending +
+                         " is of no format: use .csv, .json, .parquet, .arrow or .txt, or name the format (--format)");
 }
 
 /// A folder stands for the traces in it, or for what is imported from it.
@@ -246,7 +250,7 @@ Status addRecorded(QueryArgs& args, const std::string& sql, const TemporaryFolde
 int runQuery(QueryArgs args) {
   std::string sql;
   Format format{};
-  if (Status s = parseFormat(args, format); !s) return fail(s);
+  const Status known = parseFormat(args, format);
   if (Status s = splitInputs(args, sql); !s) return fail(s);
   const bool asked = !sql.empty() || !args.sql_file.empty();
   const bool prompt = !asked && ::isatty(STDIN_FILENO);
@@ -258,6 +262,7 @@ int runQuery(QueryArgs args) {
   for (const std::string& input : args.inputs)
     if (!std::filesystem::is_directory(input)) read.push_back(input);  // of a folder, traces are read, which are safe
   if (Status s = checkOutput(args.out, read); !s) return fail(s);
+  if (!known) return usage("query", known.message());
   if (prompt && !args.out.empty()) return fail(Status::invalid("-o needs an SQL statement"));
   if (!prompt && sql.empty())
     if (Status s = readAll(args.sql_file.empty() ? "-" : args.sql_file, sql); !s) return fail(s);

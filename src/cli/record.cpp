@@ -18,6 +18,7 @@
 #include "cli/recording.hpp"
 #include "cli/ring_folder.hpp"
 #include "cli/run_summary.hpp"
+#include "cli/terminal.hpp"
 
 namespace tracesmith::cli {
 namespace {
@@ -78,7 +79,7 @@ int inFlight(const Options& o) {
     table.push_back({f.rank < 0 ? "" : std::to_string(f.rank), std::to_string(f.pid), f.op, f.comm,
                      std::to_string(f.seq), humanBytes(static_cast<uint64_t>(f.bytes)),
                      humanNs(static_cast<double>(age(f))), f.stopped ? "stopped" : ""});
-  std::printf("%s", alignTable(table).c_str());
+  std::printf("%s", tableText(table).c_str());
   return 0;
 }
 

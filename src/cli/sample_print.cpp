@@ -46,7 +46,7 @@ void printFunctions(const FlameTree& tree, size_t state, double rate, size_t nam
     rows.push_back({percent(divided(found[i].self[state], static_cast<double>(all))),
                     percent(divided(found[i].total[state], static_cast<double>(all))),
                     shorten(printable(tree.names[found[i].name]), name_width)});
-  std::printf("%s", alignTable(rows, "  ").c_str());
+  std::printf("%s", tableText(rows, "  ").c_str());
   if (found.size() > kMost) std::printf("  … and %zu more\n", found.size() - kMost);
 }
 
@@ -66,7 +66,7 @@ void printDifferences(const FlameTree& tree, size_t name_width) {
   for (size_t i = 0; i < std::min(found.size(), kMost); ++i)
     rows.push_back({percent(shareOf(found[i], 0)), percent(shareOf(found[i], 1)), percent(difference(found[i])),
                     shorten(printable(tree.names[found[i].name]), name_width)});
-  std::printf("%s", alignTable(rows, "  ").c_str());
+  std::printf("%s", tableText(rows, "  ").c_str());
 }
 
 void printNotes(const SampleReport& r) {

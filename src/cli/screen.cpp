@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/progress.hpp"
+
 namespace tracesmith::cli {
 namespace {
 
@@ -26,7 +28,7 @@ ScreenSize screenSize() {
   return size;
 }
 
-bool hasScreen() { return ::isatty(STDOUT_FILENO) && ::isatty(STDIN_FILENO); }
+bool hasScreen() { return drawsOn(STDOUT_FILENO) && ::isatty(STDIN_FILENO); }
 
 Screen::Screen() {
   for (int n : {SIGINT, SIGTERM, SIGHUP}) ::signal(n, [](int) { g_stop = true; });

@@ -55,7 +55,7 @@ void print(const Selection& selection, const hardware::Inventory& inventory, boo
                     number(c.utilization_percent, "%.0f %%"), number(c.temperature_celsius, "%.0f °C")});
     if (near) rows.back().push_back(number(c.near_gbps, "%.1f GB/s"));
   }
-  if (rows.size() > 1) std::printf("%s", alignTable(rows).c_str());
+  if (rows.size() > 1) std::printf("%s", tableText(rows).c_str());
   std::map<std::string, std::vector<std::string>> by_reason;
   for (const schedule::Rejection& r : selection.rejected) by_reason[r.text()].push_back(r.device_id);
   for (const auto& [reason, ids] : by_reason) {

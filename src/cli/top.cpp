@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/places.hpp"
 #include "cli/screen.hpp"
+#include "cli/terminal.hpp"
 #include "cli/top_screen.hpp"
 
 namespace tracesmith::cli {
@@ -66,7 +67,7 @@ bool key(char c, TopView& view) {
 
 int run(const Options& o) {
   TopView view;
-  view.color = !std::getenv("NO_COLOR");
+  view.color = takesColor();
   for (size_t i = 0; const char* name : {"memory", "gpu", "pid", "rank", "user"}) {
     if (o.sort == name) view.sort = static_cast<TopSort>(i);
     ++i;
@@ -83,7 +84,6 @@ int run(const Options& o) {
     const hardware::Latest::State state = latest.state();
     std::vector<TopProcess> processes = topProcesses(state, o.sampler.places.root, recorded.read());
     fitTerminal(view);
-    view.color &= ::isatty(STDOUT_FILENO) != 0;
     if (!::isatty(STDOUT_FILENO) && !std::getenv("LINES")) {
       view.whole = true;
       view.height = SIZE_MAX / 2;

@@ -89,7 +89,7 @@ void addView(Command& app) {
   command.flag("--strict", o->strict, "Exit with 1 if a part of the trace cannot be read");
   command.flag("--json", o->json, "Print JSON: an array of rows with all columns, or the timeline's lines");
   command.footer(
-      "Rows are sorted by time. Times are us after the first event of the trace; with --json they are ns, on "
+      "Rows are sorted by time. Times are µs after the first event of the trace; with --json they are ns, on "
       "the\nreference clock if the trace has clock models. Columns without values are left out, and long names are "
       "shortened\nin the middle.\n\nEach character of the timeline shows what filled most of its time span, and "
       "roughly how much of it:\n  # kernels (+ about half, : less)   N communication (n less than half)   M copies (m) "

@@ -78,7 +78,7 @@ std::string where(const Row& row) {
 
 using Cells = std::vector<std::string>;
 
-Cells eventHeading() { return {"start us", "duration", "type", "rank", "where", "bytes", "name"}; }
+Cells eventHeading() { return {"start µs", "duration", "type", "rank", "where", "bytes", "name"}; }
 
 Cells eventCells(const Row& row, int64_t start_ns) {
   int64_t ts = row.slot(events::ts), dur = row.slot(events::dur), bytes = row.slot(events::bytes);
@@ -94,7 +94,7 @@ Cells eventCells(const Row& row, int64_t start_ns) {
 /// Any other table: its columns as they are, but times and durations for people.
 Cells heading(const TableInfo& table) {
   Cells out;
-  for (const ColumnInfo& c : table.columns) out.push_back(std::string_view(c.name) == "ts" ? "start us" : c.name);
+  for (const ColumnInfo& c : table.columns) out.push_back(std::string_view(c.name) == "ts" ? "start µs" : c.name);
   return out;
 }
 
@@ -143,7 +143,7 @@ void print(std::vector<Cells> table, size_t width) {
     row.resize(shown);
     for (size_t c = 0; c < shown; ++c) row[c] = shorten(row[c], widths[c]);
   }
-  std::printf("%s", alignTable(table).c_str());
+  std::printf("%s", tableText(table).c_str());
   if (shown < widths.size()) std::printf("(%zu more columns: --width, --json)\n", widths.size() - shown);
 }
 

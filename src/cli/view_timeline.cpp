@@ -19,6 +19,8 @@ using namespace trace;
 /// What can fill time, of streams and of threads.
 enum Work { kCompute, kCommunication, kCopy, kOperator, kCall, kWait, kWorks };
 
+constexpr char kMicro = '\x01';  // stands for µ, which takes two bytes
+
 /// One line of the timeline: the ns of each kind of work in each bucket.
 struct Lane {
   std::vector<std::array<double, kWorks>> buckets;
@@ -193,8 +195,11 @@ std::string Timeline::axis(size_t label) const {
       size_t end = text.find_last_not_of('0', unit - 1);
       text.erase(end == point ? point : end + 1, unit - (end == point ? point : end + 1));
     }
+    // One byte a character, until all are in their places.
+    if (const size_t micro = text.find("µ"); micro != std::string::npos) text.replace(micro, 2, 1, kMicro);
     if (label + at + text.size() <= times.size()) times.replace(label + at, text.size(), text);
   }
+  for (size_t at = 0; (at = times.find(kMicro, at)) != std::string::npos; ++at) times.replace(at, 1, "µ");
   times.erase(times.find_last_not_of(' ') + 1);
   marks.erase(marks.find_last_not_of(' ') + 1);
   return times + "\n" + marks + "\n";

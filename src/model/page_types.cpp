@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/text.hpp"
 #include "model/json_names.hpp"
 #include "tracesmith/model/cause.hpp"
 
@@ -88,6 +89,12 @@ void printLists() {
   for (const CauseInfo& c : causes()) std::printf(" | \"%s\"", c.name);
   std::printf(";\n\n/** Causes in words. */\nexport const causeTitles: Record<Cause, string> = {\n");
   for (const CauseInfo& c : causes()) std::printf("  %s: \"%s\",\n", c.name, c.title);
+  std::printf("};\n\n/** What to do about them. */\nexport const causeAdvice: Record<Cause, string> = {\n");
+  for (const CauseInfo& c : causes()) {
+    std::string text;
+    appendJsonString(text, adviceOf(c.cause, ""));
+    std::printf("  %s: %s,\n", c.name, text.c_str());
+  }
   std::printf("};\n");
 }
 

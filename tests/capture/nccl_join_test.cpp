@@ -89,6 +89,27 @@ TEST_F(ToldElsewhere, OneWhoseLaunchIsMissingTakesNoOthersKernel) {
   EXPECT_EQ(ran_[1], (std::pair<uint64_t, uint64_t>{14, 0}));
 }
 
+TEST_F(ToldElsewhere, WhatBeganBeforeTheRecordingIsNotMissingInIt) {
+  // The kernel of the first was overwritten before anybody read it.
+  launch(10, 1);
+  told(11, 0, 1);
+  launch(20, 2);
+  told(21, 1, 2);
+  kernel(100, 20);
+  join_.counted_from = 15;
+  join_.settle(text_, done_);
+  EXPECT_EQ(join_.lost, 0u);
+  // Of what belongs to the recording it is told.
+  launch(130, 3);
+  told(131, 2, 3);
+  launch(140, 4);
+  told(141, 3, 4);
+  kernel(200, 140);
+  join_.settle(text_, done_);
+  EXPECT_EQ(join_.lost, 1u);
+  EXPECT_EQ(ran_[2], (std::pair<uint64_t, uint64_t>{130, 0}));
+}
+
 /// One graph with an all-reduce and an all-gather, launched again and again, without launch calls.
 class GraphReplays : public ::testing::Test {
  protected:

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "support/process.hpp"
 #include "support/sample_trace.hpp"
 #include "support/small_job.hpp"
@@ -35,6 +38,19 @@ TEST_F(AnalyzeCommand, TheVerdictComesFirst) {
   for (const char* part : {"Who the others waited for", "Where the time goes", "Critical path",
                            "were as fast as the others", "Steps", "Who sends to whom", "communication pattern: ring"})
     EXPECT_TRUE(has(o.out, part)) << part << "\n" << o.out;
+}
+
+TEST_F(AnalyzeCommand, FitsTheWidthOfTheTerminal) {
+  const Output wide = tracesmith({"analyze", dir_ / "slow.sbt", "--ranks"});
+  const Output narrow = test::run({"env", "COLUMNS=60", TRACESMITH_BIN, "analyze", dir_ / "slow.sbt", "--ranks"});
+  EXPECT_EQ(narrow.rc, 0) << narrow.err;
+  std::istringstream lines(narrow.out);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_LE(std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; }), 60) << line;
+  // All columns are there: a table that is too wide goes on below.
+  for (const char* column : {"others waited", "slowdown", "cause", "hidden comm", "idle"})
+    EXPECT_TRUE(has(narrow.out, column)) << column << "\n" << narrow.out;
+  EXPECT_EQ(test::run({"env", "-u", "COLUMNS", TRACESMITH_BIN, "analyze", dir_ / "slow.sbt", "--ranks"}).out, wide.out);
 }
 
 TEST_F(AnalyzeCommand, JsonHasWhatOthersBuildOn) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <sstream>
 
 #include "support/process.hpp"
 #include "support/sample_trace.hpp"
@@ -217,6 +219,25 @@ TEST_F(ExportCommand, SelectionsApplyToRows) {
   EXPECT_EQ(python(text("json", {"--from", "1ms", "--to", "1.02ms", "--table", "steps"}),
                    "[(r['rank'],r['step']) for r in rows]"),
             "[(0, 1), (1, 1)]");
+}
+
+TEST(Export, ChromeJsonReadBackHasTheSameDateRanksAndMark) {
+  TempDir dir;
+  ASSERT_EQ(tracesmith({"synth", "-o", dir / "a.sbt", "--events", "5000", "--ranks", "4", "--gpus-per-node", "2"}).rc,
+            0);
+  ASSERT_EQ(tracesmith({"export", dir / "a.sbt", "-o", dir / "a.json"}).rc, 0);
+  ASSERT_EQ(tracesmith({"import", dir / "a.json", "-o", dir / "b.sbt"}).rc, 0);
+  auto lines = [](const std::string& file) {
+    std::map<std::string, std::string> found;
+    std::istringstream in(tracesmith({"info", file}).out);
+    for (std::string line; std::getline(in, line);)
+      for (const char* key : {"span", "recorded", "simulated", "job  "})
+        if (line.starts_with(key)) found[key] = line.substr(0, line.find(" by "));
+    return found;
+  };
+  const auto before = lines(dir / "a.sbt");
+  EXPECT_EQ(before.size(), 4u);
+  EXPECT_EQ(lines(dir / "b.sbt"), before);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // The help of every command: what a user reads first, and what manual pages and completion are made from.
+#include <algorithm>
 #include <sstream>
 
 #include "support/process.hpp"
@@ -58,6 +59,37 @@ TEST(Help, IsWhatACommandWithoutMorePrints) {
   EXPECT_EQ(run({TRACESMITH_BIN, "cluster"}).out, help({"cluster"}).out);
   EXPECT_EQ(run({TRACESMITH_BIN, "help", "cluster", "record"}).out, help({"cluster", "record"}).out);
   EXPECT_EQ(run({TRACESMITH_BIN, "help"}).out, list.out);
+}
+
+/// Lines that are wider than `width` and have a blank at which they could be broken.
+std::vector<std::string> widerLines(const std::string& text, size_t width) {
+  std::vector<std::string> wide;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto characters = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+    const size_t word = line.find_first_not_of(' ');
+    if (static_cast<size_t>(characters) > width && line.find(' ', word) != std::string::npos) wide.push_back(line);
+  }
+  return wide;
+}
+
+TEST(Help, FitsATerminalOf60Columns) {
+  std::vector<std::vector<std::string>> all = {{}, {"cluster"}, {"bench"}};
+  for (const std::string parent : {"", "cluster"})
+    for (const std::string& command :
+         commandsIn(help(parent.empty() ? std::vector<std::string>{} : std::vector{parent}).out))
+      all.push_back(parent.empty() ? std::vector{command} : std::vector{parent, command});
+  for (const std::vector<std::string>& words : all) {
+    std::vector<std::string> line = {"env", "COLUMNS=60", TRACESMITH_BIN};
+    line.insert(line.end(), words.begin(), words.end());
+    line.emplace_back("--help");
+    const Output o = run(line);
+    EXPECT_EQ(o.rc, 0);
+    for (const std::string& wide : widerLines(o.out, 60))
+      ADD_FAILURE() << (words.empty() ? "" : words.back()) << ": " << wide;
+  }
+  // An example that goes on in the next line does so as a shell reads it.
+  EXPECT_NE(run({"env", "COLUMNS=60", TRACESMITH_BIN, "--help"}).out.find(" \\\n"), std::string::npos);
 }
 
 TEST(Help, NamesTheWordThatWasMeant) {

@@ -125,7 +125,6 @@ TEST_F(QueryTest, ErrorsNameWhatIsWrong) {
   } cases[] = {
       {{"query", dir_ / "missing.sbt"}, "no such trace: "},
       {{"query", trace_, dir_ / "missing.sbt"}, "no such trace: "},
-      {{"query", trace_, "SELECT 1", "--format", "xml"}, "unknown format 'xml'"},
       {{"query", trace_, "SELECT nothing FROM events"}, "Binder Error"},
       {{"query", trace_, "DROP VIEW events"}, "can only be read"},
       {{"query", trace_, "SELECT 1", "--memory", "lots"}, "'lots' is not an amount of memory"},
@@ -137,6 +136,19 @@ TEST_F(QueryTest, ErrorsNameWhatIsWrong) {
     EXPECT_NE(out.err.find(c.text), std::string::npos) << out.err;
     EXPECT_EQ(out.out, "");
   }
+}
+
+TEST_F(QueryTest, AFormatThatDoesNotExistIsWrongUsage) {
+  const Output named = tracesmith({"query", trace_, "SELECT 1", "--format", "xml"});
+  EXPECT_EQ(named.rc, 2);
+  EXPECT_NE(named.err.find("unknown format 'xml'"), std::string::npos) << named.err;
+  const Output ending = tracesmith({"query", trace_, "SELECT 1", "-o", dir_ / "out.xlsx"});
+  EXPECT_EQ(ending.rc, 2);
+  EXPECT_NE(ending.err.find("the ending .xlsx is of no format: use .csv, .json, .parquet, .arrow or .txt"),
+            std::string::npos)
+      << ending.err;
+  EXPECT_FALSE(test::exists(dir_ / "out.xlsx"));
+  EXPECT_EQ(tracesmith({"query", trace_, "SELECT 1", "-o", dir_ / "out.txt"}).rc, 0);
 }
 
 TEST_F(QueryTest, DamageIsAWarningAndAnErrorWithStrict) {

@@ -36,12 +36,12 @@ TEST_F(View, ShowsTheFirstRowsInOrderOfTime) {
     Output out = view({"-n", "5", "--width", "80"});
     EXPECT_EQ(out.rc, 0) << out.err;
     EXPECT_EQ(out.out,
-              "start us  duration  type        rank  where  name\n"
-              "   0.000  900.0 us  annotation     0  t4000  ProfilerStep#0\n"
-              "   0.000  900.0 us  annotation     1  t4001  ProfilerStep#0\n"
-              "   1.000  890.0 us  python         0  t4000  train.py(12): step\n"
-              "   1.000  890.0 us  python         1  t4001  train.py(12): step\n"
-              "   5.000  40.00 us  cpu_op         0  t4000  aten::mm\n"
+              "start µs  duration  type        rank  where  name\n"
+              "   0.000  900.0 µs  annotation     0  t4000  ProfilerStep#0\n"
+              "   0.000  900.0 µs  annotation     1  t4001  ProfilerStep#0\n"
+              "   1.000  890.0 µs  python         0  t4000  train.py(12): step\n"
+              "   1.000  890.0 µs  python         1  t4001  train.py(12): step\n"
+              "   5.000  40.00 µs  cpu_op         0  t4000  aten::mm\n"
               "(5 of " +
                   std::to_string(counts.events) + " rows; -n shows more)\n");
   }
@@ -50,10 +50,10 @@ TEST_F(View, ShowsTheFirstRowsInOrderOfTime) {
 TEST_F(View, SelectsRows) {
   writeSampleTrace(dir / "t.sbt");
   EXPECT_EQ(view({"--type", "memcpy,memset", "--rank", "1", "--from", "1ms", "--width", "100"}).out,
-            " start us  duration  type    rank  where        bytes  name\n"
-            "1,600.001  50.00 us  memcpy     1  GPU 1 s7  4.194 MB  Memcpy HtoD (Pageable -> Device)\n"
+            " start µs  duration  type    rank  where        bytes  name\n"
+            "1,600.001  50.00 µs  memcpy     1  GPU 1 s7  4.194 MB  Memcpy HtoD (Pageable -> Device)\n"
             "1,655.001      0 ns  memset     1  GPU 1 s7     256 B  Memset (Device)\n"
-            "2,600.001  50.00 us  memcpy     1  GPU 1 s7  4.194 MB  Memcpy HtoD (Pageable -> Device)\n"
+            "2,600.001  50.00 µs  memcpy     1  GPU 1 s7  4.194 MB  Memcpy HtoD (Pageable -> Device)\n"
             "2,655.001      0 ns  memset     1  GPU 1 s7     256 B  Memset (Device)\n");
 }
 
@@ -92,10 +92,10 @@ TEST_F(View, SaysWhichTimesThereAreWhereAWindowHasNone) {
 TEST_F(View, ShowsAnyTable) {
   writeSampleTrace(dir / "t.sbt");
   EXPECT_EQ(view({"--table", "steps", "--rank", "0", "--width", "80"}).out,
-            " start us       dur  node    rank   pid  step  name\n"
-            "    0.000  900.0 us  node-a     0  4000     0  ProfilerStep#0\n"
-            "1,000.000  900.0 us  node-a     0  4000     1  ProfilerStep#1\n"
-            "2,000.000  900.0 us  node-a     0  4000     2  ProfilerStep#2\n");
+            " start µs       dur  node    rank   pid  step  name\n"
+            "    0.000  900.0 µs  node-a     0  4000     0  ProfilerStep#0\n"
+            "1,000.000  900.0 µs  node-a     0  4000     1  ProfilerStep#1\n"
+            "2,000.000  900.0 µs  node-a     0  4000     2  ProfilerStep#2\n");
   EXPECT_TRUE(has(view({"--table", "nodes"}).out, "node-b"));
   EXPECT_EQ(view({"--table", "links"}).out, "no rows\n");
   Output out = view({"--table", "node"});
@@ -134,8 +134,8 @@ TEST_F(View, TimelineShowsWhatFilledTheTime) {
   Output out = view({"--timeline", "--from", "0ns", "--to", "1ms", "--width", "71", "--rank", "0"});
   EXPECT_EQ(out.rc, 0) << out.err;
   EXPECT_EQ(out.out.substr(out.out.find(" from")),
-            " from 0 ns to 1.000 ms; one character is 20.00 us\n\n"
-            "                0         200 us    400 us    600 us    800 us\n"
+            " from 0 ns to 1.000 ms; one character is 20.00 µs\n\n"
+            "                0         200 µs    400 µs    600 µs    800 µs\n"
             "rank GPU stream |         |         |         |         |\n"
             "   0   0      7 .###############..............MMM..#######+.......  50%\n"
             "   0   0     20 .......NNNNNNNNNNNNNNNNNNNNN......................  40%\n\n"

@@ -229,7 +229,7 @@ TEST_F(ExportsReceiver, CredentialsComeFromTheEnvironmentOrAFileOfTheOwner) {
   EXPECT_EQ(open.rc, 1);
   EXPECT_TRUE(has(open.err, "chmod 600")) << open.err;
   const Output secret = failing({"--influx", "http://me:pass@localhost"});
-  EXPECT_EQ(secret.rc, 1);
+  EXPECT_EQ(secret.rc, 2);
   EXPECT_TRUE(has(secret.err, "TRACESMITH_INFLUX_AUTHORIZATION")) << secret.err;
   EXPECT_FALSE(has(secret.err, "me:pass")) << secret.err;
   ::chmod((dir_ / "auth").c_str(), 0600);
@@ -242,6 +242,16 @@ TEST_F(ExportsReceiver, CredentialsComeFromTheEnvironmentOrAFileOfTheOwner) {
   struct stat state {};
   ASSERT_EQ(::stat((dir_ / "m/master/exports/influx").c_str(), &state), 0);
   EXPECT_EQ(state.st_mode & 0777, 0700u);
+}
+
+TEST_F(Exports, AReceiverThatIsNoAddressIsWrongUsage) {
+  for (const char* option : {"--remote-write", "--otlp", "--influx", "--statsd"}) {
+    const Output o = test::runWith(environment(), {TRACESMITH_BIN, "cluster", "master", "--port", "0", "--http-port",
+                                                   "0", "--data-dir", dir_ / "x", option, "nowhere"});
+    EXPECT_EQ(o.rc, 2) << option;
+    EXPECT_TRUE(has(o.err, std::string(option) + ": 'nowhere' is not ")) << o.err;
+    EXPECT_TRUE(has(o.err, "(see tracesmith cluster master --help)")) << o.err;
+  }
 }
 
 TEST_F(Exports, StatsdGetsGaugesAndTheGrowthOfCounters) {

@@ -154,6 +154,10 @@ TEST_F(Live, AHangIsNamedToldAndKept) {
   }
   EXPECT_EQ(ranks, (std::set<int64_t>{0, 1, 2, 3}));
   EXPECT_GE(last_step, 39);
+  // Who looks at it later is told, too.
+  const Output verdict = test::tracesmith({"analyze", dir_ / "hang.sbt"});
+  EXPECT_TRUE(verdict.out.starts_with("the job hangs: rank 3 on beta never arrived at ")) << verdict.out << verdict.err;
+  EXPECT_TRUE(has(test::tracesmith({"info", dir_ / "hang.sbt"}).out, "with operations in flight"));
   for (const char* action : {"alert", "freeze", "webhook", "on-alert"})
     EXPECT_TRUE(eventually([&] {
       return has(test::readFile(dir_ / "m/master/audit.log"), "\"action\":\"" + std::string(action) + "\"");

@@ -30,7 +30,18 @@ TEST(StatusCodes, WhyNobodyAnsweredIsSaidForPeople) {
   EXPECT_EQ(said("DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS"),
             "cannot reach the master at a:1: there is no host of this name");
   EXPECT_EQ(said("failed to connect to all addresses; last error: UNKNOWN: something new"),
-            "cannot reach the master at a:1: UNKNOWN: something new");
+            "cannot reach the master at a:1: it closed the connection");
+  for (const char* raw :
+       {"failed to connect to all addresses; last error: INTERNAL: ipv4:127.0.0.1:1: Trying to connect "
+        "an http1.x server",
+        "failed to connect to all addresses; last error: UNAVAILABLE: ipv4:127.0.0.1:1: Failed parsing "
+        "HTTP/2"})
+    EXPECT_EQ(said(raw),
+              "cannot reach the master at a:1: what listens there is something else. Is this its port (50051 by "
+              "default), and not the one of its page?");
+  EXPECT_EQ(fromGrpc({grpc::StatusCode::UNKNOWN, "Stream removed"}, "cannot reach a").message(),
+            "cannot reach a: it closed the connection");
+  EXPECT_EQ(said("the node is away"), "cannot reach the master at a:1: the node is away") << "our own words stay";
 }
 
 TEST(StatusCodes, AsGrpcNamesThem) {

@@ -3,7 +3,7 @@
 import { after } from "node:test";
 import { closeAll } from "./support.mjs";
 
-const parts = process.argv.length > 2 ? process.argv.slice(2) : ["file", "torch", "tasks", "arrange", "arrow", "cluster", "empty", "down", "token", "hang", "balance", "flame"];
+const parts = process.argv.length > 2 ? process.argv.slice(2) : ["file", "torch", "jobs", "tasks", "arrange", "two", "arrow", "cluster", "mixed", "empty", "down", "token", "hang", "balance", "flame"];
 for (const part of parts) await import(`./${part}.mjs`);
 
 after(closeAll);

@@ -37,7 +37,7 @@ test("pictures of a trace", { skip: !folder && "PICTURES names no folder" }, asy
 });
 
 test("pictures of a cluster", { skip: !folder && "PICTURES names no folder" }, async () => {
-  const master = await startMaster("pictures");
+  const master = await startMaster("pictures", ["--freeze", "20"]);
   const at = String(Math.floor(Date.now() / 1000));
   for (const i of [0, 1]) await startAgent(master, `node${i}`, i, ["--sim-start", at, "--fault", "hang=6:100"]);
   await take(master.url, "overview", "overview", async (p) => {
@@ -46,5 +46,9 @@ test("pictures of a cluster", { skip: !folder && "PICTURES names no folder" }, a
     await shows(p, "Training now");
   });
   await take(master.url, "nodes", "nodes", (p) => shows(p, "node1"));
-  await take(master.url, "hang", "hang", (p) => shows(p, "The job hangs."));
+  await take(master.url, "hang", "hang", async (p) => {
+    await shows(p, "The job hangs.");
+    await p.locator(".frozen li", { hasText: "hang-" }).waitFor();
+    await p.locator(".chart-panel canvas").first().waitFor();
+  });
 });

@@ -36,8 +36,8 @@ export async function closeAll() {
 }
 
 /** Starts the program and waits for a line of its output. */
-function start(args, says) {
-  const child = spawn(program, args, { env: { ...process.env, TRACESMITH_DIR: rings }, stdio: ["ignore", "pipe", "pipe"] });
+function start(args, says, environment = {}) {
+  const child = spawn(program, args, { env: { ...process.env, TRACESMITH_DIR: rings, ...environment }, stdio: ["ignore", "pipe", "pipe"] });
   children.add(child);
   let output = "";
   const found = new Promise((resolve, reject) => {
@@ -83,6 +83,27 @@ export async function startMaster(name, more = []) {
 export async function startAgent(master, node, index, more = [], ranks = 8) {
   const args = ["cluster", "agent", "--master", master.address, "--port", "0", "--data-dir", place(node), "--node-id", node, "--sim", "4", "--sim-ranks", String(ranks), "--sim-first-rank", String(index * 4)];
   const { child, found } = start([...args, ...more], /connected to the master/);
+  await found;
+  return child;
+}
+
+/** An agent on a machine of which there is the tree of files that its kernel shows: tests/data/hardware/trees. */
+export async function startAgentOn(master, node, tree) {
+  const root = place(`tree-${node}`);
+  const lines = fs.readFileSync(new URL(`../data/hardware/trees/${tree}.txt`, import.meta.url), "utf8").split("\n");
+  for (const line of lines) {
+    const match = /^([^ #]+) (->|=) ?(.*)$/.exec(line);
+    if (!match) continue;
+    const at = path.join(root, match[1]);
+    fs.mkdirSync(path.dirname(at), { recursive: true });
+    if (match[2] === "=") fs.writeFileSync(at, `${match[3].replaceAll("\\n", "\n")}\n`);
+    else {
+      if (!match[3].startsWith("/")) fs.mkdirSync(path.join(path.dirname(at), match[3]), { recursive: true });
+      fs.symlinkSync(match[3], at);
+    }
+  }
+  const args = ["cluster", "agent", "--master", master.address, "--port", "0", "--data-dir", place(node), "--node-id", node];
+  const { child, found } = start(args, /connected to the master/, { TRACESMITH_ROOT: root, TRACESMITH_NVML: "/nowhere" });
   await found;
   return child;
 }

@@ -30,6 +30,14 @@ export function duration(ns: number | null | undefined): string {
   return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
 }
 
+/** A time between two clocks that may be so far off each other: no more digits than that allows. */
+export function between(ns: number | null | undefined, bound: number | null): string {
+  if (ns === null || ns === undefined || !bound) return duration(ns);
+  if (Math.abs(ns) < bound) return `< ${duration(bound)}`;
+  const step = 10 ** Math.floor(Math.log10(bound));
+  return duration(Math.round(ns / step) * step).replace(/(\.\d*?)0+ /, "$1 ").replace(/\. /, " ");
+}
+
 export const us = (value: number | null | undefined): string =>
   value === null || value === undefined ? none : duration(value * 1e3);
 
@@ -50,7 +58,7 @@ export function bytes(n: number | null | undefined): string {
 }
 
 export function percent(share: number | null | undefined, digits = 0): string {
-  return share === null || share === undefined ? none : `${(share * 100).toFixed(digits)} %`;
+  return share === null || share === undefined ? none : `${(share * 100).toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1")} %`;
 }
 
 /** A value with its unit as /metrics/names gives it. */

@@ -115,6 +115,8 @@ class Analyzer {
     sayUnknowns(reader_, job_, source_, off_clock, out_);
     TS_TRY(sayHooks(reader_, *names_, job_, comm_, options_.threads, out_));
     out_.verdict = makeVerdict(job_, out_);
+    if (const std::optional<OwnLoss> loss = ownLoss(job_, out_); loss && loss->cause != Cause::busy)
+      out_.verdict.own_loss = loss->cause;
     if (const auto unfinished = findUnfinished(reader_, *names_, job_, out_.world_size)) {
       sayHang(*unfinished, job_, out_.verdict);
       out_.verdict.where = lastPlaces(reader_, unfinished->all_entered ? unfinished->entered : unfinished->missing);

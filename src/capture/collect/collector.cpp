@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "capture/collect/process.hpp"
 #include "capture/ring/writer.hpp"
+#include "model/coverage.hpp"
 
 namespace tracesmith::capture {
 
@@ -101,8 +102,13 @@ size_t Collector::takeSince(Process& p, uint32_t lane, const Record& r) {
   // Kernels that end from now on may belong to operations launched before.
   const bool joined = joins(p, lane, r);
   if (!context && std::max(r.start, r.end) < since_ns_) return 0;
-  // If the GPU is not recorded when the rows begin, this is noted once.
-  if (since_ns_ > 0 && !context && !std::exchange(p.gpu_told, true) && p.nccl.gpuIsOff()) gpuRow(p, false, since_ns_);
+  // If the GPU is not recorded when the rows begin, or what it did then is overwritten, this is noted once.
+  if (since_ns_ > 0 && !context && !std::exchange(p.gpu_told, true)) {
+    if (p.nccl.gpuIsOff())
+      gpuRow(p, false, since_ns_);
+    else if (p.gpu_since > since_ns_ && p.gpu_since != UINT64_MAX)
+      gpuRow(p, true, p.gpu_since);
+  }
   if (!joined) take(p, lane, r);
   return 1;
 }
@@ -185,6 +191,7 @@ void Collector::pass(Process& p) {
   if (!p.ring->cut())
     p.nccl.missing =
         h.losses[ring::kCuptiDropped].load() + h.losses[ring::kBadTime].load() + h.losses[ring::kRingFull].load();
+  p.nccl.counted_from = since_ns_;
   p.nccl.pass(
       rawClock(), [&](uint32_t id) { return p.ring->string(id); },
       [&](const NcclJoin::Operation& o, const ring::KernelRecord* k) { operationDone(p, o, k); });
@@ -313,15 +320,15 @@ void Collector::settle() {
 }
 
 /// Launched and not seen to end: in flight when the recording stopped, or waiting for a rank that never came.
-void Collector::giveUpInFlight() {
+void Collector::giveUpInFlight(int64_t end_raw) {
   for (auto& p : processes_) {
     const size_t in_flight = giveUp(*p);
     // Operations whose end cannot be seen may be in flight, too.
     if (in_flight == 0 && !(p->nccl.gpuIsOff() && p->has_operations && p->ring->alive())) continue;
     EventRow end;  // how long they were waited for, if nothing else happens
-    end.ts = rawClock();
+    end.ts = std::min(rawClock(), end_raw);
     end.type = static_cast<int64_t>(EventType::marker);
-    end.name = writer_.string(in_flight ? "recording ends, operations in flight" : "recording ends");
+    end.name = writer_.string(in_flight ? model::kEndsInFlight : "recording ends");
     end.node = p->node;
     end.rank = p->rank();
     end.pid = p->pid();

@@ -81,8 +81,9 @@ class Collector {
 
   /// Joins kernels that still wait for earlier ones: no more records from before now will be read.
   void settle();
-  /// Writes operations whose kernels have not ended: no more records will be read.
-  void giveUpInFlight();
+  /// Writes operations whose kernels have not ended: no more records will be read. The recording ended at `end_raw` at
+  /// the latest.
+  void giveUpInFlight(int64_t end_raw = INT64_MAX);
   /// Writes what is known about processes, operations still in flight and losses. Call once, at the end.
   Status finish();
   const CollectorStats& stats() const { return stats_; }

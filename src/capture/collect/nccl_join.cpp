@@ -49,7 +49,7 @@ bool fits(const std::vector<NcclOperation>& operations, std::string_view kernel,
 void NcclJoin::drop(Launch& launch, bool is_lost, const Done& done) {
   if (launch.copies && copies_waiting > 0) --copies_waiting;
   if (launch.copies && is_lost) return hide(launch, done);
-  if (is_lost) lost += launch.operations.size();
+  if (is_lost && launch.start >= counted_from) lost += launch.operations.size();
   for (const Operation& o : launch.operations) done(o, nullptr);
 }
 
@@ -345,7 +345,7 @@ void NcclJoin::pass(uint64_t now, const Text& text, const Done& done) {
                      [](const Held& a, const Held& b) { return a.kernel.start < b.kernel.start; });
     while (!held.empty() && held.front().kernel.start <= until) {
       const KernelRecord kernel = held.front().kernel;
-      if (!joinInOrder(kernel, now, text, done) && kernel.start >= first_launch_) ++lone;
+      if (!joinInOrder(kernel, now, text, done) && kernel.start >= std::max(first_launch_, counted_from)) ++lone;
       held.pop_front();
     }
   }

@@ -121,6 +121,7 @@ class NcclJoin {
   uint64_t gpu_off_ns = UINT64_MAX;    // nor those launched since then
   uint64_t hold_ns = 2'000'000'000;    // how long a kernel waits for those before it
   uint64_t missing = 0;                // records that CUPTI or the ring lost
+  uint64_t counted_from = 0;           // what began before is not of the recording
   uint64_t lost = 0, lone = 0;         // counts of what could not be joined
   uint64_t doubted = 0;                // operations whose kernel came before one that came later
   uint64_t hidden_copies = 0;          // operations that ran as copies nobody knows

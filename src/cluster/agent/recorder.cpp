@@ -128,6 +128,7 @@ Recorder::Wanted Recorder::wanted(int64_t raw_ns) {
     w.since_raw = std::min(w.since_raw, begins(c, clock));
     const bool over = ends(c, clock) <= raw_ns;
     w.ended += over;
+    if (over) w.end_raw = std::max(w.end_raw, clock.toRaw(c.end_ns) - 1);
     w.last &= over;
     if (summary) w.last_summary &= over;
   }
@@ -194,7 +195,8 @@ Status Recorder::tick() {
   const bool ending = want_.ended > 0 && (!summary_ || waited || (want_.last_summary && !summary_->working()));
   if (ending && want_.ended > settled_) {
     collector_->settle();
-    if (want_.last) collector_->giveUpInFlight();  // of a job that hangs these are what matters
+    // Of a job that hangs these are what matters. What ended before now has to say so within its time.
+    if (want_.last) collector_->giveUpInFlight(want_.end_raw);
   }
   settled_ = ending ? want_.ended : std::min(settled_, want_.ended);
   if (ending || (dirty_ && (waited || filling))) TS_TRY(checkpoint());

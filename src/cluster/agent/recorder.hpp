@@ -77,6 +77,7 @@ class Recorder {
     bool whole = false, summary = false;  // what captures keep that go on or wait for their last checkpoint
     int64_t since_raw = INT64_MAX;
     size_t ended = 0;                       // how many of them wait
+    int64_t end_raw = INT64_MIN;            // the last moment of those
     bool last = true, last_summary = true;  // none goes on; none that keeps a summary
   };
   Wanted wanted(int64_t raw_ns);

@@ -34,7 +34,7 @@ Result<Pem> readPem(const access::SecurityOptions& s) {
   return pem;
 }
 
-/// gRPC says what OpenSSL said; users need to know whose certificate it was.
+/// gRPC says what OpenSSL and HTTP/2 said; users need to know whose certificate it was, and what to do.
 std::string readableReason(const std::string& text) {
   auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
   if (has("CERTIFICATE_VERIFY_FAILED") || has("certificate verify failed"))
@@ -44,16 +44,21 @@ std::string readableReason(const std::string& text) {
   if (has("WRONG_VERSION_NUMBER") || has("wrong version number")) return "it does not speak TLS";
   if (has("failed to connect") && (has("Socket closed") || has("Broken pipe") || has("reset by peer")))
     return "it closed the connection: it requires TLS with a certificate it accepts (--tls-ca, --tls-cert, --tls-key)";
+  if (has("http1.x server") || has("parsing HTTP/2") || has("Failed parsing HTTP"))
+    return "what listens there is something else. Is this its port (50051 by default), and not the one of its page?";
   if (has("Received http2 header")) return "the server there does not know this request";
   if (has("Connection refused")) return "nothing listens there. Is it running, and is this its port?";
   if (has("DNS resolution failed")) return "there is no host of this name";
   if (has("No route to host") || has("Network is unreachable")) return "no network leads there";
   if (has("Deadline Exceeded") || has("timed out") || has("Timeout"))
     return "no answer in time. Is it overloaded, or does a firewall drop the packets?";
+  if (has("eepalive") || has("Ping")) return "it does not answer any more";
   if (has("Socket closed") || has("reset by peer")) return "it closed the connection";
-  constexpr std::string_view kLast = "last error: ";
-  const size_t last = text.rfind(kLast);
-  return last == text.npos ? text : text.substr(last + kLast.size());
+  // Other sentences of gRPC; what is left is one of ours.
+  for (const char* part : {"ipv4:", "ipv6:", "unix:", "last error: ", "Stream removed", "RST_STREAM", "GOAWAY",
+                           "Endpoint", "recvmsg", "sendmsg", "Broken pipe", "HTTP2", "http2", "channel", "transport"})
+    if (has(part)) return "it closed the connection";
+  return text;
 }
 
 constexpr std::pair<Code, grpc::StatusCode> kGrpcCodes[] = {
@@ -137,7 +142,9 @@ Status fromGrpc(const grpc::Status& status, const std::string& what) {
     if (theirs == status.error_code()) code = ours;
   if (code == Code::kUnsupported && status.error_message().empty())
     return {code, what + ": the server there does not know this request"};
-  const bool unheard = code == Code::kUnavailable || code == Code::kTimeout || code == Code::kUnsupported;
+  // What we answer has a code of ours: UNKNOWN is gRPC's own.
+  const bool unheard = code == Code::kUnavailable || code == Code::kTimeout || code == Code::kUnsupported ||
+                       status.error_code() == grpc::StatusCode::UNKNOWN;
   return {code, unheard ? what + ": " + readableReason(status.error_message()) : status.error_message()};
 }
 

@@ -68,8 +68,9 @@ std::string Timeline::stats(const TileQuery& q) {
         event_type != trace::EventType::gpu_annotation)
       device_ns += s.total;
   }
-  int64_t streams = 0;
-  for (uint32_t t : q.tracks) streams += index_->tracks[t].key.kind == TrackKind::stream;
+  int64_t stream_ns = 0;
+  for (uint32_t t : q.tracks)
+    if (index_->tracks[t].key.kind == TrackKind::stream) stream_ns += recorded(index_->tracks[t], q.from, q.to);
   std::vector<std::pair<std::pair<uint32_t, uint8_t>, Sum>> top(by_name.begin(), by_name.end());
   std::sort(top.begin(), top.end(), [](const auto& a, const auto& b) { return a.second.total > b.second.total; });
 
@@ -79,11 +80,10 @@ std::string Timeline::stats(const TileQuery& q) {
     out.by_name.push_back({sumOf(top[i].first.second, top[i].second), rowName(names_, top[i].first.first)});
   out.names = top.size();
   for (const auto& [type, s] : by_type) out.by_type.push_back(sumOf(type, s));
-  // Of the streams: device work over their time. Threads nest, so a share of theirs would mean nothing.
-  // Of a summary most of the work is not among the rows.
-  if (streams > 0 && !analysis::isSummary(*reader_))
-    out.busy_share = std::min(
-        1.0, static_cast<double>(device_ns) / (static_cast<double>(q.to - q.from) * static_cast<double>(streams)));
+  // Of the streams: device work over the time they were recorded. Threads nest, so a share of theirs would mean
+  // nothing. Of a summary most of the work is not among the rows.
+  if (stream_ns > 0 && !analysis::isSummary(*reader_))
+    out.busy_share = std::min(1.0, static_cast<double>(device_ns) / static_cast<double>(stream_ns));
   return model::toJson(out);
 }
 

@@ -257,6 +257,7 @@ std::string Timeline::describe(const std::string& id, const std::string& title) 
     track.depth = index_->tracks[i].depth;
     out.tracks.push_back(std::move(track));
   }
+  out.gaps = gapsOf(out.tracks);
   for (uint8_t t = 0; t < kRowTypes; ++t) out.types.emplace_back(rowTypeName(t));
   return model::toJson(out);
 }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "analysis/rows/intervals.hpp"
 #include "model/travel.hpp"
 #include "server/timeline/index_builder.hpp"
 
@@ -89,6 +90,12 @@ class Timeline {
   bool isCached(uint32_t summary);
   std::string rowId(uint32_t summary, size_t row) const;
   std::vector<model::TimelineLoss> losses() const;
+  // gaps.cpp
+  /// When the work of GPUs was not recorded, after the origin; by process, in order. A summary has no such work at all.
+  const std::map<int64_t, std::vector<analysis::Interval>>& gaps() const;
+  std::vector<model::TimelineGap> gapsOf(const std::vector<model::Track>& tracks) const;
+  /// How long a stream was recorded in [from, to).
+  int64_t recorded(const TrackIndex& track, int64_t from, int64_t to) const;
   uint64_t eventsIn(const TrackIndex& track, int64_t from, int64_t to) const;
 
   // event.cpp, event_collective.cpp
@@ -138,6 +145,8 @@ class Timeline {
   std::unique_ptr<TimelineIndex> index_;
   std::unique_ptr<IndexBuilder> index_builder_;  // of a file that grows
   std::once_flag in_flight_made_;
+  mutable std::once_flag gaps_made_;
+  mutable std::map<int64_t, std::vector<analysis::Interval>> gaps_;
   std::shared_ptr<const InFlight> in_flight_;  // shared by the decoders
 
   std::atomic<int> progress_{0};

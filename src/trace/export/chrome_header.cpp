@@ -5,6 +5,7 @@
 
 #include "trace/category.hpp"
 #include "trace/export/chrome.hpp"
+#include "tracesmith/trace/scan.hpp"
 
 namespace tracesmith::trace {
 namespace {
@@ -28,12 +29,14 @@ Status appendDevices(JsonWriter& json, const Reader& reader) {
   }));
   if (nodes.empty()) return {};
   ChromeArgs args;
+  const bool simulated = isSimulated(reader);  // whoever reads it back must know
   json.key("deviceProperties").beginArray();
   TS_TRY(forEachRow(reader, tableOf<DeviceRow>(), {}, {}, [&](const Row& row) {
     json.beginObject();
     appendColumns(json, row, {{devices::device, "id"}});
     appendTexts(json, row, {{devices::name, "name"}, {devices::uuid, "uuid"}, {devices::pci, "pci"}});
     if (nodes.size() > 1) appendTexts(json, row, {{devices::node, "node"}});
+    if (simulated) json.field("vendor", kSimulated);
     appendColumns(json, row,
                   {{devices::memory, "totalGlobalMem"},
                    {devices::cc_major, "computeMajor"},

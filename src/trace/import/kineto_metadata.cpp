@@ -153,6 +153,8 @@ bool KinetoMetadata::deviceProperties(std::string_view json) {
         std::string name = textOf(value);
         row.name = writer_.string(name);
         if (const char* vendor = vendorOf(name)) row.vendor = writer_.string(vendor);
+      } else if (key == "vendor" && value.is_string()) {
+        row.vendor = writer_.string(textOf(value));
       } else if (key == "node" && value.is_string()) {
         row.node = writer_.string(textOf(value));
       } else if (slot && (slot == &row.memory ? intOf(value) : int32Of(value)) != kNull) {

@@ -2,37 +2,43 @@
 
 import { useMemo } from "preact/hooks";
 import { get, query, trace } from "../api";
-import { communicationKnown, sliceColor } from "../color";
-import { count, duration, none, percent, plural } from "../format";
-import { shortName } from "../names";
+import { communicationKnown } from "../color";
+import { count, duration, percent, plural } from "../format";
 import { setParams, useRoute } from "../route";
 import type { NameSum, Stats, TimelineInfo, Track } from "../types";
 import { useStore } from "../store";
 import { Failed, Switch, Table, useLoad } from "../ui";
+import { ByNames, NameCell } from "./bynames";
 import { FlameTab } from "./flame";
+import { isAskedFor } from "./layout";
 import type { Area } from "./model";
 import { RangesTab } from "./ranges";
+import { ranksOf } from "./runs";
+import { infoOf, inSecond, numberOf, type Shown } from "./two";
 
 const mostTracks = 1024;
 const mostRanks = 16;
 
 interface Props {
-  info: TimelineInfo;
+  info: Shown;
   area: Area;
   offsets: ReadonlyMap<number, number>;
 }
 
 const asked = (area: Area, offset: number, tracks: Track[]): string =>
-  `${query({ from: Math.max(0, Math.round(area.from + offset)), to: Math.max(1, Math.round(area.to + offset)), tracks: tracks.map((t) => t.id).join(",") })}`;
+  `${query({ from: Math.max(0, Math.round(area.from + offset)), to: Math.max(1, Math.round(area.to + offset)), tracks: tracks.map((t) => numberOf(t.id)).join(",") })}`;
 
-/** One answer for all ranks that are moved by as much. */
-async function statsOf(info: TimelineInfo, area: Area, offsets: Props["offsets"], tracks: Track[], signal: AbortSignal): Promise<Stats> {
-  const groups = new Map<number, Track[]>();
+/** One answer for all tracks of a trace that are moved by as much. */
+async function statsOf(info: Shown, area: Area, offsets: Props["offsets"], tracks: Track[], signal: AbortSignal): Promise<Stats> {
+  const groups = new Map<string, Track[]>();
   for (const t of tracks) {
-    const offset = t.rank === null ? 0 : (offsets.get(t.rank) ?? 0);
-    groups.set(offset, [...(groups.get(offset) ?? []), t]);
+    const key = `${infoOf(info, t.id).id} ${offsets.get(t.id) ?? 0}`;
+    const list = groups.get(key);
+    if (list) list.push(t);
+    else groups.set(key, [t]);
   }
-  const answers = await Promise.all([...groups].map(([offset, list]) => get<Stats>(`${trace(info.id)}/stats${asked(area, offset, list)}`, signal)));
+  const answers = await Promise.all([...groups.values()].map((list) => get<Stats>(`${trace(infoOf(info, list[0].id).id)}/stats${asked(area, offsets.get(list[0].id) ?? 0, list)}`, signal)));
+  if (!answers.length) return { span_ns: area.to - area.from, by_name: [], names: 0, by_type: [], busy_share: null };
   if (answers.length === 1) return answers[0];
   const sum = <T extends { count: number; total_ns: number; mean_ns: number; min_ns: number; max_ns: number }>(lists: T[][], key: (x: T) => string): T[] => {
     const all = new Map<string, T>();
@@ -55,12 +61,18 @@ async function statsOf(info: TimelineInfo, area: Area, offsets: Props["offsets"]
 export function AreaPanel({ info, area, offsets }: Props) {
   const { params } = useRoute();
   useStore(communicationKnown);
-  const tab = params.get("tab") ?? "names";
-  const inside = info.tracks.slice(area.first, area.last + 1);
+  // Tracks that are not shown are not meant.
+  const inside = info.tracks.slice(area.first, area.last + 1).filter((t) => isAskedFor(t, params.get("rows") ?? ""));
+  const two = inside.some((t) => inSecond(t.id)) && inside.some((t) => !inSecond(t.id)) ? info.second : null;
+  const tab = params.get("tab") ?? (two ? "runs" : "names");
   const tracks = inside.slice(0, mostTracks);
   const moved = [...offsets.values()].some((x) => x !== 0);
-  const key = `${Math.round(area.from)} ${Math.round(area.to)} ${area.first} ${area.last} ${moved ? [...offsets].join() : ""}`;
+  const key = `${Math.round(area.from)} ${Math.round(area.to)} ${area.first} ${area.last} ${params.get("rows") ?? ""} ${info.second?.id ?? ""} ${moved ? [...offsets].join() : ""}`;
   const load = useLoad(`stats ${info.id} ${key}`, (signal) => statsOf(info, area, offsets, tracks, signal));
+  // What lies in what, and modules, are asked of one trace.
+  const one = tracks.filter((t) => inSecond(t.id) === inSecond(tracks[0].id));
+  const whose = infoOf(info, one[0]?.id ?? 0);
+  const offset = offsets.get(one[0]?.id ?? -1) ?? 0;
   const ranks = [...new Set(tracks.flatMap((t) => (t.rank === null ? [] : [t.rank])))];
   if (load.error) return <Failed what="The statistics" error={load.error} retry={load.reload} />;
   const s = load.data;
@@ -71,6 +83,7 @@ export function AreaPanel({ info, area, offsets }: Props) {
         <p class="fine">
           {plural(tracks.length, "track")}
           {inside.length > tracks.length ? ` of ${inside.length}` : ""}
+          {two && (tab === "flame" || tab === "ranges") ? `, here those of ${whose.title}` : ""}
           {s?.busy_share != null && `, streams busy ${percent(s.busy_share)}`}
         </p>
         <Switch
@@ -80,9 +93,9 @@ export function AreaPanel({ info, area, offsets }: Props) {
             { value: "names", text: "Names" },
             { value: "flame", text: "Flame" },
             { value: "ranges", text: "Modules" },
-            ...(ranks.length > 1 ? [{ value: "ranks", text: "Ranks" }] : []),
+            ...(two ? [{ value: "runs", text: "Difference" }] : ranks.length > 1 ? [{ value: "ranks", text: "Ranks" }] : []),
           ]}
-          onChange={(v) => setParams({ tab: v === "names" ? null : v })}
+          onChange={(v) => setParams({ tab: v === (two ? "runs" : "names") ? null : v })}
         />
         <dl class="facts one">
           {s?.by_type.map((t) => (
@@ -96,10 +109,12 @@ export function AreaPanel({ info, area, offsets }: Props) {
         </dl>
       </div>
       {tab === "flame" ? (
-        <FlameTab id={`${info.id} ${key}`} ask={(signal) => get(`${trace(info.id)}/flame${asked(area, 0, tracks)}`, signal)} />
+        <FlameTab id={`${info.id} ${key}`} ask={(signal) => get(`${trace(whose.id)}/flame${asked(area, offset, one)}`, signal)} />
       ) : tab === "ranges" ? (
-        <RangesTab info={info} id={`${info.id} ${key}`} from={area.from} to={area.to} tracks={tracks} trace={params.get("trace")} />
-      ) : tab === "ranks" && ranks.length > 1 ? (
+        <RangesTab info={whose} id={`${info.id} ${key}`} from={area.from + offset} to={area.to + offset} tracks={one} trace={inSecond(one[0]?.id ?? 0) ? whose.id : params.get("trace")} />
+      ) : tab === "runs" && two ? (
+        <RunsTab info={info} second={two} area={area} offsets={offsets} tracks={tracks} id={`${info.id} ${key}`} />
+      ) : tab === "ranks" && !two && ranks.length > 1 ? (
         <RanksTab info={info} area={area} offsets={offsets} tracks={tracks} ranks={ranks} id={`${info.id} ${key}`} />
       ) : s && s.by_name.length > 0 ? (
         <NamesTab stats={s} />
@@ -109,13 +124,6 @@ export function AreaPanel({ info, area, offsets }: Props) {
     </div>
   );
 }
-
-const NameCell = ({ name, type }: { name: string; type: string }) => (
-  <span class="name-cell" title={name}>
-    <i class="swatch" style={{ background: sliceColor(name, type) }} />
-    {shortName(name)}
-  </span>
-);
 
 function NamesTab({ stats: s }: { stats: Stats }) {
   const totals = useMemo(() => new Map(s.by_type.map((t) => [t.type, t.total_ns])), [s]);
@@ -138,57 +146,28 @@ function NamesTab({ stats: s }: { stats: Stats }) {
   );
 }
 
-interface Line {
-  name: string;
-  type: string;
-  by: (NameSum | undefined)[];
-  spread: number;
-}
-
-/** Names down, ranks along; of two ranks their difference. What differs most comes first. */
-function RanksTab(props: { info: TimelineInfo; area: Area; offsets: Props["offsets"]; tracks: Track[]; ranks: number[]; id: string }) {
+/** Names down, ranks along. */
+function RanksTab(props: { info: Shown; area: Area; offsets: Props["offsets"]; tracks: Track[]; ranks: number[]; id: string }) {
   const shown = props.ranks.slice(0, mostRanks);
-  const load = useLoad(`ranks ${props.id}`, (signal) => Promise.all(shown.map((r) => statsOf(props.info, props.area, props.offsets, props.tracks.filter((t) => t.rank === r), signal))));
-  const lines = useMemo(() => {
-    const all = new Map<string, Line>();
-    load.data?.forEach((s, i) => {
-      for (const n of s.by_name) {
-        const key = `${n.type} ${n.name}`;
-        let line = all.get(key);
-        if (!line) all.set(key, (line = { name: n.name, type: n.type, by: new Array(shown.length).fill(undefined), spread: 0 }));
-        line.by[i] = n;
-      }
-    });
-    for (const line of all.values()) {
-      const totals = line.by.map((n) => n?.total_ns ?? 0);
-      line.spread = Math.max(...totals) - Math.min(...totals);
-    }
-    return [...all.values()].sort((a, b) => b.spread - a.spread).slice(0, 200);
-  }, [load.data]);
+  const load = useLoad(`ranks ${props.id}`, (signal) =>
+    Promise.all(shown.map(async (r) => ({ title: `rank ${r}`, stats: await statsOf(props.info, props.area, props.offsets, props.tracks.filter((t) => t.rank === r), signal), ranks: 1 }))),
+  );
   if (load.error) return <Failed what="The statistics" error={load.error} retry={load.reload} />;
   if (!load.data) return <p class="fine pad">Counting …</p>;
-  const difference = (l: Line): string => {
-    const by = (l.by[1]?.total_ns ?? 0) - (l.by[0]?.total_ns ?? 0);
-    return `${by >= 0 ? "+" : "−"}${duration(Math.abs(by))}`;
-  };
-  return (
-    <Table<Line>
-      label="Statistics by rank"
-      rows={lines}
-      id={(l) => `${l.type} ${l.name}`}
-      columns={[
-        { title: "name", cell: (l) => <NameCell name={l.name} type={l.type} /> },
-        { title: "type", cell: (l) => l.type },
-        ...shown.map((r, i) => ({
-          title: `rank ${r}`,
-          number: true,
-          hint: "Total time, and how many",
-          cell: (l: Line) => (l.by[i] ? <span title={`${count(l.by[i]!.count)} of ${duration(l.by[i]!.mean_ns)}`}>{duration(l.by[i]!.total_ns)}</span> : none),
-        })),
-        shown.length === 2
-          ? { title: "difference", number: true, cell: difference }
-          : { title: "spread", number: true, hint: "From the least to the most", cell: (l: Line) => duration(l.spread) },
-      ]}
-    />
+  return <ByNames label="Statistics by rank" columns={load.data} />;
+}
+
+/** Names down, the two traces along. */
+function RunsTab(props: { info: Shown; second: TimelineInfo; area: Area; offsets: Props["offsets"]; tracks: Track[]; id: string }) {
+  const load = useLoad(`runs ${props.id}`, (signal) =>
+    Promise.all(
+      [props.info, props.second].map(async (of, i) => {
+        const tracks = props.tracks.filter((t) => inSecond(t.id) === i > 0);
+        return { title: i ? `${of.title} (below)` : of.title, stats: await statsOf(props.info, props.area, props.offsets, tracks, signal), ranks: ranksOf(tracks) };
+      }),
+    ),
   );
+  if (load.error) return <Failed what="The statistics" error={load.error} retry={load.reload} />;
+  if (!load.data) return <p class="fine pad">Counting …</p>;
+  return <ByNames label="Difference by name" columns={load.data} />;
 }

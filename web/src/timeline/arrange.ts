@@ -1,11 +1,12 @@
 // How the rows are chosen and ordered, as the address says; and what has to be asked for it.
 
 import { useEffect, useState } from "preact/hooks";
-import { get, query, trace as tracePath } from "../api";
+import { get, trace as tracePath } from "../api";
 import { setParams, useRoute } from "../route";
-import type { Analysis, SearchAnswer, TimelineInfo } from "../types";
+import type { Analysis, TimelineInfo } from "../types";
 import { plain, type Arrangement } from "./layout";
 import { loadResult, type ResultTrack } from "./result";
+import { align, notAligned, type Aligned, type Shown } from "./two";
 
 export const pinsOf = (params: URLSearchParams): Set<number> =>
   new Set((params.get("pin") ?? "").split("_").filter(Boolean).map(Number));
@@ -15,21 +16,6 @@ export function setPinned(params: URLSearchParams, track: number, pinned: boolea
   if (pinned) pins.add(track);
   else pins.delete(track);
   setParams({ pin: [...pins].join("_") });
-}
-
-/** When a step begins on each rank, compared with the first rank that has it. */
-async function offsetsAt(info: TimelineInfo, step: string, signal: AbortSignal): Promise<Map<number, number>> {
-  const answer = await get<SearchAnswer>(`${tracePath(info.id)}/search${query({ q: step, type: "step", limit: 10_000 })}`, signal);
-  const ranks = new Map(info.tracks.flatMap((t) => (t.rank === null ? [] : [[t.id, t.rank] as [number, number]])));
-  const offsets = new Map<number, number>();
-  let first: number | null = null;
-  for (const h of answer.hits) {
-    const rank = ranks.get(h.track);
-    if (h.name !== step || rank === undefined || offsets.has(rank)) continue;
-    first ??= h.ts_rel;
-    offsets.set(rank, h.ts_rel - first);
-  }
-  return offsets;
 }
 
 /** Ranks in the order of what they cost the job. */
@@ -66,9 +52,8 @@ function useAsked<T>(key: string | null, nothing: T, ask: (signal: AbortSignal) 
 }
 
 const noOrder: number[] = [];
-const noOffsets = new Map<number, number>();
 
-export function useArrangement(info: TimelineInfo, onError: (text: string) => void): Arrangement {
+export function useArrangement(info: Shown, onError: (text: string) => void): Arrangement {
   const { params } = useRoute();
   const by = (["track", "cost"].includes(params.get("by") ?? "") ? params.get("by") : "rank") as Arrangement["by"];
   const filter = params.get("rows") ?? "";
@@ -76,9 +61,10 @@ export function useArrangement(info: TimelineInfo, onError: (text: string) => vo
   const step = params.get("align");
   const sql = params.get("dq");
   const order = useAsked(by === "cost" ? `cost ${info.id}` : null, noOrder, (signal) => byCost(info, signal), onError);
-  const offsets = useAsked(step ? `align ${info.id} ${step}` : null, noOffsets, (signal) => offsetsAt(info, step!, signal), onError);
+  const second = info.second?.id ?? "";
+  const aligned = useAsked<Aligned>(step || second ? `align ${info.id} ${second} ${step}` : null, notAligned, (signal) => align(info, step, signal), onError);
   const result = useAsked<ResultTrack | null>(sql ? `result ${info.id} ${sql}` : null, null, (signal) => loadResult(info, sql!, params.get("trace"), signal), onError);
   const [how, setHow] = useState<Arrangement>(plain);
-  useEffect(() => setHow({ by, filter, pinned: pinsOf(params), order, offsets, result }), [by, filter, pin, order, offsets, result]);
+  useEffect(() => setHow({ by, filter, pinned: pinsOf(params), order, offsets: aligned.offsets, steps: aligned.steps, result }), [by, filter, pin, order, aligned, result]);
   return how;
 }

@@ -3,18 +3,19 @@
 import { useEffect } from "preact/hooks";
 import { get, trace } from "../api";
 import { sliceColor, culprit } from "../color";
-import { bytes, dateTime, duration, none, plural } from "../format";
+import { between, bytes, dateTime, duration, none, plural } from "../format";
 import { shortName } from "../names";
 import { setParams } from "../route";
-import type { EventDetail, TimelineInfo } from "../types";
+import type { EventDetail } from "../types";
 import { useLoad } from "../ui";
 import { AreaPanel } from "./area";
 import type { Area, Marker, Picked } from "./model";
+import { RunsPanel } from "./runs";
+import { infoOf, renumbered, type Aligned, type Shown } from "./two";
 
 export function Dock(props: {
-  info: TimelineInfo;
-  /** By rank: what is added to a time of the area. */
-  offsets: ReadonlyMap<number, number>;
+  info: Shown;
+  aligned: Aligned;
   picked: Picked | null;
   area: Area | null;
   markers: Marker[];
@@ -28,7 +29,9 @@ export function Dock(props: {
       {props.picked ? (
         <EventPanel info={props.info} picked={props.picked} onDetail={props.onDetail} onGo={props.onGo} />
       ) : props.area ? (
-        <AreaPanel info={props.info} area={props.area} offsets={props.offsets} />
+        <AreaPanel info={props.info} area={props.area} offsets={props.aligned.offsets} />
+      ) : props.info.second && props.aligned.steps ? (
+        <RunsPanel info={props.info} second={props.info.second} steps={props.aligned.steps} />
       ) : (
         <div class="dock-hint">
           {props.markers.length > 0 && <Markers list={props.markers} onChange={props.onMark} onShow={props.onShow} />}
@@ -107,14 +110,17 @@ function show(key: string, value: unknown): string {
 }
 
 interface EventProps {
-  info: TimelineInfo;
+  info: Shown;
   picked: Picked;
   onDetail: (d: EventDetail | null) => void;
   onGo: (track: number, start: number, length: number, row: string | undefined, name: string) => void;
 }
 
 function EventPanel({ info, picked, onDetail, onGo }: EventProps) {
-  const load = useLoad(picked.row ? `event ${info.id} ${picked.row}` : null, (signal) => get<EventDetail>(`${trace(info.id)}/events/${encodeURIComponent(picked.row)}`, signal));
+  const { id } = infoOf(info, picked.track);
+  const load = useLoad(picked.row ? `event ${id} ${picked.row}` : null, async (signal) =>
+    renumbered(await get<EventDetail>(`${trace(id)}/events/${encodeURIComponent(picked.row)}`, signal), picked.track),
+  );
   const current = load.data && !load.loading ? load.data : null;
   useEffect(() => onDetail(current), [current]);
   const d = current ?? load.data;
@@ -131,6 +137,9 @@ function EventPanel({ info, picked, onDetail, onGo }: EventProps) {
       if (!hiddenKeys.has(key) && !key.startsWith("ts_") && value !== null && value !== undefined && value !== "") facts.push([key.replace(/_/g, " "), show(key, value)]);
   }
   const c = d?.collective;
+  // Clocks of one node are one clock.
+  const nodes = new Set((c?.arrivals ?? []).map((a) => info.tracks.find((t) => t.id === a.track)?.node));
+  const bound = nodes.size > 1 ? infoOf(info, picked.track).clock_bound_ns : null;
   return (
     <div class="dock-columns">
       <div class="event">
@@ -193,7 +202,7 @@ function EventPanel({ info, picked, onDetail, onGo }: EventProps) {
                       <b>arrived last</b>
                     </span>
                   ) : (
-                    <span class="fine">waited {duration(a.wait_ns)}</span>
+                    <span class="fine">waited {between(a.wait_ns, bound)}</span>
                   )}
                 </li>
               ))}

@@ -7,6 +7,7 @@ import { counterText, type Counter } from "./counters";
 import { ticks } from "./axis";
 import { rowAt, topOf, type Lane, type Row } from "./layout";
 import { stepNumber, type Scene } from "./model";
+import { drawGaps, gapsOf } from "./gaps";
 import { drawMarks } from "./marks";
 import type { ResultTrack } from "./result";
 import type { Strips } from "./strips";
@@ -237,6 +238,7 @@ export class Painter {
     const low = Math.max(0, Math.floor(scene.from / length));
     const high = Math.min(Math.ceil(scene.info.duration_ns / length) - 1, Math.floor(scene.to / length));
     const y = rowY + lane.y;
+    drawGaps(this.g, gapsOf(scene.info, lane.track), scene.from, scene.to, scene.width, y, lane.height, scene.unit);
     let drawn = 0;
     let run: { tile: SliceTile; first: number; last: number } | null = null;
     const finish = () => {

@@ -1,10 +1,11 @@
 // The timeline at work: one picture per animation frame when something changed, tiles asked for, moves animated.
 
 import { rem } from "../theme";
-import type { CollectiveDetail, Hit, TimelineInfo } from "../types";
+import type { CollectiveDetail, Hit } from "../types";
 import { drawRuler } from "./axis";
 import { levelFor, Painter } from "./draw";
 import { arrange, plain, rowAt, topOf, type Arrangement, type Layout, type Row } from "./layout";
+import { gapAt } from "./gaps";
 import { drawMinimap, Minimap } from "./minimap";
 import { counterText, valueAt, type Counter } from "./counters";
 import { clampView, minSpan, type Area, type Flow, type Marker, type Picked, type Scene, type Under } from "./model";
@@ -12,6 +13,7 @@ import { resultAt } from "./result";
 import { Strips } from "./strips";
 import { Steps, type Window } from "./steps";
 import { span, tileBuckets, Tiles, type SliceTile } from "./tiles";
+import type { Shown } from "./two";
 
 export interface Parts {
   tracks: HTMLCanvasElement;
@@ -71,7 +73,7 @@ export class Engine {
   private unit = rem() / 13;
 
   constructor(
-    private info: TimelineInfo,
+    private info: Shown,
     private readonly parts: Parts,
     view: [number, number],
     toggled: ReadonlySet<string>,
@@ -79,7 +81,7 @@ export class Engine {
   ) {
     [this.from, this.to] = view;
     this.toggled = toggled;
-    this.tiles = new Tiles(info.id, () => this.topLevel(), () => this.redraw());
+    this.tiles = new Tiles(info, () => this.topLevel(), () => this.redraw());
     this.steps = new Steps(this.tiles);
     this.strips = new Strips(this.tiles.names, info.types);
     this.painter = new Painter(parts.tracks.getContext("2d", { alpha: false })!, this.tiles, this.strips, () => this.topLevel());
@@ -108,7 +110,7 @@ export class Engine {
   }
 
   /** A running session has grown, or has got tracks. */
-  update(info: TimelineInfo): void {
+  update(info: Shown): void {
     if (info === this.info) return;
     const end = this.info.duration_ns;
     const whole = this.from <= 0 && this.to >= end;
@@ -245,7 +247,9 @@ export class Engine {
     const lane = row.lanes.find((l) => inside >= l.y && inside < l.y + l.height) ?? (row.lanes.length === 1 ? row.lanes[0] : null);
     if (!lane) return null;
     const depth = Math.min(lane.depth - 1, Math.max(0, Math.floor(((inside - lane.y) / lane.height) * lane.depth)));
-    return this.find(lane.track.id, this.timeAt(x) + lane.offset, depth);
+    const found = this.find(lane.track.id, this.timeAt(x) + lane.offset, depth);
+    const gap = found ? null : gapAt(this.info, lane.track, this.timeAt(x) + lane.offset);
+    return gap ? { kind: "gap", length: gap.to - gap.from } : found;
   }
 
   private level(): number {

@@ -18,7 +18,7 @@ function lostOf(row: Row, losses: TimelineLoss[]): string {
   if (row.kind !== "group" && row.kind !== "node") return "";
   const first = row.all[0];
   return losses
-    .filter((l) => (row.kind === "node" ? l.node === first.node && l.rank === null : l.rank !== null && l.rank === first.rank))
+    .filter((l) => (row.kind === "node" ? l.node === first.node && l.rank === null : l.rank !== null && l.rank === first.rank && (!l.node || l.node === first.node)))
     .map((l) => `${count(l.count)} lost: ${l.cause}`)
     .join("\n");
 }

@@ -100,7 +100,7 @@ export function listen(engine: Engine, parts: { tracks: HTMLCanvasElement; ruler
       else if (under?.kind === "bucket") engine.moveTo(under.from - (under.to - under.from) * 40, under.to + (under.to - under.from) * 40);
       else {
         const row = engine.rowAt(y);
-        if (row && (row.kind === "group" || row.kind === "node") && !under) actions.toggle(row.key);
+        if (row && (row.kind === "group" || row.kind === "node") && (!under || under.kind === "gap")) actions.toggle(row.key);
       }
     },
     { signal },

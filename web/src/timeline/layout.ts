@@ -4,6 +4,7 @@ import type { Track } from "../types";
 import type { Counter } from "./counters";
 import { naturalOrder } from "../format";
 import type { ResultTrack } from "./result";
+import type { Aligned } from "./two";
 
 export interface Row {
   kind: "node" | "group" | "track" | "counter" | "result";
@@ -45,12 +46,14 @@ export interface Arrangement {
   /** Ids of tracks. */
   pinned: ReadonlySet<number>;
   order: number[];
-  /** By rank: what aligns it. */
+  /** By track: what aligns it. */
   offsets: ReadonlyMap<number, number>;
+  /** Where the step lies that two traces are aligned at. */
+  steps: Aligned["steps"];
   result: ResultTrack | null;
 }
 
-export const plain: Arrangement = { by: "rank", filter: "", pinned: new Set(), order: [], offsets: new Map(), result: null };
+export const plain: Arrangement = { by: "rank", filter: "", pinned: new Set(), order: [], offsets: new Map(), steps: null, result: null };
 
 export interface Layout {
   rows: Row[];
@@ -120,7 +123,7 @@ export function arrange(all: Track[], toggled: ReadonlySet<string>, unit: number
   const where = new Map<number, { row: Row; lane: Lane | null }>();
   const tracks = how.filter ? all.filter((t) => isAskedFor(t, how.filter)) : all;
   const u = (n: number) => Math.round(n * unit);
-  const offsetOf = (t: Track) => (t.rank === null ? 0 : (how.offsets.get(t.rank) ?? 0));
+  const offsetOf = (t: Track) => how.offsets.get(t.id) ?? 0;
   const laneOf = (track: Track, y: number, height: number, depth: number): Lane => ({ track, y, height, depth, offset: offsetOf(track) });
   let y = 0;
 

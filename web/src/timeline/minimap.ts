@@ -3,6 +3,7 @@
 import { get, query, trace } from "../api";
 import { variable } from "../theme";
 import type { TileAnswer, TimelineInfo } from "../types";
+import { inSecond } from "./two";
 
 const buckets = 512;
 const sample = 32;
@@ -29,7 +30,7 @@ export class Minimap {
   }
 
   private async load(): Promise<void> {
-    const streams = this.info.tracks.filter((t) => t.kind === "stream" && t.events > 0).sort((a, b) => b.events - a.events);
+    const streams = this.info.tracks.filter((t) => t.kind === "stream" && t.events > 0 && !inSecond(t.id)).sort((a, b) => b.events - a.events);
     const every = Math.max(1, Math.ceil(streams.length / sample));
     const tracks = streams.filter((_, i) => i % every === 0).map((t) => t.id);
     const length = Math.max(1, this.info.duration_ns);

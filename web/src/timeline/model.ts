@@ -42,6 +42,7 @@ export type Under =
   | { kind: "slice"; picked: Picked }
   | { kind: "bucket"; track: number; from: number; to: number; busy: number; count: number; name: string; type: string }
   | { kind: "counter"; label: string; text: string }
+  | { kind: "gap"; length: number }
   | { kind: "result"; start: number; length: number; text: string }
   | null;
 

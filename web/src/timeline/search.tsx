@@ -4,13 +4,14 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { get, query, trace as tracePath } from "../api";
 import { count, naturalOrder } from "../format";
 import { setParams, useRoute } from "../route";
-import type { Hit, SearchAnswer, TimelineInfo } from "../types";
+import type { Hit, SearchAnswer } from "../types";
+import { inSecond, type Shown } from "./two";
 
 const atOnce = 500;
 const mostNames = 200;
 
 interface Props {
-  info: TimelineInfo;
+  info: Shown;
   input: preact.RefObject<HTMLInputElement>;
   /** What is looked at, for the next hit from there. */
   view: () => [number, number];
@@ -43,7 +44,7 @@ export function Search(props: Props) {
   const ask = async (where: { from?: number; to?: number }): Promise<SearchAnswer | null> => {
     control.current?.abort();
     const own = (control.current = new AbortController());
-    const searched = info.tracks.filter((t) => (!rank || String(t.rank) === rank) && (!on || t.name === on));
+    const searched = info.tracks.filter((t) => !inSecond(t.id) && (!rank || String(t.rank) === rank) && (!on || t.name === on));
     const tracks = rank || on ? searched.map((t) => t.id).join(",") : null;
     if (tracks === "") return { total: 0, before: 0, hits: [], truncated: false };
     try {
@@ -110,7 +111,7 @@ export function Search(props: Props) {
 
   const ranks = [...new Set(info.tracks.flatMap((t) => (t.rank === null ? [] : [t.rank])))];
   const names = [...new Set(info.tracks.map((t) => t.name))].sort(naturalOrder).slice(0, mostNames);
-  const says = !q ? "" : error || (!found ? "…" : `${at >= 0 ? `${count(found.before + at + 1)} of ` : ""}${count(found.total)} ${found.total === 1 ? "hit" : "hits"}`);
+  const says = !q ? "" : error || (!found ? "…" : `${at >= 0 ? `${count(found.before + at + 1)} of ` : ""}${count(found.total)} ${found.total === 1 ? "hit" : "hits"}${info.second ? ` in ${info.title}` : ""}`);
   return (
     <form
       class="search"
@@ -138,7 +139,7 @@ export function Search(props: Props) {
           }
         }}
       />
-      <button type="button" class="quiet" aria-expanded={filters} title="Search only some ranks, tracks, types, or durations" onClick={() => setFilters(!filters)}>
+      <button type="button" class="quiet" aria-expanded={filters} title={`Search only some ranks, tracks, types, or durations${info.second ? `. The search is in ${info.title}` : ""}`} onClick={() => setFilters(!filters)}>
         Filter{type || rank || least || on ? " ●" : ""}
       </button>
       {filters && (

@@ -4,6 +4,7 @@
 import { get, query, Running, trace } from "../api";
 import { noteCommunication } from "../color";
 import type { Bucket, Slice, TileAnswer } from "../types";
+import { infoOf, inSecond, numberOf, secondFrom, type Shown } from "./two";
 
 export const tileBuckets = 1024;
 const atOnce = 4;
@@ -123,6 +124,7 @@ export class Tiles {
   private nameIds = new Map<string, number>();
   private tiles = new Map<string, Tile>();
   private asked = new Map<string, number>();
+  /** The tracks of each are of one trace. */
   private queue: Want[] = [];
   private running = 0;
   private clock = 0;
@@ -130,7 +132,7 @@ export class Tiles {
   failed: Error | null = null;
 
   constructor(
-    private readonly id: string,
+    private readonly info: Shown,
     private readonly topLevel: () => number,
     private readonly arrived: () => void,
   ) {}
@@ -190,7 +192,8 @@ export class Tiles {
         const at = this.asked.get(keyOf(t, w.level, w.index));
         return at === undefined || now - at > 20_000;
       });
-      for (let i = 0; i < tracks.length; i += tracksPerCall) this.queue.push({ ...w, tracks: tracks.slice(i, i + tracksPerCall) });
+      for (const list of [tracks.filter((t) => !inSecond(t)), tracks.filter(inSecond)])
+        for (let i = 0; i < list.length; i += tracksPerCall) this.queue.push({ ...w, tracks: list.slice(i, i + tracksPerCall) });
     }
     this.pump();
     return missing;
@@ -206,7 +209,7 @@ export class Tiles {
     for (const t of w.tracks) this.asked.set(keyOf(t, w.level, w.index), now);
     const from = w.index * span(w.level);
     try {
-      const path = `${trace(this.id)}/tiles${query({ from, to: from + span(w.level), width: tileBuckets, tracks: w.tracks.join(",") })}`;
+      const path = `${trace(infoOf(this.info, w.tracks[0]).id)}/tiles${query({ from, to: from + span(w.level), width: tileBuckets, tracks: w.tracks.map(numberOf).join(",") })}`;
       this.take(w, await get<TileAnswer>(path, this.control.signal), from);
       this.failed = null;
     } catch (error) {
@@ -233,10 +236,12 @@ export class Tiles {
     noteCommunication(answer.communication.map((i) => answer.names[i]));
     const to = from + span(w.level);
     const seen = new Set<number>();
+    const more = inSecond(w.tracks[0]) ? secondFrom : 0;
     for (const t of answer.tracks) {
-      seen.add(t.id);
+      const id = t.id + more;
+      seen.add(id);
       const tile = t.detail === "slices" ? sliceTile(t.slices, ids, from, to) : bucketTile(t.buckets, t.slices, ids, from, to);
-      this.tiles.set(keyOf(t.id, w.level, w.index), this.touch(tile));
+      this.tiles.set(keyOf(id, w.level, w.index), this.touch(tile));
     }
     // A track the answer leaves out has nothing here.
     for (const id of w.tracks)

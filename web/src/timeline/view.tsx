@@ -9,7 +9,7 @@ import { route, setParams, useRoute } from "../route";
 import { traceState } from "../statusbar";
 import { on, useStore } from "../store";
 import { dark } from "../theme";
-import { TracePicker, useTrace, type Chosen } from "../traces";
+import { titleOf, TracePicker, useTrace, type Chosen } from "../traces";
 import type { EventDetail, Hit, TimelineInfo, TraceInfo } from "../types";
 import { copyText, Empty, Failed, Loading, useLoad } from "../ui";
 import { setPinned, useArrangement } from "./arrange";
@@ -20,13 +20,19 @@ import { Gutter } from "./gutter";
 import { listen } from "./input";
 import { clampView, flowsOf, readArea, readMarkers, readPicked, readView, writeArea, writeMarkers, writePicked, type Area, type Marker, type Picked, type Under } from "./model";
 import { Search } from "./search";
+import { nodeOf, together, type Shown } from "./two";
 
 export function TimelineView() {
   const chosen = useTrace();
   const t = chosen.trace;
   const running = t?.state === "recording" || t?.state === "collecting";
   const load = useLoad(t && `timeline ${t.id} ${t.state}`, (signal) => get<TimelineInfo>(`${tracePath(t!.id)}/timeline`, signal), running ? 4000 : 0);
-  const info = load.data?.id === t?.id || chosen.traces.length === 1 ? load.data : null;
+  const own = load.data?.id === t?.id || chosen.traces.length === 1 ? load.data : null;
+  const { params } = useRoute();
+  const below = chosen.traces.find((x) => x.id === params.get("with") && x !== t) ?? null;
+  const other = useLoad(below && `timeline ${below.id} ${below.state}`, (signal) => get<TimelineInfo>(`${tracePath(below!.id)}/timeline`, signal));
+  const second = below && other.data?.id === below.id ? other.data : null;
+  const info = useMemo(() => (own && (second || !below || other.error) ? together(own, second) : null), [own, second, below?.id, other.error]);
   useEffect(() => {
     if (info) traceState.set({ losses: info.losses, bound: info.clock_bound_ns, notes: info.notes });
     return () => traceState.set(null);
@@ -44,11 +50,11 @@ export function TimelineView() {
         </Empty>
       </div>
     );
-  return <Tracks key={t.id} chosen={chosen} trace={t} info={info} />;
+  return <Tracks key={`${t.id} ${second?.id}`} chosen={chosen} trace={t} info={info} problem={other.error?.message ?? ""} />;
 }
 
 /** Opens and shows a rank that a link asked for. */
-function openRank(e: Engine, info: TimelineInfo, rank: number): void {
+function openRank(e: Engine, info: Shown, rank: number): void {
   const ofRank = info.tracks.filter((t) => t.rank === rank);
   const at = ofRank[0] && e.layout.where.get(ofRank[0].id);
   if (!at) return;
@@ -73,7 +79,7 @@ function absoluteView(params: URLSearchParams, info: TimelineInfo): [number, num
 
 const toggledOf = (params: URLSearchParams): Set<string> => new Set((params.get("x") ?? "").split("_").filter(Boolean));
 
-function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; info: TimelineInfo }) {
+function Tracks({ chosen, trace, info, problem }: { chosen: Chosen; trace: TraceInfo; info: Shown; problem: string }) {
   const { params } = useRoute();
   const isDark = useStore(dark);
   const tracks = useRef<HTMLCanvasElement>(null);
@@ -179,8 +185,8 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
   useEffect(() => {
     if (!counters.length) return engine.current?.setCounters([]);
     const control = new AbortController();
-    loadCounters(info, counters, control.signal)
-      .then((list) => engine.current?.setCounters(list))
+    Promise.all([info, info.second].map(async (of, i) => (of ? (await loadCounters(of, counters, control.signal)).map((c) => ({ ...c, node: nodeOf(info.titles[i], c.node) ?? "" })) : [])))
+      .then((lists) => engine.current?.setCounters(lists.flat()))
       .catch(() => {}); // the tracks say what is wrong
     return () => control.abort();
   }, [info.id, info.duration_ns, counters.join()]);
@@ -281,9 +287,10 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     const e = engine.current;
     if (e) e.setView(t - (e.to - e.from) / 2, t + (e.to - e.from) / 2);
   };
+  const aligned = useMemo(() => ({ offsets: how.offsets, steps: how.steps }), [how.offsets, how.steps]);
   const dock = useMemo(
-    () => <Dock info={info} offsets={how.offsets} picked={picked} area={area} markers={markers} onMark={mark} onShow={center} onDetail={detail} onGo={goTo} />,
-    [info, picked, area, markers, how.offsets],
+    () => <Dock info={info} aligned={aligned} picked={picked} area={area} markers={markers} onMark={mark} onShow={center} onDetail={detail} onGo={goTo} />,
+    [info, picked, area, markers, aligned],
   );
   const several = new Set(info.tracks.map((t) => t.group)).size > 1;
   const arrangeAs = (value: string) => {
@@ -306,10 +313,23 @@ function Tracks({ chosen, trace, info }: { chosen: Chosen; trace: TraceInfo; inf
     >
       <div class="tools">
         <TracePicker chosen={chosen} />
+        {chosen.traces.length > 1 && (
+          <select aria-label="Trace below" title="A second trace below this one, aligned at a step that both have" value={info.second?.id ?? ""} onChange={(e) => setParams({ with: e.currentTarget.value, area: null, sel: null, align: null, tab: null, x: null, pin: null, y: null }, false)}>
+            <option value="">alone</option>
+            {chosen.traces
+              .filter((x) => x !== trace)
+              .map((x) => (
+                <option key={x.id} value={x.id}>
+                  above {titleOf(x, chosen.traces)}
+                </option>
+              ))}
+          </select>
+        )}
         <Search info={info} input={search} view={() => [engine.current?.from ?? 0, engine.current?.to ?? info.duration_ns]} onHits={showHits} onGo={goTo} />
         <span class="fill" />
         {exportError && <span class="form-says">{exportError}</span>}
         {report?.failed && <span class="form-says">{report.failed.message}</span>}
+        {problem && <span class="form-says">{problem}</span>}
         {arrangeError && <span class="form-says">{arrangeError}</span>}
         {several && (
           <select aria-label="Order of the tracks" title="How the tracks are ordered" value={params.get("align") ? "align" : how.by} onChange={(e) => arrangeAs(e.currentTarget.value)}>
@@ -398,6 +418,11 @@ function Tip({ tip }: { tip: { under: Under; x: number; y: number } }) {
         <>
           <b>{under.text}</b>
           <div>{under.length ? duration(under.length) : "a moment"} · row of the query</div>
+        </>
+      ) : under.kind === "gap" ? (
+        <>
+          <b>Not recorded</b>
+          <div>for {duration(under.length)}: only summaries, or nothing, were kept of this GPU. It may have been busy</div>
         </>
       ) : under.kind === "counter" ? (
         <>

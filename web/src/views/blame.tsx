@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
-import { none, percent, plural, us } from "../format";
+import { between, none, percent, plural, us } from "../format";
 import { causeTitles } from "../model";
 import { link } from "../route";
 import type { Analysis, Blame, TraceInfo } from "../types";
 import { Chip, Empty, Panel, Table } from "../ui";
+import { clockBound } from "./bound";
 
 export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }) {
   const [all, setAll] = useState(false);
@@ -11,6 +12,7 @@ export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }
   const known = data.blame.filter((b) => b.significant || (b.confidence ?? 0) > 0.3 || (b.saved_pct ?? 0) > 0);
   const folded = known.length > 0 && !all ? known : data.blame;
   const rows = folded.slice(0, 64);
+  const bound = clockBound(data);
   const most = Math.max(1, ...rows.map((b) => b.cost_us ?? 0));
   return (
     <>
@@ -35,11 +37,11 @@ export function BlameTable({ data, trace }: { data: Analysis; trace: TraceInfo }
           cell: (b) => (
             <span class="bar-cell">
               <i style={{ width: `${Math.max(0, ((b.cost_us ?? 0) / most) * 100)}%` }} class={b.significant ? "bad" : ""} />
-              <span>{us(b.cost_us)}</span>
+              <span>{between(b.cost_us === null ? null : b.cost_us * 1000, bound)}</span>
             </span>
           ),
         },
-        { title: "lost", number: true, hint: "Waits that no computation hides", cell: (b) => us(b.lost_us) },
+        { title: "lost", number: true, hint: "Waits that no computation hides", cell: (b) => between(b.lost_us === null ? null : b.lost_us * 1000, bound) },
         { title: "would save", number: true, hint: "What the job would gain if this rank were as fast as the others", cell: (b) => (b.saved_pct === null ? none : `${b.saved_pct.toFixed(1)} %`) },
         { title: "cause", cell: (b) => (b.cause ? <Chip kind={b.significant ? "bad" : "plain"}>{causeTitles[b.cause]}</Chip> : none) },
         { title: "sure", number: true, cell: (b) => percent(b.confidence) },

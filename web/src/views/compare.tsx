@@ -50,7 +50,7 @@ export function Compare() {
         </button>
         <Select label="After" value={after ?? ""} options={options} onChange={(b) => setParams({ b })} />
         <span class="fill" />
-        <a href={link("timeline", { trace: before })}>Timeline before</a> <a href={link("timeline", { trace: after })}>Timeline after</a>
+        <a href={link("timeline", { trace: before, with: after })}>Both in the timeline</a> <a href={link("timeline", { trace: before })}>Timeline before</a> <a href={link("timeline", { trace: after })}>Timeline after</a>
       </div>
       {!ready ? (
         <Empty title="Choose two different traces" />

@@ -10,13 +10,16 @@ import type { Stacks } from "../model";
 import type { Hang as HangState, Session } from "../types";
 import { Chip, Empty, Failed, Loading, Panel, Table, useLoad } from "../ui";
 import { AlertList, merge } from "./alerts";
+import { RecentSpread } from "./recent";
+import { TrainingNow } from "./training";
 import { sentence } from "./ranks";
 
 const titles: Record<HangState["state"], string> = { ok: "The job is running", hang: "The job hangs", slow: "The job is slow", unknown: "Unknown" };
 
 export function Hang() {
   const load = useLoad("hang", (signal) => get<HangState>("/api/v1/hang", signal), 1000);
-  const { alerts, sessions } = useStore(live);
+  const state = useStore(live);
+  const { alerts, sessions } = state;
   const h = load.data;
   if (!h) return load.error ? <Failed what="The verdict" error={load.error} retry={load.reload} /> : <Loading what="Checking who waits for whom" />;
   const kind = h.state === "ok" ? "good" : h.state === "hang" ? "bad" : "warn";
@@ -37,11 +40,12 @@ export function Hang() {
           ))}
         </div>
       </div>
-      {h.state === "hang" && <Frozen hang={h} sessions={sessions ?? []} />}
       {h.culprits.some((c) => c.stack) && (
-        <Panel title="Where they are">
+        <Panel title="Where they are" aside="ranks at the same place together">
           <ul class="where">
-            {h.culprits.map((c, i) => c.stack && <Where key={i} culprit={c} stack={c.stack} />)}
+            {together(h.culprits).map((list) => (
+              <Where key={list[0].where} culprits={list} stack={list[0].stack!} />
+            ))}
           </ul>
         </Panel>
       )}
@@ -66,11 +70,37 @@ export function Hang() {
           </Empty>
         )}
       </Panel>
-      <Panel title="Alerts">
-        {alerts.length + h.alerts.length ? <AlertList alerts={merge(alerts, h.alerts)} /> : <Empty title="No alert" />}
-      </Panel>
+      <div class="two even">
+        <div class="stack">
+          {h.state === "hang" && <Frozen hang={h} sessions={sessions ?? []} />}
+          <TrainingNow state={state} inside={insideOf(h)} />
+        </div>
+        <div class="stack">
+          <RecentSpread state={state} />
+          <Panel title="Alerts">
+            {alerts.length + h.alerts.length ? <AlertList alerts={merge(alerts, h.alerts)} /> : <Empty title="No alert" />}
+          </Panel>
+        </div>
+      </div>
     </div>
   );
+}
+
+type Culprit = HangState["culprits"][number];
+
+/** Those whose programs are at the same place. */
+function together(culprits: Culprit[]): Culprit[][] {
+  const places = new Map<string, Culprit[]>();
+  for (const c of culprits) if (c.stack) places.set(c.where ?? "", [...(places.get(c.where ?? "") ?? []), c]);
+  return [...places.values()];
+}
+
+/** Which ranks have come to the operation at the root, and which have not. */
+function insideOf(h: HangState): ReadonlyMap<number, boolean> | undefined {
+  const root = h.communicators[0];
+  if (!root || h.state === "ok") return undefined;
+  const known = (ranks: (number | null)[], here: boolean) => ranks.flatMap((r) => (r === null ? [] : [[r, here] as [number, boolean]]));
+  return new Map([...known(root.entered, true), ...known(root.missing, false)]);
 }
 
 /** The session that was recorded when the hang was noticed, or how to get one: what the ranks did just before. */
@@ -125,15 +155,17 @@ function Frozen({ hang, sessions }: { hang: HangState; sessions: Session[] }) {
   );
 }
 
-/** The line a rank is at; its stack unfolds. */
-function Where(props: { culprit: HangState["culprits"][number]; stack: Stacks }) {
-  const { culprit: c, stack } = props;
+/** The line that some ranks are at; the stack of the first of them unfolds. */
+function Where(props: { culprits: Culprit[]; stack: Stacks }) {
+  const { culprits, stack } = props;
+  const names = culprits.map((c) => `${c.rank === null ? `process ${c.stack?.pid}` : `rank ${c.rank}`}${c.node ? ` on ${c.node}` : ""}`);
   const frames = stack.threads.flatMap((t) => t.frames);
   return (
     <li>
       <details>
         <summary>
-          <b>{c.rank === null ? `process ${stack.pid}` : `rank ${c.rank}`}</b> {c.node && `on ${c.node} `}is in <code>{c.where}</code>
+          <b>{names.slice(0, 4).join(", ")}</b>
+          {names.length > 4 && ` and ${names.length - 4} more`} {names.length > 1 ? "are" : "is"} in <code>{culprits[0].where}</code>
         </summary>
         <ol>
           {frames.map((f, i) => (

@@ -1,7 +1,7 @@
 // What a job loses time with, largest first, and where to look.
 
 import { percent, us } from "../format";
-import { causeTitles } from "../model";
+import { causeTitles, type Cause } from "../model";
 import { link } from "../route";
 import type { Analysis, TraceInfo } from "../types";
 import { Panel } from "../ui";
@@ -15,6 +15,8 @@ interface Item {
   saves: boolean;
   how: string;
   href: string;
+  /** Of a loss of time: what it is as the analysis names it. */
+  causes?: Cause[];
 }
 
 const least = 0.001;
@@ -40,8 +42,9 @@ export function lossesOf(data: Analysis, trace: TraceInfo): Item[] {
   const sums = timeParts.map((p) => data.breakdown.reduce((all, b) => all + p.of(b), 0));
   const all = sums.reduce((a, b) => a + b, 0);
   const where: Record<string, string> = { exposed: "exposed_comm_us", copies: "data_us", data: "data_us", idle: "idle_us" };
+  const causes: Record<string, Cause[]> = { exposed: ["communication"], copies: ["copies"], data: ["data_loading"], idle: ["launch_bound", "host"] };
   timeParts.forEach((p, i) => {
-    if (where[p.key] && all > 0) items.push({ what: `The GPU ${p.text}`, share: sums[i] / all, saves: false, how: p.hint.toLowerCase(), href: ranks({ part: where[p.key] }) });
+    if (where[p.key] && all > 0) items.push({ causes: causes[p.key], what: `The GPU ${p.text}`, share: sums[i] / all, saves: false, how: p.hint.toLowerCase(), href: ranks({ part: where[p.key] }) });
   });
   return items.filter((x) => x.share >= least).sort((a, b) => b.share - a.share);
 }

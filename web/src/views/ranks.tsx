@@ -3,7 +3,7 @@
 import { useEffect } from "preact/hooks";
 import { ApiError, get, trace } from "../api";
 import { percent } from "../format";
-import { causeTitles } from "../model";
+import { causeAdvice, causeTitles } from "../model";
 import { link } from "../route";
 import { traceState } from "../statusbar";
 import { TracePicker, useTrace } from "../traces";
@@ -59,7 +59,7 @@ export function Ranks() {
 /** By what it costs, whoever is to blame; `lost`: the largest share of time in which the GPUs do not compute. */
 function severity(v: Analysis["verdict"], lost: number): "good" | "warn" | "bad" {
   const cost = (v.cost_pct ?? 0) / 100;
-  if (cost >= 0.1 || lost >= 0.5) return "bad";
+  if (v.cause === "hang" || cost >= 0.1 || lost >= 0.5) return "bad";
   return cost >= 0.02 || lost >= 0.15 || v.kind === "unknown" ? "warn" : "good";
 }
 
@@ -85,15 +85,20 @@ export function Verdict({ data, trace }: { data: Analysis; trace: TraceInfo }) {
       <b class={headline ? "verdict-cost" : ""}>{percent(more.share, more.share < 0.1 ? 1 : 0)}</b> of the time <a href={more.href}>{more.what.charAt(0).toLowerCase() + more.what.slice(1)}</a>: {more.how}
     </>
   );
+  // Each has its own advice, below it.
+  const advice = (text: string | null) =>
+    text && (
+      <p class="verdict-next">
+        <b>What to do:</b> {sentence(text)}
+      </p>
+    );
+  const own = headline && v.own_loss && headline.causes?.includes(v.own_loss) ? causeAdvice[v.own_loss] : null;
   return (
     <div class={`verdict ${kind}`} role="status">
       <p>{headline ? other : said}</p>
+      {advice(headline ? own : v.next)}
       {more && <p class="verdict-more">{headline ? said : other}</p>}
-      {v.next && (
-        <p class="verdict-next">
-          <b>What to do:</b> {sentence(v.next)}
-        </p>
-      )}
+      {headline && advice(v.next)}
       {v.where.length > 0 && (
         <ul class="verdict-also" aria-label="Where the missing ranks were last">
           {v.where.map((text) => (
