@@ -1,5 +1,5 @@
-// A SQLite database that another tool wrote, read only. It may be damaged or hostile: only its tables are looked at, and
-// nothing in it is run.
+// A SQLite database that another tool wrote, read only. It may be damaged or hostile: only its tables are looked at,
+// and nothing in it is run.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,9 @@ class DatabaseSource : public ByteSource {
   }
 
   /// How far it is, by its parts.
-  uint64_t consumed() const override { return trace_.parts.empty() ? file_bytes_ : file_bytes_ * part_ / trace_.parts.size(); }
+  uint64_t consumed() const override {
+    return trace_.parts.empty() ? file_bytes_ : file_bytes_ * part_ / trace_.parts.size();
+  }
 
  private:
   Status fill() {
@@ -94,7 +96,8 @@ class DatabaseSource : public ByteSource {
 
 }  // namespace
 
-Result<std::unique_ptr<ByteSource>> databaseSource(const Database& database, uint64_t file_bytes, DatabaseNotes& notes) {
+Result<std::unique_ptr<ByteSource>> databaseSource(const Database& database, uint64_t file_bytes,
+                                                   DatabaseNotes& notes) {
   const bool rocpd = std::any_of(database.tables().begin(), database.tables().end(),
                                  [](const auto& table) { return table.first.starts_with("rocpd_"); });
   const bool nsys = std::any_of(database.tables().begin(), database.tables().end(), [](const auto& table) {

@@ -1,5 +1,5 @@
-// Tables of Nsight Systems, as `nsys export --type sqlite` writes them. Times count from the start of its session; global
-// process and thread numbers carry the process in bits 24 to 47 and the thread below.
+// Tables of Nsight Systems, as `nsys export --type sqlite` writes them. Times count from the start of its session;
+// global process and thread numbers carry the process in bits 24 to 47 and the thread below.
 #include "trace/import/database_source.hpp"
 
 namespace tracesmith::trace {
@@ -106,8 +106,9 @@ void Nsys::work() {
   });
   part(kCopies, with(kCopies, {column(kCopies, "bytes"), column(kCopies, "copyKind")}),
        [](const Rows& row, JsonWriter& json) {
-         static constexpr const char* kKinds[][2] = {{}, {"H", "D"}, {"D", "H"}, {"H", "A"}, {"A", "H"}, {"A", "A"},
-                                                     {"A", "D"}, {"D", "A"}, {"D", "D"}, {"H", "H"}, {"P", "P"}};
+         static constexpr const char* kKinds[][2] = {{},         {"H", "D"}, {"D", "H"}, {"H", "A"},
+                                                     {"A", "H"}, {"A", "A"}, {"A", "D"}, {"D", "A"},
+                                                     {"D", "D"}, {"H", "H"}, {"P", "P"}};
          const int64_t kind = row.number(8);
          const std::string name = kind > 0 && kind <= 10 ? copyName(kKinds[kind][0], kKinds[kind][1]) : "Memcpy";
          if (!event(row, json, "gpu_memcpy", name)) return false;
@@ -169,26 +170,28 @@ void Nsys::calls() {
 void Nsys::ranges() {
   constexpr int64_t kMark = 34;
   const std::string named = name(kRanges, {"textId"});
-  part(kRanges,
-       {tidOf(column(kRanges, "globalTid")), "coalesce(" + column(kRanges, "text") + ", " + named + ")",
-        column(kRanges, "eventType")},
-       [](const Rows& row, JsonWriter& json) {
-         if (row.number(5) == kMark || !row.has(1)) {  // a mark, or a range that was open at the end
-           json.field("ph", row.number(5) == kMark ? "i" : "B").field("name", row.text(4)).field("pid", row.number(2));
-           if (row.number(5) != kMark) json.field("cat", "user_annotation");
-           json.field("tid", row.number(3));
-           return writeTimes(json, row.number(0), row.number(0));
-         }
-         if (!event(row, json, "user_annotation", row.text(4))) return false;
-         json.field("tid", row.number(3));
-         return true;
-       },
-       database_.has(std::string(kRanges), "eventType") ? " WHERE eventType IN (34, 59, 60)" : "");
+  part(
+      kRanges,
+      {tidOf(column(kRanges, "globalTid")), "coalesce(" + column(kRanges, "text") + ", " + named + ")",
+       column(kRanges, "eventType")},
+      [](const Rows& row, JsonWriter& json) {
+        if (row.number(5) == kMark || !row.has(1)) {  // a mark, or a range that was open at the end
+          json.field("ph", row.number(5) == kMark ? "i" : "B").field("name", row.text(4)).field("pid", row.number(2));
+          if (row.number(5) != kMark) json.field("cat", "user_annotation");
+          json.field("tid", row.number(3));
+          return writeTimes(json, row.number(0), row.number(0));
+        }
+        if (!event(row, json, "user_annotation", row.text(4))) return false;
+        json.field("tid", row.number(3));
+        return true;
+      },
+      database_.has(std::string(kRanges), "eventType") ? " WHERE eventType IN (34, 59, 60)" : "");
 }
 
 /// Samples of the GPU's own counters.
 void Nsys::metrics() {
-  if (!database_.has(std::string(kMetrics), "timestamp") || !database_.has("TARGET_INFO_GPU_METRICS", "metricName")) return;
+  if (!database_.has(std::string(kMetrics), "timestamp") || !database_.has("TARGET_INFO_GPU_METRICS", "metricName"))
+    return;
   read_.emplace(kMetrics);
   trace_.parts.push_back(
       {std::string(kMetrics),
@@ -208,7 +211,8 @@ void Nsys::processes() {
   std::string all;
   for (const std::string_view table : {kKernels, kGraphs})
     if (database_.has(std::string(table), "globalPid"))
-      all += std::string(all.empty() ? "" : " UNION ") + "SELECT DISTINCT " + pid(table) + " AS pid FROM " + identifier(table);
+      all += std::string(all.empty() ? "" : " UNION ") + "SELECT DISTINCT " + pid(table) + " AS pid FROM " +
+             identifier(table);
   if (!all.empty())
     if (Result<Rows> rows = database_.ask(all + " ORDER BY 1"); rows.ok())
       while (rows->next()) pids.push_back(rows->number(0));
@@ -216,7 +220,8 @@ void Nsys::processes() {
   const bool told = several && database_.has("MPI_RANKS", "rank") && database_.has("MPI_RANKS", "globalTid");
   if (several) {
     if (!told)
-      notes_.warnings.push_back("the ranks of the " + std::to_string(pids.size()) + " processes in " + database_.path() +
+      notes_.warnings.push_back("the ranks of the " + std::to_string(pids.size()) + " processes in " +
+                                database_.path() +
                                 " are numbered in the order of their process ids: the report does not tell them");
     for (size_t i = 0; i < pids.size(); ++i) {
       const std::string number = std::to_string(pids[i]);
@@ -225,15 +230,15 @@ void Nsys::processes() {
       std::string process = "NULL";
       if (database_.has("PROCESSES", "name"))
         process = "(SELECT min(name) FROM PROCESSES WHERE (" + pidOf("globalPid") + ") = " + number + ")";
-      trace_.parts.push_back({"PROCESSES", "SELECT " + rank + ", " + number + ", " + process,
-                              [](const Rows& row, JsonWriter& json) {
-                                json.field("ph", "M").field("name", "tracesmith_process").field("pid", row.number(1));
-                                json.key("args").beginObject().field("pid", row.number(1));
-                                if (row.has(0)) json.field("rank", row.number(0));
-                                if (row.has(2)) json.field("name", row.text(2));
-                                json.endObject();
-                                return true;
-                              }});
+      trace_.parts.push_back(
+          {"PROCESSES", "SELECT " + rank + ", " + number + ", " + process, [](const Rows& row, JsonWriter& json) {
+             json.field("ph", "M").field("name", "tracesmith_process").field("pid", row.number(1));
+             json.key("args").beginObject().field("pid", row.number(1));
+             if (row.has(0)) json.field("rank", row.number(0));
+             if (row.has(2)) json.field("name", row.text(2));
+             json.endObject();
+             return true;
+           }});
     }
   } else if (database_.has("PROCESSES", "name") && pids.size() == 1) {
     trace_.parts.push_back({"PROCESSES",
@@ -279,15 +284,15 @@ void Nsys::header(JsonWriter& json) const {
   const std::string gpus = "TARGET_INFO_GPU";
   if (database_.has(gpus, "name")) {
     const bool by_cuda = database_.has(gpus, "cuDevice");
-    Result<Rows> rows = database_.ask("SELECT " + database_.column(gpus, by_cuda ? "cuDevice" : "id") + ", name, " +
-                                      database_.column(gpus, "totalMemory") + ", " +
-                                      database_.column(gpus, "computeMajor") + ", " +
-                                      database_.column(gpus, "computeMinor") + ", " + database_.column(gpus, "smCount") +
-                                      " FROM " + gpus);
+    Result<Rows> rows = database_.ask(
+        "SELECT " + database_.column(gpus, by_cuda ? "cuDevice" : "id") + ", name, " +
+        database_.column(gpus, "totalMemory") + ", " + database_.column(gpus, "computeMajor") + ", " +
+        database_.column(gpus, "computeMinor") + ", " + database_.column(gpus, "smCount") + " FROM " + gpus);
     if (rows)
       while (rows->next()) {
         json.beginObject();
-        static constexpr const char* kKeys[] = {"id", "name", "totalGlobalMem", "computeMajor", "computeMinor", "numSms"};
+        static constexpr const char* kKeys[] = {"id",           "name",         "totalGlobalMem",
+                                                "computeMajor", "computeMinor", "numSms"};
         for (int i = 0; i < 6; ++i)
           if (i == 1)
             json.field(kKeys[i], rows->text(i));

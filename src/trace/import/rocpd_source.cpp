@@ -1,5 +1,5 @@
-// Tables of rocprofv3 (rocpd). Each name ends in the number of the recording, "rocpd_region_00005678_…"; merged databases have
-// several. Times are those of the machine's clock since it started.
+// Tables of rocprofv3 (rocpd). Each name ends in the number of the recording, "rocpd_region_00005678_…"; merged
+// databases have several. Times are those of the machine's clock since it started.
 #include <algorithm>
 
 #include "trace/import/database_source.hpp"
@@ -35,8 +35,8 @@ class Rocpd {
     return "(SELECT e.stack_id FROM " + table("rocpd_event") + " e WHERE e.id = " + of + ".event_id)";
   }
   std::string agent(const std::string& id) const {
-    return "(SELECT coalesce(a.logical_index, a.type_index) FROM " + table("rocpd_info_agent") + " a WHERE a.id = " + id +
-           " AND a.type = 'GPU')";
+    return "(SELECT coalesce(a.logical_index, a.type_index) FROM " + table("rocpd_info_agent") +
+           " a WHERE a.id = " + id + " AND a.type = 'GPU')";
   }
   std::string text(const std::string& id) const {
     return "(SELECT s.string FROM " + table("rocpd_string") + " s WHERE s.id = " + id + ")";
@@ -70,7 +70,8 @@ void Rocpd::threads() {
          json.key("args").beginObject().field("name", row.text(1)).endObject();
          return true;
        });
-  part("rocpd_info_thread", "SELECT " + pid("n") + ", n.tid, n.name FROM " + table("rocpd_info_thread") + " n WHERE n.name IS NOT NULL",
+  part("rocpd_info_thread",
+       "SELECT " + pid("n") + ", n.tid, n.name FROM " + table("rocpd_info_thread") + " n WHERE n.name IS NOT NULL",
        [](const Rows& row, JsonWriter& json) {
          json.field("ph", "M").field("name", "thread_name").field("pid", row.number(0)).field("tid", row.number(1));
          json.key("args").beginObject().field("name", row.text(2)).endObject();
@@ -165,10 +166,12 @@ DatabaseTrace rocpdTrace(const Database& database, DatabaseNotes& notes) {
   std::string gpus, hosts;
   for (const std::string& suffix : suffixes) {
     if (database.has("rocpd_info_agent" + suffix))
-      gpus += std::string(gpus.empty() ? "" : " UNION ") + "SELECT coalesce(logical_index, type_index), coalesce(product_name, model_name, name) FROM " +
+      gpus += std::string(gpus.empty() ? "" : " UNION ") +
+              "SELECT coalesce(logical_index, type_index), coalesce(product_name, model_name, name) FROM " +
               identifier("rocpd_info_agent" + suffix) + " WHERE type = 'GPU'";
     if (database.has("rocpd_info_node" + suffix))
-      hosts += std::string(hosts.empty() ? "" : " UNION ") + "SELECT hostname FROM " + identifier("rocpd_info_node" + suffix);
+      hosts += std::string(hosts.empty() ? "" : " UNION ") + "SELECT hostname FROM " +
+               identifier("rocpd_info_node" + suffix);
   }
   trace.header = [&database, gpus, hosts](JsonWriter& json) {
     std::vector<std::string> nodes;
