@@ -10,6 +10,7 @@ struct Options {
   std::string remote_write;  ///< http(s)://…; empty: not there. So are the others.
   std::string otlp;
   std::string influx;
+  std::string clickhouse;             ///< one server or several, with commas between
   std::string statsd;                 ///< HOST:PORT
   std::string spans = "all";          ///< to OTLP: all (steps and collectives), steps, none
   double interval_s = 10;             ///< between two readings of the metrics
