@@ -29,7 +29,7 @@ get_target_property(folder tracesmith SOURCE_DIR)
 list(TRANSFORM sources REPLACE "^([^/].*)" "${folder}/\\1")
 add_executable(tracesmith_portable EXCLUDE_FROM_ALL ${sources}
   $<TARGET_OBJECTS:ts_cli> $<TARGET_OBJECTS:ts_cluster> $<TARGET_OBJECTS:ts_server>)
-target_link_libraries(tracesmith_portable PRIVATE ts_all ts_interface_versions $<TARGET_FILE:ts_cluster_proto>
+target_link_libraries(tracesmith_portable PRIVATE ts_sink ts_all ts_interface_versions $<TARGET_FILE:ts_cluster_proto>
   -Wl,--start-group ${archives} -Wl,--end-group ext_cli11 ext_simdjson ext_httplib OpenSSL::SSL OpenSSL::Crypto Threads::Threads
   ${CMAKE_DL_LIBS} -Wl,--gc-sections)
 add_dependencies(tracesmith_portable ts_cluster_proto)
