@@ -22,6 +22,7 @@ std::unique_ptr<Program> makeProgram() {
   addAnalyze(app);
   addReport(app);
   addDiff(app);
+  addPlaybook(app);
   addSynth(app);
   addDevices(app);
   addTopo(app);
