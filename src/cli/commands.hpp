@@ -30,6 +30,7 @@ void addRdma(Command& app);
 void addRecord(Command& app);
 void addReport(Command& app);
 void addRun(Command& app);
+void addRuns(Command& app);
 void addSample(Command& app);
 void addSynth(Command& app);
 void addTop(Command& app);

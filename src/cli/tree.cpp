@@ -23,6 +23,7 @@ std::unique_ptr<Program> makeProgram() {
   addReport(app);
   addDiff(app);
   addPlaybook(app);
+  addRuns(app);
   addSynth(app);
   addDevices(app);
   addTopo(app);
