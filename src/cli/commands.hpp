@@ -23,6 +23,7 @@ void addExport(Command& app);
 void addExporter(Command& app);
 void addImport(Command& app);
 void addInfo(Command& app);
+void addMcp(Command& app);
 void addPlaybook(Command& app);
 void addPs(Command& app);
 void addQuery(Command& app);

@@ -39,6 +39,7 @@ std::unique_ptr<Program> makeProgram() {
   addExporter(app);
   addBench(app);
   addCluster(app);
+  addMcp(app);
   return program;
 }
 
