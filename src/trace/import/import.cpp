@@ -7,6 +7,7 @@
 #include "base/count.hpp"
 #include "base/text.hpp"
 #include "trace/import/chrome_import.hpp"
+#include "trace/import/flight_import.hpp"
 #include "trace/import/input.hpp"
 #include "trace/import/sbt0_import.hpp"
 
@@ -19,10 +20,14 @@ namespace fs = std::filesystem;
 /// SBT traces may lie beside their sources: they need no import.
 bool isInput(const std::string& path) {
   if (path.ends_with(".json") || path.ends_with(".json.gz")) return true;
-  Result<File> file = path.ends_with(".sbt") ? File::openRead(path) : Status();
+  // Dumps of the flight recorder end in the rank: nccl_trace_rank_3.
+  const bool dump = fs::path(path).extension().empty() || path.ends_with(".pkl") || path.ends_with(".pickle");
+  if (!dump && !path.ends_with(".sbt")) return false;
+  Result<File> file = File::openRead(path);
   char first[8];
   size_t got = 0;
-  return file && file->readAt(0, first, sizeof first, got).ok() && kindOf({first, got}) == InputKind::kSbt0;
+  if (!file || !file->readAt(0, first, sizeof first, got)) return false;
+  return kindOf({first, got}) == (dump ? InputKind::kPickle : InputKind::kSbt0);
 }
 
 Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
@@ -32,7 +37,9 @@ Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
        it.increment(error))
     if (it->is_regular_file(error) && isInput(it->path().string())) found.push_back(it->path().string());
   if (error) return Status::io("cannot read the folder " + folder.string() + ": " + error.message());
-  if (found.empty()) return Status::notFound(folder.string() + " holds no traces (*.json, *.json.gz, *.sbt)");
+  if (found.empty())
+    return Status::notFound(folder.string() +
+                            " holds no traces (*.json, *.json.gz, *.sbt, dumps of torch's flight recorder)");
   std::sort(found.begin(), found.end());
   out.insert(out.end(), found.begin(), found.end());
   return {};
@@ -84,6 +91,7 @@ class Importer {
  private:
   Status input(const std::string& path, uint64_t size);
   Status json(File file, bool gzip, const std::string& path);
+  Status flight(const File& file, uint64_t size);
   void tell(uint64_t done) {
     if (progress_) progress_(report_.input_bytes + done, total_);
   }
@@ -169,6 +177,22 @@ Status Importer::json(File file, bool gzip, const std::string& path) {
   return {};
 }
 
+Status Importer::flight(const File& file, uint64_t size) {
+  const std::string& path = file.path();
+  const int64_t named = rankInName(path);
+  const bool by_name = options_.rank == kNull && named != kNull;
+  Result<FlightResult> result =
+      importFlight(file, writer_, sink(), by_name ? named : options_.rank, options_.node, options_.operation_of);
+  if (!result) return result.status();
+  report_.json_bytes += size;
+  report_.collectives += result->collectives;
+  report_.losses.add(result->losses);
+  seeRank(result->facts.rank, path);
+  seeJob({path, result->facts.world_size, result->first_ns, result->last_ns});
+  if (by_name) ranks_by_name_.push_back(fs::path(path).filename().string());
+  return {};
+}
+
 Status Importer::input(const std::string& path, uint64_t size) {
   Result<File> file = File::openRead(path);
   if (!file) return file.status();
@@ -189,6 +213,8 @@ Status Importer::input(const std::string& path, uint64_t size) {
       seeRank(result->facts.rank, path);
       return {};
     }
+    case InputKind::kPickle:
+      return flight(*file, size);
     case InputKind::kGzip:
       return json(std::move(*file), true, path);
     case InputKind::kText:
