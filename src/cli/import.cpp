@@ -107,7 +107,7 @@ int run(Options& o) {
 
 void addImport(Command& app) {
   Command command = app.command(
-      "import", "Convert Kineto or Chrome JSON (also .gz) or older SBT files to one SBT trace; join SBT traces");
+      "import", "Convert traces of other tools (docs/import.md) or older SBT files to one SBT trace; join SBT traces");
   auto options = std::make_shared<Options>();
   command.positional("PATH", options->import.paths, "Trace files, or folders of them, one file per rank")
       .required()
@@ -124,7 +124,9 @@ void addImport(Command& app) {
   command.footer(
       "Rank, world size and host are taken from the files where they have them. What a file has and a trace cannot "
       "keep\n"
-      "is counted in the table losses.\n\n"
+      "is counted in the table losses. Read are JSON of PyTorch and Chrome (also .gz), dumps of torch's flight "
+      "recorder, "
+      "and\nreports of Nsight Systems exported as SQLite.\n\n"
       "Examples:  tracesmith import -o job.sbt rank0.json.gz rank1.json.gz\n"
       "           tracesmith import -o job.sbt traces/ && tracesmith analyze job.sbt\n"
       "           tracesmith import -o job.sbt node1.sbt node2.sbt");

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pickle
+import sqlite3
 import subprocess
 
 import pytest
@@ -68,12 +69,14 @@ def test_flight_recorder_names_of_operations_are_ours(tmp_path, command, rows):
     mine.append(entry(7, "nccl:send 1->3", is_p2p=True, p2p_seq_id=5))
     mine.append(entry(8, state="completed", time_discovered_started_ns=None, time_discovered_completed_ns=None))
     mine.append({"record_id": 9})
+    mine.append(entry(10, "nccl:barrier", duration_ms=0.25))
     (tmp_path / "dump").write_bytes(pickle.dumps(dump(mine), 2))
     trace = str(tmp_path / "out.sbt")
     command("import", str(tmp_path / "dump"), "--rank", "1", "--node", "n7", "-o", trace)
     found = rows(trace, "SELECT op, peer, seq, node, rank FROM collectives ORDER BY ts_enqueue")
-    assert [f["op"] for f in found] == ["all_gather", "reduce_scatter", "all_to_all", "broadcast", "all_reduce", "send", "all_reduce"]
+    assert [f["op"] for f in found] == ["all_gather", "reduce_scatter", "all_to_all", "broadcast", "all_reduce", "send", "all_reduce", "barrier"]
     assert found[5] == {"op": "send", "peer": 3, "seq": 5, "node": "n7", "rank": 1}
+    assert rows(trace, "SELECT dur FROM collectives WHERE op = 'barrier'") == [{"dur": 250000}]
     assert rows(trace, "SELECT cause, count FROM losses ORDER BY cause") == [
         {"cause": "end not known", "count": 1}, {"cause": "unknown entry", "count": 1}]
 
@@ -110,3 +113,79 @@ def test_a_folder_as_tensorboard_has_it(tmp_path, command, rows):
     trace = str(tmp_path / "out.sbt")
     assert "2 files" in command("import", str(tmp_path / "logs"), "-o", trace)
     assert rows(trace, "SELECT count(DISTINCT rank) AS n FROM events") == [{"n": 2}]
+
+
+def nsys_report(path):
+    """A report as `nsys export --type sqlite` of 2024 writes it: the tables and columns that matter."""
+    db = sqlite3.connect(str(path))
+    db.executescript("""
+        CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+        CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT);
+        CREATE TABLE TARGET_INFO_SYSTEM_ENV (globalVid INTEGER, devStateName TEXT, name TEXT, nameEnum INTEGER, value TEXT);
+        CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER, name TEXT, busLocation TEXT, uuid TEXT, totalMemory INTEGER, smCount INTEGER, computeMajor INTEGER, computeMinor INTEGER);
+        CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);
+        CREATE TABLE ThreadNames (nameId INTEGER, priority INTEGER, globalTid INTEGER);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, registersPerThread INTEGER, staticSharedMemory INTEGER, dynamicSharedMemory INTEGER);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER, returnValue INTEGER);
+        CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER, globalTid INTEGER);
+        CREATE TABLE OSRT_API (start INTEGER, end INTEGER, globalTid INTEGER, nameId INTEGER);
+        CREATE TABLE DIAGNOSTIC_EVENT (timestamp INTEGER, severity INTEGER, text TEXT);
+    """)
+    thread = (4711 << 24) | 4712
+    names = ["void gemm<float>(float*)", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+             "cudaLaunchKernel_v7000", "train", "step 1"]
+    db.executemany("INSERT INTO StringIds VALUES (?, ?)", enumerate(names))
+    db.execute("INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (?, '', '')", (BEGIN,))
+    db.execute("INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (0, '', 'Hostname', 0, 'node7')")
+    db.execute("INSERT INTO TARGET_INFO_GPU VALUES (0, 1, 'NVIDIA H100', '0000:1b:00.0', 'GPU-1', 85899345920, 132, 9, 0)")
+    db.execute("INSERT INTO PROCESSES VALUES (?, 4711, 'python3')", (4711 << 24,))
+    db.execute("INSERT INTO ThreadNames VALUES (3, 0, ?)", (thread,))
+    kernel = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 1, 1, 7, ?, ?, ?, 0, 64, 1, 1, 128, 1, 1, 32, 0, 1024)"
+    db.execute(kernel, (2000, 5000, 11, 4711 << 24, 0))
+    db.execute(kernel, (6000, 9000, 12, 4711 << 24, 1))
+    db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1000, 1500, 1, 1, 7, 10, ?, 4096, 1)", (4711 << 24,))
+    db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1800, 1900, 0, ?, 11, 2, 0)", (thread,))
+    db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (NULL, NULL, 0, ?, 13, 2, 0)", (thread,))
+    db.execute("INSERT INTO NVTX_EVENTS VALUES (500, 9500, 59, NULL, 4, ?)", (thread,))
+    db.execute("INSERT INTO NVTX_EVENTS VALUES (600, NULL, 34, 'here', NULL, ?)", (thread,))
+    db.executemany("INSERT INTO OSRT_API VALUES (1, 2, 3, 4)", [()] * 3)
+    db.execute("INSERT INTO DIAGNOSTIC_EVENT VALUES (0, 2, '17 CUPTI records were dropped')")
+    db.commit()
+    db.close()
+
+
+def test_a_report_of_nsight_systems(tmp_path, command, rows):
+    nsys_report(tmp_path / "rank3.sqlite")
+    trace = str(tmp_path / "out.sbt")
+    said = command("import", str(tmp_path), "-o", trace)
+    assert "1 file" in said and "6 events" in said
+    found = rows(trace, "SELECT type, name, ts - {} AS at, dur, node, rank, pid, tid, device, stream, correlation, bytes "
+                        "FROM events ORDER BY ts".format(BEGIN))
+    assert [(f["type"], f["name"][:20], int(f["at"]), f["dur"]) for f in found] == [
+        ("annotation", "step 1", 500, 9000), ("marker", "here", 600, None), ("memcpy", "Memcpy HtoD", 1000, 500),
+        ("runtime", "cudaLaunchKernel", 1800, 100), ("kernel", "void gemm<float>(flo", 2000, 3000),
+        ("kernel", "ncclDevKernel_AllRed", 6000, 3000)]
+    assert all(f["node"] == "node7" and f["rank"] == 3 and f["pid"] == 4711 for f in found)
+    assert found[3]["tid"] == 4712 and found[4]["device"] == 1 and found[4]["stream"] == 7 and found[2]["bytes"] == 4096
+    assert rows(trace, "SELECT grid_x, block_x, registers, shared_dynamic FROM events WHERE name LIKE 'void%'") == [
+        {"grid_x": 64, "block_x": 128, "registers": 32, "shared_dynamic": 1024}]
+    assert rows(trace, "SELECT op, algo, proto, rank, dur FROM collectives") == [
+        {"op": "all_reduce", "algo": "ring", "proto": "LL", "rank": 3, "dur": 3000}]
+    assert rows(trace, "SELECT device, name, sms, pci FROM devices") == [
+        {"device": 1, "name": "NVIDIA H100", "sms": 132, "pci": "0000:1b:00.0"}]
+    assert rows(trace, "SELECT cause, count FROM losses ORDER BY cause") == [
+        {"cause": "lost by nsys", "count": 1}, {"cause": "no time", "count": 1}, {"cause": "table not read", "count": 3}]
+    assert "2 kernels" in command("info", trace) or "kernel" in command("info", "--full", trace)
+
+
+def test_a_file_of_sqlite_that_is_no_report_is_refused(tmp_path):
+    db = sqlite3.connect(str(tmp_path / "other.sqlite"))
+    db.execute("CREATE TABLE t (a INTEGER)")
+    db.commit()
+    db.close()
+    (tmp_path / "torn.sqlite").write_bytes((tmp_path / "other.sqlite").read_bytes()[:50])
+    for name, why in [("other", "no report of Nsight Systems"), ("torn", "")]:
+        done = subprocess.run([_places.command(), "import", str(tmp_path / (name + ".sqlite")), "-o", str(tmp_path / "out.sbt")],
+                              stderr=subprocess.PIPE, universal_newlines=True)
+        assert done.returncode == 1 and why in done.stderr and len(done.stderr.splitlines()) == 1

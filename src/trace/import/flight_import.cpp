@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/text.hpp"
@@ -190,7 +191,10 @@ void FlightImport::entry(const Value& e) {
   const int64_t started = integerOf(e.get("time_discovered_started_ns"));
   const int64_t completed = integerOf(e.get("time_discovered_completed_ns"));
   row.ts = started != kNull && started >= created ? started : created;
-  if (completed != kNull && completed >= row.ts)
+  const Value* measured = e.get("duration_ms");  // with TORCH_NCCL_ENABLE_TIMING
+  if (measured && measured->kind == Value::Kind::real && measured->real >= 0 && measured->real < 1e9)
+    row.dur = std::llround(measured->real * 1e6);
+  else if (completed != kNull && completed >= row.ts)
     row.dur = completed - row.ts;
   else if (state == "completed")
     result_.losses.add("end not known", 1, "an operation that had ended, but the dump does not say when");

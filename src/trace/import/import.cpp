@@ -9,6 +9,7 @@
 #include "trace/import/chrome_import.hpp"
 #include "trace/import/flight_import.hpp"
 #include "trace/import/input.hpp"
+#include "trace/import/nsys_import.hpp"
 #include "trace/import/sbt0_import.hpp"
 
 namespace tracesmith::trace {
@@ -22,6 +23,7 @@ bool isInput(const std::string& path) {
   if (path.ends_with(".json") || path.ends_with(".json.gz")) return true;
   // Dumps of the flight recorder end in the rank: nccl_trace_rank_3.
   const bool dump = fs::path(path).extension().empty() || path.ends_with(".pkl") || path.ends_with(".pickle");
+  if (path.ends_with(".sqlite")) return true;
   if (!dump && !path.ends_with(".sbt")) return false;
   Result<File> file = File::openRead(path);
   char first[8];
@@ -39,7 +41,7 @@ Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
   if (error) return Status::io("cannot read the folder " + folder.string() + ": " + error.message());
   if (found.empty())
     return Status::notFound(folder.string() +
-                            " holds no traces (*.json, *.json.gz, *.sbt, dumps of torch's flight recorder)");
+                            " holds no traces (*.json, *.json.gz, *.sqlite, *.sbt, dumps of torch's flight recorder)");
   std::sort(found.begin(), found.end());
   out.insert(out.end(), found.begin(), found.end());
   return {};
@@ -92,6 +94,9 @@ class Importer {
   Status input(const std::string& path, uint64_t size);
   Status json(File file, bool gzip, const std::string& path);
   Status flight(const File& file, uint64_t size);
+  Status nsys(const std::string& path, uint64_t size);
+  /// The rank of a file that does not say it.
+  int64_t rankOf(const std::string& path);
   void tell(uint64_t done) {
     if (progress_) progress_(report_.input_bytes + done, total_);
   }
@@ -177,19 +182,33 @@ Status Importer::json(File file, bool gzip, const std::string& path) {
   return {};
 }
 
+int64_t Importer::rankOf(const std::string& path) {
+  if (options_.rank != kNull) return options_.rank;
+  const int64_t named = rankInName(path);
+  if (named != kNull) ranks_by_name_.push_back(fs::path(path).filename().string());
+  return named;
+}
+
 Status Importer::flight(const File& file, uint64_t size) {
   const std::string& path = file.path();
-  const int64_t named = rankInName(path);
-  const bool by_name = options_.rank == kNull && named != kNull;
-  Result<FlightResult> result =
-      importFlight(file, writer_, sink(), by_name ? named : options_.rank, options_.node, options_.operation_of);
+  Result<FlightResult> result = importFlight(file, writer_, sink(), rankOf(path), options_.node, options_.operation_of);
   if (!result) return result.status();
   report_.json_bytes += size;
   report_.collectives += result->collectives;
   report_.losses.add(result->losses);
   seeRank(result->facts.rank, path);
   seeJob({path, result->facts.world_size, result->first_ns, result->last_ns});
-  if (by_name) ranks_by_name_.push_back(fs::path(path).filename().string());
+  return {};
+}
+
+Status Importer::nsys(const std::string& path, uint64_t size) {
+  Result<NsysResult> result = importNsys(path, writer_, sink(), rankOf(path), options_.node, options_.collective_of);
+  if (!result) return result.status();
+  report_.json_bytes += size;
+  report_.events += result->events;
+  report_.collectives += result->collectives;
+  report_.losses.add(result->losses);
+  seeRank(result->facts.rank, path);
   return {};
 }
 
@@ -215,6 +234,8 @@ Status Importer::input(const std::string& path, uint64_t size) {
     }
     case InputKind::kPickle:
       return flight(*file, size);
+    case InputKind::kSqlite:
+      return nsys(path, size);
     case InputKind::kGzip:
       return json(std::move(*file), true, path);
     case InputKind::kText:
