@@ -124,9 +124,8 @@ void addImport(Command& app) {
   command.footer(
       "Rank, world size and host are taken from the files where they have them. What a file has and a trace cannot "
       "keep\n"
-      "is counted in the table losses. Read are JSON of PyTorch and Chrome (also .gz), dumps of torch's flight "
-      "recorder, "
-      "and\nreports of Nsight Systems exported as SQLite.\n\n"
+      "is counted in the table losses. Read are JSON of PyTorch and Chrome, dumps of torch's flight recorder, logs of "
+      "NCCL's\nInspector, and reports of Nsight Systems exported as SQLite (docs/import.md).\n\n"
       "Examples:  tracesmith import -o job.sbt rank0.json.gz rank1.json.gz\n"
       "           tracesmith import -o job.sbt traces/ && tracesmith analyze job.sbt\n"
       "           tracesmith import -o job.sbt node1.sbt node2.sbt");

@@ -189,3 +189,30 @@ def test_a_file_of_sqlite_that_is_no_report_is_refused(tmp_path):
         done = subprocess.run([_places.command(), "import", str(tmp_path / (name + ".sqlite")), "-o", str(tmp_path / "out.sbt")],
                               stderr=subprocess.PIPE, universal_newlines=True)
         assert done.returncode == 1 and why in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_what_the_inspector_of_nccl_writes(tmp_path, command, rows):
+    def line(number, comm="0xabc", rank=5, ranks=8, **perf):
+        one = {"coll": "AllReduce", "coll_sn": number, "coll_msg_size_bytes": 1 << 20, "coll_exec_time_us": 100,
+               "coll_timing_source": "kernel_gpu", "coll_algobw_gbs": 10.4, "coll_busbw_gbs": 18.3}
+        one.update(perf)
+        return json.dumps({"header": {"id": comm, "rank": rank, "n_ranks": ranks, "nnodes": 1},
+                           "metadata": {"inspector_output_format_version": "v4.0", "hostname": "node7", "pid": 48,
+                                        "dump_timestamp_us": BEGIN // 1000}, "coll_perf": one}, separators=(",", ":"))
+    p2p = json.dumps({"header": {"id": "0xabc"}, "metadata": {}, "p2p_perf": {"p2p": "Send"}}, separators=(",", ":"))
+    lines = [line(1), line(2, coll="ReduceScatter", coll_exec_time_us=61.5, coll_algo="RING", coll_proto="LL128"),
+             line(7, comm="0xdef", rank=1, ranks=2), p2p, '{"header":{"id"']
+    (tmp_path / "node7_pid48.log").write_text("\n".join(lines))
+    trace = str(tmp_path / "out.sbt")
+    said = command("import", str(tmp_path / "node7_pid48.log"), "-o", trace)
+    assert "3 collectives" in said and "rank 5" in said
+    assert rows(trace, "SELECT op, comm, nccl_seq, seq, ts, dur, bytes, group_rank, group_size, node, rank, pid, algo, proto "
+                       "FROM collectives WHERE op = 'reduce_scatter'") == [
+        {"op": "reduce_scatter", "comm": "0xabc", "nccl_seq": 2, "seq": None, "ts": None, "dur": 61500, "bytes": 1 << 20,
+         "group_rank": 5, "group_size": 8, "node": "node7", "rank": 5, "pid": 48, "algo": "RING", "proto": "LL128"}]
+    assert rows(trace, "SELECT round(busbw_gbps(op, bytes, group_size, dur), 3) AS gbps FROM collectives WHERE nccl_seq = 1") == [
+        {"gbps": 18.35}]
+    assert rows(trace, "SELECT cause, count FROM losses ORDER BY cause") == [
+        {"cause": "bad line", "count": 1}, {"cause": "record not read", "count": 1}]
+    assert "0xabc" in command("playbook", "network", trace)
+    command("info", "--full", trace)

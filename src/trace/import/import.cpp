@@ -9,6 +9,7 @@
 #include "trace/import/chrome_import.hpp"
 #include "trace/import/flight_import.hpp"
 #include "trace/import/input.hpp"
+#include "trace/import/inspector_import.hpp"
 #include "trace/import/nsys_import.hpp"
 #include "trace/import/sbt0_import.hpp"
 
@@ -23,7 +24,7 @@ bool isInput(const std::string& path) {
   if (path.ends_with(".json") || path.ends_with(".json.gz")) return true;
   // Dumps of the flight recorder end in the rank: nccl_trace_rank_3.
   const bool dump = fs::path(path).extension().empty() || path.ends_with(".pkl") || path.ends_with(".pickle");
-  if (path.ends_with(".sqlite")) return true;
+  if (path.ends_with(".sqlite") || path.ends_with(".jsonl")) return true;
   if (!dump && !path.ends_with(".sbt")) return false;
   Result<File> file = File::openRead(path);
   char first[8];
@@ -40,8 +41,9 @@ Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
     if (it->is_regular_file(error) && isInput(it->path().string())) found.push_back(it->path().string());
   if (error) return Status::io("cannot read the folder " + folder.string() + ": " + error.message());
   if (found.empty())
-    return Status::notFound(folder.string() +
-                            " holds no traces (*.json, *.json.gz, *.sqlite, *.sbt, dumps of torch's flight recorder)");
+    return Status::notFound(
+        folder.string() +
+        " holds no traces (*.json, *.json.gz, *.jsonl, *.sqlite, *.sbt, dumps of torch's flight recorder)");
   std::sort(found.begin(), found.end());
   out.insert(out.end(), found.begin(), found.end());
   return {};
@@ -95,6 +97,7 @@ class Importer {
   Status json(File file, bool gzip, const std::string& path);
   Status flight(const File& file, uint64_t size);
   Status nsys(const std::string& path, uint64_t size);
+  Status inspector(const File& file, uint64_t size);
   /// The rank of a file that does not say it.
   int64_t rankOf(const std::string& path);
   void tell(uint64_t done) {
@@ -212,6 +215,17 @@ Status Importer::nsys(const std::string& path, uint64_t size) {
   return {};
 }
 
+Status Importer::inspector(const File& file, uint64_t size) {
+  Result<InspectorResult> result =
+      importInspector(file, writer_, sink(), rankOf(file.path()), options_.node, options_.operation_of);
+  if (!result) return result.status();
+  report_.json_bytes += size;
+  report_.collectives += result->collectives;
+  report_.losses.add(result->losses);
+  seeRank(result->facts.rank, file.path());
+  return {};
+}
+
 Status Importer::input(const std::string& path, uint64_t size) {
   Result<File> file = File::openRead(path);
   if (!file) return file.status();
@@ -236,6 +250,8 @@ Status Importer::input(const std::string& path, uint64_t size) {
       return flight(*file, size);
     case InputKind::kSqlite:
       return nsys(path, size);
+    case InputKind::kInspector:
+      return inspector(*file, size);
     case InputKind::kGzip:
       return json(std::move(*file), true, path);
     case InputKind::kText:

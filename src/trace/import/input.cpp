@@ -130,6 +130,7 @@ InputKind kindOf(std::string_view b) {
     return b[4] == 0 && b[5] == 0 ? InputKind::kSbt0 : InputKind::kSbt1;
   if (b.size() >= 2 && b[0] == '\x80' && b[1] >= 2 && b[1] <= 5) return InputKind::kPickle;
   if (b.starts_with("SQLite f")) return InputKind::kSqlite;  // "SQLite format 3", of which 8 bytes are looked at
+  if (b.starts_with("{\"header")) return InputKind::kInspector;
   return InputKind::kText;
 }
 
