@@ -34,6 +34,8 @@ install(FILES ${CMAKE_BINARY_DIR}/cmake/tracesmith.pc DESTINATION ${CMAKE_INSTAL
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/tracesmith/hooks/ DESTINATION ${private}/tracesmith_hooks COMPONENT common
         FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/playbooks DESTINATION ${CMAKE_INSTALL_DATADIR}/tracesmith COMPONENT common)
+
 foreach(part man bash-completion zsh)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/${part} DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT common)
 endforeach()

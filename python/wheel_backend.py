@@ -92,6 +92,7 @@ def native(build, stage):
             shutil.copy(source, os.path.join(stage, "lib", name))
     shutil.copytree(os.path.join(ROOT, "python", "tracesmith", "hooks"), os.path.join(stage, "lib", "tracesmith_hooks"),
                     ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(os.path.join(ROOT, "playbooks"), os.path.join(stage, "share", "tracesmith", "playbooks"))
 
 
 class Wheel:

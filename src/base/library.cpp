@@ -60,6 +60,7 @@ Result<std::string> installedFile(const std::string& name) {
   for (int i = 0; i < 3 && up.has_relative_path(); ++i, up = up.parent_path()) {
     folders.push_back(up / "lib");
     folders.push_back(up / "lib" / "tracesmith");  // where `make install` puts it
+    folders.push_back(up / "share" / "tracesmith");
   }
   std::error_code error;
   for (const fs::path& folder : folders)

@@ -42,7 +42,8 @@ class SharedLibrary {
 };
 
 /// A file that is installed with this code ("libtracesmith_probe.so"): in the folder of the library or program that
-/// this code is part of, in `lib` beside that folder, or in `lib` of one of two folders further up (build/bin/tests).
+/// this code is part of, in `lib` or `share/tracesmith` beside that folder, or of one of two folders further up
+/// (build/bin/tests).
 /// The error reads on from "… needs ".
 Result<std::string> installedFile(const std::string& name);
 

@@ -41,9 +41,11 @@ struct ClientCommand {
 struct SessionQuery : ClientCommand {
   std::string session;  ///< by name or id; empty: all that is stored
   std::string sql, sql_file, format, output;
+  std::string store = "master";  ///< or "clickhouse"
   bool strict = false, verbose = false;
 };
 int querySession(const SessionQuery& query);
+int queryClickHouse(const SessionQuery& query);
 
 /// "2026-11-15 07:20:01", local time.
 std::string timeText(int64_t unix_ns);

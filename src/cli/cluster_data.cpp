@@ -153,6 +153,13 @@ void addClusterData(Command& cluster) {
                 "Output format: table, csv, json, parquet or arrow (default: by the ending of OUT, else a table)")
         .type("FORMAT");
     command.option("-o,--output", o->output, "Write the result to this file").type("OUT");
+    command
+        .option("--store", o->store,
+                "Where the rows are read: at the master, or in the ClickHouse that `cluster master --clickhouse` fills "
+                "(ClickHouse's dialect)")
+        .type("STORE")
+        .showDefault()
+        .check(oneOf({"master", "clickhouse"}));
     command.flag("--strict", o->strict, "Fail if a node is late, does not answer, or a part of the data is damaged");
     command.flag("-v,--verbose", o->verbose, "Print what was read of the data, the number of rows and the time");
     command.footer(
@@ -160,8 +167,15 @@ void addClusterData(Command& cluster) {
         "needs "
         "are\nfetched. Tables of what runs now: live.processes, live.threads, live.stacks, live.inflight, "
         "live.nodes.\n\n"
-        "Example:  tracesmith cluster query --name epoch-1 \"SELECT node, count(*) FROM events GROUP BY node\"");
-    command.run([o] { return querySession(*o); });
+        "Example:  tracesmith cluster query --name epoch-1 \"SELECT node, count(*) FROM events GROUP BY node\"\n"
+        "          tracesmith cluster query --store clickhouse \"SELECT node, count() FROM events GROUP BY node\"");
+    command.run(
+        [o]() -> Status {
+          if (o->store == "clickhouse" && !o->session.empty())
+            return Status::invalid("ClickHouse has the rows of all sessions: choose by ts, not by --name");
+          return {};
+        },
+        [o] { return o->store == "clickhouse" ? queryClickHouse(*o) : querySession(*o); });
   }
   auto o = std::make_shared<Comm>();
   Command command = cluster.command("analyze-comm", "Show who sends how much to whom, and which links are slow");

@@ -90,6 +90,10 @@ void addExports(Command& command, sink::Options& o) {
       .option("--influx", o.influx,
               "Send the metrics to this InfluxDB in its line protocol (default path: /write?db=tracesmith)")
       .type("URL");
+  command
+      .option("--clickhouse", o.clickhouse,
+              "Insert all rows that are stored into this ClickHouse; several servers share the nodes")
+      .type("URL[,URL]");
   command.option("--statsd", o.statsd, "Send the metrics to this StatsD over UDP, with tags as Datadog writes them")
       .type("HOST:PORT");
   command.option("--export-interval", o.interval_s, "Send metrics every SECONDS")

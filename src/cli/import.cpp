@@ -106,9 +106,8 @@ int run(Options& o) {
 }  // namespace
 
 void addImport(Command& app) {
-  Command command = app.command("import",
-                                "Convert Kineto or Chrome JSON (also .gz), databases of Nsight Systems or rocprofv3, "
-                                "or older SBT files to one SBT trace; join SBT traces");
+  Command command = app.command(
+      "import", "Convert traces of other tools (docs/import.md) or older SBT files to one SBT trace; join SBT traces");
   auto options = std::make_shared<Options>();
   command.positional("PATH", options->import.paths, "Trace files, or folders of them, one file per rank")
       .required()
@@ -125,7 +124,8 @@ void addImport(Command& app) {
   command.footer(
       "Rank, world size and host are taken from the files where they have them. What a file has and a trace cannot "
       "keep\n"
-      "is counted in the table losses.\n\n"
+      "is counted in the table losses. Read are JSON of PyTorch and Chrome, dumps of torch's flight recorder, logs of "
+      "NCCL's\nInspector, and reports of Nsight Systems and rocprofv3 in SQLite (docs/import.md).\n\n"
       "Examples:  tracesmith import -o job.sbt rank0.json.gz rank1.json.gz\n"
       "           tracesmith import -o job.sbt traces/ && tracesmith analyze job.sbt\n"
       "           nsys export --type sqlite rank0.nsys-rep && tracesmith import -o job.sbt rank0.sqlite\n"

@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "model/kernel_collective.hpp"
+#include "model/operation.hpp"
 #include "trace/import/input.hpp"
 
 namespace tracesmith::cli {
@@ -108,6 +109,7 @@ Option addTraceFile(Command& command, const char* name, std::string& file, const
 Result<Imported> importInto(trace::ImportOptions options, const std::string& output) {
   const auto start = std::chrono::steady_clock::now();
   if (!options.collective_of) options.collective_of = model::collectiveOfEvent;
+  if (!options.operation_of) options.operation_of = [](std::string_view name) { return model::opNameOf(name); };
   if (options.command.empty()) {
     options.command = "tracesmith import";
     for (const std::string& path : options.paths) options.command += " " + path;

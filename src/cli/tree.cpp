@@ -22,6 +22,8 @@ std::unique_ptr<Program> makeProgram() {
   addAnalyze(app);
   addReport(app);
   addDiff(app);
+  addPlaybook(app);
+  addRuns(app);
   addSynth(app);
   addDevices(app);
   addTopo(app);
@@ -37,6 +39,7 @@ std::unique_ptr<Program> makeProgram() {
   addExporter(app);
   addBench(app);
   addCluster(app);
+  addMcp(app);
   return program;
 }
 

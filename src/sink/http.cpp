@@ -13,7 +13,7 @@
 namespace tracesmith::sink {
 namespace {
 
-constexpr int kConnectS = 5, kAnswerS = 10;
+constexpr int kConnectS = 5;
 constexpr size_t kMostTold = 200;  // characters of an answer that refuses something
 
 /// "remote-write" → TRACESMITH_REMOTE_WRITE_AUTHORIZATION
@@ -49,9 +49,9 @@ Result<HttpPoster::Headers> credentialsOf(const std::string& sink, const std::st
     const size_t blank = line.find(' '), colon = line.find(':', blank == std::string::npos ? 0 : blank);
     const std::string of = line.substr(0, blank);
     if (blank == std::string::npos || colon == std::string::npos || !clean(line) ||
-        (of != "remote-write" && of != "otlp" && of != "influx"))
+        (of != "remote-write" && of != "otlp" && of != "influx" && of != "clickhouse"))
       return Status::invalid(file + ", line " + std::to_string(number) +
-                             ": expected `remote-write|otlp|influx Header: value`");
+                             ": expected `remote-write|otlp|influx|clickhouse Header: value`");
     if (of != sink) continue;
     const size_t value = line.find_first_not_of(' ', colon + 1);
     headers.emplace_back(line.substr(blank + 1, colon - blank - 1),
@@ -78,7 +78,8 @@ struct HttpPoster::Connection {
 HttpPoster::~HttpPoster() = default;
 
 Result<std::unique_ptr<HttpPoster>> HttpPoster::open(const std::string& sink, const std::string& url,
-                                                     const std::string& default_path, const Options& options) {
+                                                     const std::string& default_path, const Options& options,
+                                                     int answer_s) {
   const std::string scheme = url.starts_with("https://") ? "https://" : "http://";
   const Status bad = Status::invalid("--" + sink + ": '" + url.substr(0, 256) +
                                      "' is not an address of the form http://HOST[:PORT][/PATH]");
@@ -102,8 +103,8 @@ Result<std::unique_ptr<HttpPoster>> HttpPoster::open(const std::string& sink, co
   httplib::Client& client = poster->connection_->client;
   if (!client.is_valid()) return bad;
   client.set_connection_timeout(kConnectS);
-  client.set_read_timeout(kAnswerS);
-  client.set_write_timeout(kAnswerS);
+  client.set_read_timeout(answer_s);
+  client.set_write_timeout(answer_s);
   client.set_keep_alive(true);
   return poster;
 }

@@ -17,7 +17,8 @@ class HttpPoster {
 
   /// `url`: http(s)://HOST[:PORT][/PATH]; without a path `default_path` is taken. `sink`: whose credentials it uses.
   static Result<std::unique_ptr<HttpPoster>> open(const std::string& sink, const std::string& url,
-                                                  const std::string& default_path, const Options& options);
+                                                  const std::string& default_path, const Options& options,
+                                                  int answer_s = 10);
   ~HttpPoster();
 
   /// Without what is behind a "?": it may hold a secret.

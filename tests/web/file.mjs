@@ -172,6 +172,15 @@ test("ranks shows verdict, heat map, blame, matrix and topology", async () => {
   await close();
 });
 
+test("A playbook fills in its statement and shows what it finds", async () => {
+  const { page, close } = await open(`${await trace()}/#/sql`);
+  await page.locator(".sql-side summary", { hasText: "Which GPU is slower than the others?" }).click();
+  await page.getByRole("button", { name: "Who is slower", exact: true }).click();
+  await page.locator(".sql-main", { hasText: "finding" }).waitFor();
+  await page.locator(".sql-main td", { hasText: /GPU/ }).first().waitFor();
+  await close();
+});
+
 test("SQL completes, runs, shows a chart, keeps a query and says what is wrong", async () => {
   const { page, close } = await open(`${await trace()}/#/sql`);
   const editor = page.locator("textarea.code");

@@ -63,8 +63,10 @@ Master::~Master() {
   spans_.reset();  // they read what follows
   {
     std::unique_ptr<sink::Exports> exports;
+    std::unique_ptr<ClickHouseFeed> clickhouse;
     std::lock_guard lock(mutex_);
     exports.swap(exports_);
+    clickhouse.swap(clickhouse_);
   }
   watch_.reset();
   if (syncer_.joinable()) {
@@ -247,6 +249,7 @@ void Master::keepHouse() {
   for (const std::string& node : store_->nodes()) {
     const std::vector<SegmentInfo> segments = store_->segments(node);
     for (size_t i : removable(segments, sessions, now)) {
+      if (!delivered(segments[i])) break;  // ClickHouse does not have it yet: retention waits
       if (!store_->remove(segments[i])) continue;
       for (const SessionRecord& s : sessions)
         if (touches(s, segments[i]))

@@ -16,6 +16,7 @@
 #include "base/metric_set.hpp"
 #include "cluster/api.hpp"
 #include "cluster/master/balance_desk.hpp"
+#include "cluster/master/clickhouse_feed.hpp"
 #include "cluster/master/declared_nodes.hpp"
 #include "cluster/master/event_stream.hpp"
 #include "cluster/master/launches.hpp"
@@ -115,6 +116,7 @@ class Master {
   };
   Master() = default;
   Status startExports();
+  bool delivered(const SegmentInfo& segment) const;
   Status openReference();
   std::string referenceFile() const;
   Status writeReference() const;
@@ -148,6 +150,7 @@ class Master {
   std::unique_ptr<BalanceDesk> balance_;
   std::unique_ptr<sink::Exports> exports_;  // none: nobody wants metrics
   std::unique_ptr<SpanFeed> spans_;
+  std::unique_ptr<ClickHouseFeed> clickhouse_;                 // none: nobody wants the rows
   std::chrono::steady_clock::time_point reference_written_{};  // of the thread
 
   mutable std::mutex mutex_;  // guards what follows

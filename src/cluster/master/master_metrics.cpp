@@ -64,7 +64,8 @@ void addExports(MetricSet& m, const ClusterStatus& status) {
   if (status.exports.empty()) return;
   auto each = [&](const char* name, MetricType type, const char* help, auto get) {
     m.begin(name, type, help);
-    for (const ExportStatus& e : status.exports) m.value({{"sink", e.sink}}, static_cast<double>(get(e)));
+    for (const ExportStatus& e : status.exports)
+      m.value({{"sink", e.sink}, {"address", e.address}}, static_cast<double>(get(e)));
   };
   each("tracesmith_export_sent_total", kCounter, "values and spans that the receiver has taken",
        [](const auto& e) { return e.sent; });
@@ -198,10 +199,17 @@ void addSums(MetricSet& m, const LiveWatch::Sums& sums) {
 
 /// Sends metrics and spans to whom the options name.
 Status Master::startExports() {
-  if (!options_.exports.any()) return {};
+  if (!options_.exports.any() && options_.exports.clickhouse.empty()) return {};
   sink::Options options = options_.exports;
   options.folder = options_.data_dir + "/exports";
   TS_TRY(makePrivateFolder(options.folder));
+  if (!options.clickhouse.empty()) {
+    Result<std::unique_ptr<ClickHouseFeed>> clickhouse = ClickHouseFeed::start(*store_, options);
+    if (!clickhouse) return clickhouse.status();
+    std::lock_guard lock(mutex_);
+    clickhouse_ = std::move(*clickhouse);
+  }
+  if (!options.any()) return {};
   Result<std::unique_ptr<sink::Exports>> exports = sink::Exports::start(options, [this] { return metrics(); });
   if (!exports) return exports.status();
   {
@@ -213,6 +221,12 @@ Status Master::startExports() {
   if (!spans) return spans.status();
   spans_ = std::move(*spans);
   return {};
+}
+
+/// Whether ClickHouse has all of a segment, or nobody wants it there.
+bool Master::delivered(const SegmentInfo& segment) const {
+  std::lock_guard lock(mutex_);
+  return !clickhouse_ || clickhouse_->has(segment);
 }
 
 MetricSet Master::metrics() {

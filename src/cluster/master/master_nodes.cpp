@@ -199,6 +199,8 @@ ClusterStatus Master::status() {
       status.nodes.push_back(std::move(n));
     }
     if (exports_) status.exports = exports_->status();
+    if (clickhouse_)
+      for (model::ExportStatus& shard : clickhouse_->status()) status.exports.push_back(std::move(shard));
   }
   declared_.addTo(status);
   for (NodeStatus& n : status.nodes) {

@@ -40,8 +40,8 @@ void SegmentMarks::keep(const SegmentInfo& s) {
   if (const auto mark = marks_.find({s.node, s.epoch, s.number}); mark != marks_.end()) mark->second.kept = true;
 }
 
-void SegmentMarks::tidy() {
-  for (auto it = marks_.begin(); it != marks_.end();) {
+void SegmentMarks::tidy(const std::string& node) {
+  for (auto it = marks_.lower_bound({node, "", 0}); it != marks_.end() && std::get<0>(it->first) == node;) {
     if (!std::exchange(it->second.kept, false)) {
       it = marks_.erase(it);
       changed_ = true;

@@ -20,9 +20,9 @@ class SegmentMarks {
   Status open(const std::string& path, bool& found);
   uint64_t of(const SegmentInfo& segment) const;
   void set(const SegmentInfo& segment, uint64_t bytes);
-  /// Forgets segments that keep() was not called for since the last tidy().
+  /// Of a node, forgets the segments that keep() was not called for since the last time.
   void keep(const SegmentInfo& segment);
-  void tidy();
+  void tidy(const std::string& node);
   Status save();
 
  private:

@@ -114,7 +114,7 @@ void SpanFeed::loop() {
 }
 
 void SpanFeed::look() {
-  for (const std::string& node : store_.nodes())
+  for (const std::string& node : store_.nodes()) {
     for (const SegmentInfo& s : store_.segments(node)) {
       marks_.keep(s);
       const uint64_t from = marks_.of(s), to = std::min(s.durable, s.size);
@@ -125,7 +125,8 @@ void SpanFeed::look() {
       }
       if (send(s, from, to)) marks_.set(s, to);  // else it was removed, or the disk fails: looked at again
     }
-  marks_.tidy();
+    marks_.tidy(node);
+  }
 }
 
 Status SpanFeed::send(const SegmentInfo& segment, uint64_t from, uint64_t to) {

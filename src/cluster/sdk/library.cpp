@@ -10,6 +10,7 @@
 #include "cluster/master/service.hpp"
 #include "cluster/rpc/certs.hpp"
 #include "cluster/rpc/client.hpp"
+#include "sink/clickhouse.hpp"
 
 namespace tracesmith::cluster {
 namespace {
@@ -21,6 +22,11 @@ class LibraryImpl final : public Library {
     return startMasterServer(options);
   }
   Result<std::unique_ptr<Client>> connect(const ClientOptions& options) override { return connectClient(options); }
+  Result<std::string> askClickHouse(const std::string& address, const std::string& sql) override {
+    Result<std::unique_ptr<sink::ClickHouse>> server = sink::ClickHouse::open(address, {});
+    if (!server) return server.status();
+    return (*server)->read(sql);
+  }
   Result<std::vector<std::string>> makeCertificates(const CertificateOptions& options) override {
     return cluster::makeCertificates(options);
   }

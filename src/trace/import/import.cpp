@@ -8,7 +8,9 @@
 #include "base/text.hpp"
 #include "trace/import/chrome_import.hpp"
 #include "trace/import/database_source.hpp"
+#include "trace/import/flight_import.hpp"
 #include "trace/import/input.hpp"
+#include "trace/import/inspector_import.hpp"
 #include "trace/import/sbt0_import.hpp"
 
 namespace tracesmith::trace {
@@ -19,11 +21,16 @@ namespace fs = std::filesystem;
 /// In a folder, only what looks like a trace by its name; a file that is named is read whatever its name.
 /// SBT traces may lie beside their sources: they need no import.
 bool isInput(const std::string& path) {
-  if (path.ends_with(".json") || path.ends_with(".json.gz") || path.ends_with(".sqlite")) return true;
-  Result<File> file = path.ends_with(".sbt") ? File::openRead(path) : Status();
+  if (path.ends_with(".json") || path.ends_with(".json.gz")) return true;
+  // Dumps of the flight recorder end in the rank: nccl_trace_rank_3.
+  const bool dump = fs::path(path).extension().empty() || path.ends_with(".pkl") || path.ends_with(".pickle");
+  if (path.ends_with(".sqlite") || path.ends_with(".jsonl")) return true;
+  if (!dump && !path.ends_with(".sbt")) return false;
+  Result<File> file = File::openRead(path);
   char first[8];
   size_t got = 0;
-  return file && file->readAt(0, first, sizeof first, got).ok() && kindOf({first, got}) == InputKind::kSbt0;
+  if (!file || !file->readAt(0, first, sizeof first, got)) return false;
+  return kindOf({first, got}) == (dump ? InputKind::kPickle : InputKind::kSbt0);
 }
 
 Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
@@ -33,7 +40,10 @@ Status addFolder(const fs::path& folder, std::vector<std::string>& out) {
        it.increment(error))
     if (it->is_regular_file(error) && isInput(it->path().string())) found.push_back(it->path().string());
   if (error) return Status::io("cannot read the folder " + folder.string() + ": " + error.message());
-  if (found.empty()) return Status::notFound(folder.string() + " holds no traces (*.json, *.json.gz, *.sqlite, *.sbt)");
+  if (found.empty())
+    return Status::notFound(
+        folder.string() +
+        " holds no traces (*.json, *.json.gz, *.jsonl, *.sqlite, *.sbt, dumps of torch's flight recorder)");
   std::sort(found.begin(), found.end());
   out.insert(out.end(), found.begin(), found.end());
   return {};
@@ -87,6 +97,10 @@ class Importer {
   Status json(File file, bool gzip, const std::string& path);
   Status database(const std::string& path, uint64_t size);
   Status stream(std::unique_ptr<ByteSource> source, const std::string& path, const Losses* more);
+  Status flight(const File& file, uint64_t size);
+  Status inspector(const File& file, uint64_t size);
+  /// The rank of a file that does not say it.
+  int64_t rankOf(const std::string& path);
   void tell(uint64_t done) {
     if (progress_) progress_(report_.input_bytes + done, total_);
   }
@@ -190,6 +204,36 @@ Status Importer::stream(std::unique_ptr<ByteSource> source, const std::string& p
   return {};
 }
 
+int64_t Importer::rankOf(const std::string& path) {
+  if (options_.rank != kNull) return options_.rank;
+  const int64_t named = rankInName(path);
+  if (named != kNull) ranks_by_name_.push_back(fs::path(path).filename().string());
+  return named;
+}
+
+Status Importer::flight(const File& file, uint64_t size) {
+  const std::string& path = file.path();
+  Result<FlightResult> result = importFlight(file, writer_, sink(), rankOf(path), options_.node, options_.operation_of);
+  if (!result) return result.status();
+  report_.json_bytes += size;
+  report_.collectives += result->collectives;
+  report_.losses.add(result->losses);
+  seeRank(result->facts.rank, path);
+  seeJob({path, result->facts.world_size, result->first_ns, result->last_ns});
+  return {};
+}
+
+Status Importer::inspector(const File& file, uint64_t size) {
+  Result<InspectorResult> result =
+      importInspector(file, writer_, sink(), rankOf(file.path()), options_.node, options_.operation_of);
+  if (!result) return result.status();
+  report_.json_bytes += size;
+  report_.collectives += result->collectives;
+  report_.losses.add(result->losses);
+  seeRank(result->facts.rank, file.path());
+  return {};
+}
+
 Status Importer::input(const std::string& path, uint64_t size) {
   Result<File> file = File::openRead(path);
   if (!file) return file.status();
@@ -210,8 +254,12 @@ Status Importer::input(const std::string& path, uint64_t size) {
       seeRank(result->facts.rank, path);
       return {};
     }
+    case InputKind::kPickle:
+      return flight(*file, size);
     case InputKind::kSqlite:
       return database(path, size);
+    case InputKind::kInspector:
+      return inspector(*file, size);
     case InputKind::kGzip:
       return json(std::move(*file), true, path);
     case InputKind::kText:

@@ -29,6 +29,8 @@ struct ImportedEvent {
 };
 /// Its row of `collectives`; nothing: it is not communication.
 using CollectiveOfEvent = std::function<std::optional<CollectiveRow>(const ImportedEvent&)>;
+/// The name of an operation as ours, of what a source calls it: "nccl:_all_gather_base".
+using OperationOfName = std::function<std::string(std::string_view name)>;
 /// What events of a category are, where a rule of the user says so.
 using TypeOfCategory = std::function<std::optional<EventType>(std::string_view category)>;
 
@@ -40,7 +42,8 @@ struct ImportOptions {
   /// Which events communicate is declared in src/model, above this folder: model::collectiveOfEvent. Without it
   /// nothing is written into `collectives`.
   CollectiveOfEvent collective_of;
-  TypeOfCategory type_of;  ///< may be missing
+  OperationOfName operation_of;  ///< declared there, too; without it names stay as they are
+  TypeOfCategory type_of;        ///< may be missing
   std::string spill_path;  ///< what does not fit into memory goes to a file beside this one; "": the temporary folder
   size_t window_bytes = 2u << 20;    ///< JSON looked at in one piece
   size_t waiting_bytes = 24u << 20;  ///< encoded blocks that wait in memory for the end of their input

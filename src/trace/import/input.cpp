@@ -128,7 +128,9 @@ InputKind kindOf(std::string_view b) {
   if (b.size() >= 2 && b[0] == '\x1f' && b[1] == '\x8b') return InputKind::kGzip;
   if (b.size() >= 6 && b.substr(0, 4) == std::string_view("SBT\0", 4))
     return b[4] == 0 && b[5] == 0 ? InputKind::kSbt0 : InputKind::kSbt1;
-  if (b.starts_with("SQLite f")) return InputKind::kSqlite;
+  if (b.size() >= 2 && b[0] == '\x80' && b[1] >= 2 && b[1] <= 5) return InputKind::kPickle;
+  if (b.starts_with("SQLite f")) return InputKind::kSqlite;  // "SQLite format 3", of which 8 bytes are looked at
+  if (b.starts_with("{\"header")) return InputKind::kInspector;
   return InputKind::kText;
 }
 

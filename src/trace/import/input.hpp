@@ -22,7 +22,7 @@ class ByteSource {
 };
 
 /// What a file's first bytes say it is.
-enum class InputKind { kEmpty, kGzip, kSbt0, kSbt1, kSqlite, kText };
+enum class InputKind { kEmpty, kGzip, kSbt0, kSbt1, kPickle, kSqlite, kInspector, kText };
 InputKind kindOf(std::string_view first_bytes);
 
 std::unique_ptr<ByteSource> fileSource(File file);

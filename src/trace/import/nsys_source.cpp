@@ -68,7 +68,7 @@ void place(const Rows& row, JsonWriter& json, int device) {
 bool event(const Rows& row, JsonWriter& json, const char* category, std::string_view name) {
   json.field("ph", "X").field("cat", category).field("name", name.empty() ? "unknown" : name);
   if (row.has(2)) json.field("pid", row.number(2));
-  return writeTimes(json, row.number(0), row.number(1));
+  return row.has(0) && row.has(1) && writeTimes(json, row.number(0), row.number(1));
 }
 
 void shape(const Rows& row, JsonWriter& json, const char* key, int column) {
@@ -267,6 +267,12 @@ void Nsys::leaveOutOthers() {
   for (const auto& [table, columns] : database_.tables())
     if (!read_.contains(table) && columns.contains("start") && columns.contains("end"))
       leaveOut(database_, table, notes_);
+  if (!database_.has("DIAGNOSTIC_EVENT", "text")) return;
+  Result<Rows> said = database_.ask("SELECT text FROM DIAGNOSTIC_EVENT");
+  while (said && said->next())
+    if (said->text(0).find("dropped") != std::string_view::npos ||
+        said->text(0).find(" lost") != std::string_view::npos)
+      notes_.losses.add("lost by nsys", 1, said->text(0));
 }
 
 void Nsys::header(JsonWriter& json) const {

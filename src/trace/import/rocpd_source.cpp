@@ -59,7 +59,7 @@ bool event(const Rows& row, JsonWriter& json, const char* category, std::string_
   if (*category) json.field("cat", category);
   if (row.has(2)) json.field("pid", row.number(2));
   if (row.has(3)) json.field("tid", row.number(3));
-  return writeTimes(json, row.number(0), row.number(1));
+  return row.has(0) && row.has(1) && writeTimes(json, row.number(0), row.number(1));
 }
 
 void Rocpd::threads() {

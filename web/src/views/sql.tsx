@@ -5,6 +5,7 @@ import { get, post, request, saveBlob } from "../api";
 import { count, seconds } from "../format";
 import { live } from "../live";
 import { hasMoments } from "../moments";
+import { playbooks } from "../playbooks";
 import { link, setParams, useRoute } from "../route";
 import { useStore } from "../store";
 import { titleOf } from "../traces";
@@ -18,7 +19,7 @@ const examples: { name: string; sql: string }[] = [
   { name: "Kernels by time", sql: "SELECT name, count(*) AS calls, round(sum(dur) / 1e6, 2) AS ms, round(avg(dur) / 1e3, 1) AS us_each\nFROM events\nWHERE type = 'kernel'\nGROUP BY name\nORDER BY ms DESC\nLIMIT 50" },
   { name: "Collectives by group", sql: "SELECT comm, op, count(*) AS operations, round(avg(dur) / 1e3, 1) AS us_each, sum(bytes) AS bytes\nFROM collectives\nGROUP BY comm, op\nORDER BY operations DESC" },
   { name: "Steps of each rank", sql: "SELECT rank, count(*) AS steps, round(avg(dur) / 1e6, 3) AS ms_each, round(max(dur) / 1e6, 3) AS ms_longest\nFROM steps\nGROUP BY rank\nORDER BY rank" },
-  { name: "Mean of each metric", sql: "SELECT metric, count(*) AS samples, round(avg(value), 2) AS mean, min(value) AS least, max(value) AS most\nFROM metrics\nGROUP BY metric\nORDER BY metric" },
+  { name: "Mean of each metric", sql: "SELECT name, count(*) AS samples, round(avg(value), 2) AS mean, min(value) AS least, max(value) AS most\nFROM metrics\nGROUP BY name\nORDER BY name" },
   { name: "What was lost", sql: "SELECT * FROM losses" },
 ];
 
@@ -108,6 +109,13 @@ export function Sql() {
       <aside class="sql-side" aria-label="Queries and tables">
         <h3>Examples</h3>
         <QueryList list={examples} onTake={take} />
+        {playbooks.length > 0 && <h3>Playbooks</h3>}
+        {playbooks.map((book) => (
+          <details key={book.question}>
+            <summary>{book.question}</summary>
+            <QueryList list={book.parts} onTake={take} />
+          </details>
+        ))}
         <h3>Saved here</h3>
         {saved.length ? <QueryList list={saved} onTake={take} onRemove={(s) => keep(saved.filter((x) => x !== s))} /> : <p class="fine">Queries you save stay in this browser.</p>}
         <h3>Tables</h3>
