@@ -37,6 +37,8 @@ bool needsImport(const std::string& path) {
     case trace::InputKind::kGzip:
     case trace::InputKind::kSbt0:
     case trace::InputKind::kSqlite:
+    case trace::InputKind::kPickle:
+    case trace::InputKind::kInspector:
       return true;
     case trace::InputKind::kText: {
       const size_t word = begin.find_first_not_of(" \t\r\n");
