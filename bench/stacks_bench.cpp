@@ -2,6 +2,7 @@
 // baseline stops the whole process with SIGSTOP while it reads, as samplers do that pause their target. And what
 // sampling costs: processor time of the sampler, and work that the process no longer does.
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -67,6 +68,12 @@ class Target {
   }
   pid_t pid() const { return pid_; }
   int64_t done() const { return done_; }
+  /// Processor time that reading what it says takes here, seconds.
+  double readerSeconds() {
+    clockid_t clock{};
+    if (::pthread_getcpuclockid(reader_.native_handle(), &clock) != 0) return 0;
+    return static_cast<double>(readClock(clock)) / 1e9;
+  }
 
  private:
   pid_t pid_ = -1;
@@ -117,7 +124,7 @@ struct SamplingCost {
 };
 
 /// Stretches with and without sampling in turn: what the process did in each while it had a processor.
-SamplingCost samplingCost(const Target& target, bool native, int rounds, double seconds) {
+SamplingCost samplingCost(Target& target, bool native, int rounds, double seconds) {
   SamplingCost cost;
   std::vector<double> ratios;
   double cpu = 0, wall = 0;
@@ -132,13 +139,16 @@ SamplingCost samplingCost(const Target& target, bool native, int rounds, double 
       const std::atomic<bool> stop{false};
       if (with && !sampling.add(target.pid(), {}, "").ok()) std::exit(1);
       const int64_t begin = ranFor(target), done = target.done();
+      const double reader = target.readerSeconds();
       if (with)
         (void)sampling.run(stop, nullptr, [](double) {});
       else
         std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
       speed[with] = static_cast<double>(target.done() - done) / static_cast<double>(ranFor(target) - begin);
       if (!with) continue;
-      cpu += std::max(0.0, sampling.cpuSeconds() - once.cpuSeconds());
+      // Native frames are read by several threads, so the time is that of the process, with its other thread's.
+      const double other = native ? target.readerSeconds() - reader : 0;
+      cpu += std::max(0.0, sampling.cpuSeconds() - once.cpuSeconds() - other);
       wall += sampling.counts().seconds;
       cost.looks += sampling.counts().processes[0].looks;
       cost.missed += sampling.counts().processes[0].missed;
@@ -173,7 +183,7 @@ int main(int argc, char** argv) {
   using namespace tracesmith::bench;
   usage(argc, argv, "stacks_bench [--smoke] [--python PYTHON] [--times N] [--rounds N] [--json OUT]");
   const int times = std::stoi(option(argc, argv, "--times", flag(argc, argv, "--smoke") ? "10" : "500"));
-  const Target target(option(argc, argv, "--python", "python3"));
+  Target target(option(argc, argv, "--python", "python3"));
 
   size_t changed = 0;
   const Spread python = spread(timed(times, [&] {
