@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
     w.key(t.name).beginObject().field("median_us", median).field("p99_us", p99).endObject();
   }
   w.endObject();
-  std::printf("%s devices: a choice takes %.1f times the copy; bars 10 us to register and record, 1 ms to choose: %s\n",
+  std::printf("%s devices: a choice takes %.1f times the copy; bars 10 µs to register and record, 1 ms to choose: %s\n",
               humanCount(devices).c_str(), all[3].at(.5) / all[2].at(.5), met ? "met" : "NOT met");
   if (std::string out = option(argc, argv, "--json", ""); !out.empty())
     if (Result<File> f = File::create(out); !f || !f->write(json + "\n")) return 1;

@@ -213,7 +213,8 @@ void pathText(const Analysis& a, std::string& out) {
   if (!ranks.empty()) out += "  through " + ranks + (p.ranks.size() > 5 ? ", …" : "") + "\n";
   const std::string error = number("%.1f %%", std::abs(p.replay_error_pct));
   if (p.what_if.empty()) {
-    out += "\nNo what-ifs: the replay is " + error + " off the job\n";
+    out += std::abs(p.replay_error_pct) <= 100 ? "\nNo what-ifs: the replay is " + error + " off the job\n"
+                                               : "\nNo what-ifs: the replay does not reproduce the job\n";
     return;
   }
   Table table = {{"if", "job", "saved", "step"}};

@@ -71,7 +71,8 @@ size_t textBegin(const std::string& line, size_t width) {
   const size_t first = line.find_first_not_of(' ');
   const size_t gap = line.find("  ", first);
   const size_t text = gap == std::string::npos ? gap : line.find_first_not_of(' ', gap);
-  if (text == std::string::npos || text > width / 2) return std::min(first >= 20 ? first : first + 2, width / 2);
+  if (text == std::string::npos || text > width / 2)
+    return first == 0 ? 0 : std::min(first >= 20 ? first : first + 2, width / 2);
   return text;
 }
 
@@ -89,8 +90,17 @@ std::string wrapped(const std::string& text, size_t width) {
   if (width == SIZE_MAX) return text;
   std::string out;
   for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
+    size_t end = std::min(text.find('\n', at), text.size());
     std::string line = text.substr(at, end - at);
+    // A paragraph that was broken for a wider terminal is put together first.
+    const bool prose =
+        !line.empty() && line[0] != ' ' && line.find("  ") == std::string::npos && !line.starts_with("Usage");
+    if (prose && displayWidth(line) > width)
+      for (size_t next = end + 1; next < text.size() && text[next] != '\n' && text[next] != ' '; next = end + 1) {
+        if (text.substr(next, 7) == "Example") break;
+        end = std::min(text.find('\n', next), text.size());
+        line += " " + text.substr(next, end - next);
+      }
     at = end + 1;
     if (displayWidth(line) <= width || line.find_first_not_of(' ') == std::string::npos) {
       out += line + (end < text.size() ? "\n" : "");

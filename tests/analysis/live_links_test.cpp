@@ -54,7 +54,7 @@ TEST_F(SlowStages, TheLinkOfTwoRanksIsNamed) {
   ASSERT_EQ(alerts.size(), 1u);
   EXPECT_EQ(alerts[0].kind, AlertKind::slow_link);
   EXPECT_TRUE(alerts[0].text.starts_with("link 1-3 of pp (")) << alerts[0].text;
-  EXPECT_NE(alerts[0].text.find("send from 1 on a to 3 on b of 4.194 MB takes 90.00 us instead of 60.00 us"),
+  EXPECT_NE(alerts[0].text.find("send from 1 on a to 3 on b of 4.194 MB takes 90.00 µs instead of 60.00 µs"),
             std::string::npos)
       << alerts[0].text;
 }

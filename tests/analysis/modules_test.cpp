@@ -220,7 +220,7 @@ TEST(Modules, WithoutSiblingsAreComparedWithOtherRanks) {
   const std::vector<std::string> notes = siblingNotes(Modules().run(-1, 2));
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_EQ(notes[1],
-            "head takes 1.8 × as long on rank 2 as on the others: 900.0 us of GPU time in a step, 500.0 us there");
+            "head takes 1.8 × as long on rank 2 as on the others: 900.0 µs of GPU time in a step, 500.0 µs there");
 }
 
 TEST(Rate, IsThatOfAllRanksAndTheMedianRank) {

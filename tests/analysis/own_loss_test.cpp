@@ -71,7 +71,7 @@ TEST(OwnLoss, AGpuThatComputesAllTheTimeIsBusy) {
 TEST(OwnLoss, ShortGapsBetweenShortKernelsAreLaunchBound) {
   const Analysis a = OneGpu{.kernel_us = 6, .gap_us = 6}.analyzed();
   EXPECT_EQ(a.verdict.text,
-            "the GPU is idle for 50 % of the time: launch-bound (kernels of 6.0 us, launched every 12.0 us)");
+            "the GPU is idle for 50 % of the time: launch-bound (kernels of 6.0 µs, launched every 12.0 µs)");
   EXPECT_EQ(a.verdict.cause, Cause::launch_bound);
   EXPECT_NE(a.verdict.next.find("CUDA graphs"), std::string::npos);
   EXPECT_DOUBLE_EQ(a.verdict.cost_pct, 50);

@@ -143,6 +143,21 @@ TEST(Top, IsPlainTextInAPipe) {
   EXPECT_TRUE(has(top.out, "4242")) << top.out;
 }
 
+TEST(Top, HasColoursOnlyWhereTheyAreWanted) {
+  if (run({"sh", "-c", "command -v script"}).rc != 0) GTEST_SKIP() << "script (bsdutils) is not installed";
+  auto onTerminal = [](const std::string& term, const std::string& no_color) {
+    Environment e = machine("h100-nvswitch");
+    e.push_back({"TERM", term});
+    e.push_back({"NO_COLOR", no_color});
+    return runWith(e, {"script", "-qec", TRACESMITH_BIN " top --once", "/dev/null"}).out;
+  };
+  EXPECT_TRUE(has(onTerminal("xterm", ""), "\x1b[")) << "an empty NO_COLOR is none";
+  for (const std::string& plain : {onTerminal("xterm", "1"), onTerminal("dumb", "")}) {
+    EXPECT_FALSE(has(plain, "\x1b")) << plain;
+    EXPECT_TRUE(has(plain, "4242")) << plain;
+  }
+}
+
 TEST(Top, GivesJson) {
   Output top = runWith(machine("h100-nvswitch"), {TRACESMITH_BIN, "top", "--json"});
   EXPECT_EQ(top.rc, 0);

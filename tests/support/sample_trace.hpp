@@ -12,7 +12,7 @@ namespace tracesmith::test {
 constexpr int64_t kSampleStart = 1'700'000'000'000'000'000;
 constexpr int kSampleRanks = 2;  ///< rank r is on node "node-a" or "node-b", pid 4000 + r, GPU r
 constexpr int64_t kSamplePid = 4000;
-constexpr int64_t kSampleStepNs = 1'000'000;  ///< from one step to the next; rank 1's clock is 1 us ahead
+constexpr int64_t kSampleStepNs = 1'000'000;  ///< from one step to the next; rank 1's clock is 1 µs ahead
 
 struct SampleOptions {
   int steps = 3;

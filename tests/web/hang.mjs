@@ -15,13 +15,12 @@ test("a job that hangs is seen with the rank that is missing", async () => {
   await page.locator(".session", { hasText: "stuck" }).waitFor();
   await visit(page, "#/hang");
   await shows(page, "The job hangs.");
-  await page.locator(".rank-dots .missing").first().waitFor();
-  assert.equal(await page.locator(".rank-dots .missing").first().innerText(), "2");
+  await page.locator(".rank-dots .missing", { hasText: /^2$/ }).first().waitFor();
   await page.locator(".alert-list li", { hasText: "rank 2" }).first().waitFor();
   // The ranks that wait and the one that is missing, each in its step; and what its GPU does meanwhile.
   const places = page.getByRole("region", { name: "Training now" });
   await places.locator("tbody tr", { hasText: "rank 2" }).locator(".chip", { hasText: "missing" }).waitFor();
-  assert.equal(await places.locator("tbody tr", { hasText: "waits" }).count(), 3);
+  await places.locator("tbody tr", { hasText: "waits" }).nth(2).waitFor();
   await page.locator(".chart-panel canvas").first().waitFor();
   // What was recorded when it began is a click away, at that moment, on the rank.
   const before = page.locator(".frozen li", { hasText: "stuck" });

@@ -39,13 +39,14 @@ test("pictures of a trace", { skip: !folder && "PICTURES names no folder" }, asy
 test("pictures of a cluster", { skip: !folder && "PICTURES names no folder" }, async () => {
   const master = await startMaster("pictures", ["--freeze", "20"]);
   const at = String(Math.floor(Date.now() / 1000));
-  for (const i of [0, 1]) await startAgent(master, `node${i}`, i, ["--sim-start", at, "--fault", "hang=6:100"]);
+  for (const i of [0, 1]) await startAgent(master, `node${i}`, i, ["--sim-start", at, "--fault", "hang=6:700"]);
   await take(master.url, "overview", "overview", async (p) => {
     await shows(p, "2 nodes, 8 GPUs");
     await p.waitForFunction(() => document.querySelectorAll(".grid-rows .cell").length === 8 && !document.querySelector(".grid-rows .cell.unknown"));
     await shows(p, "Training now");
+    await p.evaluate(() => new Promise((done) => setTimeout(done, 6000))); // some of the chart
   });
-  await take(master.url, "nodes", "nodes", (p) => shows(p, "node1"));
+  await take(master.url, "nodes", "nodes", (p) => p.locator(".clock-charts .uplot canvas").first().waitFor());
   await take(master.url, "hang", "hang", async (p) => {
     await shows(p, "The job hangs.");
     await p.locator(".frozen li", { hasText: "hang-" }).waitFor();

@@ -62,7 +62,7 @@ test("6: who hangs, from any view", async () => {
   await p.waitForFunction(() => /Hang/.test(document.title));
   await clicks(1)(badge);
   await shows(p, "The job hangs.");
-  assert.equal(await p.locator(".rank-dots .missing").first().innerText(), "2");
+  await p.locator(".rank-dots .missing", { hasText: /^2$/ }).first().waitFor();
   // 8: a session is started and stopped.
   await visit(p, "#/overview");
   const click = clicks(2);

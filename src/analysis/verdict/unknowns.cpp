@@ -27,7 +27,7 @@ void sayUnknowns(const Reader& reader, const JobData& job, StepSource source, ui
   static constexpr const char* kMark =
       "mark them in the training loop, with torch.cuda.nvtx.range_push(f\"step {i}\") and range_pop(), or with "
       "tracesmith_step_begin(i) and tracesmith_step_end()";
-  if (wereFound(source))
+  if (wereFound(source) && !out.steps.empty())
     out.notes.push_back("steps are not marked: found " + counted(out.steps.size(), "step") + " of " +
                         humanNs(job.step_ns) + " by " +
                         (source == StepSource::optimizer    ? "the ranges of their optimizers"

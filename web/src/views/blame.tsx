@@ -96,7 +96,7 @@ export function WhatIf({ data }: { data: Analysis }) {
           ))}
         </ul>
       ) : c ? (
-        <Empty title="No what-ifs">The replay of the job is {Math.abs(c.replay_error_pct).toFixed(1)} % off the job, too far to tell what a change would save.</Empty>
+        <Empty title="No what-ifs">The replay {Math.abs(c.replay_error_pct) <= 100 ? `is ${Math.abs(c.replay_error_pct).toFixed(1)} % off the job, too far to tell` : "does not reproduce the job: it cannot tell"} what a change would save.</Empty>
       ) : (
         <Empty title="Nothing to replay">The job is replayed over its collectives; this trace has none.</Empty>
       )}
