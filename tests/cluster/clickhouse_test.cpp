@@ -74,7 +74,7 @@ class ClickHouse : public ClusterFixture {
 TEST_F(ClickHouse, HasTheRowsOfTheStoreOnceThoughItAndTheMasterAreKilled) {
   startMaster(flags());
   std::vector<std::unique_ptr<Child>> nodes;
-  for (const char* node : {"n1", "n2", "n3", "n4"}) nodes.push_back(agent(node, {"--sim", "2"}));
+  for (const char* node : {"n1", "n2", "n3", "n4"}) nodes.push_back(agent(node, {"--sim", "1"}));
   ASSERT_TRUE(connected(4));
   ASSERT_EQ(command({"start", "--name", "s"}).rc, 0);
   auto rowsAt = [&](const char* condition) {
