@@ -10,7 +10,7 @@ SELECT CASE WHEN count(*) = 0 THEN 'Cannot tell: no kernels were recorded'
                  round(100 * sum(share) FILTER (WHERE place <= 10), 1) || ' %, of ' || count(*) || ' names in all' END AS finding
 FROM ranked;
 
--- Kernels by time
+-- Time of each kernel
 -- A kernel that lasts a few microseconds costs more to launch than to run.
 SELECT name[:80] AS name, count(*) AS calls, round(sum(dur) / 1e6, 3) AS ms, round(100.0 * sum(dur) / sum(sum(dur)) OVER (), 1) AS share_pct,
        round(median(dur) / 1e3, 1) AS usual_us, round(max(dur) / 1e3, 1) AS longest_us
