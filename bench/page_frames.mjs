@@ -9,7 +9,8 @@ import { createRequire } from "node:module";
 
 const require = createRequire(path.join(fs.realpathSync(process.env.PAGE_MODULES), "package.json"));
 const { chromium } = require("playwright-core");
-const [url, folder, more = ""] = process.argv.slice(2);
+const [address, folder, more = ""] = process.argv.slice(2);
+const url = address.replace(/\/$/, "");
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
 
 const at = (list, share) => [...list].sort((a, b) => a - b)[Math.min(list.length - 1, Math.floor(list.length * share))] ?? 0;
