@@ -44,8 +44,8 @@ struct Run {
   int ranks = 0;
   double step_us = NAN, compute_us = NAN, exposed_us = NAN, idle_us = NAN;  // of a step, the median over ranks
   std::string verdict;
-  int64_t slowest = kNull;  // rank that computes longest
-  double slowest_ratio = NAN;
+  int64_t slow = kNull;  // the rank that the others waited for most, by its own work
+  double slowdown = NAN, slow_cost_us = NAN;
   std::map<std::string, NodeRecord> nodes;
 };
 
@@ -95,24 +95,23 @@ Result<Run> readRun(const std::string& path) {
   run.step_us = found->step_us;
   run.verdict = found->verdict.text;
   TS_TRY(readNodes(**reader, run.nodes));
-  for (const auto& blame : found->blame)
-    if (blame.significant && !blame.node.empty()) ++run.nodes[blame.node].blamed;
+  for (const auto& blame : found->blame) {
+    if (!blame.significant) continue;
+    if (!blame.node.empty()) ++run.nodes[blame.node].blamed;
+    if (blame.cost_us <= run.slow_cost_us) continue;
+    run.slow = blame.rank;
+    run.slowdown = blame.slowdown;
+    run.slow_cost_us = blame.cost_us;
+  }
   std::vector<double> compute, exposed, idle;
-  std::map<int64_t, std::vector<double>> ratios;
   for (const auto& b : found->breakdown) {
     compute.push_back(b.compute_us);
     exposed.push_back(b.exposed_comm_us);
     idle.push_back(b.idle_us);
-    if (b.rank != kNull && std::isfinite(b.kernel_ratio)) ratios[b.rank].push_back(b.kernel_ratio);
   }
   run.compute_us = median(compute);
   run.exposed_us = median(exposed);
   run.idle_us = median(idle);
-  for (const auto& [rank, values] : ratios)
-    if (const double ratio = median(values); !(ratio <= run.slowest_ratio)) {
-      run.slowest = rank;
-      run.slowest_ratio = ratio;
-    }
   return run;
 }
 
@@ -187,13 +186,16 @@ void compare(Job& job) {
 void printJob(const Job& job) {
   std::printf("%s\n", job.name.empty() ? "job of unknown command" : shorten(printable(job.name), 100).c_str());
   std::vector<std::vector<std::string>> rows = {
-      {"recording", "made", "ranks", "step", "against before", "computation", "communication", "idle", "slowest rank"}};
+      {"recording", "made", "ranks", "step", "against before", "computation", "communication", "idle", "waited for"}};
   std::vector<double> before;
   for (const Run& r : job.runs) {
     rows.push_back({fs::path(r.path).filename().string(), timeText(r.at_ns), std::to_string(r.ranks), us(r.step_us),
                     before.empty() ? "" : percent(r.step_us / median(before) - 1), us(r.compute_us), us(r.exposed_us),
                     us(r.idle_us),
-                    r.slowest == kNull ? "" : std::to_string(r.slowest) + " (" + percent(r.slowest_ratio - 1) + ")"});
+                    r.slow == kNull ? "nobody"
+                    : std::isfinite(r.slowdown)
+                        ? "rank " + std::to_string(r.slow) + " (" + percent(r.slowdown - 1) + ")"
+                        : "rank " + std::to_string(r.slow)});
     before.push_back(r.step_us);
   }
   std::printf("%s", alignTable(rows, "  ").c_str());
@@ -234,9 +236,9 @@ std::string toJson(const std::vector<Job>& jobs) {
       writeNumber(w, "compute_us", r.compute_us);
       writeNumber(w, "exposed_comm_us", r.exposed_us);
       writeNumber(w, "idle_us", r.idle_us);
-      w.key("slowest_rank");
-      r.slowest == kNull ? w.null() : w.value(r.slowest);
-      writeNumber(w, "slowest_ratio", r.slowest_ratio);
+      w.key("waited_for");
+      r.slow == kNull ? w.null() : w.value(r.slow);
+      writeNumber(w, "slowdown", r.slowdown);
       w.field("verdict", r.verdict).endObject();
     }
     w.endArray().key("first_slower");

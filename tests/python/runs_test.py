@@ -29,7 +29,8 @@ def test_it_names_the_first_that_was_slower_and_what_changed(tmp_path, command, 
     assert os.path.basename(job["first_slower"]) == "day4.sbt"
     assert os.path.basename(job["compared_with"]) == "day3.sbt"
     assert "rank 5" in job["change"]["verdict"]
-    assert job["runs"][4]["slowest_rank"] == 5 and job["runs"][4]["slowest_ratio"] > 1.3
+    assert job["runs"][4]["waited_for"] == 5 and job["runs"][4]["slowdown"] > 1.3
+    assert job["runs"][0]["waited_for"] is None
     nodes = json.loads(command("runs", str(tmp_path), "--nodes", "--json"))["nodes"]
     assert nodes[0]["node"] == "node1" and nodes[0]["recordings"] == 5 and nodes[0]["blamed_in"] == 2
     assert os.path.basename(nodes[0]["last_blamed"]) == "day5.sbt"
