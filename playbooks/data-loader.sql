@@ -9,7 +9,7 @@ WITH first AS (
   SELECT rank, step, min(ts) AS kernel FROM events WHERE type = 'kernel' AND step IS NOT NULL GROUP BY rank, step),
 late AS (
   SELECT s.node, s.rank, s.step, s.dur, greatest(0, kernel - s.ts) AS late
-  FROM steps AS s JOIN first USING (rank, step) WHERE s.dur > 0),
+  FROM steps AS s JOIN first ON first.rank IS NOT DISTINCT FROM s.rank AND first.step = s.step WHERE s.dur > 0),
 ranks AS (SELECT rank, median(late) AS late, median(dur) AS step FROM late GROUP BY rank),
 usual AS (SELECT median(late) AS late FROM ranks),
 worst AS (SELECT arg_max(rank, ranks.late) AS rank, max(ranks.late) AS late, arg_max(step, ranks.late) AS step, any_value(usual.late) AS usual FROM ranks, usual)
@@ -33,4 +33,4 @@ WITH first AS (
   SELECT rank, step, min(ts) AS kernel FROM events WHERE type = 'kernel' AND step IS NOT NULL GROUP BY rank, step)
 SELECT s.node, s.rank, count(*) AS steps, round(median(greatest(0, kernel - s.ts)) / 1e6, 3) AS usual_ms,
        round(max(greatest(0, kernel - s.ts)) / 1e6, 3) AS longest_ms, round(median(s.dur) / 1e6, 3) AS step_ms
-FROM steps AS s JOIN first USING (rank, step) GROUP BY s.node, s.rank ORDER BY usual_ms DESC LIMIT 32;
+FROM steps AS s JOIN first ON first.rank IS NOT DISTINCT FROM s.rank AND first.step = s.step GROUP BY s.node, s.rank ORDER BY usual_ms DESC LIMIT 32;

@@ -27,7 +27,7 @@ ORDER BY 1;
 -- What each rank did last
 -- Ages are counted from the end of the recording of its node.
 WITH ends AS (SELECT node, max(coalesce(ts_end, ts)) AS last FROM events GROUP BY node)
-SELECT node, rank, arg_max(comm || ' ' || op || ' ' || seq, coalesce(ts_enqueue, ts)) AS last_operation,
+SELECT ends.node, rank, arg_max(comm || ' ' || op || ' ' || seq, coalesce(ts_enqueue, ts)) AS last_operation,
        arg_max(CASE WHEN dur IS NULL THEN 'in flight' ELSE 'ended' END, coalesce(ts_enqueue, ts)) AS state,
        round((any_value(ends.last) - max(coalesce(ts_end, ts_enqueue, ts))) / 1e9, 3) AS seconds_ago
-FROM collectives JOIN ends USING (node) GROUP BY node, rank ORDER BY seconds_ago DESC, rank;
+FROM collectives AS c JOIN ends ON ends.node IS NOT DISTINCT FROM c.node GROUP BY ends.node, rank ORDER BY seconds_ago DESC, rank;

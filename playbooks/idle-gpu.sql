@@ -11,8 +11,8 @@ WITH device AS (
 pauses AS (SELECT rank, greatest(0, ts - so_far) AS pause FROM device WHERE so_far IS NOT NULL),
 spans AS (SELECT rank, max(ts_end) - min(ts) AS span FROM device GROUP BY rank),
 ranks AS (
-  SELECT rank, any_value(span) AS span, sum(pause) FILTER (WHERE pause <= 1e6) AS short, sum(pause) FILTER (WHERE pause > 1e6) AS long
-  FROM pauses JOIN spans USING (rank) GROUP BY rank),
+  SELECT spans.rank, any_value(span) AS span, sum(pause) FILTER (WHERE pause <= 1e6) AS short, sum(pause) FILTER (WHERE pause > 1e6) AS long
+  FROM pauses JOIN spans ON spans.rank IS NOT DISTINCT FROM pauses.rank GROUP BY spans.rank),
 total AS (
   SELECT 100 * coalesce(sum(short), 0) / sum(span) AS short, 100 * coalesce(sum(long), 0) / sum(span) AS long,
          arg_max(rank, coalesce(short, 0) + coalesce(long, 0)) AS rank,
@@ -20,8 +20,8 @@ total AS (
   FROM ranks)
 SELECT CASE
     WHEN most IS NULL THEN 'Cannot tell: no operations of a GPU were recorded'
-    WHEN most < 5 THEN 'The GPUs are busy: the one with the most pauses, of rank ' || rank || ', is idle ' || round(most, 1) || ' % of the time'
-    WHEN most > 2 * (short + long) THEN 'The GPU of rank ' || rank || ' is idle ' || round(most, 1) || ' % of the time, the others much less'
+    WHEN most < 5 THEN 'The GPUs are busy: the one with the most pauses, of ' || coalesce('rank ' || rank, 'an unknown rank') || ', is idle ' || round(most, 1) || ' % of the time'
+    WHEN most > 2 * (short + long) THEN 'The GPU of ' || coalesce('rank ' || rank, 'an unknown rank') || ' is idle ' || round(most, 1) || ' % of the time, the others much less'
     WHEN long > short THEN 'The GPUs are idle ' || round(short + long, 1) || ' % of the time, mostly in pauses of more than 1 ms'
     ELSE 'The GPUs are idle ' || round(short + long, 1) || ' % of the time, mostly in short pauses: the program launches too slowly' END AS finding
 FROM total;

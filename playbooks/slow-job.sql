@@ -22,8 +22,8 @@ operations AS (
   WHERE dur IS NOT NULL AND seq IS NOT NULL AND op NOT IN ('send', 'recv')),
 waiting AS (SELECT rank, sum(wait) AS wait FROM operations GROUP BY rank),
 ranks AS (
-  SELECT rank, span, computing, coalesce(wait, 0) AS wait, busy - computing AS exposed, span - busy AS idle
-  FROM busy JOIN computing USING (rank) LEFT JOIN waiting USING (rank)),
+  SELECT busy.rank, span, computing, coalesce(wait, 0) AS wait, busy - computing AS exposed, span - busy AS idle
+  FROM busy JOIN computing ON computing.rank IS NOT DISTINCT FROM busy.rank LEFT JOIN waiting ON waiting.rank IS NOT DISTINCT FROM busy.rank),
 total AS (
   SELECT round(100.0 * sum(least(wait, exposed)) / sum(span), 1) AS waits,
          round(100.0 * sum(exposed - least(wait, exposed)) / sum(span), 1) AS moves,
@@ -31,8 +31,9 @@ total AS (
          arg_min(rank, wait) AS last_one
   FROM ranks)
 SELECT CASE
+    WHEN computes IS NULL THEN 'Cannot tell: no kernels were recorded'
     WHEN waits >= 5 AND waits >= greatest(moves, idles)
-      THEN 'Ranks wait for others ' || waits || ' % of the time, mostly for rank ' || last_one || ': see the playbooks slow-gpu and data-loader'
+      THEN 'Ranks wait for others ' || waits || ' % of the time, mostly for ' || coalesce('rank ' || last_one, 'one whose rank is not known') || ': see the playbooks slow-gpu and data-loader'
     WHEN moves >= 10 AND moves >= idles
       THEN 'Communication and copies that no computation hides take ' || moves || ' % of the time: see the playbook network'
     WHEN idles >= 10
@@ -62,7 +63,7 @@ operations AS (
   SELECT rank, dur - min(dur) OVER (PARTITION BY comm, op, seq) AS wait FROM collectives
   WHERE dur IS NOT NULL AND seq IS NOT NULL AND op NOT IN ('send', 'recv')),
 waiting AS (SELECT rank, sum(wait) AS wait FROM operations GROUP BY rank)
-SELECT node, rank, round(100.0 * computing / span, 1) AS computes_pct, round(100.0 * (busy - computing) / span, 1) AS moves_pct,
+SELECT node, busy.rank, round(100.0 * computing / span, 1) AS computes_pct, round(100.0 * (busy - computing) / span, 1) AS moves_pct,
        round(100.0 * least(wait, busy - computing) / span, 1) AS waits_pct, round(100.0 * (span - busy) / span, 1) AS idle_pct
-FROM busy JOIN computing USING (rank) LEFT JOIN waiting USING (rank)
-ORDER BY waits_pct, rank;
+FROM busy JOIN computing ON computing.rank IS NOT DISTINCT FROM busy.rank LEFT JOIN waiting ON waiting.rank IS NOT DISTINCT FROM busy.rank
+ORDER BY waits_pct, busy.rank;

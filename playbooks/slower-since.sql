@@ -9,7 +9,7 @@ kernels AS (SELECT trace, rank, sum(dur) / 1e6 AS ms FROM events WHERE type = 'k
 per_rank AS (SELECT trace, rank, ms / (SELECT count(DISTINCT step) FROM steps AS s WHERE s.trace = kernels.trace) AS ms FROM kernels),
 compute AS (
   SELECT b.rank, a.ms AS before, b.ms AS after, b.ms - a.ms AS more
-  FROM per_rank AS a JOIN per_rank AS b ON a.rank = b.rank AND a.trace = $before AND b.trace = $after),
+  FROM per_rank AS a JOIN per_rank AS b ON a.rank IS NOT DISTINCT FROM b.rank AND a.trace = $before AND b.trace = $after),
 moves AS (
   SELECT trace, sum(took) / 1e6 / any_value(steps) AS ms FROM (
     SELECT c.trace, comm, op, seq, min(dur) AS took FROM collectives AS c WHERE dur > 0 GROUP BY c.trace, comm, op, seq)
@@ -20,13 +20,14 @@ change AS (
          (SELECT arg_max(rank, more) FROM compute) AS rank, (SELECT max(more) FROM compute) AS rank_more,
          (SELECT median(more) FROM compute) AS all_more,
          coalesce((SELECT ms FROM moves WHERE trace = $after), 0) - coalesce((SELECT ms FROM moves WHERE trace = $before), 0) AS moves_more)
-SELECT 'Steps take ' || round(step_after, 3) || ' ms instead of ' || round(step_before, 3) || ' ms (' || printf('%+.1f', 100 * (step_after / step_before - 1)) || ' %). ' ||
+SELECT CASE WHEN step_before IS NULL OR step_after IS NULL THEN 'Cannot tell: steps are not marked in both traces. `tracesmith diff` finds them by operations that repeat'
+  ELSE 'Steps take ' || round(step_after, 3) || ' ms instead of ' || round(step_before, 3) || ' ms (' || printf('%+.1f', 100 * (step_after / step_before - 1)) || ' %). ' ||
   CASE
     WHEN step_after < 1.02 * step_before THEN 'The job has not become slower'
     WHEN rank_more - all_more > greatest(all_more, moves_more) THEN 'Most of it is rank ' || rank || ', which computes ' || round(rank_more, 3) || ' ms longer in a step; the usual rank ' || round(all_more, 3) || ' ms'
     WHEN all_more > moves_more THEN 'All ranks compute ' || round(all_more, 3) || ' ms longer in a step'
     WHEN moves_more > 0 THEN 'Operations between ranks take ' || round(moves_more, 3) || ' ms longer in a step, though all ranks are there'
-    ELSE 'Neither computation nor communication takes longer: see the playbooks idle-gpu and data-loader' END AS finding
+    ELSE 'Neither computation nor communication takes longer: see the playbooks idle-gpu and data-loader' END END AS finding
 FROM change;
 
 -- Kernels that take longer

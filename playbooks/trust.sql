@@ -9,7 +9,7 @@ bounds AS (SELECT max(bound_ns) AS worst, arg_max(node, bound_ns) AS node, count
 SELECT CASE WHEN lost.n > 0 THEN lost.n || CASE WHEN lost.n = 1 THEN ' record is' ELSE ' records are' END || ' missing (' || causes || ')' ELSE 'Nothing was lost' END
   || CASE WHEN world > seen THEN '; only ' || seen || ' of ' || world || ' ranks were recorded' ELSE '' END
   || CASE WHEN nodes < 2 THEN '' WHEN worst IS NULL THEN '; how exact the clocks are is not known'
-          ELSE '; clocks of nodes differ by at most ' || round(worst / 1e3, 1) || ' us (' || bounds.node || ')' END AS finding
+          ELSE '; clocks of nodes differ by at most ' || round(worst / 1e3, 1) || ' µs (' || bounds.node || ')' END AS finding
 FROM lost, ranks, bounds;
 
 -- Losses

@@ -38,6 +38,24 @@ def first(command):
     return run
 
 
+ONE_GPU = """{"traceEvents": [
+  {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 10, "dur": 30, "args": {"device": 0, "stream": 7, "correlation": 1}},
+  {"ph": "X", "cat": "kernel", "name": "add", "pid": 0, "tid": 7, "ts": 90, "dur": 10, "args": {"device": 0, "stream": 7, "correlation": 2}}]}"""
+
+
+@pytest.mark.parametrize("content", [ONE_GPU, '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}'])
+def test_without_ranks_steps_or_kernels_each_has_a_finding(tmp_path, command, first, content):
+    one, other = tmp_path / "a.json", tmp_path / "b.json"
+    for file in (one, other):
+        file.write_text(content)
+    for name in ("slow-job", "slow-gpu", "network", "data-loader", "idle-gpu", "kernels", "checkpoints", "hang", "trust"):
+        assert first(name, str(one)), name
+    assert first("slower-since", str(one), str(other)).startswith("Cannot tell")
+    if content is ONE_GPU:
+        assert first("slow-job", str(one)).startswith("The GPUs have nothing to do 55.6 %")
+        assert first("idle-gpu", str(one)).startswith("The GPUs are idle 55.6 %")
+
+
 @pytest.mark.parametrize("name, fault, says", [
     ("slow-job", "slow-gpu=5:1.4", "mostly for rank 5"),
     ("slow-job", "late=3:20", "mostly for rank 3"),
